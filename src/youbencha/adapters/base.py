@@ -1,0 +1,79 @@
+"""The contract between the engine and an agent. Three methods, no state between calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from youbencha.events import EventSink
+from youbencha.log import ErrorRecord, Status, YouBenchaLog
+
+DEFAULT_TIMEOUT_MS = 300_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentExecutionContext:
+    """All that an adapter is told about one run."""
+
+    workspace_dir: Path
+    """Where the agent works: its current directory."""
+    repo_dir: Path
+    artifacts_dir: Path
+    config: Mapping[str, Any]
+    """What the person wrote under `agent.config`; each adapter validates its own."""
+    timeout: int = DEFAULT_TIMEOUT_MS
+    """Milliseconds; 0 means none."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Given to the agent, over what the adapter passes on from the harness's own environment."""
+    config_dir: Path | None = None
+    """Where the file lies that names `prompt_file`; relative paths start there, else in the workspace."""
+    on_event: EventSink | None = None
+    """Called with every event as it happens, in the thread of the running loop."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentExecutionResult:
+    """What happened. `output` is stdout and stderr as they came, bounded and with secrets removed."""
+
+    exit_code: int
+    """The process's own; 128 + N when signal N ended it; -1 after a timeout."""
+    status: Status
+    output: str
+    started_at: str
+    completed_at: str
+    duration_ms: int
+    errors: tuple[ErrorRecord, ...] = ()
+    warnings: tuple[ErrorRecord, ...] = ()
+    agent_version: str | None = None
+    log_file: Path | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What the adapter saw while the agent ran and `output` may no longer show (it is cut at 10 MiB)."""
+
+
+@runtime_checkable
+class AgentAdapter(Protocol):
+    """Drives one agent."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> str:
+        """Of the adapter, MAJOR.MINOR.PATCH."""
+        ...
+
+    async def check_availability(self) -> bool:
+        """True if the agent can be run, False if it is not installed; raises if it is not authenticated."""
+        ...
+
+    async def execute(self, context: AgentExecutionContext) -> AgentExecutionResult:
+        """Run the agent to its end. Whatever it does is a result; only what prevents a start is an exception."""
+        ...
+
+    def normalize_log(
+        self, result: AgentExecutionResult, context: AgentExecutionContext
+    ) -> YouBenchaLog:
+        """The result in the form that is the same for all agents. Pure."""
+        ...

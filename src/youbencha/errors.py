@@ -1,0 +1,64 @@
+"""The one family of errors that youBencha raises.
+
+Every error says what went wrong (`message`), what to do next (`hint`), and carries a stable `code` for programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+class YouBenchaError(Exception):
+    """Something went wrong that the user can understand and usually mend."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        hint: str | None = None,
+        context: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint
+        self.context: Mapping[str, Any] = dict(context or {})
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong in what a person wrote."""
+
+    path: str
+    """Where in the document, as keys joined by dots: `agent.config.prompt`. Empty for the whole document."""
+    message: str
+    hint: str | None = None
+    line: int | None = None
+    column: int | None = None
+    file: Path | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        where = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
+        subject = f"{self.path}: " if self.path else ""
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{where + ': ' if where else ''}{subject}{self.message}{hint}"
+
+
+class ConfigError(YouBenchaError):
+    """What a person wrote cannot be used. Lists every problem at once."""
+
+    def __init__(
+        self, code: str, what: str, problems: Sequence[Problem], *, hint: str | None = None
+    ) -> None:
+        self.problems = tuple(problems)
+        count = len(self.problems)
+        title = f"{what} has {count} problem{'s' if count != 1 else ''}:"
+        lines = "".join(f"\n  - {problem}" for problem in self.problems)
+        super().__init__(code, title + lines, hint=hint)
