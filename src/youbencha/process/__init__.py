@@ -1,0 +1,22 @@
+"""Run programs: no shell, bounded output, a deadline that holds, and no process left behind."""
+
+from youbencha.process.capture import TRUNCATION_MARK
+from youbencha.process.errors import ProcessStartError
+from youbencha.process.lookup import find_executable
+from youbencha.process.model import OUTPUT_LIMIT_BYTES, Command, Exit, Limits, ProcessResult, Started
+from youbencha.process.redact import Redactor
+from youbencha.process.run import run
+
+__all__ = [
+    "OUTPUT_LIMIT_BYTES",
+    "TRUNCATION_MARK",
+    "Command",
+    "Exit",
+    "Limits",
+    "ProcessResult",
+    "ProcessStartError",
+    "Redactor",
+    "Started",
+    "find_executable",
+    "run",
+]

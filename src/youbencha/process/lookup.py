@@ -1,0 +1,48 @@
+"""Find a program the way the system would, without asking a shell."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+_DEFAULT_PATHEXT = ".COM;.EXE;.BAT;.CMD"
+
+
+def find_executable(name: str, env: Mapping[str, str], *, platform: str = sys.platform) -> Path | None:
+    """The first runnable `name` on the environment's PATH; on Windows also with the endings of PATHEXT."""
+    if Path(name).name != name:
+        return None
+    path = _get(env, "PATH", platform)
+    endings = _endings(name, env, platform)
+    # An empty entry means the current directory: with an untrusted repository there, that is never wanted.
+    directories = [Path(entry) for entry in path.split(_separator(platform)) if entry]
+    for directory in directories:
+        if not directory.is_absolute():
+            continue
+        for ending in endings:
+            candidate = directory / (name + ending)
+            if candidate.is_file() and (platform == "win32" or os.access(candidate, os.X_OK)):
+                return candidate
+    return None
+
+
+def _separator(platform: str) -> str:
+    return ";" if platform == "win32" else ":"
+
+
+def _endings(name: str, env: Mapping[str, str], platform: str) -> list[str]:
+    if platform != "win32":
+        return [""]
+    known = [ending for ending in _get(env, "PATHEXT", platform, _DEFAULT_PATHEXT).split(";") if ending]
+    if any(name.lower().endswith(ending.lower()) for ending in known):
+        return [""]
+    return [ending.lower() for ending in known]
+
+
+def _get(env: Mapping[str, str], name: str, platform: str, default: str = "") -> str:
+    """Windows does not distinguish `PATH` from `Path`."""
+    if platform != "win32":
+        return env.get(name, default)
+    return next((value for key, value in env.items() if key.upper() == name), default)

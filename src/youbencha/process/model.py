@@ -1,0 +1,78 @@
+"""What is run, within which limits, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MIB = 1024 * 1024
+OUTPUT_LIMIT_BYTES = 10 * MIB
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """A program and its world. Never a shell line: `argv` reaches the program as it is."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str]
+    """The whole environment; nothing is inherited."""
+    stdin: bytes | None = None
+    """What the program reads before end-of-file. None: end-of-file at once. A silent, open stdin makes real
+    CLIs wait for ever (Claude Code before 2.1.79), so there is no way to ask for one."""
+    terminal: bool = False
+    """Give the program a terminal to write to; stdout and stderr are then one stream."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    timeout_s: float | None = None
+    output_bytes: int = OUTPUT_LIMIT_BYTES
+    """Kept of stdout and stderr together. The program is never stopped or blocked by it."""
+    spool_bytes: int = 32 * MIB
+    """Disk that output may take while it waits to be read. Beyond, it is dropped unread."""
+    line_bytes: int = 32 * MIB
+    """Longest line handed on whole; Claude Code was seen to write lines of 15 MB."""
+    grace_s: float = 0.4
+    """Between SIGTERM and SIGKILL. The caller has its result within a second of the deadline."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exit:
+    """How the process ended, told once nothing of its tree is left."""
+
+    code: int | None
+    """None if a signal ended it."""
+    signal: str | None
+    lifetime_s: float
+    """Of the process itself, without our own work around it."""
+    leftovers: int = 0
+    """Descendants that were still running when it ended, and were ended then."""
+    cpu_s: float | None = None
+    peak_rss_bytes: int | None = None
+    """Of the largest single process in the tree."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessResult:
+    exit: Exit
+    output: str
+    truncated: bool
+    total_bytes: int
+    """All that the program wrote, kept or not."""
+    skipped_bytes: int
+    """Never read, because the program wrote faster than it could be dropped."""
+    timed_out: bool
+    stopped: bool
+    """The caller's `stop` ended it."""
+    started_at: float
+    ended_at: float
+    log_error: str | None = None
+    """Why the log file is incomplete, if it is (a full disk, say)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    pid: int
+    executable: str = field(default="")

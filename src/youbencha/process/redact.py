@@ -1,0 +1,184 @@
+"""Takes secrets out of everything that is written, also when a secret is split over two chunks.
+
+Two kinds are known: the values of the environment given to the agent whose names sound secret (in the forms in
+which they may be printed: plain, JSON, URL, base64), and the shapes of well-known keys.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Mapping
+from urllib.parse import quote
+
+MASK = b"[REDACTED]"
+
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS(WORD|WD|PHRASE)?(_|$)|CREDENTIAL|AUTH|COOKIE|HEADERS|DSN", re.I)
+_SHORTEST_SECRET = 6  # shorter values ("test", "none") are words that would be cut out of ordinary text
+
+_TOKEN = rb"[A-Za-z0-9_\-+/=.~]"
+_SHAPES: dict[bytes, bytes] = {
+    # prefix: what must follow (the whole run of token characters is then taken)
+    b"sk-ant-": rb"[A-Za-z0-9_\-]{8}",
+    b"sk-": rb"(?=[A-Za-z_\-]*[0-9])[A-Za-z0-9_\-]{20}",
+    b"ghp_": rb"[A-Za-z0-9]{30}",
+    b"gho_": rb"[A-Za-z0-9]{30}",
+    b"ghs_": rb"[A-Za-z0-9]{30}",
+    b"ghu_": rb"[A-Za-z0-9]{30}",
+    b"github_pat_": rb"[A-Za-z0-9_]{22}",
+    b"glpat-": rb"[A-Za-z0-9_\-]{20}",
+    b"npm_": rb"[A-Za-z0-9]{36}",
+    b"hf_": rb"[A-Za-z0-9]{30}",
+    b"AIza": rb"[A-Za-z0-9_\-]{35}",
+    b"AKIA": rb"[0-9A-Z]{16}",
+    b"ASIA": rb"[0-9A-Z]{16}",
+    b"xoxb-": rb"[A-Za-z0-9\-]{10}",
+    b"xoxp-": rb"[A-Za-z0-9\-]{10}",
+    b"eyJ": rb"[A-Za-z0-9_\-]{10,}\.eyJ[A-Za-z0-9_\-]{10}",
+}
+# A key starts where a word starts: "risk-assessment-framework-2026" is not "sk-...".
+_SHAPE = re.compile(
+    rb"(?<![A-Za-z0-9_\-])(?:"
+    + b"|".join(re.escape(prefix) + rest for prefix, rest in _SHAPES.items())
+    + rb")"
+    + _TOKEN
+    + rb"*"
+)
+_TOKEN_RUN = re.compile(_TOKEN + rb"*")
+_OPEN_SHAPE = re.compile(rb"(?<![A-Za-z0-9_\-])(?:" + b"|".join(map(re.escape, _SHAPES)) + rb")" + _TOKEN + rb"*\Z")
+_LONGEST_HELD = 4096
+"""A token may grow for ever; past this it is masked, and what follows of it is swallowed."""
+
+
+def secret_values(env: Mapping[str, str]) -> set[str]:
+    """The values of an environment that must not be written anywhere."""
+    return {value for name, value in env.items() if _SECRET_NAME.search(name) and len(value) >= _SHORTEST_SECRET}
+
+
+def _printed_forms(secret: str) -> Iterable[bytes]:
+    raw = secret.encode("utf-8", "surrogateescape")
+    yield raw
+    yield json.dumps(secret, ensure_ascii=False)[1:-1].encode("utf-8", "surrogateescape")
+    yield json.dumps(secret)[1:-1].encode()
+    yield quote(raw, safe="").encode()
+    yield base64.b64encode(raw)
+
+
+class Redactor:
+    """Knows the secrets of one run. Immutable; make a `stream()` for each byte stream."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        forms = {form for secret in secrets for form in _printed_forms(secret) if form}
+        self._literals = tuple(sorted(forms, key=lambda form: (-len(form), form)))
+        self._longest = max((len(form) for form in self._literals), default=0)
+        self._heads = {form[:1] for form in self._literals}
+        alternatives = [re.escape(form) for form in self._literals]
+        self._pattern = re.compile(b"|".join([*alternatives, b"(?P<shape>" + _SHAPE.pattern + b")"]))
+        self._needles = (*self._literals, *_SHAPES)
+
+    @classmethod
+    def for_env(cls, *environments: Mapping[str, str]) -> Redactor:
+        return cls({value for env in environments for value in secret_values(env)})
+
+    def text(self, text: str) -> str:
+        stream = self.stream()
+        data = text.encode("utf-8", "surrogateescape")
+        return (stream.feed(data) + stream.finish()).decode("utf-8", "surrogateescape")
+
+    def stream(self) -> RedactedStream:
+        return RedactedStream(self)
+
+    def next_match(self, data: bytes, start: int) -> re.Match[bytes] | None:
+        return self._pattern.search(data, start)
+
+    def may_hold_secret(self, data: bytes) -> bool:
+        """A cheap test first: plain searches run at memory speed, the pattern does not."""
+        return any(needle in data for needle in self._needles)
+
+    def open_from(self, data: bytes, start: int) -> int:
+        """Where the tail begins that more data could turn into a secret; the length of `data` if there is none."""
+        return min(self._open_literal(data, start), self._open_shape(data, start))
+
+    def _open_literal(self, data: bytes, start: int) -> int:
+        first = max(start, len(data) - self._longest + 1)
+        for position in range(first, len(data)):
+            if data[position : position + 1] in self._heads:
+                tail = data[position:]
+                if any(len(tail) < len(form) and form.startswith(tail) for form in self._literals):
+                    return position
+        return len(data)
+
+    def _open_shape(self, data: bytes, start: int) -> int:
+        token = max(start, len(data) - _LONGEST_HELD)
+        if match := _OPEN_SHAPE.search(data, token):
+            return match.start()
+        for length in range(min(_LONGEST_PREFIX - 1, len(data) - start), 0, -1):
+            if any(prefix.startswith(data[-length:]) for prefix in _SHAPES if length < len(prefix)):
+                return len(data) - length
+        return len(data)
+
+
+_LONGEST_PREFIX = max(map(len, _SHAPES))
+
+
+class RedactedStream:
+    """Redacts one stream chunk by chunk. However it is cut, the result is the same.
+
+    Only what could still become a secret is held back, so ordinary output passes at once.
+    """
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._held = b""
+        self._before = b""  # the last byte that left: whether a key starts here depends on it
+        self._swallowing = False
+
+    def feed(self, chunk: bytes) -> bytes:
+        return self._pass_on(chunk, last=False)
+
+    def finish(self) -> bytes:
+        return self._pass_on(b"", last=True)
+
+    def _pass_on(self, chunk: bytes, *, last: bool) -> bytes:
+        if self._swallowing:
+            chunk = self._swallow(chunk)
+        data = self._before + self._held + chunk
+        start = len(self._before)
+        if len(data) == start:
+            return b""
+        end = len(data) if last else self._redactor.open_from(data, start)
+        if not self._redactor.may_hold_secret(data):
+            self._keep(data, end)
+            return data[start:end]
+        return self._mask(data, start, end, last=last)
+
+    def _mask(self, data: bytes, start: int, end: int, *, last: bool) -> bytes:
+        out = bytearray()
+        position = start
+        while (match := self._redactor.next_match(data, position)) is not None and match.start() < end:
+            growing = match.group("shape") is not None and match.end() == len(data) and not last
+            if growing and match.end() - match.start() <= _LONGEST_HELD:
+                end = match.start()
+                break
+            out += data[position : match.start()] + MASK
+            position = match.end()
+            self._swallowing = growing
+            if position > end:
+                end = len(data) if last else self._redactor.open_from(data, position)
+        out += data[position:end]
+        self._keep(data, end)
+        return bytes(out)
+
+    def _keep(self, data: bytes, end: int) -> None:
+        self._held = data[end:]
+        self._before = data[end - 1 : end] if end else b""
+
+    def _swallow(self, chunk: bytes) -> bytes:
+        match = _TOKEN_RUN.match(chunk)
+        assert match is not None  # the pattern matches the empty string too
+        rest = chunk[match.end() :]
+        if rest:
+            self._swallowing = False
+            self._before = b"x"  # a token came before, so no key starts here
+        return rest

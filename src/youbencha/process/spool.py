@@ -1,0 +1,98 @@
+"""A file between a program and us: the program writes to it, we read as it grows and give the space back.
+
+Why not a pipe: real CLIs exit before a pipe is drained and lose their last lines (measured: Claude Code 2.1.30 to
+2.1.325, the `result` line among them); a file takes everything at once. Why it cannot fill the disk: what was
+read is freed (a hole is punched behind the reader), and what piles up unread beyond a ceiling is dropped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+FreeRange = Callable[[int, int, int], bool]
+
+_READ_BYTES = 1024 * 1024
+_LAST_WORDS = 8 * 1024 * 1024
+_FREE_EVERY = 4 * 1024 * 1024
+
+
+@cache
+def _linux_fallocate() -> Callable[[int, int, int, int], int] | None:
+    with contextlib.suppress(OSError, AttributeError):
+        fallocate = ctypes.CDLL(None, use_errno=True).fallocate64
+        fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+        fallocate.restype = ctypes.c_int
+        return fallocate
+    return None
+
+
+def punch_hole(fd: int, offset: int, length: int) -> bool:
+    """Free a range of a file without moving the rest. False where system or file system cannot."""
+    keep_size_and_punch_hole = 0x01 | 0x02
+    fallocate = _linux_fallocate() if sys.platform == "linux" else None
+    return fallocate is not None and fallocate(fd, keep_size_and_punch_hole, offset, length) == 0
+
+
+class Spool:
+    """One output stream on disk. The file has no name, so nothing is left even after a kill -9."""
+
+    def __init__(self, ceiling: int, *, keep_first: int = 0, free_range: FreeRange = punch_hole) -> None:
+        self._ceiling = ceiling
+        self._keep_first = keep_first
+        self._free_range = free_range
+        self._reader, name = tempfile.mkstemp(prefix="youbencha-spool-")
+        # Appending matters: several processes may share the stream, and the file may be emptied under them.
+        self.writer = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        Path(name).unlink()
+        self._offset = 0
+        self._freed = 0
+        self.skipped_bytes = 0
+
+    def close_writer(self) -> None:
+        if self.writer >= 0:
+            os.close(self.writer)
+            self.writer = -1
+
+    def close(self) -> None:
+        self.close_writer()
+        os.close(self._reader)
+
+    def read(self) -> bytes:
+        """What has arrived since the last call, a bounded piece at a time; empty if nothing has."""
+        size = os.fstat(self._reader).st_size
+        if size < self._offset:  # somebody emptied it: `> /dev/stdout` in the program does
+            self._offset = self._freed = 0
+        if size - self._offset > self._ceiling and self._offset >= self._keep_first:
+            self._skip(size)
+        data = os.pread(self._reader, _READ_BYTES, self._offset)
+        self._offset += len(data)
+        if self._offset - self._freed >= _FREE_EVERY:
+            self._free()
+        return data
+
+    def hurry(self) -> None:
+        """Nobody has time for more than the end any more."""
+        self._ceiling = min(self._ceiling, _LAST_WORDS)
+
+    def _skip(self, size: int) -> None:
+        """The program is faster than we are: what lies furthest back goes unread."""
+        self.skipped_bytes += size - self._offset - self._ceiling // 2
+        self._offset = size - self._ceiling // 2
+        self._free()
+
+    def _free(self) -> None:
+        if self._free_range(self._reader, self._freed, self._offset - self._freed):
+            self._freed = self._offset
+        elif self._offset > self._ceiling:
+            # No holes here: empty the whole file. What came in since the last look is lost with it, but by
+            # now the output is far beyond what is kept.
+            self.skipped_bytes += max(0, os.fstat(self._reader).st_size - self._offset)
+            os.ftruncate(self._reader, 0)
+            self._offset = self._freed = 0
