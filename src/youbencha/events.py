@@ -50,6 +50,8 @@ class AssistantText(Event):
 
     text: str
     parent: str | None = None
+    sent_at: str | None = None
+    """When, by the agent's own clock (ISO 8601), if it says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +66,15 @@ class AssistantTextDelta(Event):
 class AssistantThinking(Event):
     text: str
     parent: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserText(Event):
+    """Text put to the model in the user's place: by the agent itself, or the task of a subagent."""
+
+    text: str
+    parent: str | None = None
+    sent_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,8 +72,6 @@ class AgentAdapter(Protocol):
         """Run the agent to its end. Whatever it does is a result; only what prevents a start is an exception."""
         ...
 
-    def normalize_log(
-        self, result: AgentExecutionResult, context: AgentExecutionContext
-    ) -> YouBenchaLog:
+    def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
         """The result in the form that is the same for all agents. Pure."""
         ...

@@ -1,0 +1,18 @@
+"""The front door `yb`. Parses arguments, calls one function, shows what came of it."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Entry point of `yb` and `youbencha`."""
+    if sys.argv[1:] in (["--version"], ["-V"]):
+        # Answered before anything heavy is imported: shells and scripts ask this often.
+        from youbencha import __version__
+
+        print(f"youbencha {__version__}")
+        return
+    from youbencha.cli.app import run_app
+
+    sys.exit(run_app(sys.argv[1:]))

@@ -10,6 +10,7 @@ from youbencha.log.model import (
     ToolCall,
     Usage,
     YouBenchaLog,
+    iso_time,
 )
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "ToolCall",
     "Usage",
     "YouBenchaLog",
+    "iso_time",
 ]

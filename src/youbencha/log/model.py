@@ -73,6 +73,8 @@ class Message(_Record):
     role: Role
     content: str
     timestamp: Timestamp | None = None
+    parent: str | None = None
+    """The tool call that started the subagent whose message this is; null in the main conversation."""
 
 
 class ToolCall(_Record):
@@ -82,6 +84,8 @@ class ToolCall(_Record):
     result: str | None = None
     is_error: bool | None = None
     id: str | None = None
+    parent: str | None = None
+    """The tool call that started the subagent that made this one; null in the main conversation."""
 
 
 class Usage(_Record):

@@ -21,6 +21,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 import psutil
@@ -28,10 +29,9 @@ import psutil
 HEADER = struct.Struct("!I")
 END_NOW = b"T"
 TAG = "YOUBENCHA_RUN"
-"""An environment variable by which strays are known where there is no subreaper (macOS)."""
+"""An environment variable by which processes are known that nobody adopts (macOS has no subreaper)."""
 _POLL_S = 0.02
 _KILL_FOR_S = 5.0
-
 
 _LIBC = ctypes.CDLL(None)
 
@@ -44,36 +44,30 @@ def become_subreaper() -> bool:
     return bool(_LIBC.prctl(pr_set_child_subreaper, 1, 0, 0, 0) == 0)
 
 
-class Tree:
-    """Every process that came out of the one we started."""
+def ignore_ending_signals() -> None:
+    """Live on when an agent cleans up with `pkill python`. A handler, unlike SIG_IGN, is not passed to the program."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # whatever the harness's thread had blocked
 
-    def __init__(self, tag: str | None) -> None:
-        self._tag = tag  # None: all descendants are ours to find, wherever they went
 
-    def members(self) -> list[psutil.Process]:
-        found = {child.pid: child for child in psutil.Process().children(recursive=True)}
-        if self._tag is not None:
-            found |= {stray.pid: stray for stray in self._strays()}
-        return [process for process in found.values() if _is_alive(process)]
+def find_strays(tag: str, session: int) -> list[psutil.Process]:
+    """Processes of a run that are below nobody we know: by their session, or by the tag in their environment.
 
-    def _strays(self) -> list[psutil.Process]:
-        strays = []
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error, OSError):
-                if process.environ().get(TAG) == self._tag:
-                    strays.append(process)
-        return strays
+    Both are needed: macOS hides the environment of its own programs (/bin/sleep), others leave the session.
+    """
+    strays = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if os.getsid(process.pid) == session or process.environ().get(TAG) == tag:
+                strays.append(process)
+    return [stray for stray in strays if _is_alive(stray)]
 
-    def may_have_strays(self) -> bool:
-        """Whether processes may be left that are not below us. With a subreaper there are none by construction."""
-        return self._tag is not None and bool(self.members())
 
-    def signal(self, number: signal.Signals) -> int:
-        members = self.members()
-        for process in members:
-            with contextlib.suppress(psutil.Error, OSError):
-                process.send_signal(number)
-        return len(members)
+def signal_all(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.Error, OSError):
+            process.send_signal(number)
 
 
 def _is_alive(process: psutil.Process) -> bool:
@@ -82,24 +76,67 @@ def _is_alive(process: psutil.Process) -> bool:
     return False
 
 
+def _ended_children() -> Iterator[tuple[int, int]]:
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG)) != (0, 0):
+            yield ended
+
+
+class Wakeup:
+    """Turns the end of a child into something that can be waited for together with a socket."""
+
+    def __init__(self) -> None:
+        self._reader, writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        os.set_blocking(writer, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+
+    def wait(self, line: socket.socket | None = None, *, timeout: float | None = None) -> bool:
+        """Whether there is something on the line (or its other end is gone)."""
+        watched: list[Any] = [self._reader, *([line] if line else [])]
+        readable, _, _ = select.select(watched, [], [], timeout)
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._reader, 4096)
+        return line in readable
+
+
+class Tree:
+    """Every process that came out of the one we started."""
+
+    def __init__(self, tag: str, session: int, *, adopting: bool) -> None:
+        self._tag = tag
+        self._session = session
+        self._adopting = adopting
+        """As a subreaper we are the parent of all who lost theirs: there are no strays, by construction."""
+
+    def members(self) -> list[psutil.Process]:
+        found = {child.pid: child for child in psutil.Process().children(recursive=True)}
+        found |= {stray.pid: stray for stray in self.strays()}
+        return [process for process in found.values() if _is_alive(process)]
+
+    def strays(self) -> list[psutil.Process]:
+        return [] if self._adopting else find_strays(self._tag, self._session)
+
+    def signal(self, number: signal.Signals) -> int:
+        members = self.members()
+        signal_all(members, number)
+        return len(members)
+
+
 class Guard:
     """Watches over one program. Lives in a process of its own."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
-        self._wakeup, wakeup_writer = os.pipe()
-        os.set_blocking(self._wakeup, False)
-        os.set_blocking(wakeup_writer, False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(wakeup_writer, warn_on_full_buffer=False)
+        self._wakeup = Wakeup()
         self._main_pid = 0
         self._main_status: int | None = None
         self._ended = 0.0
 
     def run(self) -> None:
         request, fds = receive_request(self._control)
-        tag = None if become_subreaper() else str(request["tag"])
-        tree = Tree(tag)
+        adopting = become_subreaper()
         started = time.monotonic()
         try:
             self._main_pid = _start(request, fds)
@@ -109,19 +146,18 @@ class Guard:
         finally:
             for fd in fds:
                 os.close(fd)
-        self._tell(started=self._main_pid)
+        self._tell(started=self._main_pid, guard=os.getpid())
         told_to_end = self._watch()
+        tree = Tree(request["tag"], self._main_pid, adopting=adopting)
         leftovers = self._end(tree, grace=float(request["grace"]), gently=told_to_end)
-        usage = _children_usage()
         status = self._main_status if self._main_status is not None else -signal.SIGKILL
-        self._tell(status=status, lifetime=self._ended - started, leftovers=leftovers, **usage)
+        lifetime = (self._ended or time.monotonic()) - started
+        self._tell(status=status, lifetime=lifetime, leftovers=leftovers, **_children_usage())
 
     def _watch(self) -> bool:
         """Until the program ends (False), or we are told to end it or the harness is gone (True)."""
         while self._reap() and self._main_status is None:
-            readable, _, _ = select.select([self._control.fileno(), self._wakeup], [], [])
-            self._drain_wakeup()
-            if self._control.fileno() in readable:
+            if self._wakeup.wait(self._control):
                 return True
         return False
 
@@ -143,32 +179,19 @@ class Guard:
         return leftovers
 
     def _await_end(self, tree: Tree, deadline: float) -> None:
-        while self._is_anyone_left(tree):
-            remaining = deadline - time.monotonic()
-            if remaining <= 0:
-                return
-            select.select([self._wakeup], [], [], min(remaining, _POLL_S))
-            self._drain_wakeup()
+        while self._is_anyone_left(tree) and (remaining := deadline - time.monotonic()) > 0:
+            self._wakeup.wait(timeout=min(remaining, _POLL_S))
 
     def _is_anyone_left(self, tree: Tree) -> bool:
-        return self._reap() or tree.may_have_strays()
+        return self._reap() or bool(tree.strays())
 
     def _reap(self) -> bool:
         """Collect whoever ended. False once we have no children, and so, as subreaper, no descendants either."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return False
-            if pid == 0:
-                return True
+        for pid, status in _ended_children():
             if pid == self._main_pid:
                 self._main_status = os.waitstatus_to_exitcode(status)
                 self._ended = time.monotonic()
-
-    def _drain_wakeup(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.read(self._wakeup, 4096)
+        return _has_children()
 
     def _tell(self, **message: Any) -> None:
         with contextlib.suppress(OSError):  # nobody may be listening any more
@@ -224,52 +247,65 @@ class Nursery:
 
     def __init__(self, harness: socket.socket) -> None:
         self._harness = harness
-        self._guards: set[int] = set()
+        self._lines: dict[int, int] = {}
+        """A copy of each guard's end of its line, by process id. It is closed once what the guard watched over is
+        gone, even if the guard was killed: so the harness learns of the loss when there is nothing left to fear."""
 
     def serve(self) -> None:
         become_subreaper()
-        signal.signal(signal.SIGCHLD, self._on_child_end)
+        ignore_ending_signals()
+        wakeup = Wakeup()
         while True:
-            data, fds, _, _ = socket.recv_fds(self._harness, 1, 1)
-            if not data:
-                break
-            self._fork_guard(fds[0])
-        with contextlib.suppress(ChildProcessError):
-            while True:  # each guard sees the end of the harness by itself, and cleans up
-                os.wait()
+            if wakeup.wait(self._harness):
+                data, fds, _, _ = socket.recv_fds(self._harness, 1, 1)
+                if not data:
+                    break
+                self._fork_guard(fds[0])
+            self._reap()
+        while self._lines:  # each guard sees the end of the harness by itself, and cleans up
+            wakeup.wait()
+            self._reap()
 
     def _fork_guard(self, control_fd: int) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         pid = os.fork()
         if pid == 0:
             self._harness.close()
+            for fd in self._lines.values():
+                os.close(fd)
             _be_guard(control_fd)
-        self._guards.add(pid)
-        os.close(control_fd)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+        self._lines[pid] = control_fd
 
-    def _on_child_end(self, *_: object) -> None:
-        with contextlib.suppress(ChildProcessError):
-            while (ended := os.waitpid(-1, os.WNOHANG)) != (0, 0):
-                pid, status = ended
-                if pid in self._guards and status != 0:
+    def _reap(self) -> None:
+        for pid, status in _ended_children():
+            line = self._lines.pop(pid, None)
+            if line is not None:
+                if status != 0:
                     self._end_orphans()
-                self._guards.discard(pid)
+                os.close(line)
 
     def _end_orphans(self) -> None:
-        """A guard was killed: what it guarded is ours now, and must not live on unguarded."""
+        """A guard was killed: what it watched over is ours now, and must not live on unguarded."""
+        give_up = time.monotonic() + _KILL_FOR_S
+        while (orphans := self._orphans()) and time.monotonic() < give_up:
+            signal_all(orphans, signal.SIGSTOP)
+            signal_all(orphans, signal.SIGKILL)
+            for orphan in orphans:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(orphan.pid, os.WNOHANG)
+            time.sleep(_POLL_S / 10)
+
+    def _orphans(self) -> list[psutil.Process]:
+        found = []
         for child in psutil.Process().children():
-            if child.pid not in self._guards:
-                for process in [*child.children(recursive=True), child]:
-                    with contextlib.suppress(psutil.Error):
-                        process.kill()
+            if child.pid not in self._lines:
+                with contextlib.suppress(psutil.Error):
+                    found += [child, *child.children(recursive=True)]
+        return found
 
 
 def _be_guard(control_fd: int) -> NoReturn:
     code = 1
     try:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
         Guard(socket.socket(fileno=control_fd)).run()
         code = 0
     finally:

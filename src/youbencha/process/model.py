@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal as signals
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,6 +53,13 @@ class Exit:
     cpu_s: float | None = None
     peak_rss_bytes: int | None = None
     """Of the largest single process in the tree."""
+
+    @property
+    def shell_code(self) -> int:
+        """As a shell tells it: the exit code, or 128 + N if signal N ended the process."""
+        if self.code is not None:
+            return self.code
+        return 128 + signals.Signals[self.signal] if self.signal else -1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,52 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Everything they need, they set up.
+
+VENV    := .venv
+BIN     := $(VENV)/bin
+# The first Python that is new enough; PYTHON=... chooses another.
+PYTHON  ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+             $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+WORKERS ?= auto
+OLD_CLI := 2.0.62
+OLDEST_CLI := 1.0.128
+
+.PHONY: help demo test lint format bench coverage agents clean
+.DEFAULT_GOAL := help
+
+help: ## Show what there is
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+demo: $(VENV)/.demo ## Set up, then let the real Claude Code CLI mend a bug (no key needed)
+	@$(BIN)/yb demo
+
+test: $(VENV)/.dev agents ## Set up, then run all tests
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup
+
+lint: $(VENV)/.dev ## Style and types
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+format: $(VENV)/.dev ## Put the code into shape
+	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+bench: $(VENV)/.dev agents ## Measure, each figure beside its yardstick
+	@$(BIN)/python -m bench
+
+coverage: $(VENV)/.dev agents ## Tests with branch coverage; the adapter must have 90 %
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --cov --cov-report=term
+	@$(BIN)/coverage report --include='src/youbencha/adapters/*' --fail-under=90
+
+agents: $(VENV)/.dev ## The agent CLIs that the tests drive
+	@$(BIN)/yb agents install claude-code
+	@$(BIN)/yb agents install claude-code@$(OLD_CLI)
+	@if command -v npm >/dev/null; then $(BIN)/yb agents install claude-code@$(OLDEST_CLI); \
+	 else echo "no npm here: the tests for Claude Code $(OLDEST_CLI) will be skipped"; fi
+
+$(VENV)/.demo: pyproject.toml
+	@scripts/setup "$(PYTHON)" $(VENV) .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml
+	@scripts/setup "$(PYTHON)" $(VENV) '.[dev]'
+	@touch $@ $(VENV)/.demo
+
+clean: ## Remove the environment and what demos and tests left
+	rm -rf $(VENV) .youbencha-workspace .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist htmlcov .coverage*

@@ -1,0 +1,172 @@
+"""ClaudeCodeAdapter: the contract of `adapters/base.py` for the Claude Code CLI."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
+from youbencha.adapters.claude_code.artifacts import new_log_file
+from youbencha.adapters.claude_code.availability import require_authentication
+from youbencha.adapters.claude_code.command import Invocation, build_command
+from youbencha.adapters.claude_code.config import ClaudeCodeConfig, parse_config
+from youbencha.adapters.claude_code.definition import agent_definition
+from youbencha.adapters.claude_code.environment import agent_environment
+from youbencha.adapters.claude_code.errors import one_problem
+from youbencha.adapters.claude_code.locate import Cli, find_cli, locate_cli
+from youbencha.adapters.claude_code.normalize import normalize
+from youbencha.adapters.claude_code.process_notices import process_warnings
+from youbencha.adapters.claude_code.prompt import Prompt, read_prompt
+from youbencha.adapters.claude_code.verdict import Ending, judge
+from youbencha.adapters.claude_code.watch import Watch
+from youbencha.events import OutputTruncated, ProcessEnded, ProcessStarted
+from youbencha.log import YouBenchaLog, iso_time
+from youbencha.process import Command, Limits, ProcessResult, Redactor, run
+
+_TAIL_CHARACTERS = 8_000
+_TIMEOUT_EXIT_CODE = -1
+
+
+class ClaudeCodeAdapter:
+    """Runs Claude Code in print mode and reads its stream-json (or plain text) output."""
+
+    name = "claude-code"
+    version = "1.0.0"
+
+    def __init__(self, env: Mapping[str, str] | None = None) -> None:
+        """`env` stands for the harness's own environment; by default it is the process's."""
+        self._env = env
+
+    async def check_availability(self) -> bool:
+        """True if the CLI can be run, False if there is none; raises if it has no credentials."""
+        env = agent_environment(self._harness_env(), {})
+        cli = await find_cli(env)
+        if cli is None:
+            return False
+        await require_authentication(cli, env)
+        return True
+
+    async def execute(self, context: AgentExecutionContext) -> AgentExecutionResult:
+        """Run Claude Code to its end, its deadline, or the first sign that it cannot succeed."""
+        config = parse_config(context.config)
+        env = agent_environment(self._harness_env(), context.env)
+        workspace = _existing_directory(context.workspace_dir)
+        prompt = read_prompt(config, workspace=workspace, config_dir=context.config_dir)
+        cli = await locate_cli(config, env)
+        with _prompt_on_disk(prompt) as prompt_file:
+            command = build_command(_invocation(config, cli, prompt, prompt_file, workspace, env))
+            return await self._run(command, config, cli, context)
+
+    def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
+        """The result as a YouBenchaLog."""
+        return normalize(result, context, adapter_name=self.name, adapter_version=self.version)
+
+    async def _run(
+        self, command: Command, config: ClaudeCodeConfig, cli: Cli, context: AgentExecutionContext
+    ) -> AgentExecutionResult:
+        watch = Watch(context.on_event)
+        log_file = new_log_file(context.artifacts_dir)
+        done = await run(
+            command,
+            limits=Limits(timeout_s=context.timeout / 1000 if context.timeout else None),
+            redactor=Redactor.for_env(self._harness_env(), command.env),
+            log_file=log_file,
+            on_line=watch.line if config.output_format == "stream-json" else None,
+            on_start=lambda started: watch.tell(ProcessStarted(pid=started.pid, executable=started.executable)),
+            stop=watch.stop,
+        )
+        _tell_end(done, watch)
+        return _result(done, watch, config, cli, context, log_file)
+
+    def _harness_env(self) -> Mapping[str, str]:
+        return os.environ if self._env is None else self._env
+
+
+def _invocation(
+    config: ClaudeCodeConfig, cli: Cli, prompt: Prompt, prompt_file: Path | None, workspace: Path, env: dict[str, str]
+) -> Invocation:
+    definition = None
+    if config.agent_name is not None:
+        definition = agent_definition(config.agent_name, workspace=workspace, env=env)
+    return Invocation(
+        config=config,
+        cli=cli,
+        prompt=prompt,
+        prompt_file=prompt_file,
+        agent_definition=definition,
+        workspace=workspace,
+        env=env,
+        is_root=hasattr(os, "geteuid") and os.geteuid() == 0,
+    )
+
+
+def _existing_directory(path: Path) -> Path:
+    if not path.is_dir():
+        raise one_problem("workspace_dir", f"there is no directory {path}")
+    return path.absolute()
+
+
+@contextlib.contextmanager
+def _prompt_on_disk(prompt: Prompt) -> Iterator[Path | None]:
+    """A file for the agent to read its task from, outside the workspace so that no diff shows it."""
+    if prompt.delivery != "file":
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="youbencha-prompt-") as directory:
+        path = Path(directory) / "prompt.md"
+        path.write_bytes(prompt.text.encode())
+        yield path
+
+
+def _tell_end(done: ProcessResult, watch: Watch) -> None:
+    if done.truncated:
+        watch.tell(OutputTruncated(limit_bytes=Limits().output_bytes))
+    watch.tell(ProcessEnded(exit_code=done.exit.code, signal=done.exit.signal, timed_out=done.timed_out))
+
+
+def _result(
+    done: ProcessResult,
+    watch: Watch,
+    config: ClaudeCodeConfig,
+    cli: Cli,
+    context: AgentExecutionContext,
+    log_file: Path,
+) -> AgentExecutionResult:
+    facts = watch.session.facts()
+    duration_ms = round((done.ended_at - done.started_at) * 1000)
+    ending = Ending(
+        exit_code=done.exit.code,
+        signal=done.exit.signal,
+        timed_out=done.timed_out,
+        timeout_ms=context.timeout,
+        duration_ms=duration_ms,
+        stopped=watch.stop_reason if done.stopped else None,
+        truncated=done.truncated,
+        stream_expected=config.output_format == "stream-json",
+        output_tail=done.output[-_TAIL_CHARACTERS:],
+        facts=facts,
+    )
+    at = iso_time(done.ended_at)
+    verdict = judge(ending, at=at)
+    return AgentExecutionResult(
+        exit_code=_TIMEOUT_EXIT_CODE if done.timed_out else done.exit.shell_code,
+        status=verdict.status,
+        output=done.output,
+        started_at=iso_time(done.started_at),
+        completed_at=at,
+        duration_ms=duration_ms,
+        errors=verdict.errors,
+        warnings=(*verdict.warnings, *process_warnings(done, at)),
+        agent_version=str(cli.version),
+        log_file=log_file,
+        details={
+            "session": facts.model_dump(mode="json"),
+            "executable": str(cli.path),
+            "cpu_s": done.exit.cpu_s,
+            "peak_rss_bytes": done.exit.peak_rss_bytes,
+            "process_s": done.exit.lifetime_s,
+        },
+    )

@@ -1,0 +1,46 @@
+"""Is the CLI there, and may it talk to a model? Answered without spending anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from youbencha.adapters.claude_code.errors import auth_failed
+from youbencha.adapters.claude_code.locate import Cli
+from youbencha.adapters.claude_code.versions import Feature, supports
+from youbencha.process import Command, Limits, run
+
+_STATUS_TIMEOUT_S = 30.0
+
+_CREDENTIALS = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX",
+)
+
+
+async def require_authentication(cli: Cli, env: Mapping[str, str]) -> None:
+    """Raise if the CLI has no credentials. Whether they are *valid* only a request can tell, and that costs."""
+    if any(env.get(name) for name in _CREDENTIALS):
+        return
+    if supports(cli.version, Feature.AUTH_STATUS):
+        if not await _status_says_logged_in(cli, env):
+            raise auth_failed("`claude auth status` says that nobody is logged in, and there is no API key.")
+    elif not _credentials_file(env).is_file():
+        # Before 2.1.40 `claude auth status` is no command: "auth" would be sent to the model as a prompt.
+        raise auth_failed("there is no API key and no stored login.")
+
+
+async def _status_says_logged_in(cli: Cli, env: Mapping[str, str]) -> bool:
+    command = Command(argv=(*cli.argv, "auth", "status"), cwd=cli.path.parent, env=env)
+    result = await run(command, limits=Limits(timeout_s=_STATUS_TIMEOUT_S))
+    return result.exit.code == 0
+
+
+def _credentials_file(env: Mapping[str, str]) -> Path:
+    config_dir = env.get("CLAUDE_CONFIG_DIR")
+    home = env.get("HOME") or env.get("USERPROFILE") or "~"
+    base = Path(config_dir) if config_dir else Path(home).expanduser() / ".claude"
+    return base / ".credentials.json"

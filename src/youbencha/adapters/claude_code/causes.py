@@ -1,0 +1,171 @@
+"""Why a session failed: one table from what Claude Code said to our code and what to do about it.
+
+The first row that fits counts. `kind` is the `error` of a client-made message (2.1.x), `status` the HTTP status
+(2.1.197 and later say it; before, it stands in the text), `words` are looked for in the error's own text only:
+an agent that works on a login page says "Not logged in" too.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from youbencha.adapters.claude_code import problems
+
+_STATUS_IN_TEXT = re.compile(r"API Error: (?:Request rejected \()?(\d{3})\b")
+_RESET_IN_TEXT = re.compile(r"limit reached\|(\d{9,11})\b")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What was said about a failure."""
+
+    text: str
+    subtype: str | None = None
+    kind: str | None = None
+    status: int | None = None
+    refused: bool = False
+
+    def http_status(self) -> int | None:
+        found = _STATUS_IN_TEXT.search(self.text)
+        return self.status or (int(found[1]) if found else None)
+
+    def resets_at(self) -> float | None:
+        found = _RESET_IN_TEXT.search(self.text)
+        return float(found[1]) if found else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cause:
+    code: str
+    kind: str
+    """Goes into the error's context: finer than the code."""
+    says: str
+    hint: str
+    subtypes: frozenset[str] = frozenset()
+    kinds: frozenset[str] = frozenset()
+    statuses: frozenset[int] = frozenset()
+    words: re.Pattern[str] | None = None
+    refusal: bool = field(default=False)
+
+    def fits(self, evidence: Evidence) -> bool:
+        return (
+            evidence.subtype in self.subtypes
+            or evidence.kind in self.kinds
+            or evidence.http_status() in self.statuses
+            or (self.refusal and evidence.refused)
+            or (self.words is not None and self.words.search(evidence.text) is not None)
+        )
+
+
+def _words(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE | re.MULTILINE)
+
+
+CAUSES = (
+    Cause(
+        code=problems.MAX_TURNS,
+        kind="max_turns",
+        subtypes=frozenset({"error_max_turns"}),
+        words=_words(r"^Error: Reached max turns"),
+        says="Claude Code stopped at its limit of turns",
+        hint="Raise `max_turns`, or give the agent a smaller task.",
+    ),
+    Cause(
+        code=problems.MAX_BUDGET,
+        kind="max_budget",
+        subtypes=frozenset({"error_max_budget_usd"}),
+        statuses=frozenset({402}),
+        words=_words(r"budget has been exceeded|exceeded (?:usd )?budget|^Error: .*maximum budget"),
+        says="Claude Code stopped because the budget was spent",
+        hint="Raise the budget of the run (`max_budget_usd`, or the gateway's cap).",
+    ),
+    Cause(
+        code=problems.AUTH_FAILED,
+        kind="authentication",
+        kinds=frozenset({"authentication_failed"}),
+        statuses=frozenset({401}),
+        words=_words(r"not logged in|invalid api key|please run /login|failed to authenticate|oauth token .*expired"),
+        says="Claude Code failed at authentication: no valid API key or login",
+        hint="Set ANTHROPIC_API_KEY to a valid key, or log in once with `claude auth login` "
+        "(before 2.1.40: start `claude` and use /login).",
+    ),
+    Cause(
+        code=problems.RATE_LIMIT,
+        kind="rate_limit",
+        kinds=frozenset({"rate_limit"}),
+        statuses=frozenset({429}),
+        words=_words(r"usage limit reached|hit your (?:\w+ )?limit|rate_limit_error"),
+        says="Claude Code was stopped by a rate limit",
+        hint="Wait until the limit resets, run fewer trials at a time, or use a key with a higher limit.",
+    ),
+    Cause(
+        code=problems.REFUSED,
+        kind="refusal",
+        refusal=True,
+        words=_words(r"violate our usage policy|safeguards flagged"),
+        says="The model declined the request",
+        hint="Reword the task, or run it on another model; this is the model's answer, not a fault of the run.",
+    ),
+    Cause(
+        code=problems.API_ERROR,
+        kind="billing",
+        kinds=frozenset({"billing_error"}),
+        words=_words(r"credit balance is too low"),
+        says="The account behind the key has no credit",
+        hint="Add credit to the account, or use another key.",
+    ),
+    Cause(
+        code=problems.API_ERROR,
+        kind="model_not_found",
+        kinds=frozenset({"model_not_found"}),
+        statuses=frozenset({404}),
+        says="The model is unknown to the API, or the key may not use it",
+        hint="Check `model`, and that the key (or the gateway) offers it.",
+    ),
+    Cause(
+        code=problems.API_ERROR,
+        kind="prompt_too_long",
+        statuses=frozenset({413}),
+        words=_words(r"prompt is too long"),
+        says="The conversation no longer fits into the model's context",
+        hint="Give the agent a smaller task or a shorter prompt, or use a model with a larger context.",
+    ),
+    Cause(
+        code=problems.API_ERROR,
+        kind="max_output_tokens",
+        kinds=frozenset({"max_output_tokens"}),
+        words=_words(r"exceeded the \d+ output token maximum"),
+        says="The model's answer did not fit into its limit of output tokens",
+        hint="Raise `max_tokens` (CLAUDE_CODE_MAX_OUTPUT_TOKENS).",
+    ),
+    Cause(
+        code=problems.API_ERROR,
+        kind="server",
+        kinds=frozenset({"server_error", "overloaded"}),
+        statuses=frozenset({500, 502, 503, 504, 529}),
+        words=_words(r"connection error|unable to connect|connection refused|request timed out|malformed response"),
+        says="The API did not answer, or answered that it cannot serve",
+        hint="Try again later; if it stays so, check ANTHROPIC_BASE_URL, the gateway and the network.",
+    ),
+    Cause(
+        code=problems.EXECUTION_ERROR,
+        kind="execution",
+        subtypes=frozenset({"error_during_execution"}),
+        says="Claude Code broke off in the middle of its work",
+        hint="The raw log shows the last thing it did. Interrupted tools and a model call that was cut are the usual "
+        "reasons; run it again.",
+    ),
+)
+
+OTHER = Cause(
+    code=problems.API_ERROR,
+    kind="other",
+    says="A call to the model failed",
+    hint="The text above is the API's own; the raw log has the whole exchange.",
+)
+
+
+def find_cause(evidence: Evidence) -> Cause | None:
+    """The row that fits, if one does."""
+    return next((cause for cause in CAUSES if cause.fits(evidence)), None)

@@ -1,0 +1,69 @@
+"""A custom agent's definition: `.claude/agents/NAME.md`, a YAML header and a prompt.
+
+The CLI gets it both ways, as `--agents` with the definition and `--agent` with the name: a name alone is silently
+ignored by some versions when the file is not where they look, and then the wrong agent is measured.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from youbencha.adapters.claude_code.errors import one_problem
+
+_FENCE = "---"
+
+
+def agent_definition(name: str, *, workspace: Path, env: Mapping[str, str]) -> str:
+    """The value of `--agents` for one agent, or an error that says where it was looked for."""
+    places = [workspace / ".claude" / "agents", *_user_places(env)]
+    for place in places:
+        path = place / f"{name}.md"
+        if path.is_file():
+            return json.dumps({name: _parse(path)})
+    looked = ", ".join(str(place) for place in places)
+    raise one_problem(
+        "agent_name", f"no definition of agent {name!r} was found", f"put {name}.md into one of: {looked}"
+    )
+
+
+def _user_places(env: Mapping[str, str]) -> list[Path]:
+    if config_dir := env.get("CLAUDE_CONFIG_DIR"):
+        return [Path(config_dir) / "agents"]
+    home = env.get("HOME") or env.get("USERPROFILE")
+    return [Path(home) / ".claude" / "agents"] if home else []
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    header, prompt = _split(path.read_text(encoding="utf-8", errors="replace"))
+    fields = _read_header(header, path)
+    definition: dict[str, Any] = {"description": str(fields.get("description") or path.stem), "prompt": prompt}
+    if tools := fields.get("tools"):
+        names = tools.split(",") if isinstance(tools, str) else tools
+        definition["tools"] = [str(tool).strip() for tool in names]
+    if model := fields.get("model"):
+        definition["model"] = str(model)
+    return definition
+
+
+def _split(text: str) -> tuple[str, str]:
+    """The header between two fences, if the file starts with one, and the rest."""
+    lines = text.lstrip("\ufeff").splitlines(keepends=True)
+    if lines and lines[0].strip() == _FENCE:
+        for number, line in enumerate(lines[1:], start=1):
+            if line.strip() == _FENCE:
+                return "".join(lines[1:number]), "".join(lines[number + 1 :]).strip()
+    return "", text.strip()
+
+
+def _read_header(header: str, path: Path) -> Mapping[str, Any]:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        fields = YAML(typ="safe").load(header)
+    except YAMLError as error:
+        raise one_problem("agent_name", f"the header of {path} is not valid YAML: {error}") from None
+    return fields if isinstance(fields, Mapping) else {}

@@ -1,0 +1,99 @@
+"""Find the CLI to run: an explicit path, then PATH, then the toolbox; and learn its version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from youbencha.adapters.claude_code.config import ClaudeCodeConfig
+from youbencha.adapters.claude_code.errors import cli_not_found
+from youbencha.adapters.claude_code.versions import CliVersion
+from youbencha.errors import YouBenchaError
+from youbencha.process import Command, Limits, ProcessStartError, find_executable, run
+from youbencha.sandbox.toolbox import Toolbox
+
+AGENT = "claude-code"
+_COMMAND = "claude"
+_VERSION_TIMEOUT_S = 30.0  # a cold start of the 350 MB binary was seen to take 15 s
+_INSTALL_HINT = "Install it with `yb agents install claude-code{version}`, or set agent.config.executable."
+
+
+@dataclass(frozen=True)
+class Cli:
+    path: Path
+    version: CliVersion
+    command: tuple[str, ...] = ()
+    """How it is started, where that is more than its path (a script on Windows)."""
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return self.command or (str(self.path),)
+
+
+async def locate_cli(config: ClaudeCodeConfig, env: Mapping[str, str]) -> Cli:
+    """The CLI that this configuration asks for; an error that says how to get it if there is none."""
+    if config.executable is not None:
+        return await _explicit(Path(config.executable).expanduser(), config.version, env)
+    found = await find_cli(env, config.version)
+    if found is None:
+        wanted = f" {config.version}" if config.version else ""
+        at_version = f"@{config.version}" if config.version else ""
+        raise cli_not_found(
+            f"Claude Code{wanted} is neither on PATH nor in the toolbox.", _INSTALL_HINT.format(version=at_version)
+        )
+    return found
+
+
+async def find_cli(env: Mapping[str, str], version: str | None = None) -> Cli | None:
+    """On PATH, else in the toolbox; with a version, whichever of them has it."""
+    on_path = find_executable(_COMMAND, env)
+    if on_path is not None:
+        cli = Cli(on_path, await cli_version(on_path, env))
+        if version in (None, str(cli.version)):
+            return cli
+    installed = Toolbox().find(AGENT, version)
+    if installed is None:
+        return None
+    known = CliVersion.parse(installed.version)
+    return Cli(installed.executable, known or await cli_version(installed.executable, env), installed.command)
+
+
+async def _explicit(path: Path, version: str | None, env: Mapping[str, str]) -> Cli:
+    if not path.is_file():
+        raise cli_not_found(f"agent.config.executable: there is no file {path}.", "Correct the path, or leave it out.")
+    cli = Cli(path.resolve(), await cli_version(path.resolve(), env))
+    if version not in (None, str(cli.version)):
+        raise cli_not_found(
+            f"{path} is Claude Code {cli.version}, but agent.version asks for {version}.",
+            "Leave out one of the two.",
+        )
+    return cli
+
+
+_known: dict[tuple[str, int, int], CliVersion] = {}
+
+
+async def cli_version(path: Path, env: Mapping[str, str]) -> CliVersion:
+    """Ask the CLI, once for each file as it is now: a JavaScript CLI takes a second to answer."""
+    stat = path.stat()
+    identity = (str(path.resolve()), stat.st_mtime_ns, stat.st_size)
+    if identity not in _known:
+        _known[identity] = await _ask_version(path, env)
+    return _known[identity]
+
+
+async def _ask_version(path: Path, env: Mapping[str, str]) -> CliVersion:
+    command = Command(argv=(str(path), "--version"), cwd=path.parent, env=env)
+    hint = "Run it by hand to see; `yb agents install claude-code` brings one that works."
+    try:
+        result = await run(command, limits=Limits(timeout_s=_VERSION_TIMEOUT_S))
+    except ProcessStartError as error:
+        raise cli_not_found(f"Claude Code at {path} does not start: {error.message}", hint) from error
+    version = CliVersion.parse(result.output)
+    if version is None:
+        answer = result.output.strip()[:200] or "nothing"
+        raise YouBenchaError(
+            "CLAUDE_VERSION_UNKNOWN", f"{path} --version answered {answer!r}, which is no version.", hint=hint
+        )
+    return version

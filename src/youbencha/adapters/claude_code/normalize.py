@@ -1,0 +1,190 @@
+"""A finished run -> YouBenchaLog. Pure, and made for outputs of up to 10 MiB: no copy of the output is taken.
+
+The output decides what it is: with one stream-json event in it, it is a stream (stderr may stand between its lines);
+otherwise it is plain text, and all of it is the assistant's one message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
+from youbencha.adapters.claude_code.facts import SessionFacts
+from youbencha.adapters.claude_code.problems import MALFORMED_LINE, OUTPUT_TRUNCATED, malformed, truncated
+from youbencha.adapters.claude_code.session import Session
+from youbencha.adapters.claude_code.text import clean_text, read_text, strip_ansi
+from youbencha.adapters.claude_code.transcript import Transcript
+from youbencha.adapters.claude_code.usage import plain_usage
+from youbencha.events import AssistantText, AssistantTextDelta
+from youbencha.log import AgentInfo, ErrorRecord, Execution, Message, ModelInfo, ToolCall, YouBenchaLog
+
+TRUNCATION_MARK = "[OUTPUT TRUNCATED"
+_PARTIAL = '{"type":"stream_event"'
+"""How every version begins a partial message; by far the most lines, and the finished messages repeat them."""
+_TEXT_DELTA = '"type":"text_delta"'
+_CALL_NEWS = '"type":"message_'
+_NOISE = "\x1b\r \t"
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What was found in an output, whichever kind it is."""
+
+    facts: SessionFacts
+    messages: list[Message]
+    tool_calls: list[ToolCall]
+
+
+def normalize(
+    result: AgentExecutionResult,
+    context: AgentExecutionContext,
+    *,
+    adapter_name: str,
+    adapter_version: str,
+) -> YouBenchaLog:
+    """The run in the form that is the same for all agents (CR-3.1 to CR-3.11)."""
+    live = live_facts(result.details)
+    cut_at = truncation(result.output)
+    end = len(result.output) if cut_at is None else cut_at
+    reading = _read_stream(result.output, end) or _read_plain(result.output)
+    facts = _merged(live, reading.facts)
+    configured = context.config.get("model")
+    return YouBenchaLog(
+        agent_info=AgentInfo(
+            name=adapter_name,
+            version=facts.cli_version or result.agent_version or "unknown",
+            adapter_version=adapter_version,
+        ),
+        model_info=ModelInfo(
+            name=facts.model or (configured if isinstance(configured, str) and configured else "unknown"),
+            provider="anthropic",
+        ),
+        execution=Execution(
+            started_at=result.started_at,
+            completed_at=result.completed_at,
+            duration_ms=result.duration_ms,
+            exit_code=result.exit_code,
+            status=result.status,
+        ),
+        messages=tuple(_with_prompt(reading.messages, context.config)),
+        tool_calls=tuple(reading.tool_calls),
+        usage=facts.usage,
+        turns=facts.turns,
+        session_id=facts.session_id,
+        errors=_errors(result, cut=cut_at is not None),
+        warnings=_warnings(result, reading.facts, cut=cut_at is not None),
+        environment={"api_key_source": facts.key_source} if facts.key_source else {},
+    )
+
+
+def live_facts(details: Mapping[str, Any]) -> SessionFacts | None:
+    """What the session saw while the agent ran; the output may have been cut before its end."""
+    session = details.get("session")
+    return None if session is None else SessionFacts.model_validate(session)
+
+
+def truncation(output: str) -> int | None:
+    """Where the marker stands, if the output was cut. Inside an event it would follow no raw line end."""
+    if output.startswith(TRUNCATION_MARK):
+        return 0
+    found = output.find("\n" + TRUNCATION_MARK)
+    if found >= 0:
+        return found + 1
+    last = output.rfind("\n", 0, len(output) - 1) + 1
+    found = output.find(TRUNCATION_MARK, last)
+    # Whole events in the last line only quote it.
+    return found if found >= 0 and not output.rstrip().endswith("}") else None
+
+
+def _read_stream(output: str, end: int) -> _Reading | None:
+    """None if there is no event in it."""
+    session, transcript = Session(), Transcript()
+    for start, stop in _spans(output, end):
+        if not output.startswith(_PARTIAL, start):
+            for event in session.feed(output[start:stop]):
+                transcript.observe(event)
+    if not session.has_result:
+        _read_unfinished(output, end, session, transcript)
+    facts = session.facts()
+    return _Reading(facts, transcript.messages, transcript.tool_calls()) if facts.stream_seen else None
+
+
+def _read_unfinished(output: str, end: int, session: Session, transcript: Transcript) -> None:
+    """A session without a result: its partial messages hold the tokens, and the text it was just writing."""
+    draft: list[tuple[int, int]] = []
+    for start, stop in _spans(output, end):
+        if not output.startswith(_PARTIAL, start):
+            draft.clear()
+        elif output.find(_TEXT_DELTA, start, stop) >= 0:
+            draft.append((start, stop))
+        elif output.find(_CALL_NEWS, start, stop) >= 0:
+            session.feed(output[start:stop])
+    written: dict[str | None, list[str]] = {}
+    for start, stop in draft:
+        for event in session.feed(output[start:stop]):
+            if isinstance(event, AssistantTextDelta):
+                written.setdefault(event.parent, []).append(event.text)
+    for parent, parts in written.items():
+        transcript.observe(AssistantText(text="".join(parts), parent=parent))
+
+
+def _spans(output: str, end: int) -> Iterator[tuple[int, int]]:
+    """Where the lines are that may be events. By "\\n" alone: splitlines() would also cut at U+2028 inside a text."""
+    start, find = 0, output.find
+    while start < end:
+        stop = find("\n", start, end)
+        if stop < 0:
+            stop = end
+        first = output[start]
+        if first == "{" or (first in _NOISE and strip_ansi(output[start:stop]).lstrip().startswith("{")):
+            yield start, stop
+        start = stop + 1
+
+
+def _read_plain(output: str) -> _Reading:
+    found = read_text(output)
+    facts = SessionFacts(
+        model=found.model,
+        cli_version=found.version,
+        usage=plain_usage(found.input_tokens, found.output_tokens),
+    )
+    messages = [Message(role="assistant", content=found.content)] if found.content else []
+    calls = [ToolCall(name=call.name, arguments=call.arguments) for call in found.tool_calls]
+    return _Reading(facts, messages, calls)
+
+
+def _merged(live: SessionFacts | None, read: SessionFacts) -> SessionFacts:
+    """The live session saw all of the stream; where it knows nothing (plain text), the output's word stands."""
+    if live is None:
+        return read
+    known = {name: value for name in SessionFacts.model_fields if (value := getattr(live, name)) is not None}
+    return read.model_copy(update=known)
+
+
+def _with_prompt(messages: list[Message], config: Mapping[str, Any]) -> list[Message]:
+    prompt = config.get("prompt")
+    if not isinstance(prompt, str) or not prompt:
+        return messages
+    prompt = clean_text(prompt)
+    # A CLI that was asked to replay user messages has said it already.
+    replayed = messages and messages[0].role == "user" and messages[0].content == prompt
+    return messages if replayed else [Message(role="user", content=prompt), *messages]
+
+
+def _errors(result: AgentExecutionResult, *, cut: bool) -> tuple[ErrorRecord, ...]:
+    if not cut or _has(result.errors, OUTPUT_TRUNCATED):
+        return result.errors
+    return (*result.errors, truncated(result.completed_at))
+
+
+def _warnings(result: AgentExecutionResult, read: SessionFacts, *, cut: bool) -> tuple[ErrorRecord, ...]:
+    lines = read.malformed_lines - (1 if cut else 0)  # the event that the cut went through is no news
+    if not read.stream_seen or lines <= 0 or _has(result.warnings, MALFORMED_LINE):
+        return result.warnings
+    return (*result.warnings, malformed(lines, read.malformed_example, result.completed_at))
+
+
+def _has(records: tuple[ErrorRecord, ...], code: str) -> bool:
+    return any(record.code == code for record in records)

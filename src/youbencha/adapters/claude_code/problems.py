@@ -1,0 +1,70 @@
+"""The codes of what can go wrong or be odd in a run, and the records that say so."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from youbencha.log import ErrorRecord
+from youbencha.log.model import iso_time
+
+AUTH_FAILED = "CLAUDE_AUTH_FAILED"
+RATE_LIMIT = "CLAUDE_RATE_LIMIT"
+MAX_TURNS = "CLAUDE_MAX_TURNS"
+MAX_BUDGET = "CLAUDE_MAX_BUDGET"
+REFUSED = "CLAUDE_REFUSED"
+API_ERROR = "CLAUDE_API_ERROR"
+EXECUTION_ERROR = "CLAUDE_EXECUTION_ERROR"
+NO_RESULT = "CLAUDE_NO_RESULT"
+CRASHED = "CLAUDE_CRASHED"
+EXIT_CODE = "CLAUDE_EXIT_CODE"
+TIMEOUT = "CLAUDE_TIMEOUT"
+INTERRUPTED = "CLAUDE_INTERRUPTED"
+OUTPUT_TRUNCATED = "CLAUDE_OUTPUT_TRUNCATED"
+
+TOOL_DENIED = "CLAUDE_TOOL_DENIED"
+MCP_FAILED = "CLAUDE_MCP_FAILED"
+MODEL_FALLBACK = "CLAUDE_MODEL_FALLBACK"
+REQUESTS_RETRIED = "CLAUDE_REQUESTS_RETRIED"
+MALFORMED_LINE = "CLAUDE_MALFORMED_LINE"
+
+
+def problem(code: str, message: str, at: str, hint: str | None = None, **context: Any) -> ErrorRecord:
+    return ErrorRecord(code=code, message=message, timestamp=at, hint=hint, context=context or None)
+
+
+def truncated(at: str) -> ErrorRecord:
+    return problem(
+        OUTPUT_TRUNCATED,
+        "The output was truncated: only its first 10MB (10485760 bytes) were kept.",
+        at,
+        "The run itself was not affected. Tokens, cost and result were read from the whole stream as it came; "
+        "messages and tool calls after the cut are not in the log.",
+        limit_bytes=10_485_760,
+    )
+
+
+def malformed(count: int, example: str | None, at: str) -> ErrorRecord:
+    lines = "1 line of the output was" if count == 1 else f"{count} lines of the output were"
+    return problem(
+        MALFORMED_LINE,
+        f"{lines} not a stream-json event and left out.",
+        at,
+        "Usually a hook, a wrapper script or a debug setting that prints to stdout; the raw log has every line.",
+        lines=count,
+        example=example,
+    )
+
+
+def moment_of(seconds: float | None) -> str | None:
+    """An epoch time as our files write it; None for one that no calendar holds."""
+    if seconds is None or not math.isfinite(seconds):
+        return None
+    try:
+        return iso_time(seconds)
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def plural(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"

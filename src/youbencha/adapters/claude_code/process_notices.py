@@ -1,0 +1,36 @@
+"""Oddities of the process itself that a person should know of, though they failed nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from youbencha.adapters.claude_code.problems import plural, problem
+from youbencha.log import ErrorRecord
+from youbencha.process import ProcessResult
+
+LEFT_RUNNING = "CLAUDE_LEFT_PROCESSES"
+LOG_INCOMPLETE = "CLAUDE_LOG_INCOMPLETE"
+OUTPUT_SKIPPED = "CLAUDE_OUTPUT_SKIPPED"
+
+
+def process_warnings(done: ProcessResult, at: str) -> Iterator[ErrorRecord]:
+    if done.exit.leftovers:
+        processes = plural(done.exit.leftovers, "process").replace("processs", "processes")
+        yield problem(
+            LEFT_RUNNING,
+            f"Claude Code ended but left {processes} running; they were ended too.",
+            at,
+            "Usually a server started in the background: nothing that runs on after the agent is measured.",
+            count=done.exit.leftovers,
+        )
+    if done.log_error:
+        yield problem(
+            LOG_INCOMPLETE, f"The terminal log could not be written to its end: {done.log_error}", at, "Make room on disk."
+        )
+    if done.skipped_bytes:
+        yield problem(
+            OUTPUT_SKIPPED,
+            f"{done.skipped_bytes} bytes of output came faster than they could be read, and were dropped.",
+            at,
+            bytes=done.skipped_bytes,
+        )

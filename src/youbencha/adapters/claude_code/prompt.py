@@ -1,0 +1,86 @@
+"""The prompt: where it comes from, and how it gets to the CLI byte for byte."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path, PureWindowsPath
+from typing import Literal
+
+from youbencha.adapters.claude_code.config import MAX_PROMPT_LENGTH, ClaudeCodeConfig
+from youbencha.adapters.claude_code.errors import one_problem
+
+LONGEST_ARGUMENT_CHARACTERS = 7_000
+_LONGEST_ARGUMENT_BYTES = 131_071
+"""Linux takes no longer single argument (measured: E2BIG at 131,072)."""
+
+Delivery = Literal["argument", "stdin", "file"]
+
+
+@dataclass(frozen=True)
+class Prompt:
+    text: str
+    delivery: Delivery
+
+
+def read_prompt(config: ClaudeCodeConfig, *, workspace: Path, config_dir: Path | None) -> Prompt:
+    if config.prompt is not None:
+        text = config.prompt
+    else:
+        assert config.prompt_file is not None  # the configuration has exactly one of the two
+        text = _read_file(config.prompt_file, _base(config.prompt_file, workspace, config_dir))
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise one_problem("prompt", f"is not valid Unicode at character {error.start}") from None
+    return Prompt(text, _choose_delivery(text, config.prompt_delivery))
+
+
+def _choose_delivery(text: str, wanted: str) -> Delivery:
+    fits = len(text.encode()) <= _LONGEST_ARGUMENT_BYTES and "\0" not in text
+    if wanted == "argument":
+        if not fits:
+            raise one_problem("prompt_delivery", "an argument cannot hold this prompt", "use stdin or auto")
+        return "argument"
+    if wanted == "stdin":
+        return "stdin"
+    if wanted == "file":
+        return "file"
+    return "argument" if fits and len(text) <= LONGEST_ARGUMENT_CHARACTERS else "stdin"
+
+
+def _base(name: str, workspace: Path, config_dir: Path | None) -> Path:
+    """Beside the file that names the prompt; in the workspace if there is no such file, or none there."""
+    beside = config_dir is not None and (config_dir / name).exists()
+    return config_dir if config_dir is not None and beside else workspace
+
+
+def _read_file(name: str, base: Path) -> str:
+    path = _inside(name, base)
+    try:
+        text = path.read_bytes().decode()
+    except FileNotFoundError:
+        raise one_problem("prompt_file", f"{name} does not exist", f"it is looked for in {base}") from None
+    except UnicodeDecodeError as error:
+        raise one_problem("prompt_file", f"{name} is not UTF-8 at byte {error.start}") from None
+    except OSError as error:
+        raise one_problem("prompt_file", f"{name} cannot be read: {error.strerror}") from None
+    if not text:
+        raise one_problem("prompt_file", f"{name} is empty")
+    if len(text) > MAX_PROMPT_LENGTH:
+        raise one_problem("prompt_file", f"{name} is longer than {MAX_PROMPT_LENGTH:,} characters")
+    return text
+
+
+def _inside(name: str, base: Path) -> Path:
+    """A path that stays inside its base, whatever it is written as and wherever its links lead."""
+    if "\0" in name:
+        raise one_problem("prompt_file", "contains a NUL character")
+    if Path(name).is_absolute() or PureWindowsPath(name).drive or name.startswith(("/", "\\")):
+        raise one_problem("prompt_file", f"{name} is absolute", "write it relative to the file that names it")
+    if ".." in re.split(r"[/\\]", name):
+        raise one_problem("prompt_file", f"{name} contains '..'", "keep prompts beside or below the file that names it")
+    path = base / name
+    if not path.resolve().is_relative_to(base.resolve()):
+        raise one_problem("prompt_file", f"{name} is a link that leads out of {base}", "use a file, or a link inside")
+    return path

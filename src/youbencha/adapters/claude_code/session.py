@@ -1,0 +1,180 @@
+"""One run's facts, gathered line by line. Keeps no content, so it may watch a stream of any length."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from youbencha.adapters.claude_code.facts import (
+    FailureFacts,
+    RateLimitFacts,
+    ResultFacts,
+    RetryFacts,
+    SessionFacts,
+    SwitchFacts,
+)
+from youbencha.adapters.claude_code.signals import (
+    CallFailed,
+    ClaudeResult,
+    McpServerFailed,
+    ModelCalled,
+    ModelRefused,
+    ModelSwitched,
+)
+from youbencha.adapters.claude_code.stream import decode, events_of, is_known
+from youbencha.adapters.claude_code.usage import Ledger
+from youbencha.events import (
+    Event,
+    RateLimitSeen,
+    RequestRetried,
+    SessionStarted,
+    ToolDenied,
+    UsageReported,
+    Warned,
+)
+
+MALFORMED_WARNINGS = 20
+"""So many lines are reported one by one, the rest only counted: a broken stream can have millions."""
+
+
+class Session:
+    """Feed it every line; ask it for `facts()` at any time."""
+
+    def __init__(self) -> None:
+        self._stream_seen = False
+        self._session_id: str | None = None
+        self._init_model: str | None = None
+        self._message_model: str | None = None
+        self._cli_version: str | None = None
+        self._key_source: str | None = None
+        self._ledger = Ledger()
+        self._turns: list[int] = []
+        self._results = 0
+        self._result: ResultFacts | None = None
+        self._failure: FailureFacts | None = None
+        self._refused = False
+        self._retries: Counter[tuple[int | None, str | None]] = Counter()
+        self._rate_limit: RateLimitFacts | None = None
+        self._switches: dict[SwitchFacts, None] = {}
+        self._denied: Counter[str] = Counter()
+        self._denied_calls: set[str] = set()
+        self._failed_mcp: dict[str, None] = {}
+        self._malformed = 0
+        self._malformed_example: str | None = None
+        self._readers: dict[type[Event], Callable[[Any], None]] = {
+            SessionStarted: self._on_start,
+            ModelCalled: self._on_call,
+            CallFailed: self._on_failure,
+            ModelRefused: self._on_refusal,
+            ModelSwitched: self._on_switch,
+            McpServerFailed: self._on_failed_mcp,
+            RequestRetried: self._on_retry,
+            RateLimitSeen: self._on_rate_limit,
+            UsageReported: self._ledger.note_total,
+            ClaudeResult: self._on_result,
+        }
+
+    @property
+    def has_result(self) -> bool:
+        return self._results > 0
+
+    def feed(self, line: bytes | str) -> list[Event]:
+        """What the line says that was not said before, in order, for the live display and the journal."""
+        record = decode(line)
+        if record is None:
+            return []
+        if isinstance(record, Warned):
+            return self._on_malformed(record)
+        self._stream_seen = self._stream_seen or is_known(record)
+        events = [event for event in events_of(record) if not self._is_repeated(event)]
+        for event in events:
+            if reader := self._readers.get(type(event)):
+                reader(event)
+        return events
+
+    def facts(self) -> SessionFacts:
+        retries = ((status, reason, times) for (status, reason), times in self._retries.items())
+        return SessionFacts(
+            stream_seen=self._stream_seen,
+            session_id=self._session_id,
+            model=self._message_model or self._init_model,
+            init_model=self._init_model,
+            cli_version=self._cli_version,
+            key_source=self._key_source,
+            usage=self._ledger.total(),
+            turns=sum(self._turns) if self._turns else None,
+            results=self._results,
+            result=self._result,
+            failure=self._failure,
+            refused=self._refused,
+            retries=tuple(RetryFacts(status=s, reason=r, times=n) for s, r, n in retries),
+            rate_limit=self._rate_limit,
+            switches=tuple(self._switches),
+            denied_tools=dict(self._denied),
+            failed_mcp_servers=tuple(self._failed_mcp),
+            malformed_lines=self._malformed,
+            malformed_example=self._malformed_example,
+        )
+
+    def _is_repeated(self, event: Event) -> bool:
+        """2.1.325 tells of a denied call when it happens, and every result lists it again."""
+        if not isinstance(event, ToolDenied):
+            return False
+        if event.call_id is not None and event.call_id in self._denied_calls:
+            return True
+        if event.call_id is not None:
+            self._denied_calls.add(event.call_id)
+        self._denied[event.name] += 1
+        return False
+
+    def _on_malformed(self, warning: Warned) -> list[Event]:
+        self._malformed += 1
+        self._malformed_example = self._malformed_example or warning.message
+        return [warning] if self._malformed <= MALFORMED_WARNINGS else []
+
+    def _on_start(self, event: SessionStarted) -> None:
+        self._session_id = event.session_id or self._session_id
+        self._init_model = event.model or self._init_model
+        self._cli_version = event.agent_version or self._cli_version
+        self._key_source = event.key_source or self._key_source
+
+    def _on_call(self, event: ModelCalled) -> None:
+        # A subagent may run on another model; the run is named after the main conversation's.
+        if event.model and event.parent is None:
+            self._message_model = event.model
+        self._ledger.note_call(event)
+
+    def _on_failure(self, event: CallFailed) -> None:
+        self._failure = FailureFacts(kind=event.kind, status=event.status, text=event.text)
+
+    def _on_refusal(self, event: ModelRefused) -> None:
+        self._refused = True
+
+    def _on_switch(self, event: ModelSwitched) -> None:
+        switch = SwitchFacts(original=event.original, fallback=event.fallback, trigger=event.trigger)
+        self._switches[switch] = None
+
+    def _on_failed_mcp(self, event: McpServerFailed) -> None:
+        self._failed_mcp[event.name] = None
+
+    def _on_retry(self, event: RequestRetried) -> None:
+        self._retries[event.status, event.reason] += 1
+
+    def _on_rate_limit(self, event: RateLimitSeen) -> None:
+        self._rate_limit = RateLimitFacts(status=event.status, resets_at=event.resets_at, kind=event.kind)
+
+    def _on_result(self, event: ClaudeResult) -> None:
+        self._results += 1
+        self._session_id = self._session_id or event.session_id
+        if event.turns is not None:
+            self._turns.append(event.turns)
+        self._result = ResultFacts(
+            subtype=event.subtype,
+            is_error=event.is_error,
+            text=event.text,
+            errors=event.errors,
+            status=event.status,
+            terminal_reason=event.terminal_reason,
+            duration_ms=event.duration_ms,
+        )

@@ -1,0 +1,68 @@
+"""What Claude Code says that no other agent says in this form: events for this package's own accounting.
+
+They travel in the same stream as the common events; whoever does not know them passes over them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from youbencha.events import Event, SessionResult
+
+
+class Tokens(NamedTuple):
+    input: int | None = None
+    output: int | None = None
+    cache_read: int | None = None
+    cache_creation: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCalled(Event):
+    """One call to the model, or one more piece of news about it: ids repeat, once for each content block."""
+
+    message_id: str | None
+    """None: the call that was last started under the same `parent`."""
+    model: str | None
+    tokens: Tokens
+    final: bool
+    """False where `tokens.output` is only what the call started with (2.1.x: always 1)."""
+    parent: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallFailed(Event):
+    """The client speaks in the model's place (model "<synthetic>"): a call failed for good."""
+
+    kind: str | None
+    status: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRefused(Event):
+    """The model declined, and there was no other to ask."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSwitched(Event):
+    """The CLI went over to another model on its own: what follows does not measure the one asked for."""
+
+    original: str | None
+    fallback: str | None
+    trigger: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpServerFailed(Event):
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaudeResult(SessionResult):
+    errors: tuple[str, ...] = ()
+    status: int | None = None
+    """HTTP status of the call that ended the session, where one did (2.1.197 and later)."""
+    terminal_reason: str | None = None
+    session_id: str | None = None

@@ -1,0 +1,84 @@
+"""Plain text from the CLI: what a terminal adds to it, and what the seeds hope to find in it.
+
+No version of the CLI was seen to print these strings in `-p` mode (it prints the answer and nothing else), so they
+are a fallback for wrappers and logs that do. Numbers come from stream-json wherever there is one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+# The seeds' `\x1B\[[0-9;]*m` misses what the CLI really writes to a PTY: ESC[?25h, ESC[<u, ESC]9;4;0;BEL, ESC 7.
+# Every alternative is linear, and a sequence that never ends costs its introducer only, not the text after it.
+ANSI_PATTERN = re.compile(
+    r"""\x1b(?:
+        \[[0-?]*[\x20-/]*[@-~]                  # CSI, private ones too
+      | \][^\x07\x1b\n]*(?:\x07|\x1b\\)         # OSC
+      | [PX^_][^\x1b\n]*\x1b\\                  # DCS, SOS, PM, APC
+      | [\x20-/]*[0-~]                          # ESC 7, ESC 8, ESC =, ESC ( B
+    )?""",
+    re.VERBOSE,
+)
+
+# A name that is not Claude's counts only at the start of a line: "Data Model: users" is an answer, not a model.
+MODEL_PATTERN = re.compile(r"\bModel:\s+(claude[\w\-.]*)|^\W*Model:\s+([\w\-.]+)", re.IGNORECASE | re.MULTILINE)
+VERSION_PATTERN = re.compile(
+    r"\bClaude Code (?:CLI )?v?(\d+(?:\.\d+)*)|\b(\d+\.\d+\.\d+) \(Claude Code\)", re.IGNORECASE
+)
+INPUT_TOKENS_PATTERN = re.compile(r"\bInput tokens:\s*(\d[\d,]*)", re.IGNORECASE)
+OUTPUT_TOKENS_PATTERN = re.compile(r"\bOutput tokens:\s*(\d[\d,]*)", re.IGNORECASE)
+TOOL_CALL_PATTERN = re.compile(r"\[TOOL:\s+([\w.\-]+)\][ \t]*([^\n]*)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class TextToolCall:
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextFacts:
+    """What a plain text says about the session that wrote it."""
+
+    content: str
+    model: str | None
+    version: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    tool_calls: tuple[TextToolCall, ...]
+
+
+def strip_ansi(text: str) -> str:
+    """The text without terminal sequences; no ESC is left in it."""
+    return ANSI_PATTERN.sub("", text) if "\x1b" in text else text
+
+
+def clean_text(text: str) -> str:
+    """The text as a person would read it: no terminal sequences, plain line ends, no half characters."""
+    text = strip_ansi(text).replace("\r\n", "\n")
+    # Half of a surrogate pair cannot be written to a UTF-8 file; the capture may have let one through.
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def read_text(output: str) -> TextFacts:
+    content = clean_text(output).strip()
+    return TextFacts(
+        content=content,
+        model=_first(MODEL_PATTERN, content),
+        version=_first(VERSION_PATTERN, content),
+        input_tokens=_number(INPUT_TOKENS_PATTERN, content),
+        output_tokens=_number(OUTPUT_TOKENS_PATTERN, content),
+        tool_calls=tuple(TextToolCall(found[1], found[2].strip()) for found in TOOL_CALL_PATTERN.finditer(content)),
+    )
+
+
+def _first(pattern: re.Pattern[str], text: str) -> str | None:
+    found = pattern.search(text)
+    return next(group for group in found.groups() if group) if found else None
+
+
+def _number(pattern: re.Pattern[str], text: str) -> int | None:
+    digits = _first(pattern, text)
+    # Longer than any count of tokens is not one (and int() refuses absurd lengths).
+    return int(digits.replace(",", "")) if digits and len(digits) <= 24 else None

@@ -1,0 +1,69 @@
+"""What differs between versions of the Claude Code CLI, in one table. Every number here was measured."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+_VERSION = re.compile(r"^(\d+)\.(\d+)\.(\d+)")
+
+
+@dataclass(frozen=True, order=True)
+class CliVersion:
+    major: int
+    minor: int
+    patch: int
+
+    @classmethod
+    def parse(cls, text: str) -> CliVersion | None:
+        """From what `claude --version` prints: `2.1.325 (Claude Code)`."""
+        match = _VERSION.match(text.strip())
+        return cls(*map(int, match.groups())) if match else None
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}"
+
+
+class Feature(StrEnum):
+    """Something a version can or cannot do. The value is how an error message names it."""
+
+    BYPASS_AS_ROOT = "bypassing permissions as root"
+    PARTIAL_MESSAGES = "--include-partial-messages"
+    AGENT_FLAG = "--agent"
+    AUTH_STATUS = "claude auth status"
+    RETRY_EVENTS = "events for failed requests"
+    EFFORT = "--effort"
+
+
+_FIRST_VERSION: dict[Feature, CliVersion] = {
+    Feature.BYPASS_AS_ROOT: CliVersion(1, 0, 44),
+    Feature.PARTIAL_MESSAGES: CliVersion(1, 0, 108),
+    Feature.AGENT_FLAG: CliVersion(2, 0, 59),
+    Feature.EFFORT: CliVersion(2, 1, 38),
+    Feature.AUTH_STATUS: CliVersion(2, 1, 40),
+    Feature.RETRY_EVENTS: CliVersion(2, 1, 77),
+}
+
+_FIRST_WITH_MODE: dict[str, CliVersion] = {
+    "acceptEdits": CliVersion(1, 0, 0),
+    "bypassPermissions": CliVersion(1, 0, 0),
+    "default": CliVersion(1, 0, 0),
+    "plan": CliVersion(1, 0, 0),
+    "dontAsk": CliVersion(2, 0, 44),
+    "auto": CliVersion(2, 1, 71),
+    "manual": CliVersion(2, 1, 200),
+}
+
+
+def supports(version: CliVersion, feature: Feature) -> bool:
+    return version >= _FIRST_VERSION[feature]
+
+
+def first_version(feature: Feature) -> CliVersion:
+    return _FIRST_VERSION[feature]
+
+
+def permission_modes(version: CliVersion) -> list[str]:
+    """The values that `--permission-mode` takes in this version."""
+    return sorted(mode for mode, first in _FIRST_WITH_MODE.items() if version >= first)

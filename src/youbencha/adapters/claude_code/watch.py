@@ -1,0 +1,37 @@
+"""Watches a session live: turns lines into events, and knows when going on makes no sense."""
+
+from __future__ import annotations
+
+import asyncio
+
+from youbencha.adapters.claude_code.session import Session
+from youbencha.adapters.claude_code.verdict import Stop
+from youbencha.events import Event, EventSink, RequestRetried
+
+_UNAUTHORIZED = 401
+
+
+class Watch:
+    """Fed with each line of the CLI's output. `stop` is set as soon as the run is lost."""
+
+    def __init__(self, on_event: EventSink | None) -> None:
+        self._on_event = on_event
+        self.session = Session()
+        self.stop = asyncio.Event()
+        self.stop_reason: Stop | None = None
+
+    def line(self, line: bytes) -> None:
+        for event in self.session.feed(line):
+            self.tell(event)
+            if _is_rejected_key(event):
+                # The CLI would try a wrong key ten times more, for three minutes.
+                self.stop_reason = "auth"
+                self.stop.set()
+
+    def tell(self, event: Event) -> None:
+        if self._on_event is not None:
+            self._on_event(event)
+
+
+def _is_rejected_key(event: Event) -> bool:
+    return isinstance(event, RequestRetried) and event.status == _UNAUTHORIZED

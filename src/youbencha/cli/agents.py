@@ -1,0 +1,200 @@
+"""`yb agents`: install, list, check and remove pinned versions of agent CLIs."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from youbencha.errors import YouBenchaError
+
+if TYPE_CHECKING:
+    from youbencha.sandbox.toolbox import Agent, InstalledAgent
+    from youbencha.sandbox.toolbox.watched import Progress
+
+app = typer.Typer(
+    help="Install, list, check and remove pinned versions of agent CLIs.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+_REPEAT_AFTER_S = 10.0
+
+
+class From(StrEnum):
+    PYPI = "pypi"
+    NPM = "npm"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of `yb agents list`."""
+
+    agent: str
+    version: str | None
+    source: str
+    size_bytes: int
+    sha256: str
+    executable: str
+
+
+@app.command()
+def install(
+    agents: Annotated[list[str], typer.Argument(metavar="AGENT[@VERSION]...", help="For example claude-code@2.0.62.")],
+    source: Annotated[
+        From | None, typer.Option("--from", help="Where to get it; otherwise the best is chosen.")
+    ] = None,
+) -> None:
+    """Install agents, each in the version that you name or else the newest.
+
+    Example: `yb agents install claude-code@2.0.62 codex`
+    """
+    from youbencha.sandbox.toolbox import Toolbox, parse_request
+
+    requests = [parse_request(text) for text in agents]
+    toolbox = Toolbox()
+    for request in requests:
+        with _progress() as progress:
+            name = request.agent.name
+            have = toolbox.install(name, request.version, source=source and source.value, progress=progress)
+        typer.echo(have.executable)
+
+
+@app.command("list")
+def list_agents(as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False) -> None:
+    """Show what is in the toolbox, and which agents are on PATH.
+
+    Example: `yb agents list --json`
+    """
+    from youbencha.sandbox.toolbox import Toolbox
+
+    toolbox = Toolbox()
+    rows = [*(_row(have) for have in toolbox.installed()), *_on_path()]
+    if as_json:
+        typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
+    elif rows:
+        Console().print(_table(rows, toolbox.root))
+    else:
+        typer.echo(f"No agents in {toolbox.root}, and none on PATH. Try: yb agents install claude-code")
+
+
+@app.command()
+def remove(
+    agent: Annotated[str, typer.Argument(metavar="AGENT@VERSION", help="As `yb agents list` shows it.")],
+) -> None:
+    """Remove one version of an agent from the toolbox.
+
+    Example: `yb agents remove claude-code@2.0.62`
+    """
+    from youbencha.sandbox.toolbox import Toolbox, parse_request
+
+    request = parse_request(agent)
+    if request.version is None:
+        raise YouBenchaError(
+            "AGENT_VERSION_INVALID",
+            "say which version to remove",
+            hint=f"For example `yb agents remove {request.agent.name}@2.0.62`; `yb agents list` shows them.",
+        )
+    Toolbox().remove(request.agent.name, request.version)
+    typer.echo(f"removed {request.agent.name} {request.version}")
+
+
+@app.command()
+def verify() -> None:
+    """Check that every installed agent is still, byte for byte, what was installed.
+
+    Example: `yb agents verify`
+    """
+    from youbencha.sandbox.toolbox import Toolbox
+
+    toolbox = Toolbox()
+    complaints = [f"{path} is damaged" for path in toolbox.damaged()]
+    for have in toolbox.installed():
+        try:
+            toolbox.verify(have)
+            typer.echo(f"ok  {have.agent} {have.version}  {have.sha256}")
+        except YouBenchaError as error:
+            complaints.append(error.message)
+    if complaints:
+        raise YouBenchaError(
+            "AGENT_CHANGED",
+            "\n".join(complaints),
+            hint="Install each again: `yb agents remove AGENT@VERSION`, then `yb agents install AGENT@VERSION`.",
+        )
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """Each step is a line that stays. How long it takes: live on a terminal, every ten seconds in a log file."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    step, spoken_at = "", 0.0
+    with console.status("") as status:
+
+        def speak(text: str) -> None:
+            nonlocal step, spoken_at
+            now, this = time.monotonic(), text.partition(" ... ")[0]
+            if this != step or (not console.is_terminal and now - spoken_at >= _REPEAT_AFTER_S):
+                console.print(escape(text))
+                step, spoken_at = this, now
+            status.update(escape(text))
+
+        yield speak
+
+
+def _row(have: InstalledAgent) -> Row:
+    return Row(have.agent, have.version, have.source, have.size_bytes, have.sha256, str(have.executable))
+
+
+def _on_path() -> list[Row]:
+    """Each is started to hear its version, all at once: some need more than a second."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from youbencha.sandbox.toolbox import AGENTS
+
+    with ThreadPoolExecutor() as pool:
+        return [row for row in pool.map(_found_on_path, AGENTS) if row]
+
+
+def _found_on_path(agent: Agent) -> Row | None:
+    from youbencha.process import find_executable
+    from youbencha.sandbox.toolbox import ask_version, sha256_of
+
+    found = find_executable(agent.command, os.environ)
+    if found is None:
+        return None
+    version: str | None = None
+    with TemporaryDirectory(ignore_cleanup_errors=True) as home:
+        try:
+            version = ask_version([str(found)], Path(home))
+        except YouBenchaError:
+            version = None
+    real = found.resolve()
+    return Row(agent.name, version, "PATH", real.stat().st_size, sha256_of(real), str(found))
+
+
+def _table(rows: Sequence[Row], root: Path) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", caption=f"toolbox: {root}", caption_justify="left")
+    for name in ("agent", "version", "source"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("size", justify="right", no_wrap=True)
+    table.add_column("digest", no_wrap=True)
+    table.add_column("path", overflow="fold")
+    for row in rows:
+        size = f"{row.size_bytes / 1_000_000:.0f} MB"
+        # In full, the toolbox's own name would take half of a line, each time.
+        path = row.executable.removeprefix(f"{root}{os.sep}")
+        cells = (row.agent, row.version or "unknown", row.source, size, row.sha256[:12], path)
+        table.add_row(*(escape(cell) for cell in cells))
+    return table

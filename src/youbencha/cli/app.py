@@ -1,0 +1,95 @@
+"""The commands of `yb`, and how an error reaches a person."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from youbencha import __version__
+from youbencha.errors import YouBenchaError
+
+CANNOT_RUN = 2
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="yb",
+    help="Run coding agents on real repositories; capture, meter and judge what they do.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class _Debug:
+    """Whether a traceback may be shown. Set by `--debug`."""
+
+    wanted = False
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"youbencha {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something goes wrong.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", "-V", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    _Debug.wanted = debug
+
+
+def _add_commands() -> None:
+    from youbencha.cli import agents, demo, schema, script
+
+    app.add_typer(agents.app, name="agents")
+    app.command("demo")(demo.demo)
+    app.command("script")(script.serve)
+    app.command("schema")(schema.schema)
+
+
+def run_app(arguments: Sequence[str]) -> int:
+    """Run one command; the exit code."""
+    _add_commands()
+    return _shielded(lambda: app(args=list(arguments), standalone_mode=False))
+
+
+def _shielded(call: Callable[[], Any]) -> int:
+    import click
+
+    try:
+        outcome = call()
+        return outcome if isinstance(outcome, int) else 0
+    except YouBenchaError as error:
+        if _Debug.wanted:
+            raise
+        _complain(error)
+        return CANNOT_RUN
+    except click.exceptions.Abort:
+        return INTERRUPTED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return CANNOT_RUN
+
+
+def _complain(error: YouBenchaError) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(Text.assemble(("error ", "bold red"), (f"[{error.code}] ", "dim"), error.message))
+    if error.hint:
+        console.print(Text.assemble(("hint  ", "bold cyan"), error.hint))
+
+
+if __name__ == "__main__":
+    sys.exit(run_app(sys.argv[1:]))

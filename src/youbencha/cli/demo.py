@@ -1,0 +1,71 @@
+"""`yb demo`: see the whole thing work, without a key."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from youbencha.demo import DemoOutcome
+
+
+def demo(
+    workspace: Annotated[
+        Path, typer.Option(help="Where the demo's workspace is made.", show_default=True)
+    ] = Path(".youbencha-workspace"),
+) -> int:
+    """Let the real Claude Code CLI mend a bug, with a scripted model behind it. Needs no API key.
+
+    The first time, the CLI is fetched into the toolbox (about 160 MB).
+    """
+    import asyncio
+
+    from rich.console import Console
+
+    from youbencha.cli.live import LineDisplay
+    from youbencha.demo import run_demo
+
+    console = Console(highlight=False, soft_wrap=True)
+    directory = workspace.resolve() / f"demo-{datetime.now():%Y-%m-%d-%H%M%S-%f}"
+    display = LineDisplay(console)
+    outcome = asyncio.run(run_demo(directory, progress=display.note, on_event=display))
+    _show(outcome, console)
+    return 0 if outcome.passed else 1
+
+
+def _show(outcome: DemoOutcome, console: object) -> None:
+    from rich.console import Console
+    from rich.syntax import Syntax
+    from rich.table import Table
+
+    assert isinstance(console, Console)
+    console.print()
+    console.print(Syntax(outcome.diff.strip(), "diff", background_color="default"))
+    console.print()
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for name, value in _rows(outcome):
+        table.add_row(f"[dim]{name}[/dim]", value)
+    console.print(table)
+    verdict = "[bold green]passed[/bold green]" if outcome.passed else "[bold red]failed[/bold red]"
+    console.print(f"\n{verdict}: the agent {'mended' if outcome.passed else 'did not mend'} the bug")
+
+
+def _rows(outcome: DemoOutcome) -> list[tuple[str, str]]:
+    log = outcome.log
+    usage = log.usage
+    tokens = f"{usage.input_tokens} in, {usage.output_tokens} out" if usage else "unknown"
+    return [
+        ("agent", f"{log.agent_info.name} {log.agent_info.version}, model {log.model_info.name} (scripted)"),
+        ("status", f"{log.execution.status} in {log.execution.duration_ms / 1000:.1f} s"),
+        ("tools", ", ".join(call.name for call in log.tool_calls) or "none"),
+        ("tokens", tokens),
+        ("tests", f"{_word(outcome.tests_passed_before)} before, {_word(outcome.tests_passed)} after"),
+        ("results", str(outcome.artifacts)),
+    ]
+
+
+def _word(passed: bool) -> str:
+    return "passed" if passed else "failed"

@@ -1,0 +1,39 @@
+"""`yb schema`: the JSON Schema of a file format, for editors and other programs."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+
+class Format(StrEnum):
+    LOG = "log"
+    SCRIPT = "script"
+    CLAUDE_CODE = "claude-code"
+
+
+_MODELS = {
+    Format.LOG: ("youbencha.log", "YouBenchaLog"),
+    Format.SCRIPT: ("youbencha.gateway.script", "Script"),
+    Format.CLAUDE_CODE: ("youbencha.adapters.claude_code", "ClaudeCodeConfig"),
+}
+
+
+def schema(
+    name: Annotated[Format, typer.Argument(metavar="FORMAT", help="log, script or claude-code (its agent.config).")],
+) -> None:
+    """Print a JSON Schema.
+
+    Example: `yb schema script > scripted-model.schema.json`
+    """
+    import json
+
+    module, attribute = _MODELS[name]
+    model: type[BaseModel] = getattr(import_module(module), attribute)
+    typer.echo(json.dumps(model.model_json_schema(), indent=2))

@@ -1,0 +1,93 @@
+"""`yb script`: serve a scripted model until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from youbencha.errors import YouBenchaError
+
+if TYPE_CHECKING:
+    from youbencha.gateway.script import RecordedRequest, Script
+
+
+def serve(
+    script: Annotated[Path, typer.Argument(help="The script: what the model answers, turn by turn (YAML).")],
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Port 0 takes any free one.")] = "127.0.0.1:0",
+    var: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="What ${NAME} stands for; may be repeated.")
+    ] = None,
+) -> None:
+    """Serve a scripted model: the Messages API, answered from a file.
+
+    Prints one line of JSON with its URL when it is ready, and one line on stderr for each request.
+    """
+    from youbencha.gateway.script import load_script
+
+    variables = dict(_variable(each) for each in var or [])
+    host, port = _address(listen)
+    loaded = load_script(script, variables=variables)
+    try:
+        asyncio.run(_serve(loaded, variables, host, port))
+    except OSError as error:
+        raise YouBenchaError(
+            "SCRIPT_LISTEN_FAILED",
+            f"cannot listen on {listen}: {error.strerror or error}",
+            hint="Choose another port with --listen, or let the system choose one: 127.0.0.1:0",
+        ) from error
+    except KeyboardInterrupt:
+        return
+
+
+async def _serve(script: Script, variables: dict[str, str], host: str, port: int) -> None:
+    from youbencha.gateway.script import ScriptedModel
+
+    stop = _stopped_by_signal()
+    model = ScriptedModel(script, variables=variables, host=host, port=port, on_request=_tell)
+    async with model:
+        print(json.dumps({"url": model.url}), flush=True)
+        await stop.wait()
+
+
+def _stopped_by_signal() -> asyncio.Event:
+    stop = asyncio.Event()
+    if sys.platform != "win32":  # there, Ctrl-C arrives as KeyboardInterrupt
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+    return stop
+
+
+def _tell(request: RecordedRequest) -> None:
+    print(describe(request), file=sys.stderr, flush=True)
+
+
+def describe(request: RecordedRequest) -> str:
+    what = request.kind if request.turn is None else f"turn {request.turn + 1}"
+    if request.conversation is not None:
+        what += f" of conversation {request.conversation + 1}"
+    body = request.body if isinstance(request.body, dict) else {}
+    details = [f"{request.method} {request.path}", str(request.status), what]
+    details += [str(body["model"])] if "model" in body else []
+    details += [f"{len(body['messages'])} messages"] if isinstance(body.get("messages"), list) else []
+    return " · ".join(details)
+
+
+def _variable(written: str) -> tuple[str, str]:
+    name, equals, value = written.partition("=")
+    if not equals or not name.isidentifier():
+        raise YouBenchaError("SCRIPT_INVALID_VARIABLE", f"--var {written}: not a variable", hint="Write NAME=VALUE.")
+    return name, value
+
+
+def _address(written: str) -> tuple[str, int]:
+    host, _, port = written.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise YouBenchaError("SCRIPT_INVALID_ADDRESS", f"--listen {written}: not an address", hint="Write HOST:PORT.")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,229 @@
+"""What a script may say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from youbencha.gateway.script.duration import Duration
+from youbencha.gateway.script.variables import AUTOMATIC, names_in
+from youbencha.spec import ProblemAt
+
+VARIABLES = "variables"
+"""Under this name the known variables come with the validation's context, if they are known at all."""
+
+StopReason = Literal[
+    "end_turn",
+    "max_tokens",
+    "stop_sequence",
+    "tool_use",
+    "pause_turn",
+    "refusal",
+    "model_context_window_exceeded",
+]
+
+
+def _variables_are_known(value: Any, info: ValidationInfo) -> Any:
+    """Finds a misspelt `${name}` while loading instead of in the middle of a run."""
+    if not info.context or VARIABLES not in info.context:
+        return value
+    known = AUTOMATIC | set(info.context[VARIABLES])
+    for name in names_in(value):
+        if name not in known:
+            raise ValueError(f"there is no variable '{name}' (known: {', '.join(sorted(known))})")
+    return value
+
+
+Template = Annotated[str, AfterValidator(_variables_are_known)]
+JsonTemplate = Annotated[dict[str, JsonValue], AfterValidator(_variables_are_known)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Usage(_Part):
+    """Tokens that an answer claims to have used. What is left out comes from the script's `usage`."""
+
+    input_tokens: int | None = Field(None, ge=0, description="Tokens read, without the cached ones.")
+    output_tokens: int | None = Field(None, ge=0, description="Tokens written.")
+    cache_read_input_tokens: int | None = Field(None, ge=0, description="Tokens read from the cache.")
+    cache_creation_input_tokens: int | None = Field(None, ge=0, description="Tokens put into the cache.")
+
+
+class ToolCall(_Part):
+    """One tool that the model calls."""
+
+    name: Template = Field(description="The tool's name, as the agent offers it: Bash, Write, ...", min_length=1)
+    input: JsonTemplate = Field(default_factory=dict, description="The tool's arguments.")
+    id: Template | None = Field(None, description="The call's id; a new one each time if left out.", min_length=1)
+
+
+class HttpError(_Part):
+    """An HTTP error instead of an answer."""
+
+    status: int = Field(ge=400, le=599, description="HTTP status: 401, 429, 529, ...")
+    type: str | None = Field(None, description="The API's error type; derived from the status if left out.")
+    message: Template | None = Field(None, description="The error's text; a usual one if left out.")
+    headers: dict[str, str | int] = Field(
+        default_factory=dict, description="More response headers, such as retry-after or x-should-retry."
+    )
+
+    @field_validator("headers")
+    @classmethod
+    def _one_line_each(cls, headers: Mapping[str, str | int]) -> Mapping[str, str | int]:
+        if any(not name or set(f"{name}{value}") & set("\r\n\0") for name, value in headers.items()):
+            raise ValueError("a header must have a name and be a single line")
+        return headers
+
+
+class StreamError(_Part):
+    """An error in the middle of a stream that had begun well."""
+
+    status: int = Field(
+        529, ge=400, le=599, description="Gives the type; and the HTTP status if no stream was asked for."
+    )
+    type: str | None = Field(None, description="The API's error type; derived from the status if left out.")
+    message: Template | None = Field(None, description="The error's text; a usual one if left out.")
+
+
+class Drop(_Part):
+    """The connection is closed in the middle of the answer."""
+
+    after_events: int = Field(3, ge=0, description="How many events are sent before; 0 means only headers.")
+
+
+_CONTENT = ("text", "thinking", "tools")
+_STREAM_FAULTS = ("error_mid_stream", "drop", "hang")
+_INSTEAD = ("error", "garbage")
+_BESIDE_INSTEAD = frozenset({"error", "garbage", "delay", "times"})
+
+
+class Answer(_Part):
+    """One answer of the model, with what goes wrong while it is given."""
+
+    text: Template | list[Template] | None = Field(
+        None, description="What the model says; a list makes several text blocks."
+    )
+    thinking: Template | None = Field(None, description="What the model thinks before.")
+    tools: list[ToolCall] = Field(default_factory=list, description="Tools that the model calls, in this order.")
+    usage: Usage = Field(default_factory=Usage, description="Tokens of this answer.")
+    stop_reason: StopReason | None = Field(
+        None, description="Why the model stops; tool_use if it calls tools, else end_turn."
+    )
+    delay: Duration = Field(0.0, description="Time before the answer begins.")
+    pause: Duration = Field(0.0, description="Time between two events of a stream (two pieces, with chunk_bytes).")
+    chunk_bytes: int | None = Field(
+        None, ge=1, description="Send the body in pieces of so many bytes, wherever that cuts it."
+    )
+    error: HttpError | None = Field(None, description="Answer with an HTTP error instead.")
+    error_mid_stream: StreamError | None = Field(None, description="Send an error event after the first delta.")
+    drop: Drop | None = Field(None, description="Close the connection in the middle of the answer.")
+    hang: bool = Field(False, description="Begin to answer, then send nothing more until the client leaves.")
+    garbage: Template | None = Field(None, description="Answer 200 with this text, which is no answer at all.")
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        given = [name for name in type(self).model_fields if name in self.model_fields_set and self._says(name)]
+        instead = [name for name in given if name in _INSTEAD]
+        if len(instead) > 1:
+            raise ProblemAt(instead[1], f"cannot stand beside '{instead[0]}'")
+        for name in given:
+            if instead and name not in _BESIDE_INSTEAD:
+                raise ProblemAt(name, f"cannot stand beside '{instead[0]}', which replaces the whole answer")
+        faults = [name for name in given if name in _STREAM_FAULTS]
+        if len(faults) > 1:
+            raise ProblemAt(faults[1], f"cannot stand beside '{faults[0]}': an answer ends in one way")
+        if not any(name in given for name in (*_CONTENT, *_INSTEAD, *_STREAM_FAULTS)):
+            raise ValueError("says nothing: give it text, thinking, tools, error, drop, hang or garbage")
+        return self
+
+    def _says(self, name: str) -> bool:
+        """Whether a key has an effect: `hang: false` has none, while `text: ""` is an (empty) answer."""
+        value = getattr(self, name)
+        return value is not None and value is not False and value != []
+
+
+class Turn(Answer):
+    """What the model answers to one request, or to several in a row."""
+
+    times: Annotated[int, Field(ge=1)] | Literal["forever"] = Field(
+        1, description="How many requests are answered this way: a number, or forever."
+    )
+
+
+class When(_Part):
+    """Which requests a conversation is for. All that is given must hold."""
+
+    system_contains: str | None = Field(None, description="Text that the system prompt contains.", min_length=1)
+    prompt_contains: str | None = Field(None, description="Text that the first user message contains.", min_length=1)
+    model: str | None = Field(None, description="The model that is asked for; * stands for anything.", min_length=1)
+
+    @model_validator(mode="after")
+    def _asks_something(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError("needs system_contains, prompt_contains or model")
+        return self
+
+
+def _turns_can_be_reached(turns: list[Turn]) -> list[Turn]:
+    for number, turn in enumerate(turns[:-1], start=1):
+        if turn.times == "forever":
+            raise ValueError(f"turn {number} is answered forever, so that those after it are never reached")
+    return turns
+
+
+Turns = Annotated[list[Turn], AfterValidator(_turns_can_be_reached)]
+
+
+class Conversation(_Part):
+    """Turns for some of the requests, such as those of a subagent; counted on their own."""
+
+    when: When
+    turns: Turns = Field(min_length=1, description="The answers, one after the other.")
+
+
+SIDE_ANSWER = Answer(text="ok", usage=Usage(input_tokens=8, output_tokens=1))
+
+
+class Script(_Part):
+    """What a scripted model answers, turn by turn."""
+
+    model: Template | None = Field(
+        None, description="The model's name in the answers; the one that was asked for if left out."
+    )
+    usage: Usage = Field(default_factory=Usage, description="Tokens of each answer that does not say its own.")
+    turns: Turns = Field(default_factory=list, description="The answers, one after the other, for each session.")
+    conversations: list[Conversation] = Field(
+        default_factory=list, description="Other turns for some requests; the first that matches is taken."
+    )
+    side: Answer = Field(
+        SIDE_ANSWER,
+        description="The answer to requests beside the agent's work (probes, titles): those without tools.",
+    )
+    after: Literal["error", "repeat-last"] = Field(
+        "error", description="When the turns have run out: an error 400, or the last turn again and again."
+    )
+    tools_optional: bool = Field(
+        False, description="Count requests without tools as turns too: for clients that are no agents."
+    )
+    require_key: Template | None = Field(
+        None, description="Answer 401 to requests without this API key; any key will do if left out.", min_length=1
+    )
+
+    @model_validator(mode="after")
+    def _has_turns(self) -> Self:
+        if not self.turns and not self.conversations:
+            raise ProblemAt("turns", "is required: a script needs at least one turn")
+        return self

@@ -1,0 +1,126 @@
+"""The agents that the toolbox can install, as a table, and how a person names one."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from youbencha.errors import YouBenchaError
+from youbencha.sandbox.toolbox.recipes import Carrier, Npm, Recipe, Venv, Wheel
+from youbencha.sandbox.toolbox.versions import newest_first, wanted_version
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    name: str
+    command: str
+    """What the program is called on PATH."""
+    recipes: tuple[Recipe, ...]
+    """The first is tried first."""
+
+
+# With `--ignore-scripts`, every one of these npm packages still brings its native binary as a package of its own
+# (Claude Code from 2.1.113, Codex from 0.100), so that no install script needs to run.
+AGENTS: tuple[Agent, ...] = (
+    Agent(
+        "claude-code",
+        "claude",
+        (
+            Wheel(
+                "claude-agent-sdk",
+                binary="claude_agent_sdk/_bundled/claude",
+                version_file="claude_agent_sdk/_cli_version.py",
+                about_mb=160,
+                known={
+                    "2.0.53": Carrier("0.1.10", 65),
+                    "2.0.62": Carrier("0.1.14", 65),
+                    "2.1.1": Carrier("0.1.19", 70),
+                    "2.1.19": Carrier("0.1.22", 70),
+                    "2.1.325": Carrier("0.2.182", 160),
+                },
+            ),
+            Npm("@anthropic-ai/claude-code", about_mb=170, native=("@anthropic-ai/claude-code-*/claude",)),
+        ),
+    ),
+    Agent(
+        "codex",
+        "codex",
+        # Older layouts (`vendor/TRIPLE/codex/codex`) rely on the launcher to put their own `rg` on PATH: they keep it.
+        (Npm("@openai/codex", about_mb=170, native=("@openai/codex-*/vendor/*/bin/codex",)),),
+    ),
+    Agent(
+        "copilot-cli",
+        "copilot",
+        (Npm("@github/copilot", about_mb=130, native=("@github/copilot-*/copilot",)),),
+    ),
+    Agent("gemini-cli", "gemini", (Npm("@google/gemini-cli", about_mb=20),)),
+    Agent(
+        "opencode",
+        "opencode",
+        (Npm("opencode-ai", about_mb=120, native=("opencode-*-*/bin/opencode",)),),
+    ),
+    Agent("aider", "aider", (Venv("aider-chat", module="aider"),)),
+)
+
+_BY_NAME = {agent.name: agent for agent in AGENTS}
+
+
+def lookup(name: str) -> Agent:
+    """The agent of that name; otherwise an error that says which name was probably meant."""
+    if agent := _BY_NAME.get(name):
+        return agent
+    nearest = _nearest(name)
+    raise YouBenchaError(
+        "AGENT_UNKNOWN",
+        f"no agent is called {name!r}",
+        hint=(f"Did you mean {nearest}? " if nearest else "") + f"Known agents: {', '.join(_BY_NAME)}.",
+    )
+
+
+def _nearest(name: str) -> str | None:
+    spellings = {agent.command: agent.name for agent in AGENTS} | {key: key for key in _BY_NAME}
+    found = difflib.get_close_matches(name.lower(), spellings, n=1)
+    return spellings[found[0]] if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    agent: Agent
+    version: str | None
+    """None for the newest."""
+
+
+def parse_request(text: str) -> Request:
+    """`claude-code`, `claude-code@latest` or `claude-code@2.0.62`."""
+    name, at, version = text.partition("@")
+    return Request(lookup(name), wanted_version(version if at else None))
+
+
+def recipes_for(agent: Agent, version: str | None, source: str | None) -> tuple[Recipe, ...]:
+    """Which ways to try, in order: the one that was asked for, or all that can have this version."""
+    recipes = tuple(recipe for recipe in agent.recipes if source in (None, recipe.kind))
+    if not recipes:
+        have = " or ".join(dict.fromkeys(recipe.kind for recipe in agent.recipes))
+        raise YouBenchaError(
+            "AGENT_SOURCE_INVALID",
+            f"{agent.name} cannot be installed from {source!r}",
+            hint=f"It comes from {have}.",
+        )
+    usable = tuple(recipe for recipe in recipes if _may_have(recipe, version))
+    if not usable:
+        raise _not_in_any_wheel(agent, version, recipes[0])
+    return usable
+
+
+def _may_have(recipe: Recipe, version: str | None) -> bool:
+    return not isinstance(recipe, Wheel) or version is None or version in recipe.known
+
+
+def _not_in_any_wheel(agent: Agent, version: str | None, recipe: Recipe) -> YouBenchaError:
+    known = ", ".join(newest_first(recipe.known)) if isinstance(recipe, Wheel) else ""
+    return YouBenchaError(
+        "AGENT_VERSION_NOT_FOUND",
+        f"no wheel of {recipe.package} is known to carry {agent.name} {version}",
+        hint=f"Known there: {known}. Any published version comes from npm: "
+        f"`yb agents install {agent.name}@{version} --from npm`.",
+    )

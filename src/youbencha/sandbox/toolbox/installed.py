@@ -1,0 +1,123 @@
+"""One installed version of an agent, and the `manifest.json` that keeps what is known about it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from youbencha.sandbox.toolbox.versions import is_version, sort_key
+
+Source = Literal["pypi", "npm"]
+
+MANIFEST = "manifest.json"
+_SCRIPTS = {".js", ".cjs", ".mjs"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstalledAgent:
+    agent: str
+    version: str
+    executable: Path
+    """Absolute: the real file, never a link or a shim."""
+    sha256: str
+    """Of the executable. For a CLI in JavaScript: of its entry script."""
+    source: Source
+    package: str
+    """As the package manager names it: `claude-agent-sdk==0.2.182`, `@openai/codex@0.166.0`."""
+    size_bytes: int
+    """Of all that was installed."""
+    installed_at: str
+
+    @property
+    def needs_node(self) -> bool:
+        return needs_node(self.executable)
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """How to start it."""
+        return command_for(self.executable)
+
+
+def needs_node(executable: Path) -> bool:
+    return executable.suffix in _SCRIPTS
+
+
+def command_for(executable: Path) -> tuple[str, ...]:
+    """Windows does not know `#!` lines; elsewhere they carry options for Node.js that must not be lost."""
+    through_node = os.name == "nt" and needs_node(executable)
+    return ("node", str(executable)) if through_node else (str(executable),)
+
+
+class Manifest(BaseModel):
+    """`InstalledAgent` as it is on disk. The path is relative, so that a toolbox can be moved."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal[1] = 1
+    agent: str
+    version: str
+    executable: str
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    source: Source
+    package: str
+    size_bytes: Annotated[int, Field(ge=0)]
+    installed_at: str
+
+
+def write_manifest(manifest: Manifest, directory: Path) -> None:
+    """On disk for certain before the directory gets its final name: a power cut must not leave an empty manifest."""
+    with (directory / MANIFEST).open("w", encoding="utf-8") as file:
+        file.write(manifest.model_dump_json(indent=2) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_installed(directory: Path) -> InstalledAgent | None:
+    """What is installed in `<root>/<agent>/<version>`; None if its manifest does not say, or says something else."""
+    try:
+        manifest = Manifest.model_validate_json((directory / MANIFEST).read_bytes())
+    except (OSError, ValidationError):
+        return None
+    inside = PurePosixPath(manifest.executable)
+    executable = directory.absolute() / inside
+    named = (manifest.agent, manifest.version) == (directory.parent.name, directory.name)
+    if not named or inside.is_absolute() or ".." in inside.parts or not executable.is_file():
+        return None
+    fields = manifest.model_dump(exclude={"format", "executable"})
+    return InstalledAgent(executable=executable, **fields)
+
+
+def version_directories(home: Path) -> list[Path]:
+    """What has a version for a name, below the directory of one agent."""
+    try:
+        return sorted(path for path in home.iterdir() if is_version(path.name) and path.is_dir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def installed_in(home: Path) -> list[InstalledAgent]:
+    """All versions of one agent that can be used, the newest first."""
+    found = [have for path in version_directories(home) if (have := read_installed(path))]
+    return sorted(found, key=lambda have: sort_key(have.version), reverse=True)
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def bytes_under(directory: Path) -> int:
+    """What all files below take. Files that come and go meanwhile are fine."""
+    total = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(folder, name)).st_size  # noqa: PTH118 - walked once a second
+            except OSError:
+                continue
+    return total

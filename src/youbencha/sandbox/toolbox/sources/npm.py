@@ -1,0 +1,113 @@
+"""A CLI from npm. Install scripts never run: the native binaries come as packages of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from youbencha.errors import YouBenchaError
+from youbencha.process import find_executable
+from youbencha.sandbox.toolbox.failures import VERSION_NOT_FOUND, explain
+from youbencha.sandbox.toolbox.recipes import Npm
+from youbencha.sandbox.toolbox.sources.base import EXE, Place, Release
+from youbencha.sandbox.toolbox.versions import is_version
+from youbencha.sandbox.toolbox.watched import Progress, run_watched
+
+_INSTALL = (
+    "install",
+    "--no-audit",
+    "--no-fund",
+    "--ignore-scripts",
+    # The native binaries are optional dependencies; a user's `omit=optional` would leave them out.
+    "--include=optional",
+    # Links into `.bin` need rights that Windows does not give everybody, and nothing here uses them.
+    "--no-bin-links",
+    "--no-package-lock",
+)
+
+
+class NpmFetcher:
+    def __init__(self, recipe: Npm) -> None:
+        self._recipe = recipe
+
+    def available(self) -> bool:
+        return find_executable("npm", os.environ) is not None
+
+    def plan(self, version: str | None, place: Place, progress: Progress) -> Release:
+        package = self._recipe.package
+        label = f"looking for {package}@{version or 'latest'}"
+        output = self._npm(
+            "view",
+            f"{package}@{version or 'latest'}",
+            "version",
+            "--json",
+            label=label,
+            place=place,
+            progress=progress,
+        )
+        found = _version_in(output)
+        if found is None:
+            raise YouBenchaError(
+                VERSION_NOT_FOUND,
+                f"npm knows no version {version or 'latest'} of {package}",
+                hint=f"`npm view {package} versions` lists those that there are.",
+            )
+        # What an older version weighs, nobody says beforehand.
+        return Release(f"{package}@{found}", found, None if version else self._recipe.about_mb)
+
+    def fetch(self, release: Release, place: Place, progress: Progress) -> Sequence[Path]:
+        label = f"installing {release.described}"
+        prefix = ("--prefix", str(place.tree))
+        self._npm(*_INSTALL, *prefix, release.package, label=label, place=place, progress=progress)
+        modules = place.tree / "node_modules"
+        return [*self._natives(modules), *_entry(modules / self._recipe.package)]
+
+    def _npm(self, *arguments: str, label: str, place: Place, progress: Progress) -> str:
+        npm = find_executable("npm", os.environ)
+        if npm is None:
+            raise YouBenchaError(
+                "NPM_NOT_FOUND",
+                f"{self._recipe.package} comes from npm, and there is no `npm` on PATH",
+                hint="Install Node.js 20 or newer: it brings `node` and `npm`.",
+            )
+        done = run_watched(
+            [str(npm), *arguments], label=label, work=place.work, into=place.tree, env={}, progress=progress
+        )
+        if done.exit_code != 0:
+            raise self._explained(done.output)
+        return done.stdout
+
+    def _explained(self, output: str) -> YouBenchaError:
+        error = explain("npm", self._recipe.package, output)
+        if error.code == VERSION_NOT_FOUND:
+            error.hint = f"`npm view {self._recipe.package} versions` lists those that there are."
+        return error
+
+    def _natives(self, modules: Path) -> list[Path]:
+        """npm leaves out other systems, but may bring several builds for this one: `…-x64`, `…-x64-baseline`,
+        `…-x64-musl`. The shortest name is the usual one; the caller takes the first that runs."""
+        found = {path for pattern in self._recipe.native for path in modules.glob(pattern + EXE)}
+        return sorted(found, key=lambda path: (len(str(path)), str(path)))
+
+
+def _version_in(output: str) -> str | None:
+    """`npm view` prints a text for one version, a list where a range matched several, nothing where none did."""
+    try:
+        found = json.loads(output)
+    except json.JSONDecodeError:
+        return None
+    return found if isinstance(found, str) and is_version(found) else None
+
+
+def _entry(package: Path) -> list[Path]:
+    """The program that the package declares; for Node.js, unless the platform's package brought a native one."""
+    declared = json.loads((package / "package.json").read_text(encoding="utf-8")).get("bin", {})
+    names = [declared] if isinstance(declared, str) else list(declared.values())
+    entries = [package / name for name in names[:1]]
+    for entry in entries:
+        # `npm` sets this only where it makes links. A file that is not there is found out when it is tried.
+        if entry.is_file():
+            entry.chmod(0o755)
+    return entries

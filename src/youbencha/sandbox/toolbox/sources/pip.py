@@ -1,0 +1,87 @@
+"""Calling pip: the one of the running Python, with the user's own configuration."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+from youbencha.sandbox.toolbox.failures import explain
+from youbencha.sandbox.toolbox.sources.base import Place, Release
+from youbencha.sandbox.toolbox.watched import Progress, run_watched
+
+# We never install into the running environment, so rules of the user's for that do not apply.
+_ENVIRONMENT = {"PIP_REQUIRE_VIRTUALENV": "0", "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+_COMMON = ("--no-input", "--progress-bar=off")
+_NEWEST = re.compile(r"^\S+ \(([^)\s]+)\)", re.MULTILINE)
+
+
+def has_pip() -> bool:
+    return importlib.util.find_spec("pip") is not None
+
+
+def run_pip(
+    *arguments: str, package: str, label: str, place: Place, progress: Progress, python: Path | None = None
+) -> str:
+    """Its standard output; an error that says what to do if it failed. `python` is the environment to work on."""
+    other = ("--python", str(python)) if python else ()
+    done = run_watched(
+        [sys.executable, "-m", "pip", *other, *arguments],
+        label=label,
+        work=place.work,
+        into=place.tree,
+        env=_ENVIRONMENT,
+        progress=progress,
+    )
+    if done.exit_code != 0:
+        raise explain("pip", package, done.output)
+    return done.stdout
+
+
+def newest_release(package: str, place: Place, progress: Progress) -> str:
+    """Asked of the index, because a dry run of `pip install` downloads all of a wheel to see its metadata."""
+    output = run_pip(
+        "index",
+        "versions",
+        "--only-binary=:all:",
+        package,
+        package=package,
+        label=f"looking for the newest {package}",
+        place=place,
+        progress=progress,
+    )
+    found = _NEWEST.search(output)
+    if found is None:
+        raise explain("pip", package, output)
+    return found.group(1)
+
+
+def download_wheel(release: Release, place: Place, progress: Progress) -> Path:
+    run_pip(
+        "download",
+        *_COMMON,
+        "--no-deps",
+        "--only-binary=:all:",
+        f"--dest={place.work}",
+        release.package,
+        package=release.package,
+        label=f"downloading {release.described}",
+        place=place,
+        progress=progress,
+    )
+    return next(place.work.glob("*.whl"))
+
+
+def install_into(release: Release, python: Path, place: Place, progress: Progress) -> None:
+    run_pip(
+        "install",
+        *_COMMON,
+        "--only-binary=:all:",
+        release.package,
+        package=release.package,
+        label=f"installing {release.described}",
+        place=place,
+        progress=progress,
+        python=python,
+    )

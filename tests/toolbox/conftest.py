@@ -1,0 +1,56 @@
+"""Tiny packages, real package managers: pip reads wheels from a directory, npm talks to a registry on loopback."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from toolbox_packages import Registry, WheelHouse
+
+from youbencha.sandbox.toolbox import Toolbox
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="the tiny CLIs are shell scripts")
+
+
+@pytest.fixture
+def toolbox(tmp_path: Path) -> Toolbox:
+    return Toolbox(tmp_path / "toolbox")
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    """Give `lines.append` as the progress callback."""
+    return []
+
+
+@pytest.fixture
+def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WheelHouse:
+    """All that pip can see."""
+    house = WheelHouse(tmp_path / "wheels")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(house.directory))
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    return house
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
+    """All that npm can see."""
+    with Registry() as served:
+        monkeypatch.setenv("npm_config_registry", served.url)
+        monkeypatch.setenv("npm_config_cache", str(tmp_path / "npm-cache"))
+        monkeypatch.setenv("npm_config_userconfig", str(tmp_path / "npmrc"))
+        monkeypatch.setenv("npm_config_fetch_retries", "0")
+        yield served
+
+
+@pytest.fixture
+def only_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A PATH with a shell and nothing else; link more into it."""
+    directory = tmp_path / "path"
+    directory.mkdir()
+    (directory / "sh").symlink_to("/bin/sh")
+    monkeypatch.setenv("PATH", str(directory))
+    return directory
