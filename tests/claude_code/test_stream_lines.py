@@ -227,9 +227,7 @@ def test_partial_messages_without_text():
 
 def test_retry_rate_limit_denial_fallback_refusal():
     (retry,) = parse_line(
-        line(
-            type="system", subtype="api_retry", attempt=2, error_status=529, error="overloaded", retry_delay_ms=1141.5
-        )
+        line(type="system", subtype="api_retry", attempt=2, error_status=529, error="overloaded", retry_delay_ms=1141.5)
     )
     assert retry == RequestRetried(at=retry.at, attempt=2, status=529, reason="overloaded", delay_ms=1141.5)
     (network,) = parse_line(line(type="system", subtype="api_retry", attempt=1, error_status=None, error="unknown"))

@@ -69,6 +69,8 @@ def test_version(text, version):
         ("first\n  Model: gpt-x\n", "gpt-x"),
         ("The Data Model: users and groups", None),
         ("Model:", None),
+        ("Data Model: a\nModel: claude-b", "claude-b"),
+        ("\u0130\u0130\nMODEL: Claude-c", "Claude-c"),
     ],
 )
 def test_model(text, model):

@@ -50,7 +50,7 @@ def test_a_good_file_is_loaded(tmp_path: Path) -> None:
 
 def test_json_is_yaml_with_tabs_and_surrogate_pairs(tmp_path: Path) -> None:
     path = tmp_path / "case.json"
-    path.write_text('{\n\t"name": "\\ud83d\\ude00 \\/",\n\t"limits": {"a": 1e2}\n}\n')
+    path.write_text('\t{\n\t"name": "\\ud83d\\ude00 \\/",\n\t"limits": {"a": 1e2}\n}\n')
     assert load(path) == Case(name="😀 /", limits={"a": 100})
 
 

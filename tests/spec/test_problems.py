@@ -52,6 +52,7 @@ class Everything(Strict):
     mode: Literal["auto", "plan", "bypass"] = "auto"
     steps: list[Annotated[Script | Webhook, Field(discriminator="kind")]] = []
     judge: Named | FromFile | None = None
+    hook: Script | Webhook | None = None
     wrapped: Wrapped | None = None
     pair: tuple[int, Named] | None = None
     table: dict[str, Named] = {}
@@ -132,6 +133,14 @@ def test_several_problems_keep_their_order_and_have_no_position() -> None:
     problems = problems_of(caught.value, Everything)
     assert [problem.path for problem in problems] == ["steps.0.command", "short", "oops"]
     assert {(problem.line, problem.column, problem.file) for problem in problems} == {(None, None, None)}
+
+
+def test_a_constant_tells_which_member_of_a_union_was_meant() -> None:
+    """To take it for a script with a wrong kind would be the shorter list, and the wrong one."""
+    assert told({"hook": {"kind": "webhook", "command": "x"}}) == [
+        "hook.url: is required",
+        "hook.command: unknown key (known keys: kind, url, retries)",
+    ]
 
 
 def test_a_value_is_never_quoted() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,8 +10,6 @@ import pytest
 from toolbox_packages import Registry, WheelHouse
 
 from youbencha.sandbox.toolbox import Toolbox
-
-posix = pytest.mark.skipif(sys.platform == "win32", reason="the tiny CLIs are shell scripts")
 
 
 @pytest.fixture
@@ -31,7 +29,7 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WheelHouse:
     house = WheelHouse(tmp_path / "wheels")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(house.directory))
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     return house
 
 

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import io
 import json
+import sys
 import tarfile
 import zipfile
 from collections.abc import Mapping
@@ -15,7 +16,14 @@ from threading import Thread
 from types import TracebackType
 from urllib.parse import unquote
 
+import pytest
+
+from youbencha.sandbox.toolbox import InstalledAgent, Toolbox, sha256_of
+from youbencha.sandbox.toolbox.installed import Manifest, write_manifest
+
 SDK = "claude_agent_sdk"
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="the tiny CLIs are shell scripts")
 
 
 def says(version: str) -> str:
@@ -24,6 +32,29 @@ def says(version: str) -> str:
 
 def node_says(version: str) -> str:
     return f"#!/usr/bin/env node\nconsole.log('{version} (Claude Code)')\n"
+
+
+def plant(toolbox: Toolbox, version: str) -> InstalledAgent:
+    """Put a version of claude-code into the toolbox without the seconds that pip takes."""
+    directory = toolbox.root / "claude-code" / version
+    directory.mkdir(parents=True)
+    executable = directory / "claude"
+    executable.write_text(says(version))
+    executable.chmod(0o755)
+    manifest = Manifest(
+        agent="claude-code",
+        version=version,
+        executable="claude",
+        sha256=sha256_of(executable),
+        source="pypi",
+        package="claude-agent-sdk==0.0.0",
+        size_bytes=executable.stat().st_size,
+        installed_at="2026-01-02T03:04:05.000Z",
+    )
+    write_manifest(manifest, directory)
+    have = toolbox.find("claude-code", version)
+    assert have is not None
+    return have
 
 
 class WheelHouse:

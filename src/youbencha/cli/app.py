@@ -62,8 +62,6 @@ def run_app(arguments: Sequence[str]) -> int:
 
 
 def _shielded(call: Callable[[], Any]) -> int:
-    import click
-
     try:
         outcome = call()
         return outcome if isinstance(outcome, int) else 0
@@ -72,12 +70,16 @@ def _shielded(call: Callable[[], Any]) -> int:
             raise
         _complain(error)
         return CANNOT_RUN
-    except click.exceptions.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except click.ClickException as error:
-        error.show()
+    except typer.TyperException as error:  # a wrong option or argument
+        typer.echo(f"error {error.format_message()}\nhint  add --help to see what there is", err=True)
+        return CANNOT_RUN
+    except Exception as error:  # noqa: BLE001 (whatever it is, a person gets a sentence and not a traceback)
+        if _Debug.wanted:
+            raise
+        typer.echo(f"error [INTERNAL] {type(error).__name__}: {error}", err=True)
+        typer.echo("hint  this is a fault of youBencha: please report it, with what `yb --debug …` prints", err=True)
         return CANNOT_RUN
 
 

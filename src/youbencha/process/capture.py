@@ -27,27 +27,29 @@ class LineMerger:
 
     def __init__(self, most_held: int = 1024 * 1024) -> None:
         self._most_held = most_held
-        self._held = (bytearray(), bytearray())
+        self._held = bytearray()  # of the stream that waits for the other one's line to end; never of both
         self._unfinished: Stream | None = None
 
     def feed(self, stream: Stream, data: bytes) -> bytes:
         if not data:
             return b""
         if self._unfinished not in (None, stream):
-            held = self._held[stream]
-            held += data
-            return self.finish() if len(held) > self._most_held else b""
-        self._unfinished = None if data.endswith(b"\n") else stream
-        return data if self._unfinished is not None else data + self._release(Stream(1 - stream))
+            self._held += data
+            return self._release(stream) if len(self._held) > self._most_held else b""
+        if not self._held or b"\n" not in data:
+            self._unfinished = None if data.endswith(b"\n") else stream
+            return data
+        lines_end = data.rindex(b"\n") + 1
+        released = self._release(Stream(1 - stream))
+        return data[:lines_end] + released + self.feed(stream, data[lines_end:])
 
     def finish(self) -> bytes:
-        return self._release(Stream.OUT) + self._release(Stream.ERR)
+        return bytes(self._held)
 
     def _release(self, stream: Stream) -> bytes:
-        data = bytes(self._held[stream])
-        self._held[stream].clear()
-        if data:
-            self._unfinished = None if data.endswith(b"\n") else stream
+        data = bytes(self._held)
+        self._held.clear()
+        self._unfinished = None if data.endswith(b"\n") else stream
         return data
 
 
@@ -127,8 +129,10 @@ class BoundedText:
     def _write(self, data: bytes) -> None:
         if self._log is None:
             return
+        rest = memoryview(data)
         try:
-            self._log.write(data)
+            while rest:  # an unbuffered file may take a part only, as on a disk that is about to be full
+                rest = rest[self._log.write(rest) :]
         except OSError as error:  # a full disk must not cost the run its result
             self.log_error = str(error)
             self._log = None

@@ -9,6 +9,7 @@ from youbencha.process.model import Command
 
 _HINTS = {
     errno.ENOENT: "Check that the program and the working directory exist.",
+    errno.ENOTDIR: "Check that the working directory is a directory.",
     errno.EACCES: "Make the program executable (chmod +x), and the working directory readable.",
     errno.E2BIG: "The arguments or the environment are too long for this system: pass text by stdin or file.",
     errno.ENOEXEC: "The file is not a program for this machine: a script needs a first line such as #!/bin/sh.",

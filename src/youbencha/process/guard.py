@@ -21,10 +21,12 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from typing import Any, NoReturn
+from collections.abc import Iterable
+from typing import Any, NamedTuple, NoReturn
 
 import psutil
+
+assert sys.platform != "win32"
 
 HEADER = struct.Struct("!I")
 END_NOW = b"T"
@@ -76,10 +78,23 @@ def _is_alive(process: psutil.Process) -> bool:
     return False
 
 
-def _ended_children() -> Iterator[tuple[int, int]]:
-    with contextlib.suppress(ChildProcessError):
-        while (ended := os.waitpid(-1, os.WNOHANG)) != (0, 0):
-            yield ended
+class Reaped(NamedTuple):
+    ended: list[tuple[int, int]]
+    """Process id and wait status of each."""
+    any_left: bool
+
+
+def reap() -> Reaped:
+    """Collect the children that ended, and say whether there are others."""
+    ended: list[tuple[int, int]] = []
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return Reaped(ended, any_left=False)
+        if pid == 0:
+            return Reaped(ended, any_left=True)
+        ended.append((pid, status))
 
 
 class Wakeup:
@@ -187,11 +202,12 @@ class Guard:
 
     def _reap(self) -> bool:
         """Collect whoever ended. False once we have no children, and so, as subreaper, no descendants either."""
-        for pid, status in _ended_children():
+        reaped = reap()
+        for pid, status in reaped.ended:
             if pid == self._main_pid:
                 self._main_status = os.waitstatus_to_exitcode(status)
                 self._ended = time.monotonic()
-        return _has_children()
+        return reaped.any_left
 
     def _tell(self, **message: Any) -> None:
         with contextlib.suppress(OSError):  # nobody may be listening any more
@@ -276,7 +292,7 @@ class Nursery:
         self._lines[pid] = control_fd
 
     def _reap(self) -> None:
-        for pid, status in _ended_children():
+        for pid, status in reap().ended:
             line = self._lines.pop(pid, None)
             if line is not None:
                 if status != 0:

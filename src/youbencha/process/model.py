@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal as signals
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 MIB = 1024 * 1024
@@ -52,7 +52,8 @@ class Exit:
     """Descendants that were still running when it ended, and were ended then."""
     cpu_s: float | None = None
     peak_rss_bytes: int | None = None
-    """Of the largest single process in the tree."""
+    """Of the largest single process in the tree. Linux counts the moment before the program was loaded too, so that
+    no program shows less than the small process that started it."""
 
     @property
     def shell_code(self) -> int:
@@ -83,4 +84,4 @@ class ProcessResult:
 @dataclass(frozen=True, slots=True)
 class Started:
     pid: int
-    executable: str = field(default="")
+    executable: str

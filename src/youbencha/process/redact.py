@@ -14,14 +14,15 @@ from urllib.parse import quote
 
 MASK = b"[REDACTED]"
 
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS(WORD|WD|PHRASE)?(_|$)|CREDENTIAL|AUTH|COOKIE|HEADERS|DSN", re.I)
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS(WORD|WD|PHRASE)?(_|$)|CREDENTIAL|AUTH(?!OR)|COOKIE|HEADERS|DSN", re.I)
+_COUNT = re.compile(r"[0-9]*\Z")  # MAX_THINKING_TOKENS=128000 is a limit; masked, it would break JSON numbers
 _SHORTEST_SECRET = 6  # shorter values ("test", "none") are words that would be cut out of ordinary text
 
 _TOKEN = rb"[A-Za-z0-9_\-+/=.~]"
 _SHAPES: dict[bytes, bytes] = {
     # prefix: what must follow (the whole run of token characters is then taken)
     b"sk-ant-": rb"[A-Za-z0-9_\-]{8}",
-    b"sk-": rb"(?=[A-Za-z_\-]*[0-9])[A-Za-z0-9_\-]{20}",
+    b"sk-": rb"(?=[A-Za-z_\-]{0,64}[0-9])[A-Za-z0-9_\-]{20}",
     b"ghp_": rb"[A-Za-z0-9]{30}",
     b"gho_": rb"[A-Za-z0-9]{30}",
     b"ghs_": rb"[A-Za-z0-9]{30}",
@@ -35,25 +36,35 @@ _SHAPES: dict[bytes, bytes] = {
     b"ASIA": rb"[0-9A-Z]{16}",
     b"xoxb-": rb"[A-Za-z0-9\-]{10}",
     b"xoxp-": rb"[A-Za-z0-9\-]{10}",
-    b"eyJ": rb"[A-Za-z0-9_\-]{10,}\.eyJ[A-Za-z0-9_\-]{10}",
+    b"eyJ": rb"[A-Za-z0-9_\-]{10,2000}\.eyJ[A-Za-z0-9_\-]{10}",
 }
-# A key starts where a word starts: "risk-assessment-framework-2026" is not "sk-...".
+# A key starts where a word starts: "risk-assessment-framework-2026" is not "sk-...". What ends in a letter but is
+# no word: an escape in JSON (\\n), a colour (ESC[31m), a character in a URL (%3D).
+_WORD_START = rb"(?:(?<![A-Za-z0-9_\-])|(?<=\\[nrtbf])|(?<=[0-9\[]m)|(?<=%[0-9A-Fa-f]{2}))"
+_LOOK_BACK = 3
 _SHAPE = re.compile(
-    rb"(?<![A-Za-z0-9_\-])(?:"
+    _WORD_START
+    + rb"(?:"
     + b"|".join(re.escape(prefix) + rest for prefix, rest in _SHAPES.items())
     + rb")"
     + _TOKEN
     + rb"*"
 )
 _TOKEN_RUN = re.compile(_TOKEN + rb"*")
-_OPEN_SHAPE = re.compile(rb"(?<![A-Za-z0-9_\-])(?:" + b"|".join(map(re.escape, _SHAPES)) + rb")" + _TOKEN + rb"*\Z")
+_OPEN_SHAPE = re.compile(_WORD_START + rb"(?:" + b"|".join(map(re.escape, _SHAPES)) + rb")" + _TOKEN + rb"*\Z")
 _LONGEST_HELD = 4096
 """A token may grow for ever; past this it is masked, and what follows of it is swallowed."""
 
 
 def secret_values(env: Mapping[str, str]) -> set[str]:
     """The values of an environment that must not be written anywhere."""
-    return {value for name, value in env.items() if _SECRET_NAME.search(name) and len(value) >= _SHORTEST_SECRET}
+    return {value for name, value in env.items() if _is_secret(name, value)}
+
+
+def _is_secret(name: str, value: str) -> bool:
+    if "TOKENS" in name.upper() and _COUNT.match(value):
+        return False
+    return len(value) >= _SHORTEST_SECRET and _SECRET_NAME.search(name) is not None
 
 
 def _printed_forms(secret: str) -> Iterable[bytes]:
@@ -131,7 +142,7 @@ class RedactedStream:
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._held = b""
-        self._before = b""  # the last byte that left: whether a key starts here depends on it
+        self._before = b""  # the last bytes that left: whether a key starts here depends on them
         self._swallowing = False
 
     def feed(self, chunk: bytes) -> bytes:
@@ -172,7 +183,7 @@ class RedactedStream:
 
     def _keep(self, data: bytes, end: int) -> None:
         self._held = data[end:]
-        self._before = data[end - 1 : end] if end else b""
+        self._before = data[max(0, end - _LOOK_BACK) : end]
 
     def _swallow(self, chunk: bytes) -> bytes:
         match = _TOKEN_RUN.match(chunk)
@@ -180,5 +191,5 @@ class RedactedStream:
         rest = chunk[match.end() :]
         if rest:
             self._swallowing = False
-            self._before = b"x"  # a token came before, so no key starts here
+            self._before = b"x"  # a token came before; and it did not end in an escape
         return rest

@@ -13,12 +13,12 @@ from youbencha.errors import YouBenchaError
 from youbencha.process.capture import Capture, LineSink
 from youbencha.process.model import Command, Exit, Limits, ProcessResult, Started
 from youbencha.process.redact import Redactor
-from youbencha.process.systems import Running, Source, System, this_system
+from youbencha.process.systems import Running, System, this_system
 
 _LOOK_EVERY_S = (0.002, 0.025)
-"""How often a growing file is looked at: at first, and at the most when nothing comes."""
-_KILL_MARGIN_S = 0.3
-"""Beyond the grace time, before we stop waiting for the guard."""
+"""How long to wait before looking for more output: right after some came, and at the most when nothing comes."""
+_KILL_MARGINS_S = (0.25, 0.15)
+"""Beyond the grace time: until we stop waiting for the system to end the tree, and for the last resort."""
 
 
 async def run(
@@ -47,7 +47,7 @@ async def run(
             on_line=on_line,
         )
         started_at = time.time()
-        running = await (system or this_system()).spawn(command, limits)
+        running = await _spawn(system or this_system(), command, limits)
         with contextlib.closing(running):
             if on_start:
                 on_start(Started(running.pid, command.argv[0]))
@@ -65,6 +65,18 @@ async def run(
             ended_at=time.time(),
             log_error=capture.log_error,
         )
+
+
+async def _spawn(system: System, command: Command, limits: Limits) -> Running:
+    """Start the program. Who cancels in this very moment must not leave behind what has just begun to run."""
+    spawning = asyncio.ensure_future(system.spawn(command, limits))
+    try:
+        return await asyncio.shield(spawning)
+    except asyncio.CancelledError:
+        with contextlib.suppress(YouBenchaError), contextlib.closing(await spawning) as running:
+            running.end()
+            await running.wait()
+        raise
 
 
 @contextlib.contextmanager
@@ -93,6 +105,7 @@ class _Supervision:
         self._capture = capture
         self._limits = limits
         self._stop = stop
+        self._started = time.monotonic()
         self.timed_out = False
         self.stopped = False
         self.exit = Exit(code=None, signal=None, lifetime_s=0.0)
@@ -100,58 +113,55 @@ class _Supervision:
     async def finish(self) -> _Supervision:
         reading = asyncio.create_task(self._read_until_cancelled())
         try:
-            self.exit = await self._await_exit()
+            self.exit = await self._await_exit(reading)
         finally:
             reading.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await reading
-            self._read_rest()
+            await asyncio.wait({reading})
+            if reading.cancelled():
+                self._read_rest()
         return self
 
-    async def _await_exit(self) -> Exit:
+    async def _await_exit(self, reading: asyncio.Task[None]) -> Exit:
         waiting = asyncio.ensure_future(self._running.wait())
         stopping = asyncio.ensure_future(self._stop.wait()) if self._stop else None
+        watched = [task for task in (waiting, reading, stopping) if task]
         try:
-            await asyncio.wait(
-                {waiting, stopping} if stopping else {waiting},
-                timeout=self._limits.timeout_s,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-            if not waiting.done():
-                self.stopped = stopping is not None and stopping.done()
-                self.timed_out = not self.stopped
-                return await self._end(waiting)
-            return waiting.result()
+            await asyncio.wait(watched, timeout=self._limits.timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            if reading.done():  # it never ends by itself: the caller's `on_line` failed
+                await self._end(waiting)
+                reading.result()
+            if waiting.done():
+                return waiting.result()
+            self.stopped = stopping is not None and stopping.done()
+            self.timed_out = not self.stopped
+            return await self._end(waiting)
         except asyncio.CancelledError:
-            await self._end(waiting)
+            with contextlib.suppress(YouBenchaError):
+                await self._end(waiting)
             raise
         finally:
+            waiting.cancel()
             if stopping:
                 stopping.cancel()
 
     async def _end(self, waiting: asyncio.Future[Exit]) -> Exit:
         self._running.end()
-        await asyncio.wait({waiting}, timeout=self._limits.grace_s + _KILL_MARGIN_S)
+        await asyncio.wait({waiting}, timeout=self._limits.grace_s + _KILL_MARGINS_S[0])
         if not waiting.done():
             await self._running.kill()
-            await asyncio.wait({waiting}, timeout=_KILL_MARGIN_S)
+            await asyncio.wait({waiting}, timeout=_KILL_MARGINS_S[1])
         if waiting.done():
             return waiting.result()
-        waiting.cancel()
-        return Exit(code=None, signal="SIGKILL", lifetime_s=0.0)
+        return Exit(code=None, signal="SIGKILL", lifetime_s=time.monotonic() - self._started)
 
     async def _read_until_cancelled(self) -> None:
         delay = _LOOK_EVERY_S[0]
-        with _readiness(self._running.sources) as ready:
-            while True:
-                if self._read_once():
-                    delay = _LOOK_EVERY_S[0]
-                    await asyncio.sleep(0)  # a flood must not keep the loop from anything else
-                    continue
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(delay):
-                        await ready.wait()
-                ready.clear()
+        while True:
+            if self._read_once():
+                delay = _LOOK_EVERY_S[0]
+                await asyncio.sleep(0)  # a flood must not keep the loop from anything else
+            else:
+                await asyncio.sleep(delay)
                 delay = min(delay * 2, _LOOK_EVERY_S[1])
 
     def _read_once(self) -> bool:
@@ -169,18 +179,3 @@ class _Supervision:
         while self._read_once():
             pass
         self._capture.finish()
-
-
-@contextlib.contextmanager
-def _readiness(sources: tuple[Source, ...]) -> Iterator[asyncio.Event]:
-    """Set when a source that can tell has something to read; the others are looked at by the clock."""
-    loop = asyncio.get_running_loop()
-    ready = asyncio.Event()
-    fds = [source.readable_fd for source in sources if source.readable_fd is not None]
-    for fd in fds:
-        loop.add_reader(fd, ready.set)
-    try:
-        yield ready
-    finally:
-        for fd in fds:
-            loop.remove_reader(fd)

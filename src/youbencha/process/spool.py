@@ -15,6 +15,10 @@ import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple, cast
+
+from youbencha.process.capture import Stream
+from youbencha.process.model import Limits
 
 FreeRange = Callable[[int, int, int], bool]
 
@@ -23,13 +27,35 @@ _LAST_WORDS = 8 * 1024 * 1024
 _FREE_EVERY = 4 * 1024 * 1024
 
 
+class SpoolFile(NamedTuple):
+    """Two descriptors of one file, each with a position of its own."""
+
+    reader: int
+    writer: int
+
+
+def open_nameless_file() -> SpoolFile:
+    """A file without a name, so that nothing is left even after a kill -9."""
+    reader, name = tempfile.mkstemp(prefix="youbencha-spool-")
+    try:
+        # Appending matters: several processes may share the stream, and the file may be emptied under them.
+        writer = os.open(name, os.O_WRONLY | os.O_APPEND)
+    except OSError:
+        os.close(reader)
+        raise
+    finally:
+        Path(name).unlink()
+    return SpoolFile(reader, writer)
+
+
 @cache
 def _linux_fallocate() -> Callable[[int, int, int, int], int] | None:
-    with contextlib.suppress(OSError, AttributeError):
-        fallocate = ctypes.CDLL(None, use_errno=True).fallocate64
-        fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
-        fallocate.restype = ctypes.c_int
-        return fallocate
+    for name in ("fallocate64", "fallocate"):  # musl knows only the second, which is 64-bit there
+        with contextlib.suppress(OSError, AttributeError):
+            fallocate = getattr(ctypes.CDLL(None), name)
+            fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+            fallocate.restype = ctypes.c_int
+            return cast(Callable[[int, int, int, int], int], fallocate)
     return None
 
 
@@ -41,18 +67,24 @@ def punch_hole(fd: int, offset: int, length: int) -> bool:
 
 
 class Spool:
-    """One output stream on disk. The file has no name, so nothing is left even after a kill -9."""
+    """One output stream on disk."""
 
-    def __init__(self, ceiling: int, *, keep_first: int = 0, free_range: FreeRange = punch_hole) -> None:
-        self._ceiling = ceiling
-        self._keep_first = keep_first
+    def __init__(
+        self,
+        stream: Stream,
+        limits: Limits,
+        *,
+        open_file: Callable[[], SpoolFile] = open_nameless_file,
+        free_range: FreeRange = punch_hole,
+    ) -> None:
+        self.stream = stream
+        self._ceiling = limits.spool_bytes
+        self._keep_first = limits.output_bytes
         self._free_range = free_range
-        self._reader, name = tempfile.mkstemp(prefix="youbencha-spool-")
-        # Appending matters: several processes may share the stream, and the file may be emptied under them.
-        self.writer = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-        Path(name).unlink()
+        self._reader, self.writer = open_file()
         self._offset = 0
         self._freed = 0
+        self._delivered = 0
         self.skipped_bytes = 0
 
     def close_writer(self) -> None:
@@ -69,10 +101,12 @@ class Spool:
         size = os.fstat(self._reader).st_size
         if size < self._offset:  # somebody emptied it: `> /dev/stdout` in the program does
             self._offset = self._freed = 0
-        if size - self._offset > self._ceiling and self._offset >= self._keep_first:
+        if size - self._offset > self._ceiling and self._delivered >= self._keep_first:
             self._skip(size)
-        data = os.pread(self._reader, _READ_BYTES, self._offset)
+        os.lseek(self._reader, self._offset, os.SEEK_SET)
+        data = os.read(self._reader, _READ_BYTES)
         self._offset += len(data)
+        self._delivered += len(data)
         if self._offset - self._freed >= _FREE_EVERY:
             self._free()
         return data
@@ -90,9 +124,13 @@ class Spool:
     def _free(self) -> None:
         if self._free_range(self._reader, self._freed, self._offset - self._freed):
             self._freed = self._offset
-        elif self._offset > self._ceiling:
-            # No holes here: empty the whole file. What came in since the last look is lost with it, but by
-            # now the output is far beyond what is kept.
-            self.skipped_bytes += max(0, os.fstat(self._reader).st_size - self._offset)
+        elif self._offset > self._ceiling and self._delivered >= self._keep_first:
+            self._empty()
+
+    def _empty(self) -> None:
+        """Where there are no holes: empty the whole file, at a moment when all is read, or else when it is too big."""
+        size = os.fstat(self._reader).st_size
+        if size <= self._offset or size > 2 * self._ceiling:
+            self.skipped_bytes += max(0, size - self._offset)
             os.ftruncate(self._reader, 0)
             self._offset = self._freed = 0

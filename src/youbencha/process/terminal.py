@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 
 from youbencha.process.capture import Stream
+
+assert sys.platform != "win32"
 
 _COLUMNS, _ROWS = 200, 50
 _READ_BYTES = 64 * 1024
@@ -20,10 +23,6 @@ class TerminalSource:
     def __init__(self, reader: int, writer: int) -> None:
         self._reader = reader
         self.writer = writer
-
-    @property
-    def readable_fd(self) -> int | None:
-        return self._reader
 
     def read(self) -> bytes:
         try:

@@ -43,7 +43,7 @@ def parse_yaml_model(
     `context` is handed to the model's validators, for what can only be checked with outside knowledge.
     """
     try:
-        document = read_document(_tabs_to_spaces(text) if _is_json(text, file) else text)
+        document = read_document(_tabs_to_spaces(text) if _is_json(file) else text)
     except Unreadable as unreadable:
         raise ConfigError(code, what, _in_file(unreadable.problems, file)) from None
     if document.data is None:
@@ -78,12 +78,12 @@ def _read(path: Path) -> str:
         raise _Refused(f"is not UTF-8 text (line {line})") from None
 
 
-def _is_json(text: str, file: Path | None) -> bool:
-    return text.lstrip().startswith("{") if file is None else file.suffix.lower() == ".json"
+def _is_json(file: Path | None) -> bool:
+    return file is not None and file.suffix.lower() == ".json"
 
 
 def _tabs_to_spaces(text: str) -> str:
-    """JSON may be indented with tabs, YAML not. No JSON string holds a bare tab, so this is exact."""
+    """JSON may have tabs anywhere, YAML not. No JSON string holds a bare tab, so this is exact."""
     return text.replace("\t", " ")
 
 

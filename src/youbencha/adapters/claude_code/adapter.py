@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
@@ -13,6 +14,7 @@ from youbencha.adapters.claude_code.artifacts import new_log_file
 from youbencha.adapters.claude_code.availability import require_authentication
 from youbencha.adapters.claude_code.command import Invocation, build_command
 from youbencha.adapters.claude_code.config import ClaudeCodeConfig, parse_config
+from youbencha.adapters.claude_code.debug_log import watch_debug_log
 from youbencha.adapters.claude_code.definition import agent_definition
 from youbencha.adapters.claude_code.environment import agent_environment
 from youbencha.adapters.claude_code.errors import one_problem
@@ -21,6 +23,7 @@ from youbencha.adapters.claude_code.normalize import normalize
 from youbencha.adapters.claude_code.process_notices import process_warnings
 from youbencha.adapters.claude_code.prompt import Prompt, read_prompt
 from youbencha.adapters.claude_code.verdict import Ending, judge
+from youbencha.adapters.claude_code.versions import Feature, supports
 from youbencha.adapters.claude_code.watch import Watch
 from youbencha.events import OutputTruncated, ProcessEnded, ProcessStarted
 from youbencha.log import YouBenchaLog, iso_time
@@ -69,15 +72,16 @@ class ClaudeCodeAdapter:
     ) -> AgentExecutionResult:
         watch = Watch(context.on_event)
         log_file = new_log_file(context.artifacts_dir)
-        done = await run(
-            command,
-            limits=Limits(timeout_s=context.timeout / 1000 if context.timeout else None),
-            redactor=Redactor.for_env(self._harness_env(), command.env),
-            log_file=log_file,
-            on_line=watch.line if config.output_format == "stream-json" else None,
-            on_start=lambda started: watch.tell(ProcessStarted(pid=started.pid, executable=started.executable)),
-            stop=watch.stop,
-        )
+        async with _debug_log_watched(watch, cli, command):
+            done = await run(
+                command,
+                limits=Limits(timeout_s=context.timeout / 1000 if context.timeout else None),
+                redactor=Redactor.for_env(self._harness_env(), command.env),
+                log_file=log_file,
+                on_line=watch.line if config.output_format == "stream-json" else None,
+                on_start=lambda started: watch.tell(ProcessStarted(pid=started.pid, executable=started.executable)),
+                stop=watch.stop,
+            )
         _tell_end(done, watch)
         return _result(done, watch, config, cli, context, log_file)
 
@@ -119,6 +123,21 @@ def _prompt_on_disk(prompt: Prompt) -> Iterator[Path | None]:
         path = Path(directory) / "prompt.md"
         path.write_bytes(prompt.text.encode())
         yield path
+
+
+@contextlib.asynccontextmanager
+async def _debug_log_watched(watch: Watch, cli: Cli, command: Command) -> AsyncIterator[None]:
+    """For versions whose stream says nothing of failed requests."""
+    if supports(cli.version, Feature.RETRY_EVENTS):
+        yield
+        return
+    watching = asyncio.create_task(
+        watch_debug_log(lambda: watch.session.session_id, watch.give_up_key, env=command.env, cwd=command.cwd)
+    )
+    try:
+        yield
+    finally:
+        watching.cancel()
 
 
 def _tell_end(done: ProcessResult, watch: Watch) -> None:

@@ -148,16 +148,15 @@ CAUSES = (
         says="The API did not answer, or answered that it cannot serve",
         hint="Try again later; if it stays so, check ANTHROPIC_BASE_URL, the gateway and the network.",
     ),
-    Cause(
-        code=problems.EXECUTION_ERROR,
-        kind="execution",
-        subtypes=frozenset({"error_during_execution"}),
-        says="Claude Code broke off in the middle of its work",
-        hint="The raw log shows the last thing it did. Interrupted tools and a model call that was cut are the usual "
-        "reasons; run it again.",
-    ),
 )
 
+EXECUTION = Cause(
+    code=problems.EXECUTION_ERROR,
+    kind="execution",
+    says="Claude Code broke off in the middle of its work",
+    hint="The raw log shows the last thing it did. Interrupted tools and a model call that was cut are the usual "
+    "reasons; run it again.",
+)
 OTHER = Cause(
     code=problems.API_ERROR,
     kind="other",
@@ -169,3 +168,8 @@ OTHER = Cause(
 def find_cause(evidence: Evidence) -> Cause | None:
     """The row that fits, if one does."""
     return next((cause for cause in CAUSES if cause.fits(evidence)), None)
+
+
+def cause_of(evidence: Evidence) -> Cause:
+    """Of a failure that the agent itself reported; subtypes of later versions are failures too."""
+    return find_cause(evidence) or (EXECUTION if evidence.subtype else OTHER)

@@ -37,6 +37,7 @@ def build_command(invocation: Invocation) -> Command:
     flags = [
         *_output_flags(config),
         *_permission_flags(invocation),
+        *_debug_flags(invocation),
         *_optional_flags(invocation),
         *config.extra_args,
     ]
@@ -64,6 +65,11 @@ def _output_flags(config: ClaudeCodeConfig) -> list[str]:
         return ["--output-format", "text"]
     flags = ["--output-format", "stream-json", "--verbose"]  # without --verbose every version refuses stream-json
     return [*flags, "--include-partial-messages"] if config.include_partial_messages else flags
+
+
+def _debug_flags(invocation: Invocation) -> list[str]:
+    """Where the stream does not tell of failed requests, the CLI's debug log does (see `debug_log.py`)."""
+    return [] if supports(invocation.cli.version, Feature.RETRY_EVENTS) else ["--debug"]
 
 
 def _permission_flags(invocation: Invocation) -> list[str]:
@@ -117,8 +123,9 @@ def _environment(config: ClaudeCodeConfig, env: Mapping[str, str]) -> dict[str, 
     if config.max_tokens is not None:
         settings["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(config.max_tokens)
     if config.temperature is not None:
-        settings["CLAUDE_CODE_EXTRA_BODY"] = json.dumps({"temperature": config.temperature})
-        settings["MAX_THINKING_TOKENS"] = "0"
+        # MAX_THINKING_TOKENS=0 would be ignored for models that think adaptively; this is not (2.1.325).
+        body = {"temperature": config.temperature, "thinking": {"type": "disabled"}}
+        settings["CLAUDE_CODE_EXTRA_BODY"] = json.dumps(body)
     return {**settings, **env}
 
 

@@ -15,8 +15,8 @@ MAX_PROMPT_LENGTH = 1_000_000
 
 _MODEL_ALIASES = "default|sonnet|opus|haiku|opusplan|best"
 
-ToolRule = Annotated[str, Field(pattern=r"^[\w\-]+(\([^,\n]*\))?$", max_length=1000)]
-"""A tool (`Read`), or a tool with a rule (`Bash(git log:*)`). A comma would split the rule in two."""
+ToolRule = Annotated[str, Field(pattern=r"^[\w\-]+(\([^\n]*\))?\Z", max_length=1000)]
+"""A tool (`Read`), or a tool with a rule (`Bash(git log:*)`)."""
 
 
 class ClaudeCodeConfig(BaseModel):
@@ -61,6 +61,8 @@ class ClaudeCodeConfig(BaseModel):
     """The CLI version to use, from PATH or the toolbox (`yb agents install claude-code@VERSION`)."""
     executable: str | None = None
     """An explicit path of the CLI."""
+    slash_commands: bool = False
+    """Let a prompt such as `/review` run a command of the CLI. Otherwise it is refused: the model would never see it."""
     extra_args: tuple[str, ...] = Field(default=(), strict=False)
     """Further flags, passed as they are."""
 

@@ -20,9 +20,11 @@ def agent_definition(name: str, *, workspace: Path, env: Mapping[str, str]) -> s
     """The value of `--agents` for one agent, or an error that says where it was looked for."""
     places = [workspace / ".claude" / "agents", *_user_places(env)]
     for place in places:
-        path = place / f"{name}.md"
-        if path.is_file():
-            return json.dumps({name: _parse(path)})
+        for path in sorted(place.glob("*.md")):
+            header, prompt = _split(path.read_text(encoding="utf-8", errors="replace"))
+            fields = _read_header(header, path)
+            if fields.get("name", path.stem) == name:  # the CLI goes by the header, not by the file's name
+                return json.dumps({name: _definition(fields, prompt, name)})
     looked = ", ".join(str(place) for place in places)
     raise one_problem(
         "agent_name", f"no definition of agent {name!r} was found", f"put {name}.md into one of: {looked}"
@@ -36,10 +38,8 @@ def _user_places(env: Mapping[str, str]) -> list[Path]:
     return [Path(home) / ".claude" / "agents"] if home else []
 
 
-def _parse(path: Path) -> dict[str, Any]:
-    header, prompt = _split(path.read_text(encoding="utf-8", errors="replace"))
-    fields = _read_header(header, path)
-    definition: dict[str, Any] = {"description": str(fields.get("description") or path.stem), "prompt": prompt}
+def _definition(fields: Mapping[str, Any], prompt: str, name: str) -> dict[str, Any]:
+    definition: dict[str, Any] = {"description": str(fields.get("description") or name), "prompt": prompt}
     if tools := fields.get("tools"):
         names = tools.split(",") if isinstance(tools, str) else tools
         definition["tools"] = [str(tool).strip() for tool in names]

@@ -11,7 +11,7 @@ from youbencha.adapters.claude_code.errors import cli_not_found
 from youbencha.adapters.claude_code.versions import CliVersion
 from youbencha.errors import YouBenchaError
 from youbencha.process import Command, Limits, ProcessStartError, find_executable, run
-from youbencha.sandbox.toolbox import Toolbox
+from youbencha.sandbox.toolbox import Toolbox, default_root
 
 AGENT = "claude-code"
 _COMMAND = "claude"
@@ -52,7 +52,7 @@ async def find_cli(env: Mapping[str, str], version: str | None = None) -> Cli | 
         cli = Cli(on_path, await cli_version(on_path, env))
         if version in (None, str(cli.version)):
             return cli
-    installed = Toolbox().find(AGENT, version)
+    installed = Toolbox(default_root(env)).find(AGENT, version)
     if installed is None:
         return None
     known = CliVersion.parse(installed.version)

@@ -105,10 +105,11 @@ def _read_stream(output: str, end: int) -> _Reading | None:
         if not output.startswith(_PARTIAL, start):
             for event in session.feed(output[start:stop]):
                 transcript.observe(event)
+    if not session.stream_seen:
+        return None
     if not session.has_result:
         _read_unfinished(output, end, session, transcript)
-    facts = session.facts()
-    return _Reading(facts, transcript.messages, transcript.tool_calls()) if facts.stream_seen else None
+    return _Reading(session.facts(), transcript.messages, transcript.tool_calls())
 
 
 def _read_unfinished(output: str, end: int, session: Session, transcript: Transcript) -> None:

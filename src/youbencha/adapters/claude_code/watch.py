@@ -24,9 +24,12 @@ class Watch:
         for event in self.session.feed(line):
             self.tell(event)
             if _is_rejected_key(event):
-                # The CLI would try a wrong key ten times more, for three minutes.
-                self.stop_reason = "auth"
-                self.stop.set()
+                self.give_up_key()
+
+    def give_up_key(self) -> None:
+        """The API rejected the key. The CLI would try it ten times more, for three minutes."""
+        self.stop_reason = "auth"
+        self.stop.set()
 
     def tell(self, event: Event) -> None:
         if self._on_event is not None:

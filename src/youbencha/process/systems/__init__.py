@@ -12,10 +12,13 @@ __all__ = ["Running", "Source", "System", "this_system"]
 
 @cache
 def this_system() -> System:
+    system: System
     if sys.platform == "win32":
         from youbencha.process.systems.windows import WindowsSystem
 
-        return WindowsSystem()
-    from youbencha.process.systems.posix import PosixSystem
+        system = WindowsSystem()
+    else:
+        from youbencha.process.systems.posix import PosixSystem
 
-    return PosixSystem()
+        system = PosixSystem()
+    return system

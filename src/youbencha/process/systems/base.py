@@ -14,11 +14,6 @@ class Source(Protocol):
     stream: Stream
     skipped_bytes: int
 
-    @property
-    def readable_fd(self) -> int | None:
-        """A descriptor that becomes readable when there is more; None if one has to look."""
-        ...
-
     def read(self) -> bytes:
         """What has arrived, without waiting; empty if nothing has."""
         ...

@@ -8,82 +8,36 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
-import tempfile
-import threading
+import time
 import uuid
-from pathlib import Path
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from youbencha.errors import YouBenchaError
-from youbencha.process import guard
+from youbencha.process import guard, terminal
 from youbencha.process.capture import Stream
 from youbencha.process.errors import start_error
 from youbencha.process.model import Command, Exit, Limits
 from youbencha.process.spool import Spool
+from youbencha.process.systems import nursery
 from youbencha.process.systems.base import Running, Source
-from youbencha.process.terminal import TerminalSource, open_terminal
+from youbencha.process.systems.stdin import open_stdin
+
+assert sys.platform != "win32"
+
+_START_WITHIN_S = 30.0
+_SWEEP_FOR_S = 2.0
 
 
-class SpoolSource(Spool):
-    """A spool as the source of one stream."""
-
-    readable_fd = None
-
-    def __init__(self, stream: Stream, limits: Limits) -> None:
-        super().__init__(limits.spool_bytes, keep_first=limits.output_bytes)
-        self.stream = stream
+class GuardLostError(YouBenchaError):
+    """The guard does not answer any more."""
 
 
-class Nursery:
-    """The harness's side of its nursery process: started on first use, ends with the harness."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._owner = 0
-        self._socket: socket.socket | None = None
-
-    def new_guard(self) -> socket.socket:
-        """A fresh guard; the returned socket is the line to it."""
-        ours, theirs = socket.socketpair()
-        with self._lock, theirs:
-            for attempt in (1, 2):
-                try:
-                    socket.send_fds(self._connect(), [b"g"], [theirs.fileno()])
-                    break
-                except OSError:
-                    self._socket = None  # somebody killed it: one fresh start
-                    if attempt == 2:
-                        ours.close()
-                        raise
-        return ours
-
-    def _connect(self) -> socket.socket:
-        if self._socket is None or self._owner != os.getpid():  # a forked harness needs its own
-            self._socket = _start_nursery()
-            self._owner = os.getpid()
-        return self._socket
-
-
-def _start_nursery() -> socket.socket:
-    ours, theirs = socket.socketpair()
-    with theirs:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-s", guard.__file__, str(theirs.fileno())],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,  # Ctrl-C at the terminal is for the harness, which then ends us in order
-        )
-    process.returncode = 0  # it ends when we do; nobody waits for it
-    return ours
-
-
-_NURSERY = Nursery()
+def _guard_lost(what: str) -> GuardLostError:
+    hint = "Look for what kills or stops processes here: an out-of-memory killer, or the agent itself."
+    return GuardLostError("PROCESS_GUARD_LOST", what, hint=hint)
 
 
 class GuardLine:
@@ -101,13 +55,11 @@ class GuardLine:
     async def receive(self) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
         while b"\n" not in self._received:
-            piece = await loop.sock_recv(self._control, 4096)
+            piece = b""
+            with contextlib.suppress(ConnectionError):  # a guard that was killed with unread data resets the line
+                piece = await loop.sock_recv(self._control, 4096)
             if not piece:
-                raise YouBenchaError(
-                    "PROCESS_GUARD_LOST",
-                    "The process that watches over the agent was killed; the agent was ended with it.",
-                    hint="Look for what kills processes here: an out-of-memory killer, or the agent itself.",
-                )
+                raise _guard_lost("The process that watches over the agent was killed; the agent was ended with it.")
             self._received += piece
         line, _, self._received = self._received.partition(b"\n")
         message: dict[str, Any] = json.loads(line)
@@ -121,18 +73,34 @@ class GuardLine:
         self._control.close()
 
 
+@dataclass(frozen=True, slots=True)
+class _Started:
+    pid: int
+    guard_pid: int
+    tag: str
+    at: float
+
+
 class PosixRunning:
-    def __init__(self, pid: int, line: GuardLine, sources: tuple[Source, ...]) -> None:
-        self.pid = pid
+    def __init__(self, started: _Started, line: GuardLine, sources: tuple[Source, ...]) -> None:
+        self.pid = started.pid
         self.sources = sources
+        self._started = started
         self._line = line
+        self._killed = False
 
     async def wait(self) -> Exit:
-        report = await self._line.receive()
+        try:
+            report = await self._line.receive()
+        except GuardLostError:
+            await asyncio.to_thread(self._kill_strays)
+            if not self._killed:
+                raise
+            return Exit(code=None, signal="SIGKILL", lifetime_s=time.monotonic() - self._started.at)
         status = int(report["status"])
         return Exit(
             code=status if status >= 0 else None,
-            signal=signal.Signals(-status).name if status < 0 else None,
+            signal=signal_name(-status) if status < 0 else None,
             lifetime_s=report["lifetime"],
             leftovers=report["leftovers"],
             cpu_s=report["cpu"],
@@ -143,40 +111,58 @@ class PosixRunning:
         self._line.end()
 
     async def kill(self) -> None:
-        """The guard does not answer (something stopped or killed it): end what we can find ourselves."""
-        import psutil
-
-        with contextlib.suppress(psutil.Error):
-            main = psutil.Process(self.pid)
-            for process in [*main.children(recursive=True), main]:
-                with contextlib.suppress(psutil.Error):
-                    process.kill()
+        """The guard does not answer: something stopped it. When it is killed, the nursery ends what it guarded."""
+        self._killed = True
+        with contextlib.suppress(OSError):
+            os.kill(self._started.guard_pid, signal.SIGKILL)
 
     def close(self) -> None:
         self._line.close()
         for source in self.sources:
             source.close()
 
+    def _kill_strays(self) -> None:
+        """Where the nursery cannot help (it was killed too, or this is macOS)."""
+        give_up = time.monotonic() + _SWEEP_FOR_S
+        while (strays := guard.find_strays(self._started.tag, self.pid)) and time.monotonic() < give_up:
+            guard.signal_all(strays, signal.SIGKILL)
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # real-time signals have no names here
+        return f"SIG{number}"
+
 
 class PosixSystem:
     async def spawn(self, command: Command, limits: Limits) -> Running:
-        with contextlib.ExitStack() as on_failure:
-            stdin_fd = _open_stdin(command.stdin)
-            on_failure.callback(os.close, stdin_fd)
-            sources, out_fd, err_fd = _open_outputs(command, limits)
-            for source in sources:
-                on_failure.callback(source.close)
-            line = GuardLine(_NURSERY.new_guard())
-            on_failure.callback(line.close)
-            pid = await _start(line, command, limits, [stdin_fd, out_fd, err_fd])
-            on_failure.pop_all()
-        os.close(stdin_fd)
+        try:
+            return await _spawn(command, limits)
+        except OSError as error:  # no descriptors, no disk, no processes left
+            raise start_error(command, str(error), error.errno) from error
+
+
+async def _spawn(command: Command, limits: Limits) -> PosixRunning:
+    with contextlib.ExitStack() as on_failure, open_stdin(command.stdin) as stdin:
+        sources, out_fd, err_fd = _open_outputs(command, limits)
         for source in sources:
-            source.close_writer()
-        return PosixRunning(pid, line, sources)
+            on_failure.callback(source.close)
+        line = GuardLine(_the_nursery().new_guard())
+        on_failure.callback(line.close)
+        started = await _start(line, command, limits, [stdin.fileno(), out_fd, err_fd])
+        on_failure.pop_all()
+    for source in sources:
+        source.close_writer()
+    return PosixRunning(started, line, sources)
 
 
-async def _start(line: GuardLine, command: Command, limits: Limits, fds: list[int]) -> int:
+@cache
+def _the_nursery() -> nursery.Nursery:
+    return nursery.Nursery()
+
+
+async def _start(line: GuardLine, command: Command, limits: Limits, fds: list[int]) -> _Started:
     tag = uuid.uuid4().hex
     request = {
         "argv": command.argv,
@@ -186,27 +172,25 @@ async def _start(line: GuardLine, command: Command, limits: Limits, fds: list[in
         "grace": limits.grace_s,
         "tag": tag,
     }
-    await line.request(json.dumps(request).encode(), fds)
-    answer = await line.receive()
+    try:
+        async with asyncio.timeout(_START_WITHIN_S):
+            await line.request(json.dumps(request).encode(), fds)
+            answer = await line.receive()
+    except TimeoutError:
+        raise _guard_lost("The process that starts agents does not answer.") from None
     if "failed" in answer:
         raise start_error(command, answer["failed"], answer["errno"])
-    return int(answer["started"])
+    return _Started(int(answer["started"]), int(answer["guard"]), tag, time.monotonic())
 
 
-def _open_stdin(data: bytes | None) -> int:
-    if data is None:
-        return os.open(os.devnull, os.O_RDONLY)
-    fd, name = tempfile.mkstemp(prefix="youbencha-stdin-")
-    Path(name).unlink()
-    with os.fdopen(os.dup(fd), "wb") as file:
-        file.write(data)
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd
-
-
-def _open_outputs(command: Command, limits: Limits) -> tuple[tuple[SpoolSource | TerminalSource, ...], int, int]:
+def _open_outputs(command: Command, limits: Limits) -> tuple[tuple[Spool | terminal.TerminalSource, ...], int, int]:
     if command.terminal:
-        terminal = open_terminal()
-        return (terminal,), terminal.writer, terminal.writer
-    out, err = SpoolSource(Stream.OUT, limits), SpoolSource(Stream.ERR, limits)
+        source = terminal.open_terminal()
+        return (source,), source.writer, source.writer
+    out = Spool(Stream.OUT, limits)
+    try:
+        err = Spool(Stream.ERR, limits)
+    except OSError:
+        out.close()
+        raise
     return (out, err), out.writer, err.writer

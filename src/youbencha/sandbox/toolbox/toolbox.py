@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -36,6 +37,8 @@ _STORAGE_ERRORS = {
     errno.EPERM,
     errno.EROFS,
 }
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*", re.ASCII)
 
 
 def _silent(_: str) -> None:
@@ -113,7 +116,7 @@ class Toolbox:
     def _homes(self, agent: str | None) -> list[Path]:
         """The directories of one agent or of all. A name that is a path is no agent's."""
         if agent is not None:
-            return [self.root / agent] if Path(agent).name == agent else []
+            return [self.root / agent] if _NAME.fullmatch(agent) else []
         try:
             return sorted(path for path in self.root.iterdir() if path.is_dir())
         except (FileNotFoundError, NotADirectoryError):

@@ -62,7 +62,12 @@ class NpmFetcher:
         prefix = ("--prefix", str(place.tree))
         self._npm(*_INSTALL, *prefix, release.package, label=label, place=place, progress=progress)
         modules = place.tree / "node_modules"
-        return [*self._natives(modules), *_entry(modules / self._recipe.package)]
+        candidates = [*self._natives(modules), *_entry(modules / self._recipe.package)]
+        for path in candidates:
+            # npm does this only for what it links to. A file that is not there is found out when it is tried.
+            if path.is_file():
+                path.chmod(0o755)
+        return candidates
 
     def _npm(self, *arguments: str, label: str, place: Place, progress: Progress) -> str:
         npm = find_executable("npm", os.environ)
@@ -105,9 +110,4 @@ def _entry(package: Path) -> list[Path]:
     """The program that the package declares; for Node.js, unless the platform's package brought a native one."""
     declared = json.loads((package / "package.json").read_text(encoding="utf-8")).get("bin", {})
     names = [declared] if isinstance(declared, str) else list(declared.values())
-    entries = [package / name for name in names[:1]]
-    for entry in entries:
-        # `npm` sets this only where it makes links. A file that is not there is found out when it is tried.
-        if entry.is_file():
-            entry.chmod(0o755)
-    return entries
+    return [package / name for name in names[:1]]

@@ -77,7 +77,8 @@ def install_into(release: Release, python: Path, place: Place, progress: Progres
     run_pip(
         "install",
         *_COMMON,
-        "--only-binary=:all:",
+        # Not only binaries: dependencies of older versions (pyperclip 1.9.0) are published as source alone.
+        "--prefer-binary",
         release.package,
         package=release.package,
         label=f"installing {release.described}",

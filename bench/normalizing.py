@@ -1,0 +1,45 @@
+"""From output to YouBenchaLog, beside parsing the same lines with the fastest parser and doing nothing with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+
+from bench.measure import Figure, median_of, ms
+from bench.streams import stream_json
+from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
+from youbencha.adapters.claude_code import ClaudeCodeAdapter
+
+_GOALS_MS = {1_000_000: 10, 10_000_000: 80}
+
+
+def measure() -> Iterator[Figure]:
+    adapter = ClaudeCodeAdapter()
+    context = AgentExecutionContext(
+        workspace_dir=Path(), repo_dir=Path(), artifacts_dir=Path(), config={"prompt": "Work."}
+    )
+    for size, goal in _GOALS_MS.items():
+        output = stream_json(size)
+        result = _result(output)
+        ours = median_of(7, lambda result=result: adapter.normalize_log(result, context))  # type: ignore[misc]
+        bare = median_of(7, lambda output=output: [orjson.loads(line) for line in output.split("\n") if line])  # type: ignore[misc]
+        yield Figure(
+            f"normalize {len(output) / 1e6:.0f} MB of stream-json",
+            ms(ours),
+            f"orjson alone {ms(bare)}",
+            f"≤ {goal} ms",
+            ours * 1000 <= goal,
+        )
+
+
+def _result(output: str) -> AgentExecutionResult:
+    return AgentExecutionResult(
+        exit_code=0,
+        status="success",
+        output=output,
+        started_at="2026-01-01T00:00:00.000Z",
+        completed_at="2026-01-01T00:00:01.000Z",
+        duration_ms=1000,
+    )

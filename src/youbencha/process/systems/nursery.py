@@ -1,0 +1,83 @@
+"""The harness's side of its nursery process (see `process/guard.py`): started on first use, ends with the harness."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import threading
+import weakref
+
+from youbencha.process import guard
+
+assert sys.platform != "win32"
+
+_NEEDED_TO_START = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME")
+"""All that the nursery inherits: an agent may read the environment of any process of its user."""
+
+
+class Nursery:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._pid = 0
+        self._lines: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        os.register_at_fork(after_in_child=self._leave_to_parent)
+
+    def new_guard(self) -> socket.socket:
+        """A fresh guard; the returned socket is the line to it."""
+        ours, theirs = socket.socketpair()
+        with self._lock, theirs:
+            try:
+                try:
+                    self._ask(theirs)
+                except OSError:  # somebody killed the nursery: one fresh start
+                    self._bury()
+                    self._ask(theirs)
+            except OSError:
+                ours.close()
+                raise
+            self._lines.add(ours)
+        return ours
+
+    def _ask(self, theirs: socket.socket) -> None:
+        if self._socket is None:
+            self._socket, self._pid = _start_nursery()
+        socket.send_fds(self._socket, [b"g"], [theirs.fileno()])
+
+    def _bury(self) -> None:
+        if self._socket is None:
+            return
+        self._socket.close()
+        self._socket = None
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self._pid, 0)  # it closes its socket only by ending, so this returns at once
+
+    def _leave_to_parent(self) -> None:
+        """A forked harness starts its own. It must not hold the lines of the one it came from: guards would not see
+        that one end."""
+        for line in [*self._lines, *([self._socket] if self._socket else [])]:
+            line.close()
+        self._lines.clear()
+        self._socket = None
+        self._lock = threading.Lock()  # another thread may have held it in the moment of the fork
+
+
+def _start_nursery() -> tuple[socket.socket, int]:
+    ours, theirs = socket.socketpair()
+    inherited = {name: os.environ[name] for name in _NEEDED_TO_START if name in os.environ}
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-S", guard.__file__, str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env={**inherited, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,  # Ctrl-C at the terminal is for the harness, which then ends us in order
+        )
+    process.returncode = 0  # it ends when we do; nobody waits for it
+    return ours, process.pid

@@ -1,0 +1,316 @@
+"""A result -> YouBenchaLog: the contract CR-3.1 to CR-3.11, on text, on real streams, on broken ones."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from stream_samples import (
+    AT,
+    INIT,
+    RESULT,
+    TRANSCRIPTS,
+    VERSIONS,
+    assistant,
+    facts_of,
+    line,
+    lines,
+    log_of,
+    text,
+    tool_result,
+    tool_use,
+    transcript,
+    user,
+)
+
+from youbencha.log import ErrorRecord, YouBenchaLog
+
+SEED = "Model: claude-sonnet-4\nInput tokens: 100\nOutput tokens: 200\n[TOOL: read_file] test.ts"
+MARKER = "\n[OUTPUT TRUNCATED: the limit of 10MB (10485760 bytes) was reached]\n"
+ALL = sorted(path.stem for path in TRANSCRIPTS.glob("*.ndjson"))
+
+
+def messages(log: YouBenchaLog):
+    return [(message.role, message.content) for message in log.messages]
+
+
+def calls(log: YouBenchaLog):
+    return [(call.name, json.loads(call.arguments), call.result, call.is_error) for call in log.tool_calls]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_cr_3_1_every_transcript_gives_a_valid_log(name):
+    log = log_of(transcript(name), config={"prompt": "go"})
+    assert YouBenchaLog.model_validate(log.model_dump()) == log
+    assert YouBenchaLog.model_validate_json(log.model_dump_json()) == log
+
+
+def test_cr_3_2_agent_info():
+    log = log_of(transcript("simple-2.1.325"))
+    assert (log.agent_info.name, log.agent_info.version) == ("claude-code", "2.1.325")
+    assert log.agent_info.adapter_version == "1.0.0"
+    assert log_of("Claude Code v1.2.3\nhello").agent_info.version == "1.2.3"
+    assert log_of("hello", agent_version="2.0.1").agent_info.version == "2.0.1"
+    assert log_of(transcript("simple-1.0.128"), agent_version="1.0.128").agent_info.version == "1.0.128"
+    assert log_of("hello").agent_info.version == "unknown"
+
+
+def test_cr_3_3_model_from_the_output():
+    for output, model in ((SEED, "claude-sonnet-4"), (transcript("simple-2.1.197"), "claude-opus-4-8")):
+        log = log_of(output, config={"model": "claude-other"})
+        assert (log.model_info.name, log.model_info.provider) == (model, "anthropic")
+
+
+def test_cr_3_4_model_from_the_configuration():
+    assert log_of("hello", config={"model": "claude-haiku-4-5"}).model_info.name == "claude-haiku-4-5"
+    assert log_of("hello").model_info.name == "unknown"
+    assert log_of("hello", config={"model": ""}).model_info.name == "unknown"
+
+
+def test_cr_3_5_execution():
+    times = {"started_at": AT, "completed_at": "2026-01-01T00:00:05Z", "duration_ms": 5000}
+    log = log_of("x", exit_code=-1, status="timeout", **times)
+    assert log.execution.model_dump() == {**times, "exit_code": -1, "status": "timeout"}
+
+
+def test_cr_3_6_messages_of_a_stream():
+    log = log_of(transcript("multi_tool-2.1.325"), config={"prompt": "Write two files"})
+    assert messages(log) == [
+        ("user", "Write two files"),
+        ("assistant", "I will write two files at once."),
+        ("assistant", "All files written and checked."),
+    ]
+    assert log.messages[1].timestamp == "2026-11-15T18:28:50.552Z"
+
+
+def test_cr_3_6_messages_of_a_text():
+    log = log_of("\x1b[32mIt is done.\x1b[0m\r\nReally.\n", config={"prompt": "Do it"})
+    assert messages(log) == [("user", "Do it"), ("assistant", "It is done.\nReally.")]
+    assert messages(log_of("  \n")) == []
+    assert messages(log_of("", config={"prompt_file": "task.md"})) == []
+    assert messages(log_of("", config={"prompt": 7})) == []
+
+
+def test_cr_3_6_messages_of_subagents_name_their_parent():
+    log = log_of(transcript("subagent-2.1.197"))
+    said = [(message.role, message.content, message.parent is not None) for message in log.messages]
+    assert ("user", "do the sub thing", True) in said
+    assert said[-1] == ("assistant", "Sub or main done.", False)
+    assert any(call.parent for call in log.tool_calls)
+
+
+def test_cr_3_6_prompt_that_was_replayed_is_not_doubled():
+    log = log_of(lines(line(**INIT), user(text("Do it")), assistant(text("Done"))), config={"prompt": "Do it"})
+    assert messages(log) == [("user", "Do it"), ("assistant", "Done")]
+
+
+def test_cr_3_7_tool_calls_of_a_text():
+    (call,) = log_of(SEED).tool_calls
+    assert (call.name, call.arguments, call.result) == ("read_file", "test.ts", None)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_cr_3_7_tool_calls_of_a_stream(version):
+    found = calls(log_of(transcript(f"multi_tool-{version}")))
+    assert [(name, arguments) for name, arguments, _, _ in found] == [
+        ("Write", {"file_path": "/workspace/a.txt", "content": "alpha\n"}),
+        ("Bash", {"command": "echo beta > b.txt", "description": "Write b.txt"}),
+        ("Read", {"file_path": "/workspace/a.txt"}),
+    ]
+    assert found[0][2].startswith("File created successfully at: /workspace/a.txt")
+    assert "alpha" in found[2][2]
+    assert not any(failed for _, _, _, failed in found)
+
+
+def test_cr_3_7_failed_calls():
+    found = calls(log_of(transcript("malformed_tool-2.1.325")))
+    assert [(name, failed) for name, _, _, failed in found] == [
+        ("NoSuchTool", True),
+        ("Bash", True),
+        ("Bash", True),
+        ("Bash", True),
+    ]
+    assert found[2][1] == {"__unparsedToolInput": {"raw": '{"command": "echo tru', "len": 21}}
+    assert found[3][2] == "Exit code 3"
+
+
+def test_cr_3_7_results_find_their_calls_in_any_order():
+    log = log_of(
+        lines(
+            line(**INIT),
+            assistant(tool_use("a", "One"), tool_use("b", "Two"), tool_use("c", "Three"), tool_use(None, "Four")),
+            user(tool_result("for b", "b"), tool_result("for nobody", "zzz"), tool_result("for a", "a")),
+            assistant(tool_use("a", "One")),
+        )
+    )
+    assert [(call.id, call.name, call.result) for call in log.tool_calls] == [
+        ("a", "One", "for a"),
+        ("b", "Two", "for b"),
+        ("c", "Three", None),
+        (None, "Four", None),
+    ]
+    assert log.tool_calls[2].is_error is None
+
+
+def test_cr_3_8_usage_of_a_text():
+    usage = log_of("Input tokens: 1234\nOutput tokens: 5678").usage
+    assert (usage.input_tokens, usage.output_tokens, usage.total_tokens) == (1234, 5678, 6912)
+    assert (usage.cost_usd, usage.partial) == (None, False)
+    assert log_of("Input tokens: 1234").usage.total_tokens is None
+    assert log_of("no numbers").usage is None
+
+
+def test_cr_3_8_usage_of_a_stream():
+    log = log_of(transcript("bg20-2.1.325"))
+    usage = log.usage
+    assert (usage.input_tokens, usage.output_tokens, usage.total_tokens) == (3000, 75, 3075)
+    assert (usage.cache_read_tokens, usage.cache_creation_tokens) == (2100, 150)
+    assert (usage.cost_usd, usage.cost_source) == (0.014670000000000002, "agent")
+    assert log.turns == 3
+    assert log.session_id == "4d526519-bc70-4e68-b0d8-19a40729cf3c"
+    assert log.environment == {"api_key_source": "ANTHROPIC_API_KEY"}
+
+
+def test_cr_3_8_partial_lines_are_skipped_but_not_when_they_are_all_there_is():
+    whole = transcript("partial-2.1.325").decode()
+    cut = "\n".join(one for one in whole.split("\n") if '"type":"result"' not in one)
+    assert (log_of(whole).usage.output_tokens, log_of(whole).usage.partial) == (50, False)
+    assert (log_of(cut).usage.output_tokens, log_of(cut).usage.partial) == (50, True)
+    assert log_of(cut).tool_calls == log_of(whole).tool_calls
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_text_that_was_being_written_when_the_run_ended_is_kept(version):
+    whole = transcript(f"partial-{version}").decode().split("\n")
+    last = max(index for index, one in enumerate(whole) if '"text_delta"' in one)
+    log = log_of("\n".join(whole[: last + 1]))
+    assert messages(log) == [("assistant", "Done: wrote hello.txt")]
+    assert messages(log_of("\n".join(whole[:last]))) == [("assistant", "Done: wrote hell")]
+
+
+def test_cr_3_9_ansi_is_removed_from_everything_said():
+    red = "\x1b[31mred\x1b[0m\x1b[?25h"
+    log = log_of(
+        lines(line(**INIT), assistant(text(red), tool_use()), user(tool_result(red)), user(text(red))),
+        config={"prompt": red},
+    )
+    assert messages(log) == [("user", "red"), ("assistant", "red"), ("user", "red")]
+    assert log.tool_calls[0].result == "red"
+
+
+def test_cr_3_10_errors_and_warnings_of_the_result():
+    error = ErrorRecord(code="CLAUDE_TIMEOUT", message="timeout", timestamp=AT)
+    warning = ErrorRecord(code="CLAUDE_TOOL_DENIED", message="denied", timestamp=AT)
+    log = log_of("x", errors=(error,), warnings=(warning,), status="timeout")
+    assert (log.errors, log.warnings) == ((error,), (warning,))
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "some text" + MARKER,
+        "some text [OUTPUT TRUNCATED - exceeded 10MB limit]",
+        "[OUTPUT TRUNCATED]",
+        transcript("simple-2.1.325").decode()[:3000] + MARKER,
+        transcript("simple-2.1.325").decode()[:3000] + MARKER.strip(),
+        "a" + MARKER + "late stderr\n",
+    ],
+)
+def test_cr_3_11_truncation(output):
+    (error,) = log_of(output).errors
+    assert error.code == "CLAUDE_OUTPUT_TRUNCATED"
+    assert "10MB" in error.message
+    assert "truncated" in error.message
+    assert log_of(output).warnings == ()
+
+
+def test_cr_3_11_truncation_is_told_once():
+    error = ErrorRecord(code="CLAUDE_OUTPUT_TRUNCATED", message="truncated at 10MB", timestamp=AT)
+    assert log_of("text" + MARKER, errors=(error,)).errors == (error,)
+
+
+def test_cr_3_11_an_agent_that_quotes_the_marker_is_not_truncated():
+    said = "prints [OUTPUT TRUNCATED: ...] at the end\n[OUTPUT TRUNCATED"
+    output = lines(line(**INIT), assistant(text(said)), line(**{**RESULT, "result": said})).decode()
+    assert log_of(output).errors == ()
+    assert log_of(output.rstrip("\n")).errors == ()
+
+
+def test_cut_stream_keeps_what_came_before_the_cut():
+    whole = transcript("multi_tool-2.1.325").decode()
+    log = log_of(whole[: whole.index('"name":"Read"')] + MARKER)
+    assert [call.name for call in log.tool_calls] == ["Write", "Bash"]
+    assert messages(log) == [("assistant", "I will write two files at once.")]
+    assert log.usage.partial
+
+
+def test_the_live_session_knows_what_the_cut_took_away():
+    whole = transcript("multi_tool-2.1.325")
+    live = {"session": facts_of(whole).model_dump(mode="json")}
+    log = log_of(whole[:4000] + MARKER.encode(), details=live)
+    assert (log.usage.output_tokens, log.usage.partial, log.turns) == (75, False, 4)
+    assert log.model_info.name == "claude-opus-5-5"
+    assert log.agent_info.version == "2.1.325"
+
+
+def test_a_live_session_that_saw_nothing_hides_nothing():
+    log = log_of(SEED, details={"session": facts_of(b"").model_dump(mode="json")})
+    assert log.usage.total_tokens == 300
+    assert log.model_info.name == "claude-sonnet-4"
+    assert messages(log) == [("assistant", SEED)]
+
+
+def test_stderr_between_the_lines_of_a_stream():
+    parts = transcript("tool_use-2.1.325").decode().split("\n")
+    clean = log_of("\n".join(parts))
+    mixed = "warning: x\n" + "\n[claude-code:unrecognized_model] {}\n\x1b[33mnote\x1b[0m\n".join(parts)
+    assert log_of(mixed) == clean
+
+
+def test_lines_of_a_terminal():
+    whole = transcript("tool_use-2.1.197").decode()
+    dressed = "\x1b7" + whole.replace("\n", "\r\n") + "\x1b[?25h\x1b[<u\r\n"
+    assert log_of(dressed) == log_of(whole)
+    assert log_of(" " + whole) == log_of(whole)
+
+
+def test_line_separators_inside_a_text_do_not_split_a_line():
+    said = "one\u2028two\u2029three\x85four\x0bfive\x0csix"
+    raw = json.dumps({"type": "assistant", "message": {"content": said}}, ensure_ascii=False)
+    assert messages(log_of(line(**INIT).decode() + "\n" + raw)) == [("assistant", said)]
+
+
+def test_malformed_events_are_a_warning():
+    output = lines(line(**INIT), b'{"type":"assist', b"{broken", line(**RESULT))
+    (warning,) = log_of(output).warnings
+    assert (warning.code, warning.context["lines"]) == ("CLAUDE_MALFORMED_LINE", 2)
+    assert log_of(output, warnings=(warning,)).warnings == (warning,)
+
+
+def test_json_that_is_not_ours_is_text():
+    output = '{"type":"log","level":"info"}\n{"a":1}'
+    assert messages(log_of(output)) == [("assistant", output)]
+    assert log_of(output).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("2026-11-15T18:28:50.552Z", True),
+        ("2026-11-15T18:28:50+02:00", True),
+        ("2026-13-15T18:28:50Z", False),
+        ("2026-11-15T18:28:50", False),
+        ("yesterday", False),
+        (17, False),
+    ],
+)
+def test_timestamps_that_our_files_may_hold(given, kept):
+    log = log_of(lines(line(**INIT), assistant(text("x"), timestamp=given)))
+    assert log.messages[0].timestamp == (given if kept else None)
+
+
+def test_half_characters_of_the_capture_do_not_break_the_log():
+    for output in ("text \udcff", lines(line(**INIT), assistant(text("@"))).decode().replace("@", "\udcff")):
+        log = log_of(output, config={"prompt": "half \ud83d"})
+        assert log.model_dump_json()
+        assert log.messages[0].content == "half ?"

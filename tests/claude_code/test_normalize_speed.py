@@ -1,0 +1,101 @@
+"""NFR-1: a typical output of 1 MB in far less than 100 ms, and 10 MiB without a second copy of it in memory.
+
+The limits are several times what was measured (3 to 10 ms for 1 MB, 30 to 60 ms for 10 MB), so that a busy machine does
+not fail the test, but anything quadratic, or parsing what can be skipped, does.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import tracemalloc
+
+import pytest
+from stream_samples import INIT, RESULT, log_of
+
+USAGE = {"input_tokens": 1000, "cache_creation_input_tokens": 50, "cache_read_input_tokens": 700, "output_tokens": 1}
+WORDS = 'def run(self):\n    return "value"  # path/to/file.py\n'
+REST = {"session_id": "7d5f1d1e-1111-2222-3333-444444444444", "parent_tool_use_id": None, "uuid": "u" * 36}
+
+
+def compact(**record) -> str:
+    return json.dumps(record, separators=(",", ":"))
+
+
+def turn(number: int) -> list[str]:
+    """One call to the model with partial messages: many short lines, three long ones."""
+    said = WORDS * (4, 20, 60, 160)[number % 4]
+    seen = WORDS * (2, 200, 20, 100)[number % 4]
+    head = {"id": f"msg_{number}", "role": "assistant", "model": "claude-x", "usage": USAGE, "stop_reason": None}
+
+    def partial(**event):
+        return compact(type="stream_event", event=event, **REST)
+
+    def block(**content):
+        return compact(type="assistant", message={**head, "content": [content]}, **REST)
+
+    pieces = (said[at : at + 40] for at in range(0, len(said), 40))
+    deltas = [partial(type="content_block_delta", delta={"type": "text_delta", "text": piece}) for piece in pieces]
+    result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": seen}
+    return [
+        partial(type="message_start", message=head),
+        *deltas,
+        block(type="text", text=said),
+        block(type="tool_use", id=f"t{number}", name="Bash", input={"command": WORDS}),
+        partial(type="message_delta", usage={"output_tokens": 25}),
+        compact(type="user", message={"content": [result]}, tool_use_result={"stdout": seen}, **REST),
+    ]
+
+
+def stream(size: int) -> tuple[str, int]:
+    parts, length, turns = [compact(**INIT)], 0, 0
+    while length < size:
+        added = turn(turns)
+        turns += 1
+        length += sum(map(len, added))
+        parts += added
+    return "\n".join([*parts, compact(**RESULT), ""]), turns
+
+
+@pytest.mark.parametrize(("size", "limit_s"), [(1_000_000, 0.1), (10_000_000, 0.6)])
+def test_nfr_1_speed(size, limit_s):
+    output, turns = stream(size)
+    times = []
+    for _ in range(5):
+        started = time.perf_counter()
+        log = log_of(output)
+        times.append(time.perf_counter() - started)
+    assert min(times) < limit_s
+    assert (len(log.messages), len(log.tool_calls)) == (turns, turns)
+    assert all(call.result for call in log.tool_calls)
+
+
+def test_nfr_1_memory():
+    output, _ = stream(10_000_000)
+    log_of(output[:100_000])
+    tracemalloc.start()
+    log = log_of(output)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert log.messages
+    assert peak < 20_000_000
+
+
+@pytest.mark.parametrize(
+    "unit", ["\x1b", "\x1b]", "\x1bP", "{", "\\ud83d", '{"type":"stream_event"}\n', "x\n", "{\n", "\n", " ", "Model: "]
+)
+def test_hostile_output_takes_linear_time(unit):
+    output = "x" + unit * (1_000_000 // len(unit)) + "x"
+    started = time.perf_counter()
+    log_of(output)
+    assert time.perf_counter() - started < 5
+
+
+def test_nfr_1_speed_of_plain_text():
+    output = "a line of text, sixty characters long, as people write them.\n" * 17_000
+    times = []
+    for _ in range(5):
+        started = time.perf_counter()
+        log_of(output)
+        times.append(time.perf_counter() - started)
+    assert min(times) < 0.1

@@ -1,0 +1,304 @@
+"""How a run ended -> status, errors, warnings: one row for each way that was seen."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from stream_samples import AT, INIT, RESULT, VERSIONS, assistant, facts_of, line, lines, text, transcript
+
+from youbencha.adapters.claude_code.causes import CAUSES
+from youbencha.adapters.claude_code.facts import SessionFacts, SwitchFacts
+from youbencha.adapters.claude_code.verdict import Ending, judge
+
+NEW = ("2.1.197", "2.1.325")
+
+
+def verdict_of(name: str, exit_code: int | None = 0, **more):
+    data = transcript(name)
+    return judge(Ending(exit_code=exit_code, output_tail=data.decode()[-2000:], facts=facts_of(data), **more), at=AT)
+
+
+def only_error(verdict):
+    (error,) = verdict.errors
+    assert error.timestamp == AT
+    assert error.hint
+    return error
+
+
+# (transcript, exit code as measured, code, kind, status in the context)
+FAILURES = [
+    *[(f"max_turns-{v}", int(v in NEW), "CLAUDE_MAX_TURNS", "max_turns", None) for v in VERSIONS],
+    *[(f"max_budget-{v}", int(v in NEW), "CLAUDE_MAX_BUDGET", "max_budget", None) for v in VERSIONS[1:]],
+    *[(f"budget-{v}", 1, "CLAUDE_MAX_BUDGET", "max_budget", 400) for v in VERSIONS],
+    *[(f"noauth_stream-{v}", 1, "CLAUDE_AUTH_FAILED", "authentication", None) for v in VERSIONS],
+    *[(f"noauth_json-{v}", 1, "CLAUDE_AUTH_FAILED", "authentication", None) for v in VERSIONS],
+    *[(f"noauth_text-{v}", 1, "CLAUDE_AUTH_FAILED", "authentication", None) for v in VERSIONS],
+    *[(f"err_401_retries0-{v}", 1, "CLAUDE_AUTH_FAILED", "authentication", 401) for v in NEW],
+    *[(f"err_401_retries0-{v}", 1, "CLAUDE_AUTH_FAILED", "authentication", None) for v in VERSIONS[:2]],
+    *[(f"err_429-{v}", 1, "CLAUDE_RATE_LIMIT", "rate_limit", 429) for v in VERSIONS],
+    *[(f"refusal-{v}", 1, "CLAUDE_REFUSED", "refusal", None) for v in VERSIONS],
+    *[(f"err_400-{v}", 1, "CLAUDE_API_ERROR", "other", 400) for v in VERSIONS],
+    *[(f"err_404-{v}", 1, "CLAUDE_API_ERROR", "model_not_found", 404) for v in VERSIONS],
+    *[(f"err_529-{v}", 1, "CLAUDE_API_ERROR", "server", 529) for v in VERSIONS],
+    ("err_500-2.1.325", 1, "CLAUDE_API_ERROR", "server", 500),
+    *[(f"hang-{v}", 1, "CLAUDE_API_ERROR", "server", None) for v in VERSIONS],
+    *[(f"refused-{v}", 1, "CLAUDE_API_ERROR", "server", None) for v in VERSIONS],
+    *[(f"garbage-{v}", 1, "CLAUDE_API_ERROR", "server", None) for v in NEW],
+    *[(f"err_credit-{v}", 1, "CLAUDE_API_ERROR", "billing", 400) for v in NEW],
+    *[(f"err_credit-{v}", 1, "CLAUDE_API_ERROR", "billing", None) for v in VERSIONS[:2]],
+    *[(f"ctx_too_long-{v}", 1, "CLAUDE_API_ERROR", "prompt_too_long", 400) for v in NEW],
+    *[(f"maxtok-{v}", 1, "CLAUDE_API_ERROR", "max_output_tokens", None) for v in VERSIONS],
+    ("drop-1.0.128", 0, "CLAUDE_EXECUTION_ERROR", "execution", None),
+    ("garbage-2.1.30", 0, "CLAUDE_EXECUTION_ERROR", "execution", None),
+    ("killed_SIGINT-2.1.325", 0, "CLAUDE_EXECUTION_ERROR", "execution", None),
+    ("killed_SIGINT-2.1.197", 1, "CLAUDE_EXECUTION_ERROR", "execution", None),
+]
+
+
+@pytest.mark.parametrize(("name", "exit_code", "code", "kind", "status"), FAILURES)
+def test_failures_of_real_sessions(name, exit_code, code, kind, status):
+    verdict = verdict_of(name, exit_code)
+    assert verdict.status == "failed"
+    error = only_error(verdict)
+    assert error.code == code
+    assert error.context["kind"] == kind
+    assert error.context["status"] == status
+    assert error.context["exit_code"] == exit_code
+
+
+SUCCESSES = [
+    *[f"{name}-{v}" for name, v in itertools.product(("simple", "tool_use", "multi_tool", "malformed_tool"), VERSIONS)],
+    *["bg20-2.1.325", "subagent-2.1.325", "errmid-2.1.30", "ratelimit_oauth-2.1.325", "hooks_default-2.1.325"],
+]
+
+
+@pytest.mark.parametrize("name", SUCCESSES)
+def test_successes_of_real_sessions(name):
+    verdict = verdict_of(name)
+    assert (verdict.status, verdict.errors, verdict.warnings) == ("success", (), ())
+
+
+def test_cr_2_2_success_needs_exit_0_too():
+    error = only_error(verdict_of("simple-2.1.325", 1))
+    assert (error.code, error.context) == ("CLAUDE_EXIT_CODE", {"exit_code": 1})
+
+
+@pytest.mark.parametrize("name", ["killed_SIGINT-1.0.128", "killed_SIGINT-2.1.30", "stall-2.1.325"])
+def test_exit_0_without_result_is_no_success(name):
+    assert only_error(verdict_of(name)).code == "CLAUDE_NO_RESULT"
+
+
+def test_no_output_at_all_is_no_success_where_a_stream_was_asked_for():
+    silent = Ending(exit_code=0, stream_expected=True)
+    assert only_error(judge(silent, at=AT)).code == "CLAUDE_NO_RESULT"
+    assert judge(Ending(exit_code=0), at=AT).status == "success"
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "signal", "seen"),
+    [(None, "SIGSEGV", "SIGSEGV"), (143, None, "SIGTERM"), (137, None, "SIGKILL"), (0, "SIGKILL", "SIGKILL")],
+)
+def test_crash_names_the_signal(exit_code, signal, seen):
+    error = only_error(verdict_of("killed_SIGTERM-2.1.30", exit_code, signal=signal))
+    assert error.code == "CLAUDE_CRASHED"
+    assert error.context["signal"] == seen
+    assert seen in error.message
+    assert ("out of memory" in error.hint) == (seen == "SIGKILL")
+
+
+def test_exit_code_without_result_quotes_stderr_between_the_events():
+    tail = line(**INIT).decode() + "\n\x1b[31merror: boom\x1b[0m\n" + assistant(text("x")).decode()
+    ending = Ending(exit_code=1, output_tail=tail, facts=facts_of(lines(line(**INIT))))
+    error = only_error(judge(ending, at=AT))
+    assert error.code == "CLAUDE_EXIT_CODE"
+    assert error.message == "Claude Code exited with code 1. Its last 1 line:\nerror: boom"
+
+
+def test_exit_code_in_text_mode_quotes_the_last_lines():
+    tail = "\n".join(f"line {number}" for number in range(100)) + "\n" + "y" * 1000
+    error = only_error(judge(Ending(exit_code=2, output_tail=tail), at=AT))
+    assert error.code == "CLAUDE_EXIT_CODE"
+    assert "line 95" not in error.message
+    assert "line 96\nline 97\nline 98\nline 99\nyyy" in error.message
+    assert error.message.count("y") < 310
+    assert "printed nothing" in only_error(judge(Ending(exit_code=2), at=AT)).message
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("Error: Reached max turns (2)", "CLAUDE_MAX_TURNS"),
+        ("API Error: 429 {...}", "CLAUDE_RATE_LIMIT"),
+        ("API Error: 402 spent", "CLAUDE_MAX_BUDGET"),
+        ("API Error: 529 Overloaded", "CLAUDE_API_ERROR"),
+        ("Failed to authenticate. API Error: 401 ...", "CLAUDE_AUTH_FAILED"),
+        ("error: unknown option '--agent'", "CLAUDE_EXIT_CODE"),
+    ],
+)
+def test_failures_in_plain_text(said, code):
+    assert only_error(judge(Ending(exit_code=1, output_tail=said), at=AT)).code == code
+    assert judge(Ending(exit_code=0, output_tail=said), at=AT).status == "success"
+
+
+def test_what_the_model_says_is_no_failure():
+    """An agent that builds a login page talks like a client that is not logged in."""
+    said = "Invalid API key · Please run /login. API Error: 429. Prompt is too long."
+    stream = lines(line(**INIT), assistant(text(said)), line(**{**RESULT, "result": said}))
+    assert judge(Ending(exit_code=0, facts=facts_of(stream)), at=AT).status == "success"
+    turns = lines(assistant(text(said)), line(**{**RESULT, "subtype": "error_during_execution"}))
+    assert only_error(judge(Ending(exit_code=1, facts=facts_of(turns)), at=AT)).code == "CLAUDE_EXECUTION_ERROR"
+
+
+def test_auth_error_says_how_to_mend_it():
+    error = only_error(verdict_of("noauth_text-2.1.325", 1))
+    assert "authentication" in error.message
+    assert "API key" in error.message
+    assert "Not logged in" in error.message
+    assert "ANTHROPIC_API_KEY" in error.hint
+    assert "claude auth login" in error.hint
+
+
+def test_rate_limit_with_its_end_in_the_text():
+    """Text as older versions print it for a subscription."""
+    said = "Claude AI usage limit reached|1750000000"
+    stream = lines(line(**{**RESULT, "is_error": True, "result": said}))
+    error = only_error(judge(Ending(exit_code=1, facts=facts_of(stream)), at=AT))
+    assert (error.code, error.context["resets_at"]) == ("CLAUDE_RATE_LIMIT", "2025-06-15T15:06:40.000Z")
+
+
+@pytest.mark.parametrize(("resets_at", "seen"), [(1794775561, "2026-11-15T20:46:01.000Z"), (1e300, None), (None, None)])
+def test_rate_limit_with_its_end_in_an_event(resets_at, seen):
+    info = {"status": "rejected", "resetsAt": resets_at}
+    failed = assistant(text("limit"), model="<synthetic>", error="rate_limit")
+    stream = lines(
+        line(type="rate_limit_event", rate_limit_info=info),
+        failed,
+        line(**{**RESULT, "is_error": True, "result": "You've hit your limit"}),
+    )
+    error = only_error(judge(Ending(exit_code=1, facts=facts_of(stream)), at=AT))
+    assert (error.code, error.context["resets_at"]) == ("CLAUDE_RATE_LIMIT", seen)
+
+
+def test_a_failed_call_without_a_result_is_still_the_reason():
+    stream = assistant(text("API Error: 529 x"), model="<synthetic>", error="server_error")
+    error = only_error(judge(Ending(exit_code=1, facts=facts_of(stream)), at=AT))
+    assert (error.code, error.context["status"]) == ("CLAUDE_API_ERROR", 529)
+
+
+def test_an_error_without_words_still_has_a_message():
+    stream = line(**{**RESULT, "is_error": True, "result": None})
+    assert (
+        only_error(judge(Ending(exit_code=1, facts=facts_of(stream)), at=AT)).message == "A call to the model failed."
+    )
+
+
+def test_unknown_subtype_is_a_failure():
+    stream = line(**{**RESULT, "subtype": "error_of_the_future", "errors": ["new"]})
+    error = only_error(judge(Ending(exit_code=0, facts=facts_of(stream)), at=AT))
+    assert (error.code, error.message) == (
+        "CLAUDE_EXECUTION_ERROR",
+        "Claude Code broke off in the middle of its work: new",
+    )
+    nameless = line(type="result", is_error=False)
+    assert only_error(judge(Ending(exit_code=0, facts=facts_of(nameless)), at=AT)).code == "CLAUDE_EXECUTION_ERROR"
+
+
+def test_cr_2_3_timeout():
+    verdict = verdict_of("stall-2.1.325", None, signal="SIGTERM", timed_out=True, timeout_ms=5000, duration_ms=5120)
+    assert verdict.status == "timeout"
+    error = only_error(verdict)
+    assert error.code == "CLAUDE_TIMEOUT"
+    assert "timeout of 5 s (5000 ms)" in error.message
+    assert "5.1 s" in error.message
+    assert error.context == {"timeout_ms": 5000, "duration_ms": 5120, "result_seen": False}
+    assert "timeout" in only_error(judge(Ending(exit_code=None, timed_out=True), at=AT)).message
+
+
+def test_timeout_after_the_result_says_so():
+    error = only_error(verdict_of("bg20-2.1.197", 0, timed_out=True, timeout_ms=1))
+    assert error.context["result_seen"] is True
+    assert "background" in error.hint
+
+
+def test_cr_2_9_truncation_is_an_error_but_no_failure():
+    verdict = verdict_of("simple-2.1.325", truncated=True)
+    error = only_error(verdict)
+    assert verdict.status == "success"
+    assert error.code == "CLAUDE_OUTPUT_TRUNCATED"
+    assert "truncated" in error.message
+    assert "10MB" in error.message
+    failed = verdict_of("max_turns-2.1.325", 1, truncated=True)
+    assert [error.code for error in failed.errors] == ["CLAUDE_MAX_TURNS", "CLAUDE_OUTPUT_TRUNCATED"]
+
+
+def test_stopped_at_the_first_401():
+    verdict = verdict_of("err_401-2.1.325", None, signal="SIGTERM", stopped="auth")
+    error = only_error(verdict)
+    assert (verdict.status, error.code, error.context["status"]) == ("failed", "CLAUDE_AUTH_FAILED", 401)
+
+
+def test_stopped_for_the_budget_or_by_a_person():
+    for stop, code in (("budget", "CLAUDE_MAX_BUDGET"), ("interrupted", "CLAUDE_INTERRUPTED")):
+        verdict = verdict_of("simple-2.1.325", 0, stopped=stop)
+        assert (verdict.status, only_error(verdict).code) == ("failed", code)
+
+
+def test_stopped_because_it_stayed_on_after_its_result():
+    assert verdict_of("bg20-2.1.325", None, signal="SIGTERM", stopped="finished").status == "success"
+    error = only_error(verdict_of("max_turns-2.1.325", None, signal="SIGTERM", stopped="finished"))
+    assert error.code == "CLAUDE_MAX_TURNS"
+
+
+def test_warnings_of_a_success():
+    verdict = verdict_of("automode_risky-2.1.325")
+    (denied,) = verdict.warnings
+    assert verdict.status == "success"
+    assert denied.code == "CLAUDE_TOOL_DENIED"
+    assert "Bash (1x)" in denied.message
+    assert "allowed_tools" in denied.hint
+    assert denied.context == {"tools": {"Bash": 1}}
+
+
+def test_warning_of_failed_mcp_servers():
+    facts = SessionFacts(failed_mcp_servers=("files", "web"))
+    (failed,) = judge(Ending(exit_code=0, facts=facts), at=AT).warnings
+    assert failed.code == "CLAUDE_MCP_FAILED"
+    assert failed.message.startswith("2 MCP servers did not start: files, web.")
+
+
+def test_warning_of_another_model():
+    codes = [warning.code for warning in verdict_of("fb-2.1.325").warnings]
+    assert codes == ["CLAUDE_MODEL_FALLBACK", "CLAUDE_REQUESTS_RETRIED"]
+    silent = SessionFacts(model="claude-b", init_model="claude-a[1m]")
+    (warning,) = judge(Ending(exit_code=0, facts=silent), at=AT).warnings
+    assert warning.code == "CLAUDE_MODEL_FALLBACK"
+    assert warning.context["fallback"] == "claude-b"
+    bare = SessionFacts(switches=(SwitchFacts(),))
+    assert "its model to another" in judge(Ending(exit_code=0, facts=bare), at=AT).warnings[0].message
+    same = SessionFacts(model="claude-a", init_model="claude-a[1m]")
+    assert judge(Ending(exit_code=0, facts=same), at=AT).warnings == ()
+
+
+def test_warning_of_retries():
+    (warning,) = verdict_of("err_529-2.1.325", 1).warnings
+    assert warning.code == "CLAUDE_REQUESTS_RETRIED"
+    assert "10 times" in warning.message
+    assert "529" in warning.message
+    assert "no answer" in verdict_of("refused-2.1.325", 1).warnings[0].message
+
+
+def test_warning_of_malformed_lines_only_in_a_stream():
+    stream = lines(line(**INIT), b"noise", line(**RESULT))
+    (warning,) = judge(Ending(exit_code=0, facts=facts_of(stream)), at=AT).warnings
+    assert warning.code == "CLAUDE_MALFORMED_LINE"
+    assert warning.message.startswith("1 line of the output was")
+    assert "noise" in warning.context["example"]
+    assert judge(Ending(exit_code=0, facts=facts_of(b"noise\nmore")), at=AT).warnings == ()
+
+
+def test_every_cause_can_be_found_and_helps():
+    for cause in CAUSES:
+        assert cause.hint.endswith((".", ")."))
+        assert cause.code.startswith("CLAUDE_")
+        assert cause.subtypes or cause.kinds or cause.statuses or cause.words or cause.refusal

@@ -1,0 +1,120 @@
+"""A bench for the real Claude Code CLI: a workspace, a clean home, a scripted model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, AsyncIterator
+
+import pytest
+
+from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
+from youbencha.adapters.claude_code import ClaudeCodeAdapter
+from youbencha.events import Event
+from youbencha.gateway.script import RecordedRequest, Script, ScriptedModel
+from youbencha.log import YouBenchaLog
+from youbencha.sandbox.toolbox import InstalledAgent
+
+API_KEY = "sk-ant-dummy-0123456789abcdef"
+
+
+def versions(*names: str) -> pytest.MarkDecorator:
+    """Run a test with these CLI versions only."""
+    return pytest.mark.parametrize("claude_cli", names, indirect=True)
+
+
+def script(*turns: Mapping[str, Any], **settings: Any) -> Script:
+    return Script.model_validate({"turns": list(turns), **settings})
+
+
+def says(text: str, **more: Any) -> dict[str, Any]:
+    return {"text": text, **more}
+
+
+def uses(tool: str, **arguments: Any) -> dict[str, Any]:
+    return {"tools": [{"name": tool, "input": arguments}]}
+
+
+def bash(command: str) -> dict[str, Any]:
+    return uses("Bash", command=command, description="a command of the test")
+
+
+@dataclass(frozen=True)
+class Session:
+    """One execution, and everything that can be known of it."""
+
+    result: AgentExecutionResult
+    log: YouBenchaLog
+    requests: list[RecordedRequest]
+    events: list[Event]
+
+    @property
+    def main_requests(self) -> list[RecordedRequest]:
+        return [request for request in self.requests if request.kind == "turn"]
+
+    @property
+    def prompt(self) -> str:
+        """What reached the model as the person's words, byte for byte."""
+        return prompt_of(self.main_requests[0])
+
+    def codes(self) -> list[str | None]:
+        return [error.code for error in self.result.errors]
+
+    def warning_codes(self) -> list[str | None]:
+        return [warning.code for warning in self.result.warnings]
+
+
+def prompt_of(request: RecordedRequest) -> str:
+    """The text of the first user message, without what the CLI itself adds to it."""
+    content = request.body["messages"][0]["content"]
+    if isinstance(content, str):
+        return content
+    own = [b["text"] for b in content if b["type"] == "text" and not b["text"].lstrip().startswith("<system-reminder>")]
+    return own[-1]
+
+
+class ClaudeLab:
+    def __init__(self, cli: InstalledAgent, directory: Path) -> None:
+        self.cli = cli
+        self.workspace = directory / "workspace"
+        self.artifacts = directory / "artifacts"
+        self.home = directory / "home"
+        for path in (self.workspace, self.home):
+            path.mkdir(parents=True)
+        self.harness_env = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
+
+    def adapter(self) -> ClaudeCodeAdapter:
+        return ClaudeCodeAdapter(env=self.harness_env)
+
+    def env(self, model: ScriptedModel) -> dict[str, str]:
+        return {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY, "IS_SANDBOX": "1"}
+
+    @asynccontextmanager
+    async def model(self, model_script: Script) -> AsyncIterator[ScriptedModel]:
+        async with ScriptedModel(model_script, variables={"workspace": str(self.workspace)}) as model:
+            yield model
+
+    def context(self, model: ScriptedModel, **overrides: Any) -> AgentExecutionContext:
+        config = {"executable": str(self.cli.executable), **overrides.pop("config", {})}
+        if "prompt" not in config and "prompt_file" not in config:
+            config["prompt"] = "Do what you are told."
+        return AgentExecutionContext(
+            workspace_dir=self.workspace,
+            repo_dir=self.workspace,
+            artifacts_dir=self.artifacts,
+            config={key: value for key, value in config.items() if value is not None},
+            timeout=overrides.pop("timeout", 120_000),
+            env={**self.env(model), **overrides.pop("env", {})},
+            **overrides,
+        )
+
+    async def run(self, model_script: Script, **overrides: Any) -> Session:
+        events: list[Event] = []
+        async with self.model(model_script) as model:
+            context = self.context(model, on_event=events.append, **overrides)
+            result = await self.adapter().execute(context)
+            log = self.adapter().normalize_log(result, context)
+            return Session(result, log, list(model.requests), events)

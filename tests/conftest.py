@@ -1,0 +1,51 @@
+"""Fixtures that bring the real Claude Code CLI and the scripted model together."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from claude_lab import ClaudeLab
+
+from youbencha.sandbox.toolbox import InstalledAgent, Toolbox
+
+NEWEST = "newest"
+OLD = "2.0.62"
+OLDEST = "1.0.128"
+ALL_VERSIONS = (NEWEST, OLD, OLDEST)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """No test may depend on, or disturb, what the person running it has set up for their own agents."""
+    for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "CLAUDE"))]:
+        del os.environ[name]
+
+
+def installed_claude(version: str) -> InstalledAgent:
+    """A real CLI from the toolbox. Without it the test is skipped, or fails where it must not be skipped."""
+    found = Toolbox().find("claude-code", None if version == NEWEST else version)
+    if found is None:
+        at = "" if version == NEWEST else f"@{version}"
+        reason = f"Claude Code {version} is not in the toolbox: run `make agents` or `yb agents install claude-code{at}`"
+        if os.environ.get("YOUBENCHA_REQUIRE_REAL_CLI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found
+
+
+@pytest.fixture(params=ALL_VERSIONS)
+def claude_cli(request: pytest.FixtureRequest) -> InstalledAgent:
+    """Each CLI version in turn. Choose some with `@versions(...)`."""
+    return installed_claude(request.param)
+
+
+@pytest.fixture
+def lab(claude_cli: InstalledAgent, tmp_path: Path) -> ClaudeLab:
+    return ClaudeLab(claude_cli, tmp_path)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "claude_cli" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.real_cli)

@@ -1,0 +1,55 @@
+"""Real programs for the process tests, and a way to see whether anything of them is left."""
+
+from __future__ import annotations
+
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from youbencha.process import Command
+
+ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+PATIENCE_S = 30.0
+
+
+class Programs:
+    """Commands in a directory of their own, all of whose processes carry one mark in their arguments."""
+
+    def __init__(self, cwd: Path) -> None:
+        self.cwd = cwd
+        self.mark = f"mark-{uuid.uuid4().hex}"
+
+    def shell(self, script: str, *arguments: str, **options: object) -> Command:
+        return self.command("/bin/sh", "-c", script, self.mark, *arguments, **options)
+
+    def python(self, script: str, *arguments: str, **options: object) -> Command:
+        """`sys.argv[1]` is the mark: hand it on to whatever you start."""
+        return self.command(sys.executable, "-S", "-c", script, self.mark, *arguments, **options)
+
+    def command(self, *argv: str, **options: object) -> Command:
+        return Command(**{"argv": argv, "cwd": self.cwd, "env": ENV, **options})  # type: ignore[arg-type]
+
+    def alive(self) -> list[str]:
+        """Whoever carries the mark, found by looking at every process of the machine."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                line = process.cmdline()
+                if any(self.mark in part for part in line) and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(f"{process.pid} {' '.join(line)[:100]!r}")
+            except (psutil.Error, OSError):
+                continue
+        return found
+
+
+def eventually(is_so: Callable[[], object], otherwise: str = "", patience_s: float = PATIENCE_S) -> None:
+    """Wait for something that must come, however loaded the machine is."""
+    deadline = time.monotonic() + patience_s
+    while not is_so():
+        assert time.monotonic() < deadline, otherwise or "it did not happen"
+        time.sleep(0.01)
+

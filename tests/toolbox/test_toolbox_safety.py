@@ -1,0 +1,250 @@
+"""Killed installers, two at once, damage, full disks."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from toolbox_packages import WheelHouse, plant, posix, says
+
+from youbencha.errors import YouBenchaError
+from youbencha.sandbox.toolbox import Toolbox
+from youbencha.sandbox.toolbox.watched import run_watched
+
+pytestmark = posix
+
+INSTALLER = """
+import sys
+from pathlib import Path
+from youbencha.errors import YouBenchaError
+from youbencha.sandbox.toolbox import Toolbox
+try:
+    Toolbox(Path(sys.argv[1])).install("claude-code", "2.0.62", source="pypi", progress=lambda t: print(t, flush=True))
+except YouBenchaError as error:
+    print(error.code)
+"""
+
+
+def installer(toolbox: Toolbox) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", INSTALLER, str(toolbox.root)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 20
+    while not (path.exists() and path.read_text().endswith("\n")):
+        assert time.monotonic() < deadline, f"{path} did not appear"
+        time.sleep(0.02)
+
+
+def leftovers(toolbox: Toolbox) -> list[Path]:
+    return list((toolbox.root / "claude-code").glob(".partial-*"))
+
+
+def test_a_killed_installer_leaves_nothing_that_counts(
+    toolbox: Toolbox, wheels: WheelHouse, tmp_path: Path, lines: list[str]
+) -> None:
+    mark = tmp_path / "trying"
+    wheels.sdk("0.1.14", "2.0.62", binary=f"#!/bin/sh\necho $$ > {mark}\nexec sleep 60\n")
+    with installer(toolbox) as process:
+        wait_for(mark)
+        process.kill()
+    os.kill(int(mark.read_text()), signal.SIGKILL)
+    assert leftovers(toolbox) != []
+    assert toolbox.installed() == []
+    assert toolbox.find("claude-code", "2.0.62") is None
+
+    wheels.sdk("0.1.14", "2.0.62")
+    have = toolbox.install("claude-code", "2.0.62", progress=lines.append)
+    assert toolbox.installed() == [have]
+    assert leftovers(toolbox) == []
+    assert not any("waiting" in line for line in lines)
+
+
+def test_an_interrupted_installation_is_cleaned_up_at_once(toolbox: Toolbox, wheels: WheelHouse) -> None:
+    wheels.sdk("0.1.14", "2.0.62")
+
+    def interrupt(text: str) -> None:
+        if text.startswith("unpacking"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        toolbox.install("claude-code", "2.0.62", progress=interrupt)
+    assert leftovers(toolbox) == []
+    assert toolbox.installed() == []
+
+
+def test_two_installers_at_once(toolbox: Toolbox, wheels: WheelHouse, tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    slow = f"#!/bin/sh\necho once >> {count}\nsleep 1.5\necho 2.0.62\n"
+    wheels.sdk("0.1.14", "2.0.62", binary=slow)
+    with installer(toolbox) as one, installer(toolbox) as two:
+        outputs = sorted((one.communicate(timeout=60)[0], two.communicate(timeout=60)[0]), key=len)
+    assert one.returncode == two.returncode == 0
+    assert count.read_text() == "once\n"
+    assert sum("claude-code 2.0.62 is already installed" in output for output in outputs) == 1
+    waited = next(output for output in outputs if "already installed" in output)
+    assert "waiting for another installation of claude-code (process " in waited
+    have = toolbox.find("claude-code", "2.0.62")
+    assert have is not None
+    toolbox.verify(have)
+
+
+def test_a_lock_file_of_a_dead_process_is_not_waited_for(
+    toolbox: Toolbox, wheels: WheelHouse, lines: list[str]
+) -> None:
+    wheels.sdk("0.1.14", "2.0.62")
+    (toolbox.root / "claude-code").mkdir(parents=True)
+    (toolbox.root / "claude-code" / ".lock").write_text("1")
+    toolbox.install("claude-code", "2.0.62", progress=lines.append)
+    assert not any("waiting" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "",
+        "{",
+        {"sha256": "short"},
+        {"version": "2.0.63"},
+        {"agent": "codex"},
+        {"executable": "../2.0.62/claude"},
+        {"executable": "/bin/sh"},
+        {"executable": "gone"},
+        {"format": 2},
+        {"surprise": 1},
+    ],
+)
+def test_a_damaged_manifest_is_not_listed(toolbox: Toolbox, damage: str | dict[str, object]) -> None:
+    manifest = plant(toolbox, "2.0.62").executable.parent / "manifest.json"
+    whole = json.loads(manifest.read_text())
+    manifest.write_text(damage if isinstance(damage, str) else json.dumps(whole | damage))
+    assert toolbox.installed() == []
+    assert toolbox.damaged() == [manifest.parent]
+
+
+def test_installing_mends_what_is_damaged(toolbox: Toolbox, wheels: WheelHouse) -> None:
+    wheels.sdk("0.1.14", "2.0.62")
+    directory = plant(toolbox, "2.0.62").executable.parent
+    (directory / "manifest.json").write_text("")
+    (directory / "junk").write_text("")
+    have = toolbox.install("claude-code", "2.0.62")
+    assert toolbox.installed() == [have]
+    assert toolbox.damaged() == []
+    assert not (directory / "junk").exists()
+
+
+def test_a_changed_binary_is_an_error_with_a_hint(toolbox: Toolbox) -> None:
+    have = plant(toolbox, "2.0.62")
+    toolbox.verify(have)
+    have.executable.write_text(says("2.0.62") + "# \n")
+    with pytest.raises(YouBenchaError) as caught:
+        toolbox.verify(have)
+    assert caught.value.code == "AGENT_CHANGED"
+    assert "yb agents install claude-code@2.0.62" in str(caught.value)
+    have.executable.unlink()
+    with pytest.raises(YouBenchaError) as missing:
+        toolbox.verify(have)
+    assert missing.value.code == "AGENT_MISSING"
+
+
+def test_remove_takes_one_version_away(toolbox: Toolbox) -> None:
+    plant(toolbox, "2.0.62")
+    kept = plant(toolbox, "2.0.53")
+    toolbox.remove("claude-code", "2.0.62")
+    assert toolbox.installed() == [kept]
+    assert leftovers(toolbox) == []
+    with pytest.raises(YouBenchaError) as caught:
+        toolbox.remove("claude-code", "2.0.62")
+    assert caught.value.code == "AGENT_NOT_INSTALLED"
+    assert "2.0.53" in str(caught.value)
+
+
+@pytest.mark.parametrize(("agent", "version"), [("..", "1.0"), ("claude-code", "../../victim"), ("../victim", "1.0")])
+def test_remove_never_leaves_the_toolbox(toolbox: Toolbox, agent: str, version: str) -> None:
+    victim = toolbox.root.parent / "victim" / "1.0"
+    victim.mkdir(parents=True)
+    toolbox.root.mkdir()
+    (toolbox.root.parent / "1.0").mkdir()
+    with pytest.raises(YouBenchaError):
+        toolbox.remove(agent, version)
+    assert victim.is_dir()
+    assert (toolbox.root.parent / "1.0").is_dir()
+
+
+def test_a_root_that_cannot_be_written(tmp_path: Path, wheels: WheelHouse) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(YouBenchaError) as caught:
+        Toolbox(tmp_path / "file" / "toolbox").install("claude-code")
+    assert caught.value.code == "TOOLBOX_STORAGE"
+    assert "YOUBENCHA_TOOLBOX" in str(caught.value)
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_root_without_permission(tmp_path: Path, wheels: WheelHouse) -> None:
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o500)
+    with pytest.raises(YouBenchaError) as caught:
+        Toolbox(locked / "toolbox").install("claude-code")
+    assert caught.value.code == "TOOLBOX_STORAGE"
+
+
+def test_a_disk_that_is_full_leaves_nothing(toolbox: Toolbox, wheels: WheelHouse) -> None:
+    """A limit on the size of files stands in for the disk: the wheel is small, the binary is not."""
+    wheels.sdk("0.1.14", "2.0.62", binary=says("2.0.62") + "#" * 3_000_000)
+    import resource
+
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, {resource.RLIM_INFINITY}))\n"
+    command = [sys.executable, "-c", limit + INSTALLER, str(toolbox.root)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "TOOLBOX_STORAGE", done.stderr
+    assert toolbox.installed() == []
+    assert leftovers(toolbox) == []
+
+
+def test_a_long_download_is_never_silent(tmp_path: Path, lines: list[str]) -> None:
+    grow = "import time, pathlib; pathlib.Path('tree/file').write_bytes(bytes(5_000_000)); time.sleep(2.5)"
+    (tmp_path / "tree").mkdir()
+    command = [sys.executable, "-c", grow.replace("tree", str(tmp_path / "tree"))]
+    done = run_watched(
+        command, label="downloading", work=tmp_path, into=tmp_path / "tree", env={}, progress=lines.append
+    )
+    assert done.exit_code == 0
+    assert lines == ["downloading", "downloading ... 5 MB on disk, 1 s", "downloading ... 5 MB on disk, 2 s"]
+
+
+def test_nothing_runs_on_after_an_interruption(tmp_path: Path) -> None:
+    def interrupt(text: str) -> None:
+        if "..." in text:
+            raise KeyboardInterrupt
+
+    pid = tmp_path / "pid"
+    command = ["/bin/sh", "-c", f"echo $$ > {pid}; exec sleep 60"]
+    with pytest.raises(KeyboardInterrupt):
+        run_watched(command, label="sleeping", work=tmp_path, into=tmp_path, env={}, progress=interrupt)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
+def test_versions_live_side_by_side_and_the_newest_is_found(toolbox: Toolbox) -> None:
+    middle, newest, oldest = (plant(toolbox, version) for version in ("2.0.9", "2.0.10", "1.0.200"))
+    assert toolbox.installed("claude-code") == [newest, middle, oldest]
+    assert toolbox.find("claude-code") == newest
+    assert toolbox.find("claude-code", "2.0.9") == middle
+    assert toolbox.find("claude-code", "3.0.0") is None
+    assert toolbox.installed("codex") == []
+
+
+def test_a_moved_toolbox_still_works(toolbox: Toolbox, tmp_path: Path) -> None:
+    plant(toolbox, "2.0.62")
+    moved = Toolbox(toolbox.root.rename(tmp_path / "elsewhere"))
+    have = moved.find("claude-code", "2.0.62")
+    assert have is not None
+    assert have.executable == tmp_path / "elsewhere/claude-code/2.0.62/claude"
+    moved.verify(have)

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from youbencha.errors import YouBenchaError
+from youbencha.sandbox.toolbox import default_root, newest_first
+from youbencha.sandbox.toolbox.versions import is_version, printed_version, wanted_version
+
+ORDERED = [
+    "2.1.0",
+    "2.0.10",
+    "2.0.10-beta.10",
+    "2.0.10-beta.2",
+    "2.0.9",
+    "1.0.128",
+    "1.0.0-rc",
+    "0.86.3.dev1",
+    "0.86.2",
+]
+
+
+def test_versions_are_ordered_by_number() -> None:
+    shuffled = random.Random(7).sample(ORDERED, len(ORDERED))
+    assert shuffled != ORDERED
+    assert newest_first(shuffled) == ORDERED
+
+
+@pytest.mark.parametrize(
+    "text", ["../../x", "2.0/1", "2.0\\1", "", "..", ".", "v2.0.1", "2..0", "2.0.", "9" * 65, "２.0", "1\n"]
+)
+def test_what_could_leave_its_directory_is_no_version(text: str) -> None:
+    assert not is_version(text)
+    with pytest.raises(YouBenchaError) as caught:
+        wanted_version(text)
+    assert caught.value.code == "AGENT_VERSION_INVALID"
+
+
+@pytest.mark.parametrize("text", [*ORDERED, "1.0.89-0", "0.86.3.dev12+g1a2b3c"])
+def test_published_versions_are_versions(text: str) -> None:
+    assert wanted_version(text) == text
+
+
+def test_latest_is_no_particular_version() -> None:
+    assert wanted_version("latest") is None
+
+
+@pytest.mark.parametrize(
+    ("output", "version"),
+    [
+        ("2.1.325 (Claude Code)\n", "2.1.325"),
+        ("codex-cli 0.166.0\n", "0.166.0"),
+        ("GitHub Copilot CLI 1.0.102.\nRun 'copilot update' to check for updates.\n", "1.0.102"),
+        ("aider 0.86.2\n", "0.86.2"),
+        ("1.0.89-0", "1.0.89-0"),
+        ("no number here 7", None),
+    ],
+)
+def test_the_version_is_found_in_what_the_real_clis_print(output: str, version: str | None) -> None:
+    assert printed_version(output) == version
+
+
+HOME = Path("/home/me")
+
+
+@pytest.mark.parametrize(
+    ("env", "platform", "expected"),
+    [
+        ({"YOUBENCHA_TOOLBOX": "/tools", "XDG_DATA_HOME": "/data"}, "linux", Path("/tools")),
+        ({"XDG_DATA_HOME": "/data"}, "linux", Path("/data/youbencha/toolbox")),
+        ({"XDG_DATA_HOME": "relative"}, "linux", HOME / ".local/share/youbencha/toolbox"),
+        ({}, "linux", HOME / ".local/share/youbencha/toolbox"),
+        ({"XDG_DATA_HOME": "/data"}, "darwin", HOME / "Library/Application Support/youbencha/toolbox"),
+        ({"LOCALAPPDATA": "/local"}, "win32", Path("/local/youbencha/toolbox")),
+    ],
+)
+def test_each_system_has_its_place(env: dict[str, str], platform: str, expected: Path) -> None:
+    assert default_root(env, platform, HOME) == expected
