@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -72,8 +72,11 @@ def prompt_of(request: RecordedRequest) -> str:
     content = request.body["messages"][0]["content"]
     if isinstance(content, str):
         return content
-    own = [b["text"] for b in content if b["type"] == "text" and not b["text"].lstrip().startswith("<system-reminder>")]
-    return own[-1]
+    return [block["text"] for block in content if block["type"] == "text" and not _is_reminder(block["text"])][-1]
+
+
+def _is_reminder(text: str) -> bool:
+    return text.strip().startswith("<system-reminder>") and text.strip().endswith("</system-reminder>")
 
 
 class ClaudeLab:

@@ -46,7 +46,7 @@ def test_cr_3_1_every_transcript_gives_a_valid_log(name):
 
 
 def test_cr_3_2_agent_info():
-    log = log_of(transcript("simple-2.1.325"))
+    log = log_of(transcript("simple-2.1.325"), agent_version="2.0.1")
     assert (log.agent_info.name, log.agent_info.version) == ("claude-code", "2.1.325")
     assert log.agent_info.adapter_version == "1.0.0"
     assert log_of("Claude Code v1.2.3\nhello").agent_info.version == "1.2.3"
@@ -177,6 +177,7 @@ def test_cr_3_8_partial_lines_are_skipped_but_not_when_they_are_all_there_is():
     assert (log_of(whole).usage.output_tokens, log_of(whole).usage.partial) == (50, False)
     assert (log_of(cut).usage.output_tokens, log_of(cut).usage.partial) == (50, True)
     assert log_of(cut).tool_calls == log_of(whole).tool_calls
+    assert messages(log_of(cut)) == messages(log_of(whole)) == [("assistant", "Done: wrote hello.txt")]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

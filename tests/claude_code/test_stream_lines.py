@@ -64,6 +64,7 @@ def test_init_of_1_0_0_says_less():
 
 def test_mcp_server_that_failed():
     servers = [{"name": "a", "status": "connected"}, {"name": "b", "status": "failed"}, {"status": "failed"}]
+    servers += [{"name": "c", "status": "pending"}, {"name": "d"}]
     events = parse_line(line(**INIT, mcp_servers=servers))
     assert [event.name for event in events if isinstance(event, McpServerFailed)] == ["b", "(unnamed)"]
 
@@ -296,7 +297,8 @@ def test_raw_surrogates_and_bad_utf8_do_not_cost_the_line():
 
 
 def test_nesting_without_end_is_malformed():
-    for deep in (b"[" * 100_000, b'{"a":' * 100_000 + rb'"\ud83d"'):
+    half = rb'"\ud83d"'
+    for deep in (b"[" * 100_000, b'{"a":' * 100_000 + half, b'{"a":' * 100_000 + half + b"}" * 100_000):
         (warned,) = parse_line(deep)
         assert isinstance(warned, Warned)
 

@@ -297,6 +297,24 @@ def test_warning_of_malformed_lines_only_in_a_stream():
     assert judge(Ending(exit_code=0, facts=facts_of(b"noise\nmore")), at=AT).warnings == ()
 
 
+@pytest.mark.parametrize(("kind", "code"), [(kind, cause.code) for cause in CAUSES for kind in sorted(cause.kinds)])
+def test_the_kind_alone_is_enough(kind, code):
+    stream = lines(assistant(text("?"), error=kind), line(**{**RESULT, "is_error": True, "result": "?"}))
+    error = only_error(judge(Ending(exit_code=1, facts=facts_of(stream)), at=AT))
+    assert error.code == code
+
+
+def test_a_refusal_in_other_words():
+    refused = line(type="system", subtype="model_refusal_no_fallback")
+    stream = lines(refused, line(**{**RESULT, "is_error": True, "result": "?"}))
+    assert only_error(judge(Ending(exit_code=1, facts=facts_of(stream)), at=AT)).code == "CLAUDE_REFUSED"
+
+
+def test_is_error_with_exit_0_is_no_success():
+    stream = line(**{**RESULT, "is_error": True, "result": "API Error: 500 x"})
+    assert only_error(judge(Ending(exit_code=0, facts=facts_of(stream)), at=AT)).code == "CLAUDE_API_ERROR"
+
+
 def test_every_cause_can_be_found_and_helps():
     for cause in CAUSES:
         assert cause.hint.endswith((".", ")."))

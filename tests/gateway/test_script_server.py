@@ -398,3 +398,15 @@ async def test_a_port_that_is_taken() -> None:
         with pytest.raises(OSError, match="in use"):
             async with scripted("turns: [{text: a}]", port=port):
                 pass
+
+
+async def test_what_hangs_ends_with_its_client() -> None:
+    async with scripted("turns: [{hang: true}]") as model:
+        before = len(asyncio.all_tasks())
+        async with aiohttp.ClientSession() as session:
+            response = await session.post(model.url + "/v1/messages", json=request())
+            assert len(asyncio.all_tasks()) > before
+            response.close()
+        async with asyncio.timeout(5):
+            while len(asyncio.all_tasks()) > before:
+                await asyncio.sleep(0.01)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -22,6 +24,8 @@ class Programs:
     def __init__(self, cwd: Path) -> None:
         self.cwd = cwd
         self.mark = f"mark-{uuid.uuid4().hex}"
+        # A `sleep` by that name, so that a shell's children carry the mark too: ./$0 1000
+        (cwd / self.mark).symlink_to("/bin/sleep")
 
     def shell(self, script: str, *arguments: str, **options: object) -> Command:
         return self.command("/bin/sh", "-c", script, self.mark, *arguments, **options)
@@ -32,6 +36,16 @@ class Programs:
 
     def command(self, *argv: str, **options: object) -> Command:
         return Command(**{"argv": argv, "cwd": self.cwd, "env": ENV, **options})  # type: ignore[arg-type]
+
+    @contextlib.contextmanager
+    def harness(self, script: str) -> Iterator[subprocess.Popen[bytes]]:
+        """A harness of its own, as a script that gets the mark; it is killed in the end, if it still lives."""
+        argv = [sys.executable, "-c", script, self.mark]
+        with subprocess.Popen(argv, cwd=self.cwd, stdout=subprocess.PIPE) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
 
     def alive(self) -> list[str]:
         """Whoever carries the mark, found by looking at every process of the machine."""
@@ -52,4 +66,3 @@ def eventually(is_so: Callable[[], object], otherwise: str = "", patience_s: flo
     while not is_so():
         assert time.monotonic() < deadline, otherwise or "it did not happen"
         time.sleep(0.01)
-

@@ -118,9 +118,7 @@ async def test_lines_go_on_after_the_text_is_full(programs: Programs) -> None:
 async def test_secrets_reach_neither_result_nor_log_nor_lines(programs: Programs) -> None:
     secret, lines, log = "pa55-w0rd-of-mine", list[bytes](), programs.cwd / "output.log"
     script = "import sys, time\nfor c in sys.argv[2]: print(c, end='', flush=True); time.sleep(0.005)\nprint('!')"
-    result = await run(
-        programs.python(script, secret), redactor=Redactor([secret]), on_line=lines.append, log_file=log
-    )
+    result = await run(programs.python(script, secret), redactor=Redactor([secret]), on_line=lines.append, log_file=log)
     assert result.output == "[REDACTED]!\n" == log.read_text()
     assert lines == [b"[REDACTED]!"]
 
@@ -140,7 +138,8 @@ from pathlib import Path
 from youbencha.process import Command, run
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 async def main():
-    command = Command(argv=('/bin/sh', '-c', 'yes 0123456 | head -c 300000'), cwd=Path('.'), env={'PATH': '/bin:/usr/bin'})
+    argv = ('/bin/sh', '-c', 'yes 0123456 | head -c 300000')
+    command = Command(argv=argv, cwd=Path('.'), env={'PATH': '/bin:/usr/bin'})
     await run(command)  # its guard and spools are not limited
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
     result = await run(command, log_file=Path('output.log'))

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-
 from process_lab import ENV, Programs, eventually
+
 from youbencha.process import Command, ProcessStartError, Started, run
 from youbencha.process.guard import TAG
 
@@ -54,6 +54,15 @@ async def test_the_environment_is_what_was_given_and_the_tag(programs: Programs)
 
 async def test_the_working_directory(programs: Programs) -> None:
     assert (await run(programs.shell("pwd -P"))).output == f"{programs.cwd.resolve()}\n"
+
+
+async def test_a_relative_working_directory_is_the_harness_s(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(programs.cwd)
+    (programs.cwd / "below").mkdir()
+    result = await run(Command(argv=("/bin/pwd", "-P"), cwd=Path("below"), env=ENV))
+    assert result.output == f"{programs.cwd.resolve() / 'below'}\n"
 
 
 async def test_a_program_is_found_on_its_own_path(programs: Programs) -> None:

@@ -271,16 +271,17 @@ class Nursery:
         become_subreaper()
         ignore_ending_signals()
         wakeup = Wakeup()
-        while True:
-            if wakeup.wait(self._harness):
-                data, fds, _, _ = socket.recv_fds(self._harness, 1, 1)
-                if not data:
-                    break
-                self._fork_guard(fds[0])
+        has_harness = True
+        while has_harness or self._lines:  # each guard sees the end of the harness by itself, and cleans up
+            if wakeup.wait(self._harness if has_harness else None):
+                has_harness = self._take_request()
             self._reap()
-        while self._lines:  # each guard sees the end of the harness by itself, and cleans up
-            wakeup.wait()
-            self._reap()
+
+    def _take_request(self) -> bool:
+        data, fds, _, _ = socket.recv_fds(self._harness, 1, 1)
+        for control_fd in fds:
+            self._fork_guard(control_fd)
+        return bool(data)
 
     def _fork_guard(self, control_fd: int) -> None:
         pid = os.fork()

@@ -16,11 +16,10 @@ def find_executable(name: str, env: Mapping[str, str], *, platform: str = sys.pl
         return None
     path = _get(env, "PATH", platform)
     endings = _endings(name, env, platform)
-    # An empty entry means the current directory: with an untrusted repository there, that is never wanted.
-    directories = [Path(entry) for entry in path.split(_separator(platform)) if entry]
+    # An empty entry means the current directory: with an untrusted repository there, that is never wanted, and no
+    # more is any other directory that depends on where we are.
+    directories = [Path(entry) for entry in _entries(path, platform) if Path(entry).is_absolute()]
     for directory in directories:
-        if not directory.is_absolute():
-            continue
         for ending in endings:
             candidate = directory / (name + ending)
             if candidate.is_file() and (platform == "win32" or os.access(candidate, os.X_OK)):
@@ -28,8 +27,10 @@ def find_executable(name: str, env: Mapping[str, str], *, platform: str = sys.pl
     return None
 
 
-def _separator(platform: str) -> str:
-    return ";" if platform == "win32" else ":"
+def _entries(path: str, platform: str) -> list[str]:
+    if platform != "win32":
+        return path.split(":")
+    return [entry.strip('"') for entry in path.split(";")]
 
 
 def _endings(name: str, env: Mapping[str, str], platform: str) -> list[str]:

@@ -14,7 +14,10 @@ from urllib.parse import quote
 
 MASK = b"[REDACTED]"
 
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS(WORD|WD|PHRASE)?(_|$)|CREDENTIAL|AUTH(?!OR)|COOKIE|HEADERS|DSN", re.I)
+_SECRET_NAME = re.compile(
+    r"KEY|TOKEN|SECRET|PASSW(OR)?D|PASSPHRASE|(^|_)PASS(_|$)|CREDENTIAL|AUTH(?!ORS?(_|$)|ORITY)|COOKIE|HEADERS|DSN",
+    re.I,
+)
 _COUNT = re.compile(r"[0-9]*\Z")  # MAX_THINKING_TOKENS=128000 is a limit; masked, it would break JSON numbers
 _SHORTEST_SECRET = 6  # shorter values ("test", "none") are words that would be cut out of ordinary text
 

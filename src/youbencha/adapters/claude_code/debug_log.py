@@ -12,10 +12,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 _LOOK_EVERY_S = 0.25
-_LONGEST_READ = 4 * 1024 * 1024
+_LONGEST_READ = 1024 * 1024
+_LONGEST_START = 256
+"""Of a line, as much as has to be seen to know it."""
 _REJECTED = re.compile(
-    rb"^(?:\S+Z )?\[ERROR\] (?:Error streaming, falling back to non-streaming mode:|API error \(attempt \d+/\d+\): 401)"
-    rb" 401 \{",
+    rb"^(?:\d{4}-\d\d-\d\dT[\d:.]+Z )?\[ERROR\] "
+    rb"(?:Error streaming, falling back to non-streaming mode:|API error \(attempt \d+/\d+\): 401) 401 \{",
     re.MULTILINE,
 )
 
@@ -24,24 +26,40 @@ async def watch_debug_log(
     session_id: Callable[[], str | None], on_rejected: Callable[[], None], *, env: Mapping[str, str], cwd: Path
 ) -> None:
     """Runs until cancelled, or until a rejected key was seen."""
-    shared = _shared_log(env, cwd)
-    already_there = shared.stat().st_size if shared.is_file() else 0
+    shared = _Tail(_shared_log(env, cwd), from_end=True)
+    own: _Tail | None = None
     while True:
         await asyncio.sleep(_LOOK_EVERY_S)
         session = session_id()
-        own = _config_dir(env) / "debug" / f"{session}.txt" if session else None
-        if _mentions_rejection(shared, already_there) or (own and _mentions_rejection(own, 0)):
+        if own is None and session:
+            own = _Tail(_config_dir(env) / "debug" / f"{session}.txt")
+        if any(tail.mentions_rejection() for tail in (shared, own) if tail):
             on_rejected()
             return
 
 
-def _mentions_rejection(path: Path, offset: int) -> bool:
-    try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            return _REJECTED.search(file.read(_LONGEST_READ)) is not None
-    except OSError:  # not there yet, or not ours to read
-        return False
+class _Tail:
+    """A file that grows. Each part of it is read once: a debug log has megabytes, and the event loop waits."""
+
+    def __init__(self, path: Path, *, from_end: bool = False) -> None:
+        self._path = path
+        self._offset = path.stat().st_size if from_end and path.is_file() else 0
+        self._begun = b""
+
+    def mentions_rejection(self) -> bool:
+        try:
+            with self._path.open("rb") as file:
+                if self._path.stat().st_size < self._offset:
+                    self._offset = 0  # somebody began it anew
+                file.seek(self._offset)
+                new = file.read(_LONGEST_READ)
+        except OSError:  # not there yet, or not ours to read
+            return False
+        self._offset += len(new)
+        text = self._begun + new
+        # A line that is not finished is looked at again, with what comes; of a long one its start is enough.
+        self._begun = text[text.rfind(b"\n") + 1 :][:_LONGEST_START]
+        return _REJECTED.search(text) is not None
 
 
 def _config_dir(env: Mapping[str, str]) -> Path:
@@ -50,6 +68,8 @@ def _config_dir(env: Mapping[str, str]) -> Path:
 
 def _shared_log(env: Mapping[str, str], cwd: Path) -> Path:
     """Where 1.0.x logs: one file for each working directory, which earlier sessions may have written to."""
-    state = Path(env["XDG_STATE_HOME"]) if env.get("XDG_STATE_HOME") else Path(env.get("HOME", "/")) / ".local" / "state"
+    state = (
+        Path(env["XDG_STATE_HOME"]) if env.get("XDG_STATE_HOME") else Path(env.get("HOME", "/")) / ".local" / "state"
+    )
     slug = re.sub(r"[^A-Za-z0-9]", "-", str(cwd))
     return state / "claude-cli-nodejs" / slug / "debug-logs" / "debug.txt"

@@ -21,9 +21,11 @@ def agent_definition(name: str, *, workspace: Path, env: Mapping[str, str]) -> s
     places = [workspace / ".claude" / "agents", *_user_places(env)]
     for place in places:
         for path in sorted(place.glob("*.md")):
+            if not path.is_file():  # a pipe would be waited on for ever
+                continue
             header, prompt = _split(path.read_text(encoding="utf-8", errors="replace"))
-            fields = _read_header(header, path)
-            if fields.get("name", path.stem) == name:  # the CLI goes by the header, not by the file's name
+            fields = _read_header(header, path, is_wanted=path.stem == name)
+            if str(fields.get("name") or path.stem) == name:  # the CLI goes by the header, not by the file's name
                 return json.dumps({name: _definition(fields, prompt, name)})
     looked = ", ".join(str(place) for place in places)
     raise one_problem(
@@ -39,18 +41,23 @@ def _user_places(env: Mapping[str, str]) -> list[Path]:
 
 
 def _definition(fields: Mapping[str, Any], prompt: str, name: str) -> dict[str, Any]:
-    definition: dict[str, Any] = {"description": str(fields.get("description") or name), "prompt": prompt}
-    if tools := fields.get("tools"):
-        names = tools.split(",") if isinstance(tools, str) else tools
+    described = fields.get("description")
+    description = described if isinstance(described, str) and described else name
+    definition: dict[str, Any] = {"description": description, "prompt": prompt}
+    tools = fields.get("tools")
+    names = tools.split(",") if isinstance(tools, str) else tools
+    if isinstance(names, list) and names:
         definition["tools"] = [str(tool).strip() for tool in names]
-    if model := fields.get("model"):
-        definition["model"] = str(model)
+    model = fields.get("model")
+    if isinstance(model, str) and model:
+        definition["model"] = model
     return definition
 
 
 def _split(text: str) -> tuple[str, str]:
     """The header between two fences, if the file starts with one, and the rest."""
-    lines = text.lstrip("\ufeff").splitlines(keepends=True)
+    text = text.removeprefix("\ufeff")
+    lines = text.splitlines(keepends=True)
     if lines and lines[0].strip() == _FENCE:
         for number, line in enumerate(lines[1:], start=1):
             if line.strip() == _FENCE:
@@ -58,12 +65,14 @@ def _split(text: str) -> tuple[str, str]:
     return "", text.strip()
 
 
-def _read_header(header: str, path: Path) -> Mapping[str, Any]:
+def _read_header(header: str, path: Path, *, is_wanted: bool) -> Mapping[str, Any]:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     try:
         fields = YAML(typ="safe").load(header)
     except YAMLError as error:
+        if not is_wanted:  # somebody else's mistake
+            return {}
         raise one_problem("agent_name", f"the header of {path} is not valid YAML: {error}") from None
     return fields if isinstance(fields, Mapping) else {}

@@ -71,13 +71,14 @@ async def _explicit(path: Path, version: str | None, env: Mapping[str, str]) -> 
     return cli
 
 
-_known: dict[tuple[str, int, int], CliVersion] = {}
+_known: dict[tuple[str | int, ...], CliVersion] = {}
 
 
 async def cli_version(path: Path, env: Mapping[str, str]) -> CliVersion:
     """Ask the CLI, once for each file as it is now: a JavaScript CLI takes a second to answer."""
     stat = path.stat()
-    identity = (str(path.resolve()), stat.st_mtime_ns, stat.st_size)
+    # Not by time and size alone: packages come with the times that their makers gave them.
+    identity = (str(path.resolve()), stat.st_ino, stat.st_ctime_ns, stat.st_mtime_ns, stat.st_size)
     if identity not in _known:
         _known[identity] = await _ask_version(path, env)
     return _known[identity]

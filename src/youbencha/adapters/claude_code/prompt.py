@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import Literal
@@ -11,11 +13,16 @@ from youbencha.adapters.claude_code.config import MAX_PROMPT_LENGTH, ClaudeCodeC
 from youbencha.adapters.claude_code.errors import one_problem
 
 LONGEST_ARGUMENT_CHARACTERS = 7_000
+_MOST_BYTES = 4 * MAX_PROMPT_LENGTH
+"""No character of UTF-8 takes more than four."""
 _LONGEST_ARGUMENT_BYTES = 131_071
 """Linux takes no longer single argument (measured: E2BIG at 131,072)."""
 
 _SLASH_COMMAND = re.compile(r"/[\w:.-]+(?=\s|\Z)")
 """`/help`, but not `/usr/bin/env is …`. Measured in 1.0.128 to 2.1.325, for arguments and standard input alike."""
+
+_BLANK = "\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(map(chr, range(0x2000, 0x200B)))
+"""White space as JavaScript sees it: Claude Code refuses a prompt of nothing else."""
 
 Delivery = Literal["argument", "stdin", "file"]
 
@@ -36,6 +43,8 @@ def read_prompt(config: ClaudeCodeConfig, *, workspace: Path, config_dir: Path |
         text.encode()
     except UnicodeEncodeError as error:
         raise one_problem("prompt", f"is not valid Unicode at character {error.start}") from None
+    if not text.strip(_BLANK):
+        raise one_problem("prompt", "holds nothing but white space", "say what the agent is to do")
     delivery = _choose_delivery(text, config.prompt_delivery)
     if delivery != "file" and not config.slash_commands and (command := _SLASH_COMMAND.match(text)):
         raise one_problem(
@@ -61,14 +70,21 @@ def _choose_delivery(text: str, wanted: str) -> Delivery:
 
 def _base(name: str, workspace: Path, config_dir: Path | None) -> Path:
     """Beside the file that names the prompt; in the workspace if there is no such file, or none there."""
-    beside = config_dir is not None and (config_dir / name).exists()
-    return config_dir if config_dir is not None and beside else workspace
+    if config_dir is None:
+        return workspace
+    _check_name(name)
+    return config_dir if os.path.lexists(config_dir / name) else workspace
 
 
 def _read_file(name: str, base: Path) -> str:
     path = _inside(name, base)
     try:
-        text = path.read_bytes().decode()
+        if not stat.S_ISREG(path.stat().st_mode):
+            # A pipe in an untrusted workspace would be waited on for ever.
+            raise one_problem("prompt_file", f"{name} is not a regular file")
+        with path.open("rb") as file:
+            raw = file.read(_MOST_BYTES + 1)
+        text = raw[:_MOST_BYTES].decode()
     except FileNotFoundError:
         raise one_problem("prompt_file", f"{name} does not exist", f"it is looked for in {base}") from None
     except UnicodeDecodeError as error:
@@ -77,20 +93,28 @@ def _read_file(name: str, base: Path) -> str:
         raise one_problem("prompt_file", f"{name} cannot be read: {error.strerror}") from None
     if not text:
         raise one_problem("prompt_file", f"{name} is empty")
-    if len(text) > MAX_PROMPT_LENGTH:
+    if len(text) > MAX_PROMPT_LENGTH or len(raw) > _MOST_BYTES:
         raise one_problem("prompt_file", f"{name} is longer than {MAX_PROMPT_LENGTH:,} characters")
     return text
 
 
 def _inside(name: str, base: Path) -> Path:
     """A path that stays inside its base, whatever it is written as and wherever its links lead."""
+    _check_name(name)
+    path = base / name
+    try:
+        leads_to = path.resolve()
+    except (OSError, RuntimeError):  # Python 3.11 and 3.12 raise the latter where links go round in a circle
+        raise one_problem("prompt_file", f"{name} cannot be followed to a file") from None
+    if not leads_to.is_relative_to(base.resolve()):
+        raise one_problem("prompt_file", f"{name} is a link that leads out of {base}", "use a file, or a link inside")
+    return path
+
+
+def _check_name(name: str) -> None:
     if "\0" in name:
         raise one_problem("prompt_file", "contains a NUL character")
     if Path(name).is_absolute() or PureWindowsPath(name).drive or name.startswith(("/", "\\")):
         raise one_problem("prompt_file", f"{name} is absolute", "write it relative to the file that names it")
     if ".." in re.split(r"[/\\]", name):
         raise one_problem("prompt_file", f"{name} contains '..'", "keep prompts beside or below the file that names it")
-    path = base / name
-    if not path.resolve().is_relative_to(base.resolve()):
-        raise one_problem("prompt_file", f"{name} is a link that leads out of {base}", "use a file, or a link inside")
-    return path

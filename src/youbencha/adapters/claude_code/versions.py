@@ -30,7 +30,7 @@ class Feature(StrEnum):
 
     BYPASS_AS_ROOT = "bypassing permissions as root"
     PARTIAL_MESSAGES = "--include-partial-messages"
-    AGENT_FLAG = "--agent"
+    AGENT_FLAG = "--agent that sets the prompt"
     AUTH_STATUS = "claude auth status"
     RETRY_EVENTS = "events for failed requests"
     EFFORT = "--effort"
@@ -39,7 +39,7 @@ class Feature(StrEnum):
 _FIRST_VERSION: dict[Feature, CliVersion] = {
     Feature.BYPASS_AS_ROOT: CliVersion(1, 0, 44),
     Feature.PARTIAL_MESSAGES: CliVersion(1, 0, 108),
-    Feature.AGENT_FLAG: CliVersion(2, 0, 59),
+    Feature.AGENT_FLAG: CliVersion(2, 1, 9),  # the flag exists from 2.0.59, but before 2.1.9 only the model is taken
     Feature.EFFORT: CliVersion(2, 1, 38),
     Feature.AUTH_STATUS: CliVersion(2, 1, 40),
     Feature.RETRY_EVENTS: CliVersion(2, 1, 77),

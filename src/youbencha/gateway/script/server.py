@@ -87,7 +87,7 @@ class ScriptedModel:
         app = web.Application(client_max_size=MAX_REQUEST_BYTES)
         app.router.add_route("*", "/{path:.*}", self._handle)
         # A handler that hangs ends with its client, and all end when the block does.
-        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
+        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=5.0)
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._host, self._port)
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -35,9 +36,12 @@ class GuardLostError(YouBenchaError):
     """The guard does not answer any more."""
 
 
-def _guard_lost(what: str) -> GuardLostError:
-    hint = "Look for what kills or stops processes here: an out-of-memory killer, or the agent itself."
-    return GuardLostError("PROCESS_GUARD_LOST", what, hint=hint)
+def _guard_lost() -> GuardLostError:
+    return GuardLostError(
+        "PROCESS_GUARD_LOST",
+        "The process that watches over the agent was killed; the agent was ended with it.",
+        hint="Look for what kills processes here: an out-of-memory killer, or the agent itself.",
+    )
 
 
 class GuardLine:
@@ -48,9 +52,17 @@ class GuardLine:
         self._control = control
         self._received = bytearray()
 
-    async def request(self, body: bytes, fds: list[int]) -> None:
-        socket.send_fds(self._control, [guard.HEADER.pack(len(body))], fds)
-        await asyncio.get_running_loop().sock_sendall(self._control, body)
+    async def ask(self, request: bytes, fds: list[int]) -> dict[str, Any]:
+        """Send the request; the answer says whether the program started."""
+        try:
+            async with asyncio.timeout(_START_WITHIN_S):
+                socket.send_fds(self._control, [guard.HEADER.pack(len(request))], fds)
+                await asyncio.get_running_loop().sock_sendall(self._control, request)
+                return await self.receive()
+        except ConnectionError:
+            raise _guard_lost() from None
+        except TimeoutError:
+            raise OSError(errno.ETIMEDOUT, "the process that starts programs does not answer") from None
 
     async def receive(self) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
@@ -59,7 +71,7 @@ class GuardLine:
             with contextlib.suppress(ConnectionError):  # a guard that was killed with unread data resets the line
                 piece = await loop.sock_recv(self._control, 4096)
             if not piece:
-                raise _guard_lost("The process that watches over the agent was killed; the agent was ended with it.")
+                raise _guard_lost()
             self._received += piece
         line, _, self._received = self._received.partition(b"\n")
         message: dict[str, Any] = json.loads(line)
@@ -148,9 +160,11 @@ async def _spawn(command: Command, limits: Limits) -> PosixRunning:
         sources, out_fd, err_fd = _open_outputs(command, limits)
         for source in sources:
             on_failure.callback(source.close)
-        line = GuardLine(_the_nursery().new_guard())
-        on_failure.callback(line.close)
-        started = await _start(line, command, limits, [stdin.fileno(), out_fd, err_fd])
+        fds = [stdin.fileno(), out_fd, err_fd]
+        try:
+            line, started = await _start(command, limits, fds)
+        except GuardLostError:  # a nursery that was killed in this moment took the request along: once more
+            line, started = await _start(command, limits, fds)
         on_failure.pop_all()
     for source in sources:
         source.close_writer()
@@ -162,25 +176,24 @@ def _the_nursery() -> nursery.Nursery:
     return nursery.Nursery()
 
 
-async def _start(line: GuardLine, command: Command, limits: Limits, fds: list[int]) -> _Started:
+async def _start(command: Command, limits: Limits, fds: list[int]) -> tuple[GuardLine, _Started]:
     tag = uuid.uuid4().hex
     request = {
         "argv": command.argv,
-        "cwd": str(command.cwd),
+        "cwd": str(command.cwd.absolute()),  # the guard is elsewhere
         "env": {**command.env, guard.TAG: tag},
         "terminal": command.terminal,
         "grace": limits.grace_s,
         "tag": tag,
     }
-    try:
-        async with asyncio.timeout(_START_WITHIN_S):
-            await line.request(json.dumps(request).encode(), fds)
-            answer = await line.receive()
-    except TimeoutError:
-        raise _guard_lost("The process that starts agents does not answer.") from None
-    if "failed" in answer:
-        raise start_error(command, answer["failed"], answer["errno"])
-    return _Started(int(answer["started"]), int(answer["guard"]), tag, time.monotonic())
+    with contextlib.ExitStack() as on_failure:
+        line = GuardLine(_the_nursery().new_guard())
+        on_failure.callback(line.close)
+        answer = await line.ask(json.dumps(request).encode(), fds)
+        if "failed" in answer:
+            raise start_error(command, answer["failed"], answer["errno"])
+        on_failure.pop_all()
+    return line, _Started(int(answer["started"]), int(answer["guard"]), tag, time.monotonic())
 
 
 def _open_outputs(command: Command, limits: Limits) -> tuple[tuple[Spool | terminal.TerminalSource, ...], int, int]:

@@ -145,6 +145,7 @@ class WindowsSystem:
                 stdout=sources[0].writer,
                 stderr=sources[1].writer,
             )
+            on_failure.callback(process.wait)
             on_failure.callback(process.kill)  # it may not be in the job yet
             handle = self._kernel.process_handle(process)
             job.add(handle)

@@ -56,9 +56,7 @@ def test_json_is_yaml_with_tabs_and_surrogate_pairs(tmp_path: Path) -> None:
 
 def test_a_json_problem_has_its_line_and_column(tmp_path: Path) -> None:
     text = '{\n\t"name": "x",\n\t"agnet": {}\n}\n'
-    assert refused(text, tmp_path, "case.json") == [
-        "case.json:3:2: agnet: unknown key (did you mean 'agent'?)"
-    ]
+    assert refused(text, tmp_path, "case.json") == ["case.json:3:2: agnet: unknown key (did you mean 'agent'?)"]
 
 
 def test_a_byte_order_mark_is_no_problem(tmp_path: Path) -> None:
@@ -74,9 +72,7 @@ def test_dates_stay_text_and_yes_is_text() -> None:
 
 def test_merge_keys_and_anchors_work() -> None:
     text = "agent: &base {type: a, model: m}\nname: x\n"
-    again = text.replace(
-        "agent: &base {type: a, model: m}", "agent:\n  <<: {type: a, model: m}\n  model: own"
-    )
+    again = text.replace("agent: &base {type: a, model: m}", "agent:\n  <<: {type: a, model: m}\n  model: own")
     assert parse_yaml_model(text, Case, code="X", what="Case").agent == Agent(type="a", model="m")
     assert parse_yaml_model(again, Case, code="X", what="Case").agent == Agent(type="a", model="own")
 
@@ -162,9 +158,7 @@ def test_an_alias_bomb_is_refused_without_being_expanded(tmp_path: Path) -> None
 
 
 def test_what_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
-    assert refused("\n".join(" " * n + "a:" for n in range(1200)), tmp_path) == [
-        "case.yaml: is nested too deeply"
-    ]
+    assert refused("\n".join(" " * n + "a:" for n in range(1200)), tmp_path) == ["case.yaml: is nested too deeply"]
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -177,9 +171,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_a_file_of_one_mebibyte_is_the_limit(tmp_path: Path) -> None:
     head = b"name: x\n#"
-    assert refused(head + b"-" * (1024 * 1024 - len(head) + 1), tmp_path) == [
-        "case.yaml: is larger than 1 MiB"
-    ]
+    assert refused(head + b"-" * (1024 * 1024 - len(head) + 1), tmp_path) == ["case.yaml: is larger than 1 MiB"]
     path = tmp_path / "case.yaml"
     path.write_bytes(head + b"-" * (1024 * 1024 - len(head)))
     assert load(path).name == "x"

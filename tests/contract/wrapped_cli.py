@@ -1,0 +1,43 @@
+"""A `claude` that does something of its own first, and then becomes the real one."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from claude_lab import ClaudeLab
+
+from youbencha.gateway.script import RecordedRequest
+
+
+def wrapped(lab: ClaudeLab, before: str) -> Path:
+    """`before` is shell; it is left out when the CLI is only asked for its version."""
+    path = lab.home / "wrapped-claude"
+    real = shlex.quote(str(lab.cli.executable))
+    path.write_text(f'#!/bin/sh\nif [ "$1" != --version ]; then\n{before}\nfi\nexec {real} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+class Recorder:
+    """Keeps the command line that the CLI was started with."""
+
+    def __init__(self, lab: ClaudeLab) -> None:
+        self._file = lab.home / "argv"
+        self.config: dict[str, Any] = {
+            "executable": str(wrapped(lab, f"printf '%s\\0' \"$@\" > {shlex.quote(str(self._file))}"))
+        }
+
+    def argv(self) -> list[str]:
+        return self._file.read_bytes().decode().split("\0")[:-1]
+
+
+def system_of(request: RecordedRequest) -> str:
+    """The system prompt of a request, as one text."""
+    system = request.body.get("system") or ""
+    return system if isinstance(system, str) else "\n".join(block["text"] for block in system)
+
+
+def offered_tools(request: RecordedRequest) -> set[str]:
+    return {tool["name"] for tool in request.body["tools"]}

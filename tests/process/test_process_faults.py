@@ -1,0 +1,94 @@
+"""What watches over the agent may be hit itself: by a kill, a stop, a fork. Nothing lives on because of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import psutil
+import pytest
+from process_lab import Programs, eventually
+
+from youbencha.errors import YouBenchaError
+from youbencha.process import Limits, run
+
+DETACHED = "setsid sh -c 'trap \"\" TERM; ./$0 1000; :' $0 & env -i /usr/bin/setsid sh -c './$0 1000; :' $0 & "
+
+
+async def test_a_guard_killed_by_the_agent_takes_the_tree_along(programs: Programs) -> None:
+    with pytest.raises(YouBenchaError) as caught:
+        await run(programs.shell(DETACHED + "kill -KILL $PPID; ./$0 1000"))
+    assert caught.value.code == "PROCESS_GUARD_LOST"
+    assert caught.value.hint
+    assert programs.alive() == []
+    assert (await run(programs.shell("echo fine"))).output == "fine\n"
+
+
+@pytest.mark.parametrize("name", ["TERM", "INT", "HUP", "QUIT"])
+async def test_a_guard_and_a_nursery_shrug_off_gentler_signals(programs: Programs, name: str) -> None:
+    """An agent may clean up with `pkill python`."""
+    script = f"kill -{name} $PPID $(ps -o ppid= -p $PPID); echo lives; exit 3"
+    result = await run(programs.shell(script))
+    assert (result.output, result.exit.code) == ("lives\n", 3)
+
+
+async def test_a_killed_nursery_is_replaced(programs: Programs) -> None:
+    result = await run(programs.shell("kill -KILL $(ps -o ppid= -p $PPID); echo went on; exit 5"))
+    assert (result.output, result.exit.code) == ("went on\n", 5)
+    assert (await run(programs.shell("echo again"))).output == "again\n"
+    assert [child.status() for child in psutil.Process().children()].count(psutil.STATUS_ZOMBIE) == 0
+
+
+async def test_the_deadline_holds_though_nursery_and_guard_are_killed(programs: Programs) -> None:
+    """Nobody adopts the tree then: the tag and the session find it."""
+    script = "setsid sh -c './$0 1000; :' $0 & kill -KILL $(ps -o ppid= -p $PPID) $PPID; ./$0 1000"
+    with pytest.raises(YouBenchaError, match="was killed"):
+        await run(programs.shell(script), limits=Limits(timeout_s=60))
+    assert programs.alive() == []
+
+
+async def test_a_stopped_guard_cannot_save_the_agent_from_its_deadline(programs: Programs) -> None:
+    result = await run(
+        programs.shell(DETACHED + "kill -STOP $PPID; ./$0 1000"), limits=Limits(timeout_s=0.5, grace_s=0.1)
+    )
+    assert result.timed_out
+    assert (result.exit.code, result.exit.signal) == (None, "SIGKILL")
+    assert result.exit.lifetime_s >= 0.5
+    eventually(lambda: not programs.alive())
+
+
+async def test_other_runs_go_on_when_one_guard_is_killed(programs: Programs) -> None:
+    other = asyncio.create_task(run(programs.shell("while [ ! -e go ]; do sleep 0.01; done; echo whole")))
+    with pytest.raises(YouBenchaError):
+        await run(programs.shell(DETACHED + "kill -KILL $PPID; ./$0 1000"))
+    assert len(programs.alive()) >= 1
+    (programs.cwd / "go").touch()
+    assert (await other).output == "whole\n"
+
+
+FORKING_HARNESS = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from youbencha.process import Command, run
+argv = ('/bin/sh', '-c', 'echo ready; ./$0 1000', sys.argv[1])
+command = Command(argv=argv, cwd=Path('.'), env={'PATH': '/bin:/usr/bin'})
+def on_line(line):
+    pid = os.fork()
+    if pid == 0:
+        signal.pause()
+    print(pid, flush=True)
+asyncio.run(run(command, on_line=on_line))
+"""
+
+
+def test_a_fork_of_the_harness_does_not_keep_the_agent_alive(programs: Programs) -> None:
+    with programs.harness(FORKING_HARNESS) as harness:
+        assert harness.stdout
+        fork = int(harness.stdout.readline())
+        try:
+            harness.kill()
+            harness.wait()
+            eventually(lambda: not [line for line in programs.alive() if " 1000" in line], "the fork holds the line")
+        finally:
+            os.kill(fork, signal.SIGKILL)
