@@ -1,7 +1,7 @@
 """NFR-1: a typical output of 1 MB in far less than 100 ms, and 10 MiB without a second copy of it in memory.
 
-The limits are several times what was measured (3 to 10 ms for 1 MB, 30 to 60 ms for 10 MB), so that a busy machine does
-not fail the test, but anything quadratic, or parsing what can be skipped, does.
+The limits are several times what was measured on an idle machine (3 to 10 ms for 1 MB, 30 to 60 ms for 10 MB), and CPU
+time is measured, so that a busy machine does not fail the test, but anything quadratic does.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def test_nfr_1_speed(size, limit_s):
     output, turns = stream(size)
     times = []
     for _ in range(5):
-        started = time.perf_counter()
+        started = time.process_time()
         log = log_of(output)
-        times.append(time.perf_counter() - started)
+        times.append(time.process_time() - started)
     assert min(times) < limit_s
     assert (len(log.messages), len(log.tool_calls)) == (turns, turns)
     assert all(call.result for call in log.tool_calls)
@@ -86,16 +86,16 @@ def test_nfr_1_memory():
 )
 def test_hostile_output_takes_linear_time(unit):
     output = "x" + unit * (1_000_000 // len(unit)) + "x"
-    started = time.perf_counter()
+    started = time.process_time()
     log_of(output)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_nfr_1_speed_of_plain_text():
     output = "a line of text, sixty characters long, as people write them.\n" * 17_000
     times = []
     for _ in range(5):
-        started = time.perf_counter()
+        started = time.process_time()
         log_of(output)
-        times.append(time.perf_counter() - started)
+        times.append(time.process_time() - started)
     assert min(times) < 0.1

@@ -70,7 +70,7 @@ def test_version(text, version):
         ("The Data Model: users and groups", None),
         ("Model:", None),
         ("Data Model: a\nModel: claude-b", "claude-b"),
-        ("\u0130" * 40 + "\nMODEL: Claude-c\n", "Claude-c"),
+        ("\u0130" * 40 + "\nMODEL: Claude-c\n" + "more\n" * 40, "Claude-c"),
     ],
 )
 def test_model(text, model):

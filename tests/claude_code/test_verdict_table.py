@@ -108,11 +108,11 @@ def test_crash_names_the_signal(exit_code, signal, seen):
 
 
 def test_exit_code_without_result_quotes_stderr_between_the_events():
-    tail = line(**INIT).decode() + "\n\x1b[31merror: boom\x1b[0m\n" + assistant(text("x")).decode()
+    tail = line(**INIT).decode() + "\n\x1b[31merror: not logged in to npm\x1b[0m\n" + assistant(text("x")).decode()
     ending = Ending(exit_code=1, output_tail=tail, facts=facts_of(lines(line(**INIT))))
     error = only_error(judge(ending, at=AT))
     assert error.code == "CLAUDE_EXIT_CODE"
-    assert error.message == "Claude Code exited with code 1. Its last 1 line:\nerror: boom"
+    assert error.message == "Claude Code exited with code 1. Its last 1 line:\nerror: not logged in to npm"
 
 
 def test_exit_code_in_text_mode_quotes_the_last_lines():

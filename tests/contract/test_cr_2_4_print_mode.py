@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from claude_lab import ClaudeLab, says, script
 from wrapped_cli import Recorder
+
+from claude_lab import ClaudeLab, says, script
 
 
 async def test_cr_2_4_fr_003_the_prompt_goes_to_print_mode(lab: ClaudeLab) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from claude_lab import ClaudeLab, says, script, versions
 
+from claude_lab import ClaudeLab, says, script, versions
 from youbencha.errors import ConfigError
 
 PROMPT = "Review the code.\n\n- 'quotes', `ticks`, $HOME\n- 漢字 🙂\n"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from claude_lab import ClaudeLab, says, script
 from wrapped_cli import Recorder
+
+from claude_lab import ClaudeLab, says, script
 
 MODEL = "claude-sonnet-4-5-20250929"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from claude_lab import ClaudeLab, says, script
-
 from youbencha.events import SessionResult
 
 KILOBYTE = "".join(f"{number:07d}\n" for number in range(128))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from claude_lab import ClaudeLab, says, script
 from wrapped_cli import Recorder
+
+from claude_lab import ClaudeLab, says, script
 
 UNIT = "line 漢 é 'quoted' $HOME `id` \\ end\n"
 

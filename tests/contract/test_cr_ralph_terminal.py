@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from claude_lab import ClaudeLab, Session, bash, says, script
 from wrapped_cli import wrapped
+
+from claude_lab import ClaudeLab, Session, bash, says, script
 
 TURNS = (bash("echo colour 漢"), says("Done: é 漢 🙂"))
 
@@ -17,7 +18,7 @@ def told(session: Session) -> dict[str, object]:
         "messages": [(message.role, message.content) for message in log.messages],
         "tools": [(call.name, call.arguments, call.result, call.is_error) for call in log.tool_calls],
         "usage": log.usage and (log.usage.input_tokens, log.usage.output_tokens),
-        "warnings": session.warning_codes(),
+        "malformed": session.warning_codes().count("CLAUDE_MALFORMED_LINE"),
     }
 
 

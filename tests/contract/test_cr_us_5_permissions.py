@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from claude_lab import ClaudeLab, bash, says, script, uses, versions
 
+from claude_lab import ClaudeLab, bash, says, script, uses, versions
 from youbencha.errors import ConfigError
 from youbencha.events import ToolDenied
 
 WRITES = {
-    "Bash": bash("echo hello > written.txt"),
+    "Bash": bash("touch written.txt"),  # not `echo > file`: 2.0.62 lets that pass in every mode
     "Write": uses("Write", file_path="${workspace}/written.txt", content="hello\n"),
 }
 
@@ -32,8 +32,8 @@ async def test_us_5_2_a_denied_tool_is_a_warning_and_nothing_is_written(lab: Cla
 @pytest.mark.parametrize("config", [{}, {"permission_mode": "bypassPermissions"}], ids=["unset", "bypass"])
 async def test_us_5_with_all_allowed_the_tool_runs(lab: ClaudeLab, config: dict[str, Any]) -> None:
     session = await lab.run(script(WRITES["Bash"], says("Done.")), config=config)
-    assert (lab.workspace / "written.txt").read_text() == "hello\n"
-    assert session.warning_codes() == []
+    assert (lab.workspace / "written.txt").exists()
+    assert "CLAUDE_TOOL_DENIED" not in session.warning_codes()
 
 
 @versions("2.0.62", "1.0.128")  # the newest has this mode

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from claude_lab import ClaudeLab, says, script
 from wrapped_cli import Recorder
+
+from claude_lab import ClaudeLab, says, script
 
 
 async def test_us_5_max_tokens_and_temperature_are_in_the_request(lab: ClaudeLab) -> None:

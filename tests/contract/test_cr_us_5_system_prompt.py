@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from claude_lab import ClaudeLab, says, script
 from wrapped_cli import system_of
 
-OWN = "Speak like a pirate (PIRATE-7f3a), \"quoted\" and $UNQUOTED.\n- and a list"
+from claude_lab import ClaudeLab, says, script
+
+OWN = 'Speak like a pirate (PIRATE-7f3a), "quoted" and $UNQUOTED.\n- and a list'
 
 
 async def test_us_5_1_append_system_prompt_is_added_to_the_clis_own(lab: ClaudeLab) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from claude_lab import ClaudeLab
-
 from youbencha.gateway.script import RecordedRequest
 
 

@@ -9,15 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.process.capture import (
-    BoundedText,
-    Capture,
-    LineMerger,
-    LineSplitter,
-    Stream,
-    truncation_marker,
-    whole_characters,
-)
+from youbencha.process.capture import BoundedText, Capture, truncation_marker, whole_characters
+from youbencha.process.lines import LineMerger, LineSplitter, Stream
 from youbencha.process.redact import Redactor
 
 # Few letters, so that lines, ends of lines and halves of characters meet often.

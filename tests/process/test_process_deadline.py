@@ -22,7 +22,7 @@ ESCAPES = {
     "its own session, not waited for": "setsid sh -c './$0 1000; :' $0 & ./$0 1000",
     "double fork": "(setsid sh -c '(./$0 1000; :) & ' $0 &) ; ./$0 1000",
     "ignores SIGTERM": "trap '' TERM; while :; do ./$0 1000; done",
-    "a family that ignores SIGTERM": "trap '' TERM HUP INT; setsid sh -c 'while :; do ./$0 1; done' $0 & wait; ./$0 1000",
+    "a family that ignores SIGTERM": "trap '' TERM HUP; setsid sh -c 'while :; do ./$0 1; done' $0 & wait; ./$0 1000",
     "stopped": "sh -c 'kill -STOP $$; :' $0 & wait",
     "stopped, ignoring SIGTERM": "trap '' TERM; sh -c 'kill -STOP $$; :' $0 & wait; ./$0 1000",
     "without environment": "env -i setsid sh -c './$0 1000; :' $0 & wait",

@@ -48,13 +48,56 @@ async def test_the_deadline_holds_though_nursery_and_guard_are_killed(programs: 
     assert programs.alive() == []
 
 
-async def test_a_stopped_guard_cannot_save_the_agent_from_its_deadline(programs: Programs) -> None:
-    result = await run(
-        programs.shell(DETACHED + "kill -STOP $PPID; ./$0 1000"), limits=Limits(timeout_s=0.5, grace_s=0.1)
-    )
+@pytest.mark.parametrize("name", ["STOP", "TSTP"])
+async def test_a_stopped_guard_goes_on(programs: Programs, name: str) -> None:
+    script = DETACHED + f"kill -{name} $PPID; ./$0 1000"
+    result = await run(programs.shell(script), limits=Limits(timeout_s=0.5, grace_s=0.2))
     assert result.timed_out
+    assert programs.alive() == []
+
+
+async def test_a_stopped_guard_without_a_nursery_cannot_save_the_agent(programs: Programs) -> None:
+    """The last resort: the harness kills the guard, and finds by tag and session what it guarded."""
+    script = (
+        "while [ ! -e go ]; do sleep 0.01; done; kill -KILL $(ps -o ppid= -p $PPID); kill -STOP $PPID; touch done; "
+    )
+    stop = asyncio.Event()
+
+    async def stop_when_done() -> None:
+        while not (programs.cwd / "done").exists():
+            await asyncio.sleep(0.01)
+        stop.set()
+
+    stopping = asyncio.create_task(stop_when_done())
+    result = await run(
+        programs.shell(script + "setsid ./$0 1000 & ./$0 1000"),
+        on_start=lambda _: (programs.cwd / "go").touch(),
+        stop=stop,
+        limits=Limits(grace_s=0.1),
+    )
+    await stopping
+    assert result.stopped
     assert (result.exit.code, result.exit.signal) == (None, "SIGKILL")
-    assert result.exit.lifetime_s >= 0.5
+    assert result.exit.lifetime_s > 0
+    eventually(lambda: not programs.alive())
+
+
+STOPPING_HARNESS = """
+import asyncio, sys
+from pathlib import Path
+from youbencha.process import Command, run
+script = 'kill -STOP $PPID; echo ready; ./$0 1000'
+command = Command(argv=('/bin/sh', '-c', script, sys.argv[1]), cwd=Path('.'), env={'PATH': '/bin:/usr/bin'})
+asyncio.run(run(command, on_line=lambda line: print('ready', flush=True)))
+"""
+
+
+def test_a_stopped_guard_sees_the_end_of_the_harness(programs: Programs) -> None:
+    with programs.harness(STOPPING_HARNESS) as harness:
+        assert harness.stdout
+        assert harness.stdout.readline() == b"ready\n"
+        harness.kill()
+        harness.wait()
     eventually(lambda: not programs.alive())
 
 

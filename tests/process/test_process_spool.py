@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from youbencha.process import Limits
-from youbencha.process.capture import Stream
+from youbencha.process.lines import Stream
 from youbencha.process.spool import FreeRange, Spool, punch_hole
 
 MIB = 1024 * 1024

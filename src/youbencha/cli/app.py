@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
@@ -13,6 +15,8 @@ from youbencha.errors import YouBenchaError
 
 CANNOT_RUN = 2
 INTERRUPTED = 130
+READER_GONE = 141
+"""128 + SIGPIPE, as of any program whose output nobody reads any more."""
 
 app = typer.Typer(
     name="yb",
@@ -64,23 +68,36 @@ def run_app(arguments: Sequence[str]) -> int:
 def _shielded(call: Callable[[], Any]) -> int:
     try:
         outcome = call()
+        sys.stdout.flush()  # here, where a reader that went away can still be told from a fault
         return outcome if isinstance(outcome, int) else 0
-    except YouBenchaError as error:
-        if _Debug.wanted:
-            raise
-        _complain(error)
-        return CANNOT_RUN
+    except BrokenPipeError:
+        _forget_stdout()
+        return READER_GONE
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except typer.TyperException as error:  # a wrong option or argument
-        typer.echo(f"error {error.format_message()}\nhint  add --help to see what there is", err=True)
+        if message := error.format_message():  # none after `yb` alone, which shows its help
+            typer.echo(f"error {message}\nhint  add --help to see what there is", err=True)
         return CANNOT_RUN
     except Exception as error:  # noqa: BLE001 (whatever it is, a person gets a sentence and not a traceback)
         if _Debug.wanted:
-            raise
-        typer.echo(f"error [INTERNAL] {type(error).__name__}: {error}", err=True)
-        typer.echo("hint  this is a fault of youBencha: please report it, with what `yb --debug …` prints", err=True)
+            traceback.print_exc()
+        _complain(error if isinstance(error, YouBenchaError) else _fault(error))
         return CANNOT_RUN
+
+
+def _forget_stdout() -> None:
+    """`yb schema log | head` has seen enough: Python must not complain about what it could not write, either."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _fault(error: Exception) -> YouBenchaError:
+    message = " ".join(f"{type(error).__name__}: {error}".split())
+    if isinstance(error, OSError):
+        hint = "look at the file, its permissions and the room on the disk; `yb --debug …` shows where it happened"
+        return YouBenchaError("SYSTEM", message, hint=hint)
+    hint = "this is a fault of youBencha: please report it, with what `yb --debug …` prints"
+    return YouBenchaError("INTERNAL", message, hint=hint)
 
 
 def _complain(error: YouBenchaError) -> None:

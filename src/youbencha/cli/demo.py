@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from youbencha.demo import DemoOutcome
 
 
 def demo(
-    workspace: Annotated[
-        Path, typer.Option(help="Where the demo's workspace is made.", show_default=True)
-    ] = Path(".youbencha-workspace"),
+    workspace: Annotated[Path, typer.Option(help="Where the demo's workspace is made.", show_default=True)] = Path(
+        ".youbencha-workspace"
+    ),
 ) -> int:
     """Let the real Claude Code CLI mend a bug, with a scripted model behind it. Needs no API key.
 
@@ -36,18 +38,17 @@ def demo(
     return 0 if outcome.passed else 1
 
 
-def _show(outcome: DemoOutcome, console: object) -> None:
-    from rich.console import Console
+def _show(outcome: DemoOutcome, console: Console) -> None:
     from rich.syntax import Syntax
     from rich.table import Table
+    from rich.text import Text
 
-    assert isinstance(console, Console)
     console.print()
     console.print(Syntax(outcome.diff.strip(), "diff", background_color="default"))
     console.print()
     table = Table(box=None, show_header=False, pad_edge=False)
     for name, value in _rows(outcome):
-        table.add_row(f"[dim]{name}[/dim]", value)
+        table.add_row(Text(name, "dim"), Text(value))  # never markup: a model may be called "opus[1m]"
     console.print(table)
     verdict = "[bold green]passed[/bold green]" if outcome.passed else "[bold red]failed[/bold red]"
     console.print(f"\n{verdict}: the agent {'mended' if outcome.passed else 'did not mend'} the bug")

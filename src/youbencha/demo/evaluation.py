@@ -48,9 +48,9 @@ async def run_demo(directory: Path, *, progress: Callable[[str], None], on_event
     progress(f"Claude Code {claude.version} works in {tree}")
     log = await _run_agent(claude, tree, artifacts, on_event)
     diff = await start.diff()
-    (artifacts / "git-diff.patch").write_text(diff, encoding="utf-8")
+    (artifacts / "git-diff.patch").write_bytes(diff)
     (artifacts / "youbencha-log.json").write_text(log.model_dump_json(indent=2), encoding="utf-8")
-    return DemoOutcome(log, diff, passed_before, await _tests_pass(tree), artifacts)
+    return DemoOutcome(log, diff.decode(errors="replace"), passed_before, await _tests_pass(tree), artifacts)
 
 
 async def _run_agent(claude: InstalledAgent, tree: Path, artifacts: Path, on_event: EventSink) -> YouBenchaLog:

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -84,17 +86,20 @@ class Reaped(NamedTuple):
     any_left: bool
 
 
-def reap() -> Reaped:
-    """Collect the children that ended, and say whether there are others."""
+def reap(*, keep_going: bool = False) -> Reaped:
+    """Collect the children that ended, and say whether there are others. `keep_going`: those that are stopped go on."""
     ended: list[tuple[int, int]] = []
     while True:
         try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            pid, status = os.waitpid(-1, os.WNOHANG | (os.WUNTRACED if keep_going else 0))
         except ChildProcessError:
             return Reaped(ended, any_left=False)
         if pid == 0:
             return Reaped(ended, any_left=True)
-        ended.append((pid, status))
+        if os.WIFSTOPPED(status):
+            os.kill(pid, signal.SIGCONT)
+        else:
+            ended.append((pid, status))
 
 
 class Wakeup:
@@ -251,8 +256,6 @@ def _take_terminal() -> None:
 
 
 def _children_usage() -> dict[str, float]:
-    import resource
-
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     unit = 1 if sys.platform == "darwin" else 1024
     return {"cpu": usage.ru_utime + usage.ru_stime, "rss": usage.ru_maxrss * unit}
@@ -270,6 +273,7 @@ class Nursery:
     def serve(self) -> None:
         become_subreaper()
         ignore_ending_signals()
+        gc.freeze()  # a guard that never collects what it shares with us never copies it
         wakeup = Wakeup()
         has_harness = True
         while has_harness or self._lines:  # each guard sees the end of the harness by itself, and cleans up
@@ -293,7 +297,8 @@ class Nursery:
         self._lines[pid] = control_fd
 
     def _reap(self) -> None:
-        for pid, status in reap().ended:
+        # An agent that stops its guard would escape its deadline, and the end of the harness too.
+        for pid, status in reap(keep_going=True).ended:
             line = self._lines.pop(pid, None)
             if line is not None:
                 if status != 0:

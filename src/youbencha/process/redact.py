@@ -6,90 +6,36 @@ which they may be printed: plain, JSON, URL, base64), and the shapes of well-kno
 
 from __future__ import annotations
 
-import base64
-import json
 import re
 from collections.abc import Iterable, Mapping
-from urllib.parse import quote
+
+from youbencha.process.secret import (
+    LOOK_BACK,
+    OPEN_SHAPE,
+    SHAPE,
+    SHAPES,
+    TOKEN_RUN,
+    printed_forms,
+    secret_values,
+)
 
 MASK = b"[REDACTED]"
 
-_SECRET_NAME = re.compile(
-    r"KEY|TOKEN|SECRET|PASSW(OR)?D|PASSPHRASE|(^|_)PASS(_|$)|CREDENTIAL|AUTH(?!ORS?(_|$)|ORITY)|COOKIE|HEADERS|DSN",
-    re.I,
-)
-_COUNT = re.compile(r"[0-9]*\Z")  # MAX_THINKING_TOKENS=128000 is a limit; masked, it would break JSON numbers
-_SHORTEST_SECRET = 6  # shorter values ("test", "none") are words that would be cut out of ordinary text
-
-_TOKEN = rb"[A-Za-z0-9_\-+/=.~]"
-_SHAPES: dict[bytes, bytes] = {
-    # prefix: what must follow (the whole run of token characters is then taken)
-    b"sk-ant-": rb"[A-Za-z0-9_\-]{8}",
-    b"sk-": rb"(?=[A-Za-z_\-]{0,64}[0-9])[A-Za-z0-9_\-]{20}",
-    b"ghp_": rb"[A-Za-z0-9]{30}",
-    b"gho_": rb"[A-Za-z0-9]{30}",
-    b"ghs_": rb"[A-Za-z0-9]{30}",
-    b"ghu_": rb"[A-Za-z0-9]{30}",
-    b"github_pat_": rb"[A-Za-z0-9_]{22}",
-    b"glpat-": rb"[A-Za-z0-9_\-]{20}",
-    b"npm_": rb"[A-Za-z0-9]{36}",
-    b"hf_": rb"[A-Za-z0-9]{30}",
-    b"AIza": rb"[A-Za-z0-9_\-]{35}",
-    b"AKIA": rb"[0-9A-Z]{16}",
-    b"ASIA": rb"[0-9A-Z]{16}",
-    b"xoxb-": rb"[A-Za-z0-9\-]{10}",
-    b"xoxp-": rb"[A-Za-z0-9\-]{10}",
-    b"eyJ": rb"[A-Za-z0-9_\-]{10,2000}\.eyJ[A-Za-z0-9_\-]{10}",
-}
-# A key starts where a word starts: "risk-assessment-framework-2026" is not "sk-...". What ends in a letter but is
-# no word: an escape in JSON (\\n), a colour (ESC[31m), a character in a URL (%3D).
-_WORD_START = rb"(?:(?<![A-Za-z0-9_\-])|(?<=\\[nrtbf])|(?<=[0-9\[]m)|(?<=%[0-9A-Fa-f]{2}))"
-_LOOK_BACK = 3
-_SHAPE = re.compile(
-    _WORD_START
-    + rb"(?:"
-    + b"|".join(re.escape(prefix) + rest for prefix, rest in _SHAPES.items())
-    + rb")"
-    + _TOKEN
-    + rb"*"
-)
-_TOKEN_RUN = re.compile(_TOKEN + rb"*")
-_OPEN_SHAPE = re.compile(_WORD_START + rb"(?:" + b"|".join(map(re.escape, _SHAPES)) + rb")" + _TOKEN + rb"*\Z")
 _LONGEST_HELD = 4096
 """A token may grow for ever; past this it is masked, and what follows of it is swallowed."""
-
-
-def secret_values(env: Mapping[str, str]) -> set[str]:
-    """The values of an environment that must not be written anywhere."""
-    return {value for name, value in env.items() if _is_secret(name, value)}
-
-
-def _is_secret(name: str, value: str) -> bool:
-    if "TOKENS" in name.upper() and _COUNT.match(value):
-        return False
-    return len(value) >= _SHORTEST_SECRET and _SECRET_NAME.search(name) is not None
-
-
-def _printed_forms(secret: str) -> Iterable[bytes]:
-    raw = secret.encode("utf-8", "surrogateescape")
-    yield raw
-    yield json.dumps(secret, ensure_ascii=False)[1:-1].encode("utf-8", "surrogateescape")
-    yield json.dumps(secret)[1:-1].encode()
-    yield quote(raw, safe="").encode()
-    yield base64.b64encode(raw)
 
 
 class Redactor:
     """Knows the secrets of one run. Immutable; make a `stream()` for each byte stream."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        forms = {form for secret in secrets for form in _printed_forms(secret) if form}
+        forms = {form for secret in secrets for form in printed_forms(secret) if form}
         self._literals = tuple(sorted(forms, key=lambda form: (-len(form), form)))
         self._longest = max((len(form) for form in self._literals), default=0)
         self._heads = {form[:1] for form in self._literals}
         alternatives = [re.escape(form) for form in self._literals]
-        self._pattern = re.compile(b"|".join([*alternatives, b"(?P<shape>" + _SHAPE.pattern + b")"]))
-        self._needles = (*self._literals, *_SHAPES)
+        self._pattern = re.compile(b"|".join([*alternatives, b"(?P<shape>" + SHAPE.pattern + b")"]))
+        self._needles = (*self._literals, *SHAPES)
 
     @classmethod
     def for_env(cls, *environments: Mapping[str, str]) -> Redactor:
@@ -125,15 +71,15 @@ class Redactor:
 
     def _open_shape(self, data: bytes, start: int) -> int:
         token = max(start, len(data) - _LONGEST_HELD)
-        if match := _OPEN_SHAPE.search(data, token):
+        if match := OPEN_SHAPE.search(data, token):
             return match.start()
         for length in range(min(_LONGEST_PREFIX - 1, len(data) - start), 0, -1):
-            if any(prefix.startswith(data[-length:]) for prefix in _SHAPES if length < len(prefix)):
+            if any(prefix.startswith(data[-length:]) for prefix in SHAPES if length < len(prefix)):
                 return len(data) - length
         return len(data)
 
 
-_LONGEST_PREFIX = max(map(len, _SHAPES))
+_LONGEST_PREFIX = max(map(len, SHAPES))
 
 
 class RedactedStream:
@@ -186,10 +132,10 @@ class RedactedStream:
 
     def _keep(self, data: bytes, end: int) -> None:
         self._held = data[end:]
-        self._before = data[max(0, end - _LOOK_BACK) : end]
+        self._before = data[max(0, end - LOOK_BACK) : end]
 
     def _swallow(self, chunk: bytes) -> bytes:
-        match = _TOKEN_RUN.match(chunk)
+        match = TOKEN_RUN.match(chunk)
         assert match is not None  # the pattern matches the empty string too
         rest = chunk[match.end() :]
         if rest:

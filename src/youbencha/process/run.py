@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from youbencha.errors import YouBenchaError
-from youbencha.process.capture import Capture, LineSink
+from youbencha.process.capture import Capture
+from youbencha.process.lines import LineSink
 from youbencha.process.model import Command, Exit, Limits, ProcessResult, Started
 from youbencha.process.redact import Redactor
 from youbencha.process.systems import Running, System, this_system

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from youbencha.process.capture import Stream
+from youbencha.process.lines import Stream
 from youbencha.process.model import Limits
 
 FreeRange = Callable[[int, int, int], bool]

@@ -7,7 +7,7 @@ import os
 import struct
 import sys
 
-from youbencha.process.capture import Stream
+from youbencha.process.lines import Stream
 
 assert sys.platform != "win32"
 

@@ -28,7 +28,7 @@ _PLAIN_TAGS = frozenset(_PREFIX + name for name in ("map", "seq", "str", "null",
 _MERGE = _PREFIX + "merge"
 
 
-class Unreadable(Exception):  # noqa: N818  (never reaches a user: loading turns it into a ConfigError)
+class Unreadable(Exception):
     """The text is no document at all, or not one that is safe to expand."""
 
     def __init__(self, *problems: Problem) -> None:

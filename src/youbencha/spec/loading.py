@@ -55,7 +55,7 @@ def parse_yaml_model(
         raise ConfigError(code, what, _in_file(problems, file)) from None
 
 
-class _Refused(Exception):  # noqa: N818  (a message on its way to a Problem)
+class _Refused(Exception):
     pass
 
 

@@ -14,7 +14,7 @@ from youbencha.spec import messages
 from youbencha.spec.shape import Path, Place, place, valid_keys
 
 
-class ProblemAt(ValueError):  # noqa: N818  (what a validator says, not what a user catches)
+class ProblemAt(ValueError):
     """Raised by a model's validator to say which of its keys is wrong: the problem stands there."""
 
     def __init__(self, key: str, message: str, *, hint: str | None = None) -> None:

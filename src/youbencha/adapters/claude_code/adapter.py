@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import tempfile
+import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from youbencha.process import Command, Limits, ProcessResult, Redactor, run
 
 _TAIL_CHARACTERS = 8_000
 _TIMEOUT_EXIT_CODE = -1
+_CHOOSES_SESSION = frozenset({"--session-id", "--resume", "-r", "--continue", "-c"})
 
 
 class ClaudeCodeAdapter:
@@ -60,19 +62,17 @@ class ClaudeCodeAdapter:
         prompt = read_prompt(config, workspace=workspace, config_dir=context.config_dir)
         cli = await locate_cli(config, env)
         with _prompt_on_disk(prompt) as prompt_file:
-            command = build_command(_invocation(config, cli, prompt, prompt_file, workspace, env))
-            return await self._run(command, config, cli, context)
+            return await self._run(_invocation(config, cli, prompt, prompt_file, workspace, env), context)
 
     def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
         """The result as a YouBenchaLog."""
         return normalize(result, context, adapter_name=self.name, adapter_version=self.version)
 
-    async def _run(
-        self, command: Command, config: ClaudeCodeConfig, cli: Cli, context: AgentExecutionContext
-    ) -> AgentExecutionResult:
-        watch = Watch(context.on_event)
+    async def _run(self, invocation: Invocation, context: AgentExecutionContext) -> AgentExecutionResult:
+        command, config = build_command(invocation), invocation.config
+        watch = Watch(context.on_event, invocation.session_id)
         log_file = new_log_file(context.artifacts_dir)
-        async with _debug_log_watched(watch, cli, command):
+        async with _debug_log_watched(watch, command):
             done = await run(
                 command,
                 limits=Limits(timeout_s=context.timeout / 1000 if context.timeout else None),
@@ -83,7 +83,7 @@ class ClaudeCodeAdapter:
                 stop=watch.stop,
             )
         _tell_end(done, watch)
-        return _result(done, watch, config, cli, context, log_file)
+        return _result(done, watch, config, invocation.cli, context, log_file)
 
     def _harness_env(self) -> Mapping[str, str]:
         return os.environ if self._env is None else self._env
@@ -104,7 +104,15 @@ def _invocation(
         workspace=workspace,
         env=env,
         is_root=hasattr(os, "geteuid") and os.geteuid() == 0,
+        session_id=_session_id(config, cli),
     )
+
+
+def _session_id(config: ClaudeCodeConfig, cli: Cli) -> str | None:
+    """Plain text says nothing of the session, so that we give it its name."""
+    chosen = _CHOOSES_SESSION.intersection(argument.partition("=")[0] for argument in config.extra_args)
+    is_silent = config.output_format == "text" and not chosen
+    return str(uuid.uuid4()) if is_silent and supports(cli.version, Feature.SESSION_ID) else None
 
 
 def _existing_directory(path: Path) -> Path:
@@ -126,13 +134,13 @@ def _prompt_on_disk(prompt: Prompt) -> Iterator[Path | None]:
 
 
 @contextlib.asynccontextmanager
-async def _debug_log_watched(watch: Watch, cli: Cli, command: Command) -> AsyncIterator[None]:
-    """For versions whose stream says nothing of failed requests."""
-    if supports(cli.version, Feature.RETRY_EVENTS):
+async def _debug_log_watched(watch: Watch, command: Command) -> AsyncIterator[None]:
+    """Where the output says nothing of failed requests."""
+    if "--debug" not in command.argv:
         yield
         return
     watching = asyncio.create_task(
-        watch_debug_log(lambda: watch.session.session_id, watch.give_up_key, env=command.env, cwd=command.cwd)
+        watch_debug_log(lambda: watch.session_id, watch.give_up_key, env=command.env, cwd=command.cwd)
     )
     try:
         yield

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from datetime import datetime
 
-from youbencha.adapters.claude_code import problems
+from youbencha.adapters.claude_code import codes
+from youbencha.adapters.claude_code.errors import HOW_TO_AUTHENTICATE
+from youbencha.adapters.claude_code.reset_time import reset_time
 
 _STATUS_IN_TEXT = re.compile(r"API Error: (?:Request rejected \()?(\d{3})\b")
-_RESET_IN_TEXT = re.compile(r"limit reached\|(\d{9,11})\b")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +32,8 @@ class Evidence:
         found = _STATUS_IN_TEXT.search(self.text)
         return self.status or (int(found[1]) if found else None)
 
-    def resets_at(self) -> float | None:
-        found = _RESET_IN_TEXT.search(self.text)
-        return float(found[1]) if found else None
+    def resets_at(self, seen_at: datetime) -> float | None:
+        return reset_time(self.text, seen_at)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +65,7 @@ def _words(pattern: str) -> re.Pattern[str]:
 
 CAUSES = (
     Cause(
-        code=problems.MAX_TURNS,
+        code=codes.MAX_TURNS,
         kind="max_turns",
         subtypes=frozenset({"error_max_turns"}),
         words=_words(r"^Error: Reached max turns"),
@@ -72,7 +73,7 @@ CAUSES = (
         hint="Raise `max_turns`, or give the agent a smaller task.",
     ),
     Cause(
-        code=problems.MAX_BUDGET,
+        code=codes.MAX_BUDGET,
         kind="max_budget",
         subtypes=frozenset({"error_max_budget_usd"}),
         statuses=frozenset({402}),
@@ -81,26 +82,25 @@ CAUSES = (
         hint="Raise the budget of the run (`max_budget_usd`, or the gateway's cap).",
     ),
     Cause(
-        code=problems.AUTH_FAILED,
+        code=codes.AUTH_FAILED,
         kind="authentication",
         kinds=frozenset({"authentication_failed"}),
         statuses=frozenset({401}),
         words=_words(r"not logged in|invalid api key|please run /login|failed to authenticate|oauth token .*expired"),
         says="Claude Code failed at authentication: no valid API key or login",
-        hint="Set ANTHROPIC_API_KEY to a valid key, or log in once with `claude auth login` "
-        "(before 2.1.40: start `claude` and use /login).",
+        hint=HOW_TO_AUTHENTICATE,
     ),
     Cause(
-        code=problems.RATE_LIMIT,
+        code=codes.RATE_LIMIT,
         kind="rate_limit",
         kinds=frozenset({"rate_limit"}),
         statuses=frozenset({429}),
-        words=_words(r"usage limit reached|hit your (?:\w+ )?limit|rate_limit_error"),
+        words=_words(r"limit reached|spending cap reached|hit your .*limit|reached your .*limit|rate_limit_error"),
         says="Claude Code was stopped by a rate limit",
         hint="Wait until the limit resets, run fewer trials at a time, or use a key with a higher limit.",
     ),
     Cause(
-        code=problems.REFUSED,
+        code=codes.REFUSED,
         kind="refusal",
         refusal=True,
         words=_words(r"violate our usage policy|safeguards flagged"),
@@ -108,7 +108,7 @@ CAUSES = (
         hint="Reword the task, or run it on another model; this is the model's answer, not a fault of the run.",
     ),
     Cause(
-        code=problems.API_ERROR,
+        code=codes.API_ERROR,
         kind="billing",
         kinds=frozenset({"billing_error"}),
         words=_words(r"credit balance is too low"),
@@ -116,7 +116,7 @@ CAUSES = (
         hint="Add credit to the account, or use another key.",
     ),
     Cause(
-        code=problems.API_ERROR,
+        code=codes.API_ERROR,
         kind="model_not_found",
         kinds=frozenset({"model_not_found"}),
         statuses=frozenset({404}),
@@ -124,7 +124,7 @@ CAUSES = (
         hint="Check `model`, and that the key (or the gateway) offers it.",
     ),
     Cause(
-        code=problems.API_ERROR,
+        code=codes.API_ERROR,
         kind="prompt_too_long",
         statuses=frozenset({413}),
         words=_words(r"prompt is too long"),
@@ -132,7 +132,7 @@ CAUSES = (
         hint="Give the agent a smaller task or a shorter prompt, or use a model with a larger context.",
     ),
     Cause(
-        code=problems.API_ERROR,
+        code=codes.API_ERROR,
         kind="max_output_tokens",
         kinds=frozenset({"max_output_tokens"}),
         words=_words(r"exceeded the \d+ output token maximum"),
@@ -140,7 +140,7 @@ CAUSES = (
         hint="Raise `max_tokens` (CLAUDE_CODE_MAX_OUTPUT_TOKENS).",
     ),
     Cause(
-        code=problems.API_ERROR,
+        code=codes.API_ERROR,
         kind="server",
         kinds=frozenset({"server_error", "overloaded"}),
         statuses=frozenset({500, 502, 503, 504, 529}),
@@ -151,14 +151,14 @@ CAUSES = (
 )
 
 EXECUTION = Cause(
-    code=problems.EXECUTION_ERROR,
+    code=codes.EXECUTION_ERROR,
     kind="execution",
     says="Claude Code broke off in the middle of its work",
     hint="The raw log shows the last thing it did. Interrupted tools and a model call that was cut are the usual "
     "reasons; run it again.",
 )
 OTHER = Cause(
-    code=problems.API_ERROR,
+    code=codes.API_ERROR,
     kind="other",
     says="A call to the model failed",
     hint="The text above is the API's own; the raw log has the whole exchange.",

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from youbencha.adapters.claude_code.codes import ROOT_REFUSED
 from youbencha.adapters.claude_code.config import ClaudeCodeConfig
-from youbencha.adapters.claude_code.errors import ROOT_REFUSED, invalid_config
+from youbencha.adapters.claude_code.errors import invalid_config
 from youbencha.adapters.claude_code.locate import Cli
 from youbencha.adapters.claude_code.prompt import Prompt
 from youbencha.adapters.claude_code.versions import Feature, first_version, permission_modes, supports
@@ -29,6 +30,8 @@ class Invocation:
     workspace: Path
     env: Mapping[str, str]
     is_root: bool
+    session_id: str | None = None
+    """Chosen by us where the output does not tell it: its debug log is then known by name."""
 
 
 def build_command(invocation: Invocation) -> Command:
@@ -68,16 +71,23 @@ def _output_flags(config: ClaudeCodeConfig) -> list[str]:
 
 
 def _debug_flags(invocation: Invocation) -> list[str]:
-    """Where the stream does not tell of failed requests, the CLI's debug log does (see `debug_log.py`)."""
+    """Where the output does not tell of failed requests, the CLI's debug log does (see `debug_log.py`)."""
+    if invocation.session_id is not None:
+        return ["--debug", "--session-id", invocation.session_id]
     return [] if supports(invocation.cli.version, Feature.RETRY_EVENTS) else ["--debug"]
 
 
 def _permission_flags(invocation: Invocation) -> list[str]:
     mode = invocation.config.permission_mode
-    if mode is None:
+    if _bypasses(invocation.config):
         _refuse_root(invocation)
+    if mode is None:
         return ["--dangerously-skip-permissions"]
     return ["--permission-mode", "default" if mode == "ask" else mode]
+
+
+def _bypasses(config: ClaudeCodeConfig) -> bool:
+    return config.permission_mode in (None, "bypassPermissions")
 
 
 def _refuse_root(invocation: Invocation) -> None:
@@ -86,7 +96,7 @@ def _refuse_root(invocation: Invocation) -> None:
             ROOT_REFUSED,
             "Claude Code does not run with all tools allowed as root.",
             hint="Run as a normal user; or, if this machine is disposable, set IS_SANDBOX: '1' in agent.env; "
-            "or choose a permission_mode.",
+            "or choose another permission_mode.",
         )
 
 
@@ -136,7 +146,7 @@ def _check_version(invocation: Invocation) -> None:
         "agent_name": (config.agent_name is not None, Feature.AGENT_FLAG),
         "include_partial_messages": (config.include_partial_messages, Feature.PARTIAL_MESSAGES),
         "effort": (config.effort is not None, Feature.EFFORT),
-        "permission_mode": (invocation.is_root and config.permission_mode is None, Feature.BYPASS_AS_ROOT),
+        "permission_mode": (invocation.is_root and _bypasses(config), Feature.BYPASS_AS_ROOT),
     }
     problems = [
         Problem(

@@ -47,13 +47,20 @@ class _Matches:
         return {**handler(schema), "pattern": f"^{self.pattern}$"}
 
 
-def _no_nul(text: str) -> str:
+LONGEST_ARGUMENT_BYTES = 131_071
+"""Linux takes no longer single argument (measured: E2BIG at 131,072)."""
+
+
+def _fits(text: str) -> str:
     if "\0" in text:
         raise PydanticCustomError("nul", "must not contain a NUL character: no argument can hold one")
+    if len(text.encode()) > LONGEST_ARGUMENT_BYTES:
+        raise PydanticCustomError("too_many_bytes", "must have at most 131,071 bytes: no argument can hold more")
     return text
 
 
-Argument = Annotated[str, AfterValidator(_no_nul)]
+_FITS = AfterValidator(_fits)
+Argument = Annotated[str, _FITS]
 """Text that reaches the CLI on its command line."""
 
 ToolRule = Annotated[
@@ -90,8 +97,8 @@ class ClaudeCodeConfig(BaseModel):
     """A custom agent, defined in `.claude/agents/NAME.md`."""
     model: ModelName | None = None
     """`claude-…` or an alias of the CLI. For a name that only your gateway knows, set env ANTHROPIC_MODEL."""
-    append_system_prompt: Annotated[Argument, Field(max_length=10_000)] | None = None
-    system_prompt: Annotated[Argument, Field(max_length=50_000)] | None = None
+    append_system_prompt: Annotated[str, Field(max_length=10_000), _FITS] | None = None
+    system_prompt: Annotated[str, Field(max_length=50_000), _FITS] | None = None
     permission_mode: (
         Literal["auto", "plan", "ask", "default", "acceptEdits", "bypassPermissions", "dontAsk", "manual"] | None
     ) = None

@@ -1,7 +1,8 @@
 """The CLI's own debug log, read for one thing: that the model's API rejected the key.
 
-Versions before 2.1.77 try a wrong key ten times, for three minutes, and say nothing of it on their output. Their debug
-log has the first answer after a second at the most. (2.1.19 was found to leave it out; there the wait remains.)
+Versions before 2.1.77 try a wrong key ten times, for three minutes, and say nothing of it on their output; in text mode
+all do so. Their debug log has the first answer after a second at the most. (2.1.19 was found to leave it out; there the
+wait remains.)
 """
 
 from __future__ import annotations
@@ -48,12 +49,14 @@ class _Tail:
 
     def mentions_rejection(self) -> bool:
         try:
+            if not self._path.is_file():  # not there yet; or a pipe, which would be waited on for ever
+                return False
             with self._path.open("rb") as file:
                 if self._path.stat().st_size < self._offset:
                     self._offset = 0  # somebody began it anew
                 file.seek(self._offset)
                 new = file.read(_LONGEST_READ)
-        except OSError:  # not there yet, or not ours to read
+        except OSError:  # not ours to read, or gone again
             return False
         self._offset += len(new)
         text = self._begun + new
@@ -68,8 +71,7 @@ def _config_dir(env: Mapping[str, str]) -> Path:
 
 def _shared_log(env: Mapping[str, str], cwd: Path) -> Path:
     """Where 1.0.x logs: one file for each working directory, which earlier sessions may have written to."""
-    state = (
-        Path(env["XDG_STATE_HOME"]) if env.get("XDG_STATE_HOME") else Path(env.get("HOME", "/")) / ".local" / "state"
-    )
+    given = env.get("XDG_STATE_HOME")
+    state = Path(given) if given else Path(env.get("HOME", "/")) / ".local" / "state"
     slug = re.sub(r"[^A-Za-z0-9]", "-", str(cwd))
     return state / "claude-cli-nodejs" / slug / "debug-logs" / "debug.txt"

@@ -1,18 +1,11 @@
-"""The codes by which programs tell this adapter's errors apart."""
+"""What keeps Claude Code from being started, as exceptions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from youbencha.adapters.claude_code.codes import AUTH_FAILED, CLI_NOT_FOUND, INVALID_CONFIG
 from youbencha.errors import ConfigError, Problem, YouBenchaError
-
-CLI_NOT_FOUND = "CLAUDE_CLI_NOT_FOUND"
-AUTH_FAILED = "CLAUDE_AUTH_FAILED"
-TIMEOUT = "CLAUDE_TIMEOUT"
-RATE_LIMIT = "CLAUDE_RATE_LIMIT"
-OUTPUT_TRUNCATED = "CLAUDE_OUTPUT_TRUNCATED"
-INVALID_CONFIG = "CLAUDE_INVALID_CONFIG"
-ROOT_REFUSED = "CLAUDE_ROOT_REFUSED"
 
 HOW_TO_AUTHENTICATE = (
     "Set ANTHROPIC_API_KEY (in agent.env or your environment), or log in once: run `claude` and type /login "

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from youbencha.adapters.claude_code.codes import VERSION_UNKNOWN
 from youbencha.adapters.claude_code.config import ClaudeCodeConfig
 from youbencha.adapters.claude_code.errors import cli_not_found
 from youbencha.adapters.claude_code.versions import CliVersion
@@ -94,7 +95,5 @@ async def _ask_version(path: Path, env: Mapping[str, str]) -> CliVersion:
     version = CliVersion.parse(result.output)
     if version is None:
         answer = result.output.strip()[:200] or "nothing"
-        raise YouBenchaError(
-            "CLAUDE_VERSION_UNKNOWN", f"{path} --version answered {answer!r}, which is no version.", hint=hint
-        )
+        raise YouBenchaError(VERSION_UNKNOWN, f"{path} --version answered {answer!r}, which is no version.", hint=hint)
     return version

@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
+from youbencha.adapters.claude_code.codes import MALFORMED_LINE, OUTPUT_TRUNCATED
 from youbencha.adapters.claude_code.facts import SessionFacts
-from youbencha.adapters.claude_code.problems import MALFORMED_LINE, OUTPUT_TRUNCATED, malformed, truncated
+from youbencha.adapters.claude_code.problems import malformed, truncated
 from youbencha.adapters.claude_code.session import Session
 from youbencha.adapters.claude_code.text import clean_text, read_text, strip_ansi
 from youbencha.adapters.claude_code.transcript import Transcript
 from youbencha.adapters.claude_code.usage import plain_usage
 from youbencha.events import AssistantText, AssistantTextDelta
 from youbencha.log import AgentInfo, ErrorRecord, Execution, Message, ModelInfo, ToolCall, YouBenchaLog
+from youbencha.process import Redactor
 
 TRUNCATION_MARK = "[OUTPUT TRUNCATED"
 _PARTIAL = '{"type":"stream_event"'
@@ -68,7 +70,7 @@ def normalize(
             exit_code=result.exit_code,
             status=result.status,
         ),
-        messages=tuple(_with_prompt(reading.messages, context.config)),
+        messages=tuple(_with_prompt(reading.messages, context)),
         tool_calls=tuple(reading.tool_calls),
         usage=facts.usage,
         turns=facts.turns,
@@ -164,11 +166,12 @@ def _merged(live: SessionFacts | None, read: SessionFacts) -> SessionFacts:
     return read.model_copy(update=known)
 
 
-def _with_prompt(messages: list[Message], config: Mapping[str, Any]) -> list[Message]:
-    prompt = config.get("prompt")
+def _with_prompt(messages: list[Message], context: AgentExecutionContext) -> list[Message]:
+    prompt = context.config.get("prompt")
     if not isinstance(prompt, str) or not prompt:
         return messages
-    prompt = clean_text(prompt)
+    # The output came redacted; the prompt comes straight from the configuration, and may name a secret too.
+    prompt = Redactor.for_env(context.env).text(clean_text(prompt))
     # A CLI that was asked to replay user messages has said it already.
     replayed = messages and messages[0].role == "user" and messages[0].content == prompt
     return messages if replayed else [Message(role="user", content=prompt), *messages]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from youbencha.adapters.claude_code import problems
+from youbencha.adapters.claude_code import codes, problems
 from youbencha.adapters.claude_code.facts import SessionFacts, base_model
 from youbencha.adapters.claude_code.problems import plural, problem
 from youbencha.log import ErrorRecord
@@ -19,7 +19,7 @@ def _denied_tools(facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
         return
     names = ", ".join(f"{name} ({times}x)" for name, times in facts.denied_tools.items())
     yield problem(
-        problems.TOOL_DENIED,
+        codes.TOOL_DENIED,
         f"Claude Code was not allowed to use its tools: {names}. The run went on without them.",
         at,
         "Add them to `allowed_tools`, or set `permission_mode: bypassPermissions` (in a sandbox).",
@@ -32,7 +32,7 @@ def _failed_mcp(facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
         return
     count = plural(len(facts.failed_mcp_servers), "MCP server")
     yield problem(
-        problems.MCP_FAILED,
+        codes.MCP_FAILED,
         f"{count} did not start: {', '.join(facts.failed_mcp_servers)}. The agent worked without their tools.",
         at,
         "Start the server's command by hand to see its error, and check that it exists where the agent runs.",
@@ -43,7 +43,7 @@ def _failed_mcp(facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
 def _model_fallback(facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
     for switch in facts.switches:
         yield problem(
-            problems.MODEL_FALLBACK,
+            codes.MODEL_FALLBACK,
             f"Claude Code went over from {switch.original or 'its model'} to {switch.fallback or 'another'} "
             f"({switch.trigger or 'no reason given'}).",
             at,
@@ -55,7 +55,7 @@ def _model_fallback(facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
     asked, used = facts.init_model, facts.model
     if not facts.switches and asked and used and base_model(asked) != base_model(used):
         yield problem(
-            problems.MODEL_FALLBACK,
+            codes.MODEL_FALLBACK,
             f"Claude Code set out with {asked}, but {used} answered.",
             at,
             "A gateway that renames models does this, and so does an old CLI that falls back without a word.",
@@ -71,7 +71,7 @@ def _retries(facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
     times = plural(sum(retry.times for retry in facts.retries), "time")
     kinds = ", ".join(f"{retry.reason or 'unknown'} ({retry.status or 'no answer'})" for retry in facts.retries)
     yield problem(
-        problems.REQUESTS_RETRIED,
+        codes.REQUESTS_RETRIED,
         f"Calls to the model failed and were repeated {times}: {kinds}. The run's duration includes the waiting.",
         at,
         "Run fewer trials at a time, or leave this run out of comparisons of speed.",

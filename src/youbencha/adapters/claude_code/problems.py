@@ -1,32 +1,12 @@
-"""The codes of what can go wrong or be odd in a run, and the records that say so."""
+"""The records that say what went wrong or was odd in a run."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from youbencha.log import ErrorRecord
-from youbencha.log.model import iso_time
-
-AUTH_FAILED = "CLAUDE_AUTH_FAILED"
-RATE_LIMIT = "CLAUDE_RATE_LIMIT"
-MAX_TURNS = "CLAUDE_MAX_TURNS"
-MAX_BUDGET = "CLAUDE_MAX_BUDGET"
-REFUSED = "CLAUDE_REFUSED"
-API_ERROR = "CLAUDE_API_ERROR"
-EXECUTION_ERROR = "CLAUDE_EXECUTION_ERROR"
-NO_RESULT = "CLAUDE_NO_RESULT"
-CRASHED = "CLAUDE_CRASHED"
-EXIT_CODE = "CLAUDE_EXIT_CODE"
-TIMEOUT = "CLAUDE_TIMEOUT"
-INTERRUPTED = "CLAUDE_INTERRUPTED"
-OUTPUT_TRUNCATED = "CLAUDE_OUTPUT_TRUNCATED"
-
-TOOL_DENIED = "CLAUDE_TOOL_DENIED"
-MCP_FAILED = "CLAUDE_MCP_FAILED"
-MODEL_FALLBACK = "CLAUDE_MODEL_FALLBACK"
-REQUESTS_RETRIED = "CLAUDE_REQUESTS_RETRIED"
-MALFORMED_LINE = "CLAUDE_MALFORMED_LINE"
+from youbencha.adapters.claude_code import codes
+from youbencha.log import ErrorRecord, iso_time
 
 
 def problem(code: str, message: str, at: str, hint: str | None = None, **context: Any) -> ErrorRecord:
@@ -35,7 +15,7 @@ def problem(code: str, message: str, at: str, hint: str | None = None, **context
 
 def truncated(at: str) -> ErrorRecord:
     return problem(
-        OUTPUT_TRUNCATED,
+        codes.OUTPUT_TRUNCATED,
         "The output was truncated: only its first 10MB (10485760 bytes) were kept.",
         at,
         "The run itself was not affected. Tokens, cost and result were read from the whole stream as it came; "
@@ -47,7 +27,7 @@ def truncated(at: str) -> ErrorRecord:
 def malformed(count: int, example: str | None, at: str) -> ErrorRecord:
     lines = "1 line of the output was" if count == 1 else f"{count} lines of the output were"
     return problem(
-        MALFORMED_LINE,
+        codes.MALFORMED_LINE,
         f"{lines} not a stream-json event and left out.",
         at,
         "Usually a hook, a wrapper script or a debug setting that prints to stdout; the raw log has every line.",

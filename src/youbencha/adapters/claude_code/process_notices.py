@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from youbencha.adapters.claude_code.problems import plural, problem
+from youbencha.adapters.claude_code.codes import LEFT_PROCESSES, LOG_INCOMPLETE, OUTPUT_SKIPPED
+from youbencha.adapters.claude_code.problems import problem
 from youbencha.log import ErrorRecord
 from youbencha.process import ProcessResult
-
-LEFT_RUNNING = "CLAUDE_LEFT_PROCESSES"
-LOG_INCOMPLETE = "CLAUDE_LOG_INCOMPLETE"
-OUTPUT_SKIPPED = "CLAUDE_OUTPUT_SKIPPED"
 
 
 def process_warnings(done: ProcessResult, at: str) -> Iterator[ErrorRecord]:
     if done.exit.leftovers:
-        processes = plural(done.exit.leftovers, "process").replace("processs", "processes")
+        processes = f"{done.exit.leftovers} process{'' if done.exit.leftovers == 1 else 'es'}"
         yield problem(
-            LEFT_RUNNING,
+            LEFT_PROCESSES,
             f"Claude Code ended but left {processes} running; they were ended too.",
             at,
             "Usually a server started in the background: nothing that runs on after the agent is measured.",
@@ -25,7 +22,10 @@ def process_warnings(done: ProcessResult, at: str) -> Iterator[ErrorRecord]:
         )
     if done.log_error:
         yield problem(
-            LOG_INCOMPLETE, f"The terminal log could not be written to its end: {done.log_error}", at, "Make room on disk."
+            LOG_INCOMPLETE,
+            f"The terminal log could not be written to its end: {done.log_error}",
+            at,
+            "Make room on disk.",
         )
     if done.skipped_bytes:
         yield problem(

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import Literal
 
-from youbencha.adapters.claude_code.config import MAX_PROMPT_LENGTH, ClaudeCodeConfig
+from youbencha.adapters.claude_code.config import LONGEST_ARGUMENT_BYTES, MAX_PROMPT_LENGTH, ClaudeCodeConfig
 from youbencha.adapters.claude_code.errors import one_problem
 
 LONGEST_ARGUMENT_CHARACTERS = 7_000
 _MOST_BYTES = 4 * MAX_PROMPT_LENGTH
 """No character of UTF-8 takes more than four."""
-_LONGEST_ARGUMENT_BYTES = 131_071
-"""Linux takes no longer single argument (measured: E2BIG at 131,072)."""
 
 _SLASH_COMMAND = re.compile(r"/[\w:.-]+(?=\s|\Z)")
 """`/help`, but not `/usr/bin/env is …`. Measured in 1.0.128 to 2.1.325, for arguments and standard input alike."""
@@ -49,14 +47,14 @@ def read_prompt(config: ClaudeCodeConfig, *, workspace: Path, config_dir: Path |
     if delivery != "file" and not config.slash_commands and (command := _SLASH_COMMAND.match(text)):
         raise one_problem(
             "prompt",
-            f"starts with {command[0]!r}, which Claude Code takes for a command of its own and does not send to the model",
+            f"starts with {command[0]!r}, which Claude Code takes for a command of its own, and the model never sees",
             "put a space before it; or set slash_commands: true if the command is what you want",
         )
     return Prompt(text, delivery)
 
 
 def _choose_delivery(text: str, wanted: str) -> Delivery:
-    fits = len(text.encode()) <= _LONGEST_ARGUMENT_BYTES and "\0" not in text
+    fits = len(text.encode()) <= LONGEST_ARGUMENT_BYTES and "\0" not in text
     if wanted == "argument":
         if not fits:
             raise one_problem("prompt_delivery", "an argument cannot hold this prompt", "use stdin or auto")

@@ -13,9 +13,9 @@ from collections.abc import Callable
 import orjson
 
 from youbencha.adapters.claude_code import fields
+from youbencha.adapters.claude_code.codes import MALFORMED_LINE
 from youbencha.adapters.claude_code.content import assistant_events, user_events
 from youbencha.adapters.claude_code.fields import Record
-from youbencha.adapters.claude_code.problems import MALFORMED_LINE
 from youbencha.adapters.claude_code.signals import (
     ClaudeResult,
     McpServerFailed,

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Literal
 
-from youbencha.adapters.claude_code import problems
+from youbencha.adapters.claude_code import codes, problems
 from youbencha.adapters.claude_code.causes import CAUSES, Cause, Evidence, cause_of, find_cause
 from youbencha.adapters.claude_code.facts import SessionFacts
 from youbencha.adapters.claude_code.notices import notices
@@ -123,7 +124,7 @@ def _timeout(ending: Ending, at: str) -> ErrorRecord:
     ran = f" after {ending.duration_ms / 1000:.1f} s" if ending.duration_ms is not None else ""
     finished = ending.facts.result is not None
     return problem(
-        problems.TIMEOUT,
+        codes.TIMEOUT,
         f"Claude Code exceeded its timeout{limit} and was stopped{ran}. Output up to that moment was kept.",
         at,
         "The agent had reported its result, but something it left running kept it alive: look for background "
@@ -139,9 +140,11 @@ def _timeout(ending: Ending, at: str) -> ErrorRecord:
 def _by_cause(cause: Cause, ending: Ending, evidence: Evidence, at: str) -> ErrorRecord:
     said = _quote(evidence.text)
     context: dict[str, object] = {"kind": cause.kind, "status": evidence.http_status(), "exit_code": ending.exit_code}
-    if cause.code == problems.RATE_LIMIT:
+    if cause.code == codes.RATE_LIMIT:
         limit = ending.facts.rate_limit
-        context["resets_at"] = problems.moment_of(evidence.resets_at() or (limit.resets_at if limit else None))
+        # The event has the moment itself; the text only a clock's face.
+        told = limit.resets_at if limit and limit.resets_at else evidence.resets_at(datetime.fromisoformat(at))
+        context["resets_at"] = problems.moment_of(told)
     message = f"{cause.says}: {said}" if said else f"{cause.says}."
     return problem(cause.code, message, at, cause.hint, **context)
 
@@ -170,16 +173,14 @@ def _said_plainly(ending: Ending, at: str) -> ErrorRecord:
 
 
 def _interrupted(ending: Ending, at: str) -> ErrorRecord:
-    return problem(
-        problems.INTERRUPTED, "The run was interrupted before Claude Code had finished.", at, "Run it again."
-    )
+    return problem(codes.INTERRUPTED, "The run was interrupted before Claude Code had finished.", at, "Run it again.")
 
 
 def _crashed(ending: Ending, at: str) -> ErrorRecord:
     signal = ending.ended_by
     memory = " SIGKILL from outside is often the system running out of memory." if signal == "SIGKILL" else ""
     return problem(
-        problems.CRASHED,
+        codes.CRASHED,
         f"Claude Code was ended by {signal} in the middle of its work.{_tail(ending)}",
         at,
         f"Neither the agent nor its timeout did this.{memory} See the end of the raw log, and run it again.",
@@ -190,7 +191,7 @@ def _crashed(ending: Ending, at: str) -> ErrorRecord:
 
 def _no_result(ending: Ending, at: str) -> ErrorRecord:
     return problem(
-        problems.NO_RESULT,
+        codes.NO_RESULT,
         f"Claude Code exited with code 0 but never reported a result.{_tail(ending)}",
         at,
         "An interrupt (Ctrl-C), a lost end of the output or a configuration it could not read (MCP file) do this; "
@@ -201,7 +202,7 @@ def _no_result(ending: Ending, at: str) -> ErrorRecord:
 
 def _exit_code(ending: Ending, at: str) -> ErrorRecord:
     return problem(
-        problems.EXIT_CODE,
+        codes.EXIT_CODE,
         f"Claude Code exited with code {ending.exit_code}.{_tail(ending) or ' It printed nothing.'}",
         at,
         "The lines quoted are its own last ones; an unknown option means that this version of the CLI is too old.",
@@ -211,8 +212,8 @@ def _exit_code(ending: Ending, at: str) -> ErrorRecord:
 
 _REASONS: tuple[tuple[Callable[[Ending], bool], Callable[[Ending, str], ErrorRecord]], ...] = (
     (lambda e: e.timed_out, _timeout),
-    (lambda e: e.stopped == "auth", _stopped_for(problems.AUTH_FAILED)),
-    (lambda e: e.stopped == "budget", _stopped_for(problems.MAX_BUDGET)),
+    (lambda e: e.stopped == "auth", _stopped_for(codes.AUTH_FAILED)),
+    (lambda e: e.stopped == "budget", _stopped_for(codes.MAX_BUDGET)),
     (lambda e: e.stopped == "interrupted", _interrupted),
     (lambda e: _evidence(e) is not None, _said),
     (lambda e: e.ended_by is not None, _crashed),

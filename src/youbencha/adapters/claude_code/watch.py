@@ -14,11 +14,16 @@ _UNAUTHORIZED = 401
 class Watch:
     """Fed with each line of the CLI's output. `stop` is set as soon as the run is lost."""
 
-    def __init__(self, on_event: EventSink | None) -> None:
+    def __init__(self, on_event: EventSink | None, session_id: str | None = None) -> None:
         self._on_event = on_event
+        self._given_id = session_id
         self.session = Session()
         self.stop = asyncio.Event()
         self.stop_reason: Stop | None = None
+
+    @property
+    def session_id(self) -> str | None:
+        return self._given_id or self.session.session_id
 
     def line(self, line: bytes) -> None:
         for event in self.session.feed(line):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from youbencha.process.capture import Stream
+from youbencha.process.lines import Stream
 from youbencha.process.model import Command, Exit, Limits
 
 

@@ -4,85 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import json
 import os
 import signal
-import socket
 import sys
 import time
 import uuid
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
-from youbencha.errors import YouBenchaError
 from youbencha.process import guard, terminal
-from youbencha.process.capture import Stream
 from youbencha.process.errors import start_error
+from youbencha.process.lines import Stream
 from youbencha.process.model import Command, Exit, Limits
 from youbencha.process.spool import Spool
-from youbencha.process.systems import nursery
+from youbencha.process.systems import guard_line, nursery
 from youbencha.process.systems.base import Running, Source
 from youbencha.process.systems.stdin import open_stdin
 
 assert sys.platform != "win32"
 
-_START_WITHIN_S = 30.0
 _SWEEP_FOR_S = 2.0
-
-
-class GuardLostError(YouBenchaError):
-    """The guard does not answer any more."""
-
-
-def _guard_lost() -> GuardLostError:
-    return GuardLostError(
-        "PROCESS_GUARD_LOST",
-        "The process that watches over the agent was killed; the agent was ended with it.",
-        hint="Look for what kills processes here: an out-of-memory killer, or the agent itself.",
-    )
-
-
-class GuardLine:
-    """The line to one guard: a request goes out, JSON lines come back."""
-
-    def __init__(self, control: socket.socket) -> None:
-        control.setblocking(False)
-        self._control = control
-        self._received = bytearray()
-
-    async def ask(self, request: bytes, fds: list[int]) -> dict[str, Any]:
-        """Send the request; the answer says whether the program started."""
-        try:
-            async with asyncio.timeout(_START_WITHIN_S):
-                socket.send_fds(self._control, [guard.HEADER.pack(len(request))], fds)
-                await asyncio.get_running_loop().sock_sendall(self._control, request)
-                return await self.receive()
-        except ConnectionError:
-            raise _guard_lost() from None
-        except TimeoutError:
-            raise OSError(errno.ETIMEDOUT, "the process that starts programs does not answer") from None
-
-    async def receive(self) -> dict[str, Any]:
-        loop = asyncio.get_running_loop()
-        while b"\n" not in self._received:
-            piece = b""
-            with contextlib.suppress(ConnectionError):  # a guard that was killed with unread data resets the line
-                piece = await loop.sock_recv(self._control, 4096)
-            if not piece:
-                raise _guard_lost()
-            self._received += piece
-        line, _, self._received = self._received.partition(b"\n")
-        message: dict[str, Any] = json.loads(line)
-        return message
-
-    def end(self) -> None:
-        with contextlib.suppress(OSError):  # already gone is as good
-            self._control.send(guard.END_NOW)
-
-    def close(self) -> None:
-        self._control.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +36,7 @@ class _Started:
 
 
 class PosixRunning:
-    def __init__(self, started: _Started, line: GuardLine, sources: tuple[Source, ...]) -> None:
+    def __init__(self, started: _Started, line: guard_line.GuardLine, sources: tuple[Source, ...]) -> None:
         self.pid = started.pid
         self.sources = sources
         self._started = started
@@ -104,7 +46,7 @@ class PosixRunning:
     async def wait(self) -> Exit:
         try:
             report = await self._line.receive()
-        except GuardLostError:
+        except guard_line.GuardLostError:
             await asyncio.to_thread(self._kill_strays)
             if not self._killed:
                 raise
@@ -163,7 +105,7 @@ async def _spawn(command: Command, limits: Limits) -> PosixRunning:
         fds = [stdin.fileno(), out_fd, err_fd]
         try:
             line, started = await _start(command, limits, fds)
-        except GuardLostError:  # a nursery that was killed in this moment took the request along: once more
+        except guard_line.GuardLostError:  # a nursery that was killed in this moment took the request along: once more
             line, started = await _start(command, limits, fds)
         on_failure.pop_all()
     for source in sources:
@@ -176,7 +118,7 @@ def _the_nursery() -> nursery.Nursery:
     return nursery.Nursery()
 
 
-async def _start(command: Command, limits: Limits, fds: list[int]) -> tuple[GuardLine, _Started]:
+async def _start(command: Command, limits: Limits, fds: list[int]) -> tuple[guard_line.GuardLine, _Started]:
     tag = uuid.uuid4().hex
     request = {
         "argv": command.argv,
@@ -187,7 +129,7 @@ async def _start(command: Command, limits: Limits, fds: list[int]) -> tuple[Guar
         "tag": tag,
     }
     with contextlib.ExitStack() as on_failure:
-        line = GuardLine(_the_nursery().new_guard())
+        line = guard_line.GuardLine(_the_nursery().new_guard())
         on_failure.callback(line.close)
         answer = await line.ask(json.dumps(request).encode(), fds)
         if "failed" in answer:

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import ModuleType
 
 from youbencha.errors import YouBenchaError
-from youbencha.process.capture import Stream
 from youbencha.process.errors import start_error
+from youbencha.process.lines import Stream
 from youbencha.process.model import Command, Exit, Limits
 from youbencha.process.spool import Spool, SpoolFile
 from youbencha.process.systems.base import Running, Source

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from youbencha.process.capture import Stream
+from youbencha.process.lines import Stream
 from youbencha.process.systems.windows_arguments import is_batch_file, is_plain
 
 _ROWS, _COLUMNS = 50, 200

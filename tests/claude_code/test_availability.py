@@ -1,0 +1,101 @@
+"""May the CLI talk to a model? A table, and no request."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from small_clis import asked, in_toolbox, small_cli
+
+from youbencha.adapters.claude_code import ClaudeCodeAdapter
+from youbencha.adapters.claude_code.availability import require_authentication
+from youbencha.adapters.claude_code.locate import Cli
+from youbencha.adapters.claude_code.versions import CliVersion
+from youbencha.errors import YouBenchaError
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the small programs are shell scripts")
+
+OLD, NEW = CliVersion(2, 1, 39), CliVersion(2, 1, 40)
+LOGGED_IN, LOGGED_OUT = "exit 0", "exit 1"
+
+
+async def authenticated(
+    directory: Path, version: CliVersion, env: dict[str, str], status: str = LOGGED_OUT
+) -> tuple[bool, list[str]]:
+    """Whether it may go on, and what the CLI was asked."""
+    path = small_cli(directory / "claude", str(version), rest=status)
+    try:
+        await require_authentication(Cli(path, version), {"PATH": "/usr/bin:/bin", "HOME": str(directory), **env})
+    except YouBenchaError as error:
+        assert error.code == "CLAUDE_AUTH_FAILED"
+        assert "authentication" in error.message
+        assert "ANTHROPIC_API_KEY" in (error.hint or "")
+        return False, asked(path)
+    return True, asked(path)
+
+
+@pytest.mark.parametrize("version", [OLD, NEW], ids=str)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN",
+        "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX",
+    ],
+)  # fmt: skip
+async def test_a_credential_in_the_environment_is_enough(name: str, version: CliVersion, tmp_path: Path) -> None:
+    assert await authenticated(tmp_path, version, {name: "x"}) == (True, [])
+
+
+async def test_an_empty_variable_is_no_credential(tmp_path: Path) -> None:
+    assert await authenticated(tmp_path, OLD, {"ANTHROPIC_API_KEY": ""}) == (False, [])
+
+
+async def test_newer_versions_are_asked(tmp_path: Path) -> None:
+    assert await authenticated(tmp_path / "a", NEW, {}, LOGGED_IN) == (True, ["auth status"])
+    assert await authenticated(tmp_path / "b", NEW, {}, LOGGED_OUT) == (False, ["auth status"])
+    assert await authenticated(tmp_path / "c", NEW, {}, "kill -9 $$") == (False, ["auth status"])
+
+
+async def test_older_versions_are_never_asked(tmp_path: Path) -> None:
+    """To them, "auth" would be a prompt, and cost money."""
+    assert await authenticated(tmp_path, OLD, {}, LOGGED_IN) == (False, [])
+
+
+async def test_older_versions_a_stored_login(tmp_path: Path) -> None:
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / ".claude" / ".credentials.json").write_text("{}")
+    assert await authenticated(tmp_path, OLD, {}) == (True, [])
+    assert await authenticated(tmp_path, OLD, {"HOME": "", "USERPROFILE": str(tmp_path)}) == (True, [])
+    moved = tmp_path / "moved"
+    assert await authenticated(tmp_path, OLD, {"CLAUDE_CONFIG_DIR": str(moved)}) == (False, [])
+    moved.mkdir()
+    (moved / ".credentials.json").write_text("{}")
+    assert await authenticated(tmp_path, OLD, {"CLAUDE_CONFIG_DIR": str(moved)}) == (True, [])
+
+
+# -- the adapter's own method ------------------------------------------------------------------------------------
+
+
+async def test_cr_1_1_available(tmp_path: Path) -> None:
+    small_cli(tmp_path / "bin" / "claude", "2.0.62")
+    env = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "HOME": str(tmp_path), "ANTHROPIC_API_KEY": "x"}
+    assert await ClaudeCodeAdapter(env).check_availability() is True
+
+
+async def test_cr_1_1_available_in_the_toolbox(tmp_path: Path) -> None:
+    in_toolbox(tmp_path / "toolbox", "2.0.62")
+    env = {"PATH": "/usr/bin:/bin", "YOUBENCHA_TOOLBOX": str(tmp_path / "toolbox"), "ANTHROPIC_API_KEY": "x"}
+    assert await ClaudeCodeAdapter(env).check_availability() is True
+
+
+async def test_cr_1_2_missing(tmp_path: Path) -> None:
+    env = {"PATH": str(tmp_path), "YOUBENCHA_TOOLBOX": str(tmp_path), "ANTHROPIC_API_KEY": "x"}
+    assert await ClaudeCodeAdapter(env).check_availability() is False
+
+
+async def test_cr_1_3_not_authenticated(tmp_path: Path) -> None:
+    small_cli(tmp_path / "bin" / "claude", "2.0.62")
+    env = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    with pytest.raises(YouBenchaError, match=r"authentication"):
+        await ClaudeCodeAdapter(env).check_availability()

@@ -1,0 +1,341 @@
+"""From configuration to command line, option by option and version by version."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from youbencha.adapters.claude_code.command import Invocation, build_command
+from youbencha.adapters.claude_code.config import parse_config
+from youbencha.adapters.claude_code.locate import Cli
+from youbencha.adapters.claude_code.prompt import Prompt
+from youbencha.adapters.claude_code.versions import CliVersion
+from youbencha.errors import ConfigError, YouBenchaError
+from youbencha.process import Command
+
+NEW, OLD, OLDEST = CliVersion(2, 1, 325), CliVersion(2, 0, 62), CliVersion(1, 0, 128)
+CLAUDE = Path("/opt/claude")
+WORKSPACE = Path("/work space")
+ALWAYS = ("--output-format", "stream-json", "--verbose", "--dangerously-skip-permissions")
+
+FLAGS_SINCE = {
+    "-p": (1, 0, 0),
+    "--output-format": (1, 0, 0),
+    "--verbose": (1, 0, 0),
+    "--debug": (1, 0, 0),
+    "--model": (1, 0, 0),
+    "--max-turns": (1, 0, 0),
+    "--system-prompt": (1, 0, 0),
+    "--append-system-prompt": (1, 0, 0),
+    "--allowedTools": (1, 0, 0),
+    "--disallowedTools": (1, 0, 0),
+    "--mcp-config": (1, 0, 0),
+    "--dangerously-skip-permissions": (1, 0, 0),
+    "--permission-mode": (1, 0, 24),
+    "--add-dir": (1, 0, 24),
+    "--strict-mcp-config": (1, 0, 128),  # the oldest that was looked at
+    "--include-partial-messages": (1, 0, 108),
+    "--agents": (1, 0, 126),
+    "--agent": (2, 0, 59),
+    "--effort": (2, 1, 38),
+}
+"""What each version has, as measured. All that this adapter may ever write on a command line is in here."""
+
+VARIADIC = {"--allowedTools", "--disallowedTools", "--add-dir", "--mcp-config", "--debug"}
+WITHOUT_VALUE = {
+    "-p", "--verbose", "--debug", "--dangerously-skip-permissions", "--strict-mcp-config", "--include-partial-messages",
+}  # fmt: skip
+
+
+def build(
+    version: CliVersion = NEW,
+    /,
+    *,
+    env: dict[str, str] | None = None,
+    is_root: bool = False,
+    prompt: Prompt | None = None,
+    prompt_file: Path | None = None,
+    agent_definition: str | None = None,
+    cli: Cli | None = None,
+    **config: Any,
+) -> Command:
+    return build_command(
+        Invocation(
+            config=parse_config({"prompt": "x", **config}),
+            cli=cli or Cli(CLAUDE, version),
+            prompt=prompt or Prompt("Do it.", "argument"),
+            prompt_file=prompt_file,
+            agent_definition=agent_definition,
+            workspace=WORKSPACE,
+            env={} if env is None else env,
+            is_root=is_root,
+        )
+    )
+
+
+def flags(command: Command) -> tuple[str, ...]:
+    """What stands between the program and the prompt, without what is always there."""
+    argv = command.argv[1 : command.argv.index("-p")]
+    return tuple(part for part in argv if part not in ALWAYS)
+
+
+def test_the_plainest_command() -> None:
+    command = build()
+    assert command == Command(
+        argv=(str(CLAUDE), *ALWAYS, "-p", "--", "Do it."), cwd=WORKSPACE, env={}, stdin=None, terminal=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"model": "claude-sonnet-4-5-20250929"}, ("--model", "claude-sonnet-4-5-20250929")),
+        ({"model": "sonnet[1m]"}, ("--model", "sonnet[1m]")),
+        ({"system_prompt": "You are\n`me`"}, ("--system-prompt", "You are\n`me`")),
+        ({"system_prompt": ""}, ("--system-prompt", "")),
+        ({"append_system_prompt": "-x"}, ("--append-system-prompt", "-x")),
+        ({"allowed_tools": ["Read", "Bash(git log:*)"]}, ("--allowedTools", "Read,Bash(git log:*)")),
+        ({"allowed_tools": []}, ()),
+        ({"disallowed_tools": ["WebFetch", "Bash"]}, ("--disallowedTools", "WebFetch,Bash")),
+        ({"max_turns": 3}, ("--max-turns", "3")),
+        ({"effort": "high"}, ("--effort", "high")),
+        ({"mcp_config": "mcp.json"}, ("--mcp-config", "mcp.json", "--strict-mcp-config")),
+        ({"include_partial_messages": True}, ("--include-partial-messages",)),
+        ({"extra_args": ["--foo", "bar"]}, ("--foo", "bar")),
+        ({"max_tokens": 5, "temperature": 0.5}, ()),
+        ({"pty": "auto"}, ()),
+        ({"slash_commands": True}, ()),
+        ({"version": "2.1.325", "executable": "/opt/claude"}, ()),
+    ],
+)
+def test_each_option(config: dict[str, Any], expected: tuple[str, ...]) -> None:
+    assert flags(build(**config)) == expected
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        (None, ("--dangerously-skip-permissions",)),
+        ("ask", ("--permission-mode", "default")),
+        ("plan", ("--permission-mode", "plan")),
+        ("acceptEdits", ("--permission-mode", "acceptEdits")),
+        ("bypassPermissions", ("--permission-mode", "bypassPermissions")),
+        ("auto", ("--permission-mode", "auto")),
+    ],
+)
+def test_permission_modes(mode: str | None, expected: tuple[str, ...]) -> None:
+    argv = build(permission_mode=mode).argv
+    assert argv[argv.index("--verbose") + 1 : argv.index("-p")] == expected
+
+
+def test_text_output() -> None:
+    assert build(output_format="text", include_partial_messages=True).argv == (
+        str(CLAUDE), "--output-format", "text", "--dangerously-skip-permissions", "-p", "--", "Do it.",
+    )  # fmt: skip
+
+
+def test_an_agent_goes_both_ways() -> None:
+    command = build(agent_name="reviewer", agent_definition='{"reviewer": {}}')
+    assert flags(command) == ("--agents", '{"reviewer": {}}', "--agent", "reviewer")
+
+
+def test_a_cli_that_is_started_by_more_than_its_path() -> None:
+    cli = Cli(Path("claude.js"), NEW, ("node", "claude.js"))
+    assert build(cli=cli).argv[:3] == ("node", "claude.js", "--output-format")
+
+
+@pytest.mark.parametrize("pty", ["auto", "never", "always"])
+def test_a_terminal_only_when_asked_for(pty: str) -> None:
+    assert build(pty=pty).terminal is (pty == "always")
+
+
+# -- the prompt --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["-v", "--help", "--", "-p", "a 'b' \"c\" `d` $(e) \\ \n é 漢 🙂", " "])
+def test_the_prompt_is_one_argument_behind_everything(text: str) -> None:
+    argv = build(prompt=Prompt(text, "argument"), allowed_tools=["Bash"], extra_args=["--add-dir", "a"]).argv
+    assert argv[-3:] == ("-p", "--", text)
+
+
+def test_a_prompt_by_stdin() -> None:
+    command = build(prompt=Prompt("é\0🙂", "stdin"))
+    assert command.stdin == "é\0🙂".encode()
+    assert command.argv[-1] == "-p"
+    assert "--" not in command.argv
+
+
+def test_a_prompt_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "prompt.md"
+    command = build(prompt=Prompt("secret task", "file"), prompt_file=path)
+    assert command.stdin is None
+    assert flags(command) == ("--add-dir", str(tmp_path))
+    assert command.argv[-3:-1] == ("-p", "--")
+    assert str(path) in command.argv[-1]
+    assert "secret task" not in " ".join(command.argv)
+
+
+# -- the environment ---------------------------------------------------------------------------------------------
+
+
+def test_what_has_no_flag_is_set_by_the_environment() -> None:
+    env = build(max_tokens=4096, temperature=0.3, env={"A": "b"}).env
+    assert set(env) == {"A", "CLAUDE_CODE_MAX_OUTPUT_TOKENS", "CLAUDE_CODE_EXTRA_BODY"}
+    assert env["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == "4096"
+    assert json.loads(env["CLAUDE_CODE_EXTRA_BODY"])["temperature"] == 0.3
+
+
+def test_a_temperature_of_zero_is_a_temperature() -> None:
+    assert json.loads(build(temperature=0).env["CLAUDE_CODE_EXTRA_BODY"])["temperature"] == 0
+
+
+def test_what_the_test_case_gives_wins_over_our_settings() -> None:
+    given = {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "1", "CLAUDE_CODE_EXTRA_BODY": "{}"}
+    assert build(max_tokens=4096, temperature=0.3, env=given).env == given
+
+
+def test_nothing_secret_is_on_the_command_line() -> None:
+    """Everybody on the machine can read arguments."""
+    command = build(env={"ANTHROPIC_API_KEY": "sk-ant-secret"})
+    assert "sk-ant-secret" not in " ".join(command.argv)
+
+
+# -- versions ----------------------------------------------------------------------------------------------------
+
+OPTIONS: list[dict[str, Any]] = [
+    {"model": "opus"},
+    {"system_prompt": "s", "append_system_prompt": "a"},
+    {"allowed_tools": ["Read"], "disallowed_tools": ["Bash"]},
+    {"max_turns": 1},
+    {"mcp_config": "m"},
+    {"include_partial_messages": True},
+    {"effort": "low"},
+    {"agent_name": "a"},
+    {"permission_mode": "plan"},
+    {"output_format": "text"},
+    {"max_tokens": 1, "temperature": 1},
+]
+
+
+@pytest.mark.parametrize("version", [OLDEST, OLD, CliVersion(2, 1, 30), CliVersion(2, 1, 197), NEW], ids=str)
+@pytest.mark.parametrize("delivery", ["argument", "stdin", "file"])
+def test_no_version_gets_a_flag_that_it_does_not_have(version: CliVersion, delivery: Any) -> None:
+    for first, second in itertools.combinations(OPTIONS, 2):
+        options = {**first, **second}
+        definition = '{"a": {}}' if "agent_name" in options else None
+        file = Path("/tmp/p/prompt.md") if delivery == "file" else None
+        try:
+            command = build(
+                version, prompt=Prompt("-x", delivery), prompt_file=file, agent_definition=definition, **options
+            )
+        except ConfigError:
+            continue  # refused with a word, which is as good
+        check_line(command.argv[1:], version)
+
+
+def check_line(argv: tuple[str, ...], version: CliVersion) -> None:
+    """Read the line as the CLI would: known flags, each with its value, and the prompt last."""
+    rest = list(argv)
+    before = ""
+    while rest:
+        flag = rest.pop(0)
+        if flag == "--":
+            assert before == "-p", f"{before} would swallow the prompt"
+            assert len(rest) == 1
+            return
+        assert flag in FLAGS_SINCE, f"{flag} is unknown"
+        since = CliVersion(*FLAGS_SINCE[flag])
+        assert version >= since, f"{flag} came with {since}"
+        if flag not in WITHOUT_VALUE:
+            rest.pop(0)
+        if flag in VARIADIC and rest:
+            assert rest[0].startswith("-"), f"{flag} would swallow {rest[0]}"
+        before = flag
+    assert before == "-p"
+
+
+@pytest.mark.parametrize("version", [OLDEST, OLD, NEW], ids=str)
+def test_stream_json_never_goes_without_verbose(version: CliVersion) -> None:
+    for options in OPTIONS:
+        try:
+            argv = build(version, agent_definition="{}", **options).argv
+        except ConfigError:
+            continue
+        assert ("stream-json" in argv) is ("--verbose" in argv)
+
+
+@pytest.mark.parametrize(("patch", "wanted"), [(76, True), (77, False)])
+def test_the_debug_log_is_asked_for_where_the_stream_is_silent(patch: int, wanted: bool) -> None:
+    assert ("--debug" in build(CliVersion(2, 1, patch)).argv) is wanted
+
+
+@pytest.mark.parametrize(
+    ("version", "options", "path", "words"),
+    [
+        ("1.0.107", {"include_partial_messages": True}, "include_partial_messages", "1.0.108 or later"),
+        ("2.1.37", {"effort": "low"}, "effort", "2.1.38 or later"),
+        ("2.1.8", {"agent_name": "a"}, "agent_name", "2.1.9 or later"),
+        ("2.0.43", {"permission_mode": "dontAsk"}, "permission_mode", "it has acceptEdits, bypassPermissions"),
+        ("1.0.128", {"permission_mode": "auto"}, "permission_mode", "has no mode 'auto'"),
+        ("2.1.197", {"permission_mode": "manual"}, "permission_mode", "has no mode 'manual'"),
+    ],
+)
+def test_what_a_version_cannot_do_is_refused(version: str, options: dict[str, Any], path: str, words: str) -> None:
+    parsed = CliVersion.parse(version)
+    assert parsed
+    with pytest.raises(ConfigError) as caught:
+        build(parsed, agent_definition="{}", **options)
+    (only,) = caught.value.problems
+    assert caught.value.code == "CLAUDE_INVALID_CONFIG"
+    assert only.path == path
+    assert f"Claude Code {version} has no" in only.message
+    assert words in str(only)
+    later = CliVersion(parsed.major, parsed.minor, parsed.patch + 1)
+    if "or later" in words:
+        build(later, agent_definition="{}", **options)
+
+
+def test_everything_that_a_version_cannot_do_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        build(CliVersion(1, 0, 0), agent_name="a", effort="low", include_partial_messages=True, permission_mode="auto")
+    paths = {problem.path for problem in caught.value.problems}
+    assert paths == {"agent_name", "effort", "include_partial_messages", "permission_mode"}
+
+
+def test_ask_is_known_to_every_version() -> None:
+    assert "default" in build(OLDEST, permission_mode="ask").argv
+
+
+# -- root --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [None, "bypassPermissions"])
+def test_root_is_refused_without_a_sandbox(mode: str | None) -> None:
+    for env in ({}, {"IS_SANDBOX": ""}):
+        with pytest.raises(YouBenchaError) as caught:
+            build(is_root=True, permission_mode=mode, env=env)
+        assert caught.value.code == "CLAUDE_ROOT_REFUSED"
+        assert "IS_SANDBOX" in (caught.value.hint or "")
+        assert "normal user" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("mode", [None, "bypassPermissions"])
+def test_root_in_a_sandbox(mode: str | None) -> None:
+    command = build(is_root=True, permission_mode=mode, env={"IS_SANDBOX": "1"})
+    assert command.env == {"IS_SANDBOX": "1"}
+
+
+@pytest.mark.parametrize("mode", ["plan", "ask", "acceptEdits"])
+def test_root_may_run_what_asks(mode: str) -> None:
+    assert "--permission-mode" in build(is_root=True, permission_mode=mode).argv
+
+
+def test_versions_that_never_run_so_as_root() -> None:
+    with pytest.raises(ConfigError, match="has no bypassing permissions as root"):
+        build(CliVersion(1, 0, 43), is_root=True, env={"IS_SANDBOX": "1"})
+    build(CliVersion(1, 0, 44), is_root=True, env={"IS_SANDBOX": "1"})
+    build(CliVersion(1, 0, 43), is_root=False)

@@ -1,0 +1,220 @@
+"""The CLI's debug log: the lines that mean a rejected key, and only those."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from youbencha.adapters.claude_code import debug_log
+from youbencha.adapters.claude_code.debug_log import watch_debug_log
+
+BODY = '{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}'
+STAMP = "2026-11-15T20:36:57.645Z "
+STREAMING = f"[ERROR] Error streaming, falling back to non-streaming mode: 401 {BODY}"
+ATTEMPT = f"[ERROR] API error (attempt 1/11): 401 401 {BODY}"
+
+REJECTED = {
+    "1.0.128": STREAMING,
+    "2.0.62": STAMP + STREAMING,
+    "2.1.30": STAMP + ATTEMPT,
+    "2.1.30, later": STAMP + ATTEMPT.replace("1/11", "10/11"),
+}
+OTHERWISE = {
+    "429": STAMP + ATTEMPT.replace("401 401", "429 429"),
+    "429, streaming": STREAMING.replace("401", "429"),
+    "529": STAMP + ATTEMPT.replace("401 401", "529 529"),
+    "a 429 that speaks of 401": STAMP + ATTEMPT.replace("401 401", "429 429").replace("invalid", "401 {"),
+    "inside a line": f"{STAMP}[DEBUG] the tool said: {STREAMING}",
+    "indented": "  " + STREAMING,
+    "quoted": f'"{STREAMING}"',
+    "another level": STAMP + STREAMING.replace("ERROR", "DEBUG"),
+    "a word before": "lizZ " + STREAMING,
+    "a tool's own 401": f"{STAMP}[ERROR] WebFetch failed: 401 {BODY}",
+    "no body": "[ERROR] Error streaming, falling back to non-streaming mode: 401",
+    "nothing": "",
+}
+SOON_S, LONG_S = 0.01, 10.0
+
+
+@pytest.fixture(autouse=True)
+def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(debug_log, "_LOOK_EVERY_S", SOON_S)
+
+
+class Bench:
+    """A watcher over files that the test writes."""
+
+    def __init__(self, home: Path, session: str | None = "s-1") -> None:
+        self.cwd = home / "my workspace"
+        self.env = {"HOME": str(home)}
+        self.session = session
+        self.own = home / ".claude" / "debug" / f"{session}.txt"
+        slug = str(self.cwd).replace("/", "-").replace(" ", "-").replace("_", "-").replace(".", "-")
+        self.shared = home / ".local" / "state" / "claude-cli-nodejs" / slug / "debug-logs" / "debug.txt"
+        for path in (self.own, self.shared):
+            path.parent.mkdir(parents=True)
+        self.rejected = asyncio.Event()
+
+    @asynccontextmanager
+    async def watching(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(
+            watch_debug_log(lambda: self.session, self.rejected.set, env=self.env, cwd=self.cwd)
+        )
+        await asyncio.sleep(SOON_S * 2)
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+
+    async def is_rejected(self) -> bool:
+        try:
+            await asyncio.wait_for(self.rejected.wait(), LONG_S)
+        except TimeoutError:
+            return False
+        return True
+
+    async def stays_quiet(self) -> bool:
+        await asyncio.sleep(SOON_S * 8)
+        return not self.rejected.is_set()
+
+
+def append(path: Path, text: str) -> None:
+    with path.open("a") as file:
+        file.write(text)
+
+
+@pytest.mark.parametrize("line", REJECTED.values(), ids=list(REJECTED))
+@pytest.mark.parametrize("place", ["own", "shared"])
+async def test_a_rejected_key_is_seen(line: str, place: str, tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    async with bench.watching():
+        append(getattr(bench, place), f"{STAMP}[DEBUG] before\n{line}\n{STAMP}[DEBUG] after\n")
+        assert await bench.is_rejected()
+
+
+@pytest.mark.parametrize("line", OTHERWISE.values(), ids=list(OTHERWISE))
+async def test_what_is_no_rejected_key(line: str, tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    async with bench.watching():
+        append(bench.own, f"before\n{line}\nafter\n")
+        assert await bench.stays_quiet()
+        append(bench.own, REJECTED["2.0.62"] + "\n")  # and it has not gone to sleep
+        assert await bench.is_rejected()
+
+
+async def test_what_was_in_the_shared_file_before_is_passed_over(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    append(bench.shared, STREAMING + "\n")
+    async with bench.watching():
+        assert await bench.stays_quiet()
+        append(bench.shared, "something new\n")
+        assert await bench.stays_quiet()
+        append(bench.shared, STREAMING + "\n")
+        assert await bench.is_rejected()
+
+
+async def test_a_shared_file_that_is_begun_anew(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    append(bench.shared, "an old line\n" * 100)
+    async with bench.watching():
+        bench.shared.write_text(STREAMING + "\n")
+        assert await bench.is_rejected()
+
+
+async def test_the_session_is_known_only_later(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.session = None
+    append(bench.own, STREAMING + "\n")
+    async with bench.watching():
+        assert await bench.stays_quiet()
+        bench.session = "s-1"
+        assert await bench.is_rejected()
+
+
+async def test_another_sessions_file_is_not_ours(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    async with bench.watching():
+        append(bench.own.with_name("s-2.txt"), STREAMING + "\n")
+        assert await bench.stays_quiet()
+
+
+async def test_a_line_that_comes_in_pieces(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    line = REJECTED["2.1.30"]
+    end = line.index("{") + 1
+    async with bench.watching():
+        append(bench.own, "before\n")
+        for character in range(0, end - 1, 7):
+            append(bench.own, line[character : min(character + 7, end - 1)])
+            await asyncio.sleep(SOON_S * 1.5)
+        assert await bench.stays_quiet()
+        append(bench.own, "{")
+        assert await bench.is_rejected()
+
+
+async def test_the_middle_of_a_long_line_is_not_taken_for_a_line(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    async with bench.watching():
+        append(bench.own, "x" * 10_000)
+        assert await bench.stays_quiet()
+        append(bench.own, STREAMING)
+        assert await bench.stays_quiet()
+
+
+async def test_far_into_a_large_log(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    async with bench.watching():
+        append(bench.own, f"{STAMP}[DEBUG] an ordinary line of some length, of which there are many\n" * 80_000)
+        append(bench.own, REJECTED["2.0.62"] + "\n")
+        assert await bench.is_rejected()
+
+
+async def test_a_large_log_costs_nothing_once_it_was_read(tmp_path: Path) -> None:
+    """Read anew each time, four megabytes kept the loop busy for 0.1 s, four times a second."""
+    bench = Bench(tmp_path)
+    append(bench.own, f"{STAMP}[DEBUG] an ordinary line of some length, of which there are many\n" * 50_000)
+    async with bench.watching():
+        await asyncio.sleep(1.0)
+        before = time.process_time()
+        await asyncio.sleep(20 * SOON_S)
+        assert time.process_time() - before < 0.2
+
+
+async def test_where_the_files_are_looked_for(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.env |= {"CLAUDE_CONFIG_DIR": str(tmp_path / "moved"), "XDG_STATE_HOME": str(tmp_path / "state")}
+    moved = tmp_path / "moved" / "debug" / "s-1.txt"
+    moved.parent.mkdir(parents=True)
+    async with bench.watching():
+        append(bench.own, STREAMING + "\n")
+        append(bench.shared, STREAMING + "\n")
+        assert await bench.stays_quiet()
+        append(moved, STREAMING + "\n")
+        assert await bench.is_rejected()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes")
+async def test_a_pipe_in_the_logs_place_stops_nobody(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    os.mkfifo(bench.own)
+    async with bench.watching():
+        assert await bench.stays_quiet()
+        append(bench.shared, STREAMING + "\n")
+        assert await bench.is_rejected()
+
+
+async def test_it_says_so_once(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    said: list[None] = []
+    append(bench.own, (STREAMING + "\n") * 5)
+    watching = watch_debug_log(lambda: "s-1", lambda: said.append(None), env=bench.env, cwd=bench.cwd)
+    await asyncio.wait_for(watching, LONG_S)
+    assert said == [None]

@@ -1,0 +1,162 @@
+"""Custom agents: from `.claude/agents/NAME.md` to the value of `--agents`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from youbencha.adapters.claude_code.definition import agent_definition
+from youbencha.errors import ConfigError
+
+FULL = """---
+name: reviewer
+description: Reviews code
+tools: Read, Grep , Bash
+model: sonnet
+---
+
+You review code.
+
+---
+A rule inside the prompt is no fence.
+"""
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> Path:
+    path = tmp_path / "workspace" / ".claude" / "agents"
+    path.mkdir(parents=True)
+    return path
+
+
+def define(agents: Path, name: str = "reviewer", env: dict[str, str] | None = None) -> dict[str, Any]:
+    value = json.loads(agent_definition(name, workspace=agents.parent.parent, env=env or {}))
+    assert list(value) == [name]
+    found: dict[str, Any] = value[name]
+    return found
+
+
+def test_a_whole_definition(agents: Path) -> None:
+    (agents / "reviewer.md").write_text(FULL)
+    assert define(agents) == {
+        "description": "Reviews code",
+        "prompt": "You review code.\n\n---\nA rule inside the prompt is no fence.",
+        "tools": ["Read", "Grep", "Bash"],
+        "model": "sonnet",
+    }
+
+
+def test_without_a_header_the_file_is_the_prompt(agents: Path) -> None:
+    (agents / "reviewer.md").write_text("You review.\n")
+    assert define(agents) == {"description": "reviewer", "prompt": "You review."}
+
+
+def test_a_header_that_never_ends_is_none(agents: Path) -> None:
+    (agents / "reviewer.md").write_text("---\nname: other\nYou review.\n")
+    assert define(agents)["prompt"] == "---\nname: other\nYou review."
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("tools: [Read, Bash]", {"tools": ["Read", "Bash"]}),
+        ("tools:\n  - Read\n  - Bash", {"tools": ["Read", "Bash"]}),
+        ("tools: Read", {"tools": ["Read"]}),
+        ("tools:", {}),
+        ("tools: []", {}),
+        ("tools: 5", {}),
+        ("tools: {a: b}", {}),
+        ("model: inherit", {"model": "inherit"}),
+        ("model:", {}),
+        ("description:", {}),
+        ("description: [a, b]", {}),
+        ("color: red", {}),
+        ("just words", {}),
+        ("- a\n- list", {}),
+        ("name:", {}),
+    ],
+)
+def test_what_a_header_may_hold(agents: Path, header: str, expected: dict[str, Any]) -> None:
+    (agents / "reviewer.md").write_text(f"---\n{header}\n---\nHi")
+    assert define(agents) == {"description": "reviewer", "prompt": "Hi", **expected}
+
+
+@pytest.mark.parametrize("bom", ["", "\ufeff"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_as_windows_writes_it(agents: Path, newline: str, bom: str) -> None:
+    (agents / "reviewer.md").write_bytes((bom + FULL.replace("\n", newline)).encode())
+    found = define(agents)
+    assert found["description"] == "Reviews code"
+    assert found["prompt"].startswith("You review code.")
+
+
+def test_a_mark_at_the_start_of_a_bare_prompt_goes_too(agents: Path) -> None:
+    (agents / "reviewer.md").write_bytes("\ufeffYou review.".encode())
+    assert define(agents)["prompt"] == "You review."
+
+
+def test_the_headers_name_counts_and_not_the_files(agents: Path) -> None:
+    (agents / "a.md").write_text("---\nname: reviewer\n---\nfrom a")
+    (agents / "reviewer.md").write_text("---\nname: other\n---\nfrom reviewer.md")
+    assert define(agents)["prompt"] == "from a"
+    assert define(agents, "other")["prompt"] == "from reviewer.md"
+
+
+def test_a_name_of_digits(agents: Path) -> None:
+    (agents / "x.md").write_text("---\nname: 123\n---\nHi")
+    assert define(agents, "123")["prompt"] == "Hi"
+
+
+def test_bad_yaml_is_told_with_the_file(agents: Path) -> None:
+    (agents / "reviewer.md").write_text("---\ndescription: a: b: c\n---\nHi")
+    with pytest.raises(ConfigError, match=r"agent_name: the header of .*reviewer\.md is not valid YAML"):
+        define(agents)
+
+
+def test_somebody_elses_bad_file_harms_nobody(agents: Path) -> None:
+    (agents / "a-broken.md").write_text("---\ndescription: a: b: c\n---\nHi")
+    (agents / "a-latin.md").write_bytes("---\nname: caf\xe9\n---\n".encode("latin-1"))
+    (agents / "a-directory.md").mkdir()
+    if sys.platform != "win32":
+        os.mkfifo(agents / "a-pipe.md")
+        (agents / "a-nowhere.md").symlink_to(agents / "missing")
+    (agents / "reviewer.md").write_text(FULL)
+    assert define(agents)["model"] == "sonnet"
+
+
+def test_places_in_order(agents: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home" / ".claude" / "agents"
+    moved = tmp_path / "moved" / "agents"
+    for place, text in ((home, "home"), (moved, "moved")):
+        place.mkdir(parents=True)
+        (place / "reviewer.md").write_text(text)
+    only_home = {"HOME": str(tmp_path / "home")}
+    both = {**only_home, "CLAUDE_CONFIG_DIR": str(tmp_path / "moved")}
+    assert define(agents, env=only_home)["prompt"] == "home"
+    assert define(agents, env={"USERPROFILE": str(tmp_path / "home")})["prompt"] == "home"
+    assert define(agents, env=both)["prompt"] == "moved"
+    (agents / "reviewer.md").write_text("workspace")
+    assert define(agents, env=both)["prompt"] == "workspace"
+
+
+def test_the_config_directory_takes_the_homes_place(agents: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home" / ".claude" / "agents"
+    home.mkdir(parents=True)
+    (home / "reviewer.md").write_text("home")
+    env = {"HOME": str(tmp_path / "home"), "CLAUDE_CONFIG_DIR": str(tmp_path / "moved")}
+    with pytest.raises(ConfigError, match="no definition of agent 'reviewer'"):
+        define(agents, env=env)
+
+
+def test_what_is_missing_is_told_with_where_it_was_looked_for(agents: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        define(agents, env={"HOME": str(tmp_path)})
+    (only,) = caught.value.problems
+    assert caught.value.code == "CLAUDE_INVALID_CONFIG"
+    assert only.path == "agent_name"
+    assert only.hint == f"put reviewer.md into one of: {agents}, {tmp_path / '.claude' / 'agents'}"

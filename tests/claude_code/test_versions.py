@@ -1,0 +1,67 @@
+"""Versions of the CLI: how they are read, compared, and what each can do."""
+
+from __future__ import annotations
+
+import pytest
+
+from youbencha.adapters.claude_code.versions import CliVersion, Feature, first_version, permission_modes, supports
+
+# First versions as they were measured.
+MEASURED = {
+    Feature.BYPASS_AS_ROOT: "1.0.44",
+    Feature.PARTIAL_MESSAGES: "1.0.108",
+    Feature.AGENT_FLAG: "2.1.9",
+    Feature.EFFORT: "2.1.38",
+    Feature.AUTH_STATUS: "2.1.40",
+    Feature.RETRY_EVENTS: "2.1.77",
+}
+
+
+def version(text: str) -> CliVersion:
+    parsed = CliVersion.parse(text)
+    assert parsed is not None
+    return parsed
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2.1.325 (Claude Code)\n", "2.1.325"),
+        ("1.0.0", "1.0.0"),
+        ("  2.0.62 (Claude Code)", "2.0.62"),
+        ("10.20.30-beta.1", "10.20.30"),
+    ],
+)
+def test_a_version_is_read_from_what_the_cli_prints(text: str, expected: str) -> None:
+    assert str(version(text)) == expected
+
+
+@pytest.mark.parametrize("text", ["", "2.1", "v2.1.3", "Claude Code 2.1.3", "two", "Warning: x\n2.1.3"])
+def test_what_is_no_version(text: str) -> None:
+    assert CliVersion.parse(text) is None
+
+
+def test_versions_are_compared_as_numbers() -> None:
+    assert version("1.0.128") < version("2.0.9") < version("2.0.62") < version("2.1.4") < version("2.1.30")
+
+
+@pytest.mark.parametrize("feature", list(Feature))
+def test_each_feature_begins_with_the_version_that_was_measured(feature: Feature) -> None:
+    first = version(MEASURED[feature])
+    assert first_version(feature) == first
+    assert supports(first, feature)
+    assert not supports(CliVersion(first.major, first.minor, first.patch - 1), feature)
+
+
+@pytest.mark.parametrize(
+    ("text", "modes"),
+    [
+        ("1.0.128", "acceptEdits bypassPermissions default plan"),
+        ("2.0.43", "acceptEdits bypassPermissions default plan"),
+        ("2.1.30", "acceptEdits bypassPermissions default dontAsk plan"),
+        ("2.1.197", "acceptEdits auto bypassPermissions default dontAsk plan"),
+        ("2.1.325", "acceptEdits auto bypassPermissions default dontAsk manual plan"),
+    ],
+)
+def test_permission_modes(text: str, modes: str) -> None:
+    assert permission_modes(version(text)) == modes.split()

@@ -1,0 +1,71 @@
+"""The watch over a running session: it passes events on, and stops a run that is lost."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from youbencha.adapters.claude_code.watch import Watch
+from youbencha.events import AssistantText, Event, RequestRetried, SessionStarted
+
+INIT = {"type": "system", "subtype": "init", "session_id": "s-1", "model": "claude-x"}
+TEXT = {"type": "assistant", "message": {"id": "m", "role": "assistant", "content": [{"type": "text", "text": "hi"}]}}
+
+
+def retry(status: int | None) -> dict[str, object]:
+    return {"type": "system", "subtype": "api_retry", "attempt": 1, "error_status": status, "error": "e"}
+
+
+def line(value: object) -> bytes:
+    return json.dumps(value).encode() + b"\n"
+
+
+def test_events_come_as_the_lines_do() -> None:
+    seen: list[Event] = []
+    watch = Watch(seen.append)
+    watch.line(line(INIT))
+    assert [type(event) for event in seen] == [SessionStarted]
+    watch.line(line(TEXT))
+    assert any(isinstance(event, AssistantText) and event.text == "hi" for event in seen)
+    assert watch.session.session_id == "s-1"
+    assert not watch.stop.is_set()
+
+
+def test_nobody_has_to_listen() -> None:
+    watch = Watch(None)
+    for value in (INIT, TEXT, retry(401)):
+        watch.line(line(value))
+    assert watch.session.session_id == "s-1"
+
+
+def test_a_rejected_key_ends_the_run() -> None:
+    seen: list[Event] = []
+    watch = Watch(seen.append)
+    watch.line(line(retry(401)))
+    assert watch.stop.is_set()
+    assert watch.stop_reason == "auth"
+    assert [event.status for event in seen if isinstance(event, RequestRetried)] == [401]  # and it is told
+
+
+@pytest.mark.parametrize("status", [None, 400, 403, 429, 500, 529])
+def test_nothing_else_does(status: int | None) -> None:
+    watch = Watch(None)
+    watch.line(line(retry(status)))
+    assert not watch.stop.is_set()
+    assert watch.stop_reason is None
+
+
+@pytest.mark.parametrize("raw", [b"", b"\n", b"no json\n", b'{"type":', b"[1]\n", b"null\n", b"\xff\xfe\n"])
+def test_what_is_no_event_stops_nothing(raw: bytes) -> None:
+    watch = Watch(None)
+    watch.line(raw)
+    assert not watch.stop.is_set()
+
+
+def test_each_watch_has_a_session_of_its_own() -> None:
+    one, other = Watch(None), Watch(None)
+    one.line(line(INIT))
+    one.give_up_key()
+    assert other.session.session_id is None
+    assert not other.stop.is_set()

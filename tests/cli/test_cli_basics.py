@@ -1,0 +1,226 @@
+"""`yb` as a process: help, errors, exit codes, what it imports."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from yb import PATIENCE_S, SCRIPT, yb
+
+from youbencha import __version__
+
+COMMANDS = [
+    (),
+    ("demo",),
+    ("script",),
+    ("schema",),
+    ("agents",),
+    ("agents", "install"),
+    ("agents", "list"),
+    ("agents", "remove"),
+    ("agents", "verify"),
+]
+FAULT = "import youbencha.cli.schema as s; s._MODELS = {}"
+HEAVY = ["pydantic", "typer", "rich", "aiohttp", "ruamel", "psutil", "rapidfuzz", "asyncio", "numpy", "textual"]
+
+
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_version(option: str) -> None:
+    done = yb(option)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"youbencha {__version__}\n", "")
+
+
+def test_version_beside_other_options() -> None:
+    done = yb("--debug", "--version")
+    assert (done.returncode, done.stdout) == (0, f"youbencha {__version__}\n")
+
+
+def test_both_names_are_installed() -> None:
+    assert SCRIPT.exists()
+    assert SCRIPT.with_stem("youbencha").exists()
+
+
+def test_the_version_is_told_without_anything_heavy() -> None:
+    check = (
+        "import sys; sys.argv = ['yb', '--version']\n"
+        "from youbencha.cli import main; main()\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout == f"youbencha {__version__}\n[]\n"
+
+
+def test_help_imports_no_server_and_no_models() -> None:
+    check = (
+        "import sys; sys.argv = ['yb', '--help']\n"
+        "from youbencha.cli import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "print([n for n in ('aiohttp', 'pydantic', 'ruamel', 'psutil', 'rapidfuzz') if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_every_command_explains_itself(command: tuple[str, ...], option: str) -> None:
+    done = yb(*command, option)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"Usage: {' '.join(('yb', *command))}" in done.stdout
+    assert len(done.stdout.split()) > 15
+
+
+@pytest.mark.parametrize("command", [(), ("agents",)], ids=" ".join)
+def test_alone_it_shows_its_help_and_nothing_else(command: tuple[str, ...]) -> None:
+    done = yb(*command)
+    assert "Usage: yb" in done.stdout
+    assert done.stderr == ""
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nonsense"], "No such command 'nonsense'"),
+        (["shema"], "Did you mean 'schema'"),
+        (["--nonsense"], "No such option: --nonsense"),
+        (["schema", "--nonsense"], "No such option: --nonsense"),
+        (["schema"], "Missing argument 'FORMAT'"),
+        (["schema", "nonsense"], "'nonsense' is not one of 'log', 'script', 'claude-code'"),
+        (["schema", "log", "more"], "unexpected extra argument"),
+        (["agents", "nonsense"], "No such command 'nonsense'"),
+        (["script"], "Missing argument"),
+        (["demo", "--workspace"], "requires an argument"),
+        (["--version=x"], "--version"),
+    ],
+)
+def test_what_it_does_not_know(arguments: list[str], words: str) -> None:
+    done = yb(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error ")
+    assert words in done.stderr
+    assert done.stderr.endswith("\nhint  add --help to see what there is\n")
+    assert "Traceback" not in done.stderr
+
+
+def test_an_error_of_ours(tmp_path: Path) -> None:
+    done = yb("agents", "remove", "claude-code", YOUBENCHA_TOOLBOX=str(tmp_path))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert re.fullmatch(r"error \[AGENT_VERSION_INVALID\] say which version to remove\nhint  .+\n", done.stderr)
+
+
+def test_an_error_in_a_file_names_line_and_column(tmp_path: Path) -> None:
+    path = tmp_path / "[bold]script.yaml"  # which is no markup
+    path.write_text("turns:\n  - txt: hi\n")
+    done = yb("script", str(path))
+    assert done.returncode == 2
+    assert f"{path}:2:5: turns.0.txt: unknown key" in done.stderr
+    assert re.match(r"error \[[A-Z_]+\] ", done.stderr)
+
+
+def test_with_debug_an_error_of_ours_has_its_traceback(tmp_path: Path) -> None:
+    done = yb("--debug", "agents", "remove", "claude-code", YOUBENCHA_TOOLBOX=str(tmp_path))
+    assert done.returncode == 2
+    assert "Traceback (most recent call last)" in done.stderr
+    assert "error [AGENT_VERSION_INVALID]" in done.stderr
+
+
+def test_a_fault_of_ours_is_one_line_and_what_to_do() -> None:
+    done = yb("schema", "log", prelude=FAULT)
+    assert done.returncode == 2
+    lines = done.stderr.splitlines()
+    assert len(lines) == 2
+    assert re.match(r"error \[INTERNAL\] KeyError: ", lines[0])
+    assert lines[1].startswith("hint  this is a fault of youBencha: please report it")
+
+
+def test_a_fault_with_a_long_message_is_still_one_line() -> None:
+    prelude = "import youbencha.cli.schema as s\ndef f(_): raise RuntimeError('a\\nb\\n[red]c')\ns.import_module = f"
+    done = yb("schema", "log", prelude=prelude)
+    assert done.stderr.splitlines()[0] == "error [INTERNAL] RuntimeError: a b [red]c"
+
+
+def test_with_debug_a_fault_has_its_traceback() -> None:
+    done = yb("--debug", "schema", "log", prelude=FAULT)
+    assert done.returncode == 2
+    assert "Traceback (most recent call last)" in done.stderr
+    assert "KeyError" in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a full disk is hard to come by")
+def test_a_full_disk_is_no_fault_of_ours() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([SCRIPT, "schema", "log"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error [SYSTEM] OSError: [Errno 28]")
+    assert "fault of youBencha" not in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes that close")
+@pytest.mark.parametrize("arguments", [["schema", "claude-code"], ["--help"]])
+def test_a_reader_that_has_seen_enough(arguments: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as nobody:
+        done = subprocess.run([SCRIPT, *arguments], stdout=nobody, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.stderr == ""
+    assert done.returncode in (1, 141)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_ctrl_c_ends_the_scripted_model_cleanly(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("turns: [{text: hi}]\n")
+    with subprocess.Popen(
+        [SCRIPT, "script", "s.yaml"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        assert json.loads(process.stdout.readline())["url"].startswith("http://127.0.0.1:")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, out, err) == (0, "", "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_ctrl_c_elsewhere_is_130_and_no_traceback() -> None:
+    """A command that has no signal handling of its own."""
+    prelude = (
+        "import time, youbencha.cli.schema as s\n"
+        "def wait(_):\n    print('waiting', flush=True)\n    time.sleep(60)\n"
+        "s.import_module = wait\nfrom youbencha.cli import main\nmain()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", prelude, "schema", "log"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "waiting\n"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="shells")
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell: str) -> None:
+    done = yb("--show-completion", SHELL=f"/bin/{shell}", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    if done.returncode != 0:  # typer wants the shell as a word when it cannot look
+        done = yb("--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "yb" in done.stdout
+    assert "_YB_COMPLETE" in done.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="shells")
+def test_completion_knows_the_commands() -> None:
+    asked = {"_YB_COMPLETE": "complete_bash", "COMP_WORDS": "yb s", "COMP_CWORD": "1"}
+    done = yb(**asked)
+    assert sorted(done.stdout.split()) == ["schema", "script"]
+    assert "Traceback" not in done.stderr

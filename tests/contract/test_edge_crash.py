@@ -1,0 +1,42 @@
+"""Edge case of seed 001: the CLI dies in the middle of its work."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from claude_lab import ClaudeLab, Session, bash, script
+from youbencha.events import Event, ProcessStarted, ToolReturned
+
+
+async def run_until_killed(lab: ClaudeLab, number: signal.Signals) -> Session:
+    """The signal comes from outside, after a tool has run and while the model is silent."""
+    events: list[Event] = []
+
+    def see(event: Event) -> None:
+        events.append(event)
+        if isinstance(event, ToolReturned):
+            os.kill(next(e.pid for e in events if isinstance(e, ProcessStarted)), number)
+
+    first = {**bash("echo half way"), "text": "I begin."}
+    async with lab.model(script(first, {"text": "...", "hang": True})) as model:
+        context = lab.context(model, on_event=see)
+        result = await lab.adapter().execute(context)
+        return Session(result, lab.adapter().normalize_log(result, context), model.requests, events)
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGSEGV"])
+async def test_a_crash_is_a_failure_with_the_signal_and_what_was_said(lab: ClaudeLab, name: str) -> None:
+    number = signal.Signals[name]
+    session = await run_until_killed(lab, number)
+    assert session.result.status == "failed"
+    assert session.result.exit_code == 128 + number
+    assert session.codes() == ["CLAUDE_CRASHED"]
+    (error,) = session.result.errors
+    assert error.context is not None
+    assert error.context["signal"] == name
+    assert "I begin." in session.result.output
+    assert [m.content for m in session.log.messages if m.role == "assistant"] == ["I begin."]
+    assert [call.result for call in session.log.tool_calls] == ["half way"]

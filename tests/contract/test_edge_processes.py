@@ -1,0 +1,51 @@
+"""FR-010, NFR-2: when a run is over, nothing of it runs on: not its tools, not what they left in the background."""
+
+from __future__ import annotations
+
+import uuid
+
+import psutil
+import pytest
+
+from claude_lab import ClaudeLab, bash, says, script
+
+TIMEOUT_MS = 15_000
+
+
+@pytest.fixture
+def marker() -> str:
+    return f"marker-{uuid.uuid4().hex}"
+
+
+def running(marker: str) -> list[psutil.Process]:
+    return [
+        process
+        for process in psutil.process_iter(["cmdline", "status"])
+        if process.info["status"] != psutil.STATUS_ZOMBIE and marker in " ".join(process.info["cmdline"] or ())
+    ]
+
+
+def endless(marker: str) -> str:
+    """In a session of its own, where a signal to the CLI's group does not reach; it tells that it started."""
+    return f"setsid sh -c ': {marker}; touch started; while :; do sleep 1; done'"
+
+
+async def test_cr_2_3_fr_010_a_timeout_ends_the_tool_in_its_own_session_too(lab: ClaudeLab, marker: str) -> None:
+    turn = {**bash(endless(marker)), "text": "I begin."}
+    session = await lab.run(script(turn, says("never")), timeout=TIMEOUT_MS)
+    assert (lab.workspace / "started").exists()
+    assert running(marker) == []
+    assert session.result.status == "timeout"
+    assert session.result.exit_code == -1
+    assert session.codes() == ["CLAUDE_TIMEOUT"]
+    assert "15 s" in session.result.errors[0].message
+    assert "I begin." in session.result.output
+    assert session.log.execution.status == "timeout"
+
+
+async def test_a_background_process_of_the_agent_is_gone_when_the_run_is_over(lab: ClaudeLab, marker: str) -> None:
+    command = f"{endless(marker)} > /dev/null 2>&1 < /dev/null & while ! [ -e started ]; do sleep 0.1; done"
+    session = await lab.run(script(bash(command), says("Done.")))
+    assert (lab.workspace / "started").exists()
+    assert running(marker) == []
+    assert session.result.status == "success", session.result.errors
