@@ -27,12 +27,14 @@ async def authenticated(
     path = small_cli(directory / "claude", str(version), rest=status)
     try:
         await require_authentication(Cli(path, version), {"PATH": "/usr/bin:/bin", "HOME": str(directory), **env})
-    except YouBenchaError as error:
-        assert error.code == "CLAUDE_AUTH_FAILED"
-        assert "authentication" in error.message
-        assert "ANTHROPIC_API_KEY" in (error.hint or "")
-        return False, asked(path)
-    return True, asked(path)
+    except YouBenchaError as caught:
+        refusal = caught
+    else:
+        return True, asked(path)
+    assert refusal.code == "CLAUDE_AUTH_FAILED"
+    assert "authentication" in refusal.message
+    assert "ANTHROPIC_API_KEY" in (refusal.hint or "")
+    return False, asked(path)
 
 
 @pytest.mark.parametrize("version", [OLD, NEW], ids=str)

@@ -38,6 +38,7 @@ FLAGS_SINCE = {
     "--permission-mode": (1, 0, 24),
     "--add-dir": (1, 0, 24),
     "--strict-mcp-config": (1, 0, 128),  # the oldest that was looked at
+    "--session-id": (1, 0, 53),
     "--include-partial-messages": (1, 0, 108),
     "--agents": (1, 0, 126),
     "--agent": (2, 0, 59),

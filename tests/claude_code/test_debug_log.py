@@ -64,9 +64,7 @@ class Bench:
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
-        task = asyncio.create_task(
-            watch_debug_log(lambda: self.session, self.rejected.set, env=self.env, cwd=self.cwd)
-        )
+        task = asyncio.create_task(watch_debug_log(lambda: self.session, self.rejected.set, env=self.env, cwd=self.cwd))
         await asyncio.sleep(SOON_S * 2)
         try:
             yield

@@ -107,7 +107,9 @@ def test_a_command_of_the_cli_is_refused(text: str) -> None:
     assert prompt(text, prompt_delivery="file").text == text
 
 
-@pytest.mark.parametrize("text", [" /help", "\n/help", "/usr/bin/env is where?", "/ is the root", "//help", "/", "a /b"])
+@pytest.mark.parametrize(
+    "text", [" /help", "\n/help", "/usr/bin/env is where?", "/ is the root", "//help", "/", "a /b"]
+)
 def test_what_is_no_command(text: str) -> None:
     assert prompt(text).text == text
 
@@ -121,7 +123,9 @@ def test_a_command_in_a_file_is_refused_too(workspace: Path) -> None:
 # -- prompt_file -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["p.md", "./p.md", "a/b/p.md", "a//b/./p.md", "~", "~root", "%2e%2e", "..p", "p..", "a b"])
+@pytest.mark.parametrize(
+    "name", ["p.md", "./p.md", "a/b/p.md", "a//b/./p.md", "~", "~root", "%2e%2e", "..p", "p..", "a b"]
+)
 def test_a_file_is_read_byte_for_byte(name: str, workspace: Path) -> None:
     text = "\ufeffé 漢 🙂\r\n\ttab\r \0 end \n\n"
     (workspace / name).parent.mkdir(parents=True, exist_ok=True)
@@ -140,7 +144,17 @@ def test_no_way_up(name: str, workspace: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["/etc/passwd", "//etc/passwd", "C:\\x", "c:/x", "C:x", "\\\\server\\share\\x", "//server/share/x", "\\x", "\\\\?\\C:\\x"],
+    [
+        "/etc/passwd",
+        "//etc/passwd",
+        "C:\\x",
+        "c:/x",
+        "C:x",
+        "\\\\server\\share\\x",
+        "//server/share/x",
+        "\\x",
+        "\\\\?\\C:\\x",
+    ],
 )
 def test_no_absolute_path_of_any_system(name: str, workspace: Path) -> None:
     assert "is absolute" in refused(name, workspace)
@@ -273,6 +287,7 @@ def test_no_name_ever_leads_outside(name: str, tmp_path: Path) -> None:
         for place in (outside / "secret", outside / "a", tmp_path / "secret", tmp_path / "a"):
             place.write_text("outside")
     try:
-        assert prompt_file(name, base, config_dir=base) == "inside"
-    except ConfigError as error:
-        assert error.code == "CLAUDE_INVALID_CONFIG"
+        text = prompt_file(name, base, config_dir=base)
+    except ConfigError:
+        return
+    assert text == "inside"

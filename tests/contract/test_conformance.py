@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from claude_agent import ClaudeAgent
-from claude_lab import ClaudeLab
 
+from claude_lab import ClaudeLab
 from youbencha.testing import AdapterContract, Agent
 
 

@@ -7,6 +7,8 @@ from wrapped_cli import wrapped
 from claude_lab import ClaudeLab, Session, bash, says, script
 
 TURNS = (bash("echo colour 漢"), says("Done: é 漢 🙂"))
+NOTHING = {"input_tokens": 0, "output_tokens": 0}
+SCRIPT = script(*TURNS, side=says("ok", usage=NOTHING))  # how many calls beside the work there are, is left to chance
 
 
 def told(session: Session) -> dict[str, object]:
@@ -23,14 +25,14 @@ def told(session: Session) -> dict[str, object]:
 
 
 async def test_pty_always_gives_the_same_log(lab: ClaudeLab) -> None:
-    with_terminal = await lab.run(script(*TURNS), config={"pty": "always"})
-    without = await lab.run(script(*TURNS), config={"pty": "never"})
+    with_terminal = await lab.run(SCRIPT, config={"pty": "always"})
+    without = await lab.run(SCRIPT, config={"pty": "never"})
     assert with_terminal.result.status == "success", with_terminal.result.errors
     assert told(with_terminal) == told(without)
 
 
 async def test_pty_always_is_a_real_terminal_and_the_default_is_none(lab: ClaudeLab) -> None:
-    executable = wrapped(lab, "if test -t 1; then echo yes; else echo no; fi >> ~/terminal")
+    executable = wrapped(lab, "if test -t 1; then echo yes >> ~/terminal; else echo no >> ~/terminal; fi")
     for pty in ("always", "auto"):
         await lab.run(script(says("Done.")), config={"executable": str(executable), "pty": pty})
     assert (lab.home / "terminal").read_text().split() == ["yes", "no"]

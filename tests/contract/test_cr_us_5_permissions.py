@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from wrapped_cli import Recorder
 
 from claude_lab import ClaudeLab, bash, says, script, uses, versions
 from youbencha.errors import ConfigError
@@ -48,5 +49,8 @@ async def test_us_5_auto_is_refused_where_the_cli_does_not_have_it(lab: ClaudeLa
 
 @versions("newest")  # the others do not have this mode
 async def test_us_5_auto_is_passed_on_where_the_cli_has_it(lab: ClaudeLab) -> None:
-    session = await lab.run(script(says("Nothing to do.")), config={"permission_mode": "auto"})
+    recorder = Recorder(lab)
+    session = await lab.run(script(says("Nothing to do.")), config={**recorder.config, "permission_mode": "auto"})
     assert session.result.status == "success", session.result.errors
+    argv = recorder.argv()
+    assert argv[argv.index("--permission-mode") + 1] == "auto"

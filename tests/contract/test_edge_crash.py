@@ -29,10 +29,11 @@ async def run_until_killed(lab: ClaudeLab, number: signal.Signals) -> Session:
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGSEGV"])
 async def test_a_crash_is_a_failure_with_the_signal_and_what_was_said(lab: ClaudeLab, name: str) -> None:
-    number = signal.Signals[name]
-    session = await run_until_killed(lab, number)
+    session = await run_until_killed(lab, signal.Signals[name])
+    if (name, lab.cli.version) == ("SIGSEGV", "2.0.62"):
+        name = "SIGILL"  # the crash handler of its runtime ends it this way
     assert session.result.status == "failed"
-    assert session.result.exit_code == 128 + number
+    assert session.result.exit_code == 128 + signal.Signals[name]
     assert session.codes() == ["CLAUDE_CRASHED"]
     (error,) = session.result.errors
     assert error.context is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import subprocess
 import sys
@@ -66,3 +67,13 @@ def eventually(is_so: Callable[[], object], otherwise: str = "", patience_s: flo
     while not is_so():
         assert time.monotonic() < deadline, otherwise or "it did not happen"
         time.sleep(0.01)
+
+
+async def soon(is_so: Callable[[], object], running: asyncio.Task[object] | None = None) -> None:
+    """The same, while the event loop goes on. If the task fails meanwhile, it is not waited for in vain."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline, "it did not happen"
+        if running and running.done():
+            running.result()
+        await asyncio.sleep(0.005)

@@ -9,7 +9,7 @@ import time
 
 import psutil
 import pytest
-from process_lab import Programs, eventually
+from process_lab import Programs, eventually, soon
 
 from youbencha.process import Command, Limits, ProcessResult, run
 
@@ -72,6 +72,21 @@ signal.pause()
     assert result.exit.leftovers == 0
 
 
+async def test_a_stopped_process_has_its_last_words_too(programs: Programs) -> None:
+    script = """
+import os, signal, sys
+signal.signal(signal.SIGTERM, lambda *_: (print("last words", flush=True), sys.exit()))
+print("ready", flush=True)
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+    stop = asyncio.Event()
+    limits = Limits(grace_s=20)
+    result = await run(
+        programs.python(script + "signal.pause()"), stop=stop, on_line=lambda _: stop.set(), limits=limits
+    )
+    assert result.output == "ready\nlast words\n"
+
+
 BOMB = """
 import os, signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -132,8 +147,7 @@ async def test_a_stop_set_before_the_start(programs: Programs) -> None:
 async def test_a_cancelled_run_ends_the_tree_and_keeps_the_log(programs: Programs) -> None:
     log = programs.cwd / "output.log"
     task = asyncio.create_task(run(programs.shell("printf 'half a l'; setsid ./$0 1000 & ./$0 1000"), log_file=log))
-    while not log.exists() or not log.read_bytes():
-        await asyncio.sleep(0.01)
+    await soon(lambda: log.exists() and log.read_bytes(), task)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

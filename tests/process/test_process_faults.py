@@ -8,7 +8,7 @@ import signal
 
 import psutil
 import pytest
-from process_lab import Programs, eventually
+from process_lab import Programs, eventually, soon
 
 from youbencha.errors import YouBenchaError
 from youbencha.process import Limits, run
@@ -64,8 +64,7 @@ async def test_a_stopped_guard_without_a_nursery_cannot_save_the_agent(programs:
     stop = asyncio.Event()
 
     async def stop_when_done() -> None:
-        while not (programs.cwd / "done").exists():
-            await asyncio.sleep(0.01)
+        await soon((programs.cwd / "done").exists)
         stop.set()
 
     stopping = asyncio.create_task(stop_when_done())

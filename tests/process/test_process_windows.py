@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from process_lab import Programs, eventually
-from windows_stand_in import StandInKernel, stand_in_winpty
+from process_lab import Programs, eventually, soon
+from windows_stand_in import StandInKernel, StandInPtyProcess, stand_in_winpty
 
 from youbencha.errors import YouBenchaError
 from youbencha.process import Command, Limits, ProcessStartError, run
@@ -68,8 +68,7 @@ async def test_stop_and_cancel(programs: Programs, kernel: StandInKernel, window
     stopped = await run(programs.shell("echo x; ./$0 1000"), system=windows, stop=stop, on_line=lambda _: stop.set())
     assert stopped.stopped
     running = asyncio.create_task(run(programs.shell("touch begun; ./$0 1000"), system=windows))
-    while not (programs.cwd / "begun").exists():
-        await asyncio.sleep(0.01)
+    await soon((programs.cwd / "begun").exists, running)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -102,6 +101,14 @@ async def test_a_terminal(programs: Programs, kernel: StandInKernel, windows: Wi
     assert result.exit.code == 4
     assert kernel.calls[:3] == ["create_job", "open_process", "assign"]
     assert not kernel.open_handles
+
+
+async def test_a_terminal_whose_output_comes_after_the_end(
+    programs: Programs, windows: WindowsSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StandInPtyProcess, "late_s", 0.2)
+    result = await run(programs.shell("echo late", terminal=True), system=windows)
+    assert result.output.strip() == "late"
 
 
 async def test_a_terminal_at_the_deadline(programs: Programs, windows: WindowsSystem) -> None:

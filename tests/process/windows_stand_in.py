@@ -5,10 +5,12 @@ A job is the set of all descendants of what was put into it, kept by a mark in t
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import signal
 import subprocess
+import time
 import types
 import uuid
 from collections.abc import Sequence
@@ -68,14 +70,16 @@ class StandInKernel:
     def terminate(self, job: int) -> None:
         self._record("terminate")
         for process in self._members(job):
-            process.kill()
+            with contextlib.suppress(psutil.Error):
+                process.kill()
 
     def close(self, handle: int) -> None:
         self._record("close")
         self.open_handles.remove(handle)
         if handle in self._jobs:
             for process in self._members(handle):
-                process.kill()
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
 
     def open_to_append(self, path: str) -> int:
         self._record("open_to_append")
@@ -110,6 +114,7 @@ class StandInPtyProcess:
     """`winpty.PtyProcess`, on a Linux terminal."""
 
     exitstatus: int | None = None
+    late_s = 0.0
 
     @classmethod
     def spawn(cls, argv: list[str], cwd: str, env: dict[str, str], dimensions: tuple[int, int]) -> StandInPtyProcess:
@@ -123,6 +128,7 @@ class StandInPtyProcess:
         return made
 
     def read(self, size: int) -> str:
+        time.sleep(self.late_s)
         try:
             data = os.read(self._fd, size)
         except OSError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -15,8 +14,6 @@ from youbencha.errors import YouBenchaError
 
 CANNOT_RUN = 2
 INTERRUPTED = 130
-READER_GONE = 141
-"""128 + SIGPIPE, as of any program whose output nobody reads any more."""
 
 app = typer.Typer(
     name="yb",
@@ -68,11 +65,7 @@ def run_app(arguments: Sequence[str]) -> int:
 def _shielded(call: Callable[[], Any]) -> int:
     try:
         outcome = call()
-        sys.stdout.flush()  # here, where a reader that went away can still be told from a fault
         return outcome if isinstance(outcome, int) else 0
-    except BrokenPipeError:
-        _forget_stdout()
-        return READER_GONE
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except typer.TyperException as error:  # a wrong option or argument
@@ -84,11 +77,6 @@ def _shielded(call: Callable[[], Any]) -> int:
             traceback.print_exc()
         _complain(error if isinstance(error, YouBenchaError) else _fault(error))
         return CANNOT_RUN
-
-
-def _forget_stdout() -> None:
-    """`yb schema log | head` has seen enough: Python must not complain about what it could not write, either."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fault(error: Exception) -> YouBenchaError:

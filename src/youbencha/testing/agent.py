@@ -12,7 +12,7 @@ from typing import Any
 
 from youbencha.adapters import AgentAdapter
 
-MARKER = "KIT-7f3a"
+MARKER = "KIT-7f3a9c51d2e8"
 """A word that appears nowhere by chance."""
 
 
@@ -43,6 +43,8 @@ class Prepared:
     config: Mapping[str, Any] = field(default_factory=dict)
     """Its `agent.config`, without the prompt: the kit adds that."""
     env: Mapping[str, str] = field(default_factory=dict)
+    exit_code: int | None = None
+    """What the agent ends with, if that is known beforehand: the adapter must say the same."""
     prompts: Callable[[], list[str]] | None = None
     """The prompts that reached the model so far, byte for byte, if that can be seen."""
 

@@ -21,6 +21,8 @@ _ISO_8601 = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d
 _LONG_MS = 120_000
 _SHORT_MS = 5_000
 _DEADLINE_MARGIN_S = 5.0  # NFR-2; what our own process layer keeps is one second
+_PATIENCE_S = 10.0
+"""Beyond a run's timeout: then the kit ends it itself, or an adapter that ignores timeouts would never fail."""
 
 SPECIAL_PROMPT = "Say \"it\" and 'that': `id` $(id) ${HOME} $HOME; a\\b | c > d & e\n\ttab é 漢 🙂 %s {x} !h #c ~ * ?"
 
@@ -73,6 +75,7 @@ class AdapterContract:
         result = await kit.execute(Situation.FAILS)
         assert result.status == "failed"
         assert result.exit_code != 0
+        assert kit.expected_exit_code in (None, result.exit_code)
         assert result.output.strip()
         assert result.errors
         assert all(error.message and error.code for error in result.errors)
@@ -113,13 +116,14 @@ class AdapterContract:
         result = await kit.execute(Situation.ANSWERS)
         logs = list(kit.artifacts.rglob("terminal-output-*.log"))
         assert len(logs) == 1
-        assert logs[0].read_text(encoding="utf-8") == result.output
+        assert logs[0].read_bytes().decode(errors="replace") == result.output
 
     async def test_cr_2_13_special_characters_arrive_as_they_are(self, kit: Kit) -> None:
         assert SPECIAL_PROMPT in await kit.prompts_seen(SPECIAL_PROMPT)
 
     async def test_executions_at_once_do_not_mix(self, agent: Agent, tmp_path: Path) -> None:
-        kits = [Kit(agent, tmp_path / str(number)) for number in range(2)]
+        adapter = agent.adapter()  # one for all: it keeps no state
+        kits = [Kit(agent, tmp_path / str(number), adapter) for number in range(2)]
         probes = [f"{MARKER}-{number}" for number in range(2)]
         await asyncio.gather(
             *(
@@ -130,8 +134,9 @@ class AdapterContract:
         assert [(kit.workspace / "kit.txt").read_text().strip() for kit in kits] == probes
 
     async def test_secrets_are_written_nowhere(self, kit: Kit) -> None:
-        secret = "kit-secret-value-0123456789"
-        result = await kit.execute(Situation.ANSWERS, env={"KIT_API_KEY": secret}, prompt=f"Repeat: {secret}")
+        secret = MARKER  # which the agent is sure to say
+        result = await kit.execute(Situation.ANSWERS, env={"KIT_API_KEY": secret})
+        assert result.status == "success", result.errors
         log = kit.agent.adapter().normalize_log(result, kit.last_context)
         assert secret not in result.output
         assert secret not in log.model_dump_json()
@@ -174,8 +179,10 @@ class AdapterContract:
 class Kit:
     """One workspace, and the agent working in it."""
 
-    def __init__(self, agent: Agent, directory: Path) -> None:
+    def __init__(self, agent: Agent, directory: Path, adapter: AgentAdapter | None = None) -> None:
         self.agent = agent
+        self._adapter = adapter
+        self.expected_exit_code: int | None = None
         self.workspace = directory / "kit" / "workspace"
         self.artifacts = directory / "kit" / "artifacts"
         self.workspace.mkdir(parents=True)
@@ -214,7 +221,9 @@ class Kit:
             env={**prepared.env, **env},
         )
         self._contexts.append(context)
-        return await self.agent.adapter().execute(context)
+        self.expected_exit_code = prepared.exit_code
+        async with asyncio.timeout(timeout / 1000 + _PATIENCE_S):
+            return await (self._adapter or self.agent.adapter()).execute(context)
 
     @asynccontextmanager
     async def _prepared(self, situation: Situation) -> AsyncIterator[Prepared]:

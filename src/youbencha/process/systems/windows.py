@@ -50,8 +50,9 @@ class Job:
         lifetime = time.monotonic() - started
         leftovers = 0 if ended_by_us else self._kernel.usage(self._handle).active
         self.end()
-        while (usage := self._kernel.usage(self._handle)).active:  # noqa: ASYNC110
+        while (usage := self._kernel.usage(self._handle)).active:
             await asyncio.sleep(_LOOK_EVERY_S)
+            self.end()
         return Exit(
             code=None if ended_by_us else exit_code,
             signal="SIGKILL" if ended_by_us else None,  # the word that callers know from other systems
