@@ -13,6 +13,9 @@ def main() -> None:
 
         print(f"youbencha {__version__}")
         return
-    from youbencha.cli.app import run_app
+    try:
+        from youbencha.cli.app import run_app
 
-    sys.exit(run_app(sys.argv[1:]))
+        sys.exit(run_app(sys.argv[1:]))
+    except KeyboardInterrupt:  # while still importing
+        sys.exit(130)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code.artifacts import new_log_file
-from youbencha.adapters.claude_code.availability import require_authentication
+from youbencha.adapters.claude_code.availability import credentials_given, require_authentication
 from youbencha.adapters.claude_code.command import Invocation, build_command
 from youbencha.adapters.claude_code.config import ClaudeCodeConfig, parse_config
 from youbencha.adapters.claude_code.debug_log import watch_debug_log
@@ -70,7 +70,11 @@ class ClaudeCodeAdapter:
 
     async def _run(self, invocation: Invocation, context: AgentExecutionContext) -> AgentExecutionResult:
         command, config = build_command(invocation), invocation.config
-        watch = Watch(context.on_event, invocation.session_id)
+        watch = Watch(
+            context.on_event,
+            session_id=invocation.session_id,
+            key_may_recover=not credentials_given(command.env),
+        )
         log_file = new_log_file(context.artifacts_dir)
         async with _debug_log_watched(watch, command):
             done = await run(
@@ -140,7 +144,7 @@ async def _debug_log_watched(watch: Watch, command: Command) -> AsyncIterator[No
         yield
         return
     watching = asyncio.create_task(
-        watch_debug_log(lambda: watch.session_id, watch.give_up_key, env=command.env, cwd=command.cwd)
+        watch_debug_log(lambda: watch.session_id, watch.on_rejected_key, env=command.env, cwd=command.cwd)
     )
     try:
         yield

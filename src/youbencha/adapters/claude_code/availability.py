@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,14 +22,19 @@ _CREDENTIALS = (
 )
 
 
+def credentials_given(env: Mapping[str, str]) -> bool:
+    """Whether the environment itself says who we are, so that no stored login is used."""
+    return any(env.get(name) for name in _CREDENTIALS)
+
+
 async def require_authentication(cli: Cli, env: Mapping[str, str]) -> None:
     """Raise if the CLI has no credentials. Whether they are *valid* only a request can tell, and that costs."""
-    if any(env.get(name) for name in _CREDENTIALS):
+    if credentials_given(env):
         return
     if supports(cli.version, Feature.AUTH_STATUS):
         if not await _status_says_logged_in(cli, env):
             raise auth_failed("`claude auth status` says that nobody is logged in, and there is no API key.")
-    elif not _credentials_file(env).is_file():
+    elif not _may_be_logged_in(env):
         # Before 2.1.40 `claude auth status` is no command: "auth" would be sent to the model as a prompt.
         raise auth_failed("there is no API key and no stored login.")
 
@@ -39,8 +45,16 @@ async def _status_says_logged_in(cli: Cli, env: Mapping[str, str]) -> bool:
     return result.exit.code == 0
 
 
-def _credentials_file(env: Mapping[str, str]) -> Path:
+def _may_be_logged_in(env: Mapping[str, str], platform: str = sys.platform) -> bool:
+    """As far as files tell: macOS keeps a login in its keychain, where we do not look."""
     config_dir = env.get("CLAUDE_CONFIG_DIR")
     home = env.get("HOME") or env.get("USERPROFILE") or "~"
     base = Path(config_dir) if config_dir else Path(home).expanduser() / ".claude"
-    return base / ".credentials.json"
+    return platform == "darwin" or (base / ".credentials.json").is_file() or _has_key_helper(base / "settings.json")
+
+
+def _has_key_helper(settings: Path) -> bool:
+    try:
+        return b'"apiKeyHelper"' in settings.read_bytes()
+    except OSError:
+        return False

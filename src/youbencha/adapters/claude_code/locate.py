@@ -48,16 +48,27 @@ async def locate_cli(config: ClaudeCodeConfig, env: Mapping[str, str]) -> Cli:
 
 async def find_cli(env: Mapping[str, str], version: str | None = None) -> Cli | None:
     """On PATH, else in the toolbox; with a version, whichever of them has it."""
-    on_path = find_executable(_COMMAND, env)
+    on_path = await _on_path(env, version)
     if on_path is not None:
-        cli = Cli(on_path, await cli_version(on_path, env))
-        if version in (None, str(cli.version)):
-            return cli
+        return on_path
     installed = Toolbox(default_root(env)).find(AGENT, version)
     if installed is None:
         return None
     known = CliVersion.parse(installed.version)
     return Cli(installed.executable, known or await cli_version(installed.executable, env), installed.command)
+
+
+async def _on_path(env: Mapping[str, str], version: str | None) -> Cli | None:
+    path = find_executable(_COMMAND, env)
+    if path is None:
+        return None
+    try:
+        cli = Cli(path, await cli_version(path, env))
+    except YouBenchaError:
+        if version is None:
+            raise
+        return None  # a broken one on PATH is no reason not to use the version that was asked for
+    return cli if version in (None, str(cli.version)) else None
 
 
 async def _explicit(path: Path, version: str | None, env: Mapping[str, str]) -> Cli:

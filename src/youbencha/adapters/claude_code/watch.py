@@ -14,8 +14,12 @@ _UNAUTHORIZED = 401
 class Watch:
     """Fed with each line of the CLI's output. `stop` is set as soon as the run is lost."""
 
-    def __init__(self, on_event: EventSink | None, session_id: str | None = None) -> None:
+    def __init__(
+        self, on_event: EventSink | None, *, session_id: str | None = None, key_may_recover: bool = False
+    ) -> None:
+        """`key_may_recover`: the CLI can renew its login by itself, so that one rejection is not the end."""
         self._on_event = on_event
+        self._rejections_allowed = 1 if key_may_recover else 0
         self._given_id = session_id
         self.session = Session()
         self.stop = asyncio.Event()
@@ -29,10 +33,13 @@ class Watch:
         for event in self.session.feed(line):
             self.tell(event)
             if _is_rejected_key(event):
-                self.give_up_key()
+                self.on_rejected_key()
 
-    def give_up_key(self) -> None:
+    def on_rejected_key(self) -> None:
         """The API rejected the key. The CLI would try it ten times more, for three minutes."""
+        if self._rejections_allowed:
+            self._rejections_allowed -= 1
+            return
         self.stop_reason = "auth"
         self.stop.set()
 
