@@ -84,7 +84,7 @@ def test_delivery_as_asked_for(text: str, wanted: str) -> None:
 
 
 def test_half_a_character_is_refused_with_its_place() -> None:
-    with pytest.raises(ConfigError, match="prompt: must be a valid string"):
+    with pytest.raises(ConfigError, match="prompt: is not valid Unicode"):
         prompt("ab\ud83d")
     # A configuration that was made without validation
     made = ClaudeCodeConfig.model_construct(prompt="ab\ud83d", prompt_file=None, prompt_delivery="auto")

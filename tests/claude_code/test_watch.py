@@ -66,6 +66,6 @@ def test_what_is_no_event_stops_nothing(raw: bytes) -> None:
 def test_each_watch_has_a_session_of_its_own() -> None:
     one, other = Watch(None), Watch(None)
     one.line(line(INIT))
-    one.give_up_key()
+    one.on_rejected_key()
     assert other.session.session_id is None
     assert not other.stop.is_set()
