@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from claude_lab import ClaudeLab
 
+from claude_lab import ClaudeLab
 from youbencha.sandbox.toolbox import InstalledAgent, Toolbox
 
 NEWEST = "newest"
@@ -27,7 +27,9 @@ def installed_claude(version: str) -> InstalledAgent:
     found = Toolbox().find("claude-code", None if version == NEWEST else version)
     if found is None:
         at = "" if version == NEWEST else f"@{version}"
-        reason = f"Claude Code {version} is not in the toolbox: run `make agents` or `yb agents install claude-code{at}`"
+        reason = (
+            f"Claude Code {version} is not in the toolbox: run `make agents` or `yb agents install claude-code{at}`"
+        )
         if os.environ.get("YOUBENCHA_REQUIRE_REAL_CLI"):
             pytest.fail(reason)
         pytest.skip(reason)

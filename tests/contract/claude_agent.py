@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from claude_lab import API_KEY, ClaudeLab, bash, prompt_of, says, script
-
 from youbencha.adapters import AgentAdapter
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
 from youbencha.testing import Agent, Prepared, Situation

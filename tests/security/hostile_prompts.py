@@ -41,6 +41,28 @@ SMALL: list[str] = [
     *_SIZES,
 ]
 LARGE = _LARGE
-FEW = ["$(touch PWNED)", "--help", "-", '"\'`\\', "a\x00b", "\u202eRTL מ", "👩‍👩‍👧‍👦\r\n", "\n/help", "é" * 7_001, "<<EOF\nx\nEOF"]
+FEW = [
+    "$(touch PWNED)",
+    "--help",
+    "-",
+    "\"'`\\",
+    "a\x00b",
+    "\u202eRTL מ",
+    "👩‍👩‍👧‍👦\r\n",
+    "\n/help",
+    "é" * 7_001,
+    "<<EOF\nx\nEOF",
+]
 
-REFUSED = ["\t", "\n\n\n", "\v\f", "\u2028\ufeff", "/help", "/compact now", "/foo:bar", "/clear\nx", "\ud800", "a\udfffb"]
+REFUSED = [
+    "\t",
+    "\n\n\n",
+    "\v\f",
+    "\u2028\ufeff",
+    "/help",
+    "/compact now",
+    "/foo:bar",
+    "/clear\nx",
+    "\ud800",
+    "a\udfffb",
+]

@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from claude_lab import ClaudeLab, says, script, versions
 from hostile_prompts import FEW, LARGE, REFUSED, SMALL
 
+from claude_lab import ClaudeLab, says, script, versions
 from youbencha.errors import ConfigError
 
 CHUNK = 30

@@ -80,6 +80,12 @@ def _is_alive(process: psutil.Process) -> bool:
     return False
 
 
+def _program(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error, OSError):
+        return process.exe() or "?"
+    return "?"
+
+
 class Reaped(NamedTuple):
     ended: list[tuple[int, int]]
     """Process id and wait status of each."""
@@ -138,10 +144,8 @@ class Tree:
     def strays(self) -> list[psutil.Process]:
         return [] if self._adopting else find_strays(self._tag, self._session)
 
-    def signal(self, number: signal.Signals) -> int:
-        members = self.members()
-        signal_all(members, number)
-        return len(members)
+    def signal(self, number: signal.Signals) -> None:
+        signal_all(self.members(), number)
 
 
 class Guard:
@@ -169,7 +173,7 @@ class Guard:
         self._tell(started=self._main_pid, guard=os.getpid())
         told_to_end = self._watch()
         tree = Tree(request["tag"], self._main_pid, adopting=adopting)
-        leftovers = self._end(tree, grace=float(request["grace"]), gently=told_to_end)
+        leftovers = self._end(tree, grace=float(request["grace"]), asked=told_to_end)
         status = self._main_status if self._main_status is not None else -signal.SIGKILL
         lifetime = (self._ended or time.monotonic()) - started
         self._tell(status=status, lifetime=lifetime, leftovers=leftovers, **_children_usage())
@@ -181,12 +185,13 @@ class Guard:
                 return True
         return False
 
-    def _end(self, tree: Tree, *, grace: float, gently: bool) -> int:
-        """End everything that is left: SIGTERM, then within `grace` SIGKILL. Returns how many were left behind."""
-        leftovers = 0
+    def _end(self, tree: Tree, *, grace: float, asked: bool) -> list[str]:
+        """End everything that is left: SIGTERM, then within `grace` SIGKILL. Tells what was left unasked."""
+        leftovers: list[str] = []
         if self._is_anyone_left(tree):
-            count = tree.signal(signal.SIGTERM)
-            leftovers = 0 if gently else count
+            members = tree.members()
+            leftovers = [] if asked else [_program(process) for process in members]
+            signal_all(members, signal.SIGTERM)
             # A stopped process acts on SIGTERM only when it goes on.
             tree.signal(signal.SIGCONT)
             self._await_end(tree, time.monotonic() + grace)

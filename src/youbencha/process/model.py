@@ -31,7 +31,7 @@ class Limits:
     timeout_s: float | None = None
     output_bytes: int = OUTPUT_LIMIT_BYTES
     """Kept of stdout and stderr together. The program is never stopped or blocked by it."""
-    spool_bytes: int = 32 * MIB
+    spool_bytes: int = 128 * MIB
     """Disk that output may take while it waits to be read. Beyond, it is dropped unread."""
     line_bytes: int = 32 * MIB
     """Longest line handed on whole; Claude Code was seen to write lines of 15 MB."""
@@ -48,8 +48,8 @@ class Exit:
     signal: str | None
     lifetime_s: float
     """Of the process itself, without our own work around it."""
-    leftovers: int = 0
-    """Descendants that were still running when it ended, and were ended then."""
+    leftovers: tuple[str, ...] = ()
+    """The programs of descendants that were still running when it ended, and were ended then; `?` if unknown."""
     cpu_s: float | None = None
     peak_rss_bytes: int | None = None
     """Of the largest single process in the tree. Linux counts the moment before the program was loaded too, so that

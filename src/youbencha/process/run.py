@@ -174,7 +174,7 @@ class _Supervision:
         return got_something
 
     def _read_rest(self) -> None:
-        if self._capture.truncated:
+        if self._capture.truncated and (self.timed_out or self.stopped):
             for source in self._running.sources:
                 source.hurry()
         while self._read_once():

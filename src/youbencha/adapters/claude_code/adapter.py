@@ -190,7 +190,7 @@ def _result(
         completed_at=at,
         duration_ms=duration_ms,
         errors=verdict.errors,
-        warnings=(*verdict.warnings, *process_warnings(done, at)),
+        warnings=(*verdict.warnings, *process_warnings(done, cli.path, at)),
         agent_version=str(cli.version),
         log_file=log_file,
         details={

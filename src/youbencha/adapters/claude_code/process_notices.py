@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from youbencha.adapters.claude_code.codes import LEFT_PROCESSES, LOG_INCOMPLETE, OUTPUT_SKIPPED
 from youbencha.adapters.claude_code.problems import problem
@@ -10,15 +11,18 @@ from youbencha.log import ErrorRecord
 from youbencha.process import ProcessResult
 
 
-def process_warnings(done: ProcessResult, at: str) -> Iterator[ErrorRecord]:
-    if done.exit.leftovers:
-        processes = f"{done.exit.leftovers} process{'' if done.exit.leftovers == 1 else 'es'}"
+def process_warnings(done: ProcessResult, cli: Path, at: str) -> Iterator[ErrorRecord]:
+    # 2.0.62 starts itself once more in the background to look at its ripgrep, and does not wait for it.
+    left = sorted(program for program in done.exit.leftovers if program != str(cli.resolve()))
+    if left:
+        processes = f"{len(left)} process{'' if len(left) == 1 else 'es'}"
         yield problem(
             LEFT_PROCESSES,
             f"Claude Code ended but left {processes} running; they were ended too.",
             at,
             "Usually a server started in the background: nothing that runs on after the agent is measured.",
-            count=done.exit.leftovers,
+            count=len(left),
+            programs=left,
         )
     if done.log_error:
         yield problem(

@@ -56,7 +56,7 @@ class PosixRunning:
             code=status if status >= 0 else None,
             signal=signal_name(-status) if status < 0 else None,
             lifetime_s=report["lifetime"],
-            leftovers=report["leftovers"],
+            leftovers=tuple(report["leftovers"]),
             cpu_s=report["cpu"],
             peak_rss_bytes=int(report["rss"]),
         )

@@ -57,7 +57,7 @@ class Job:
             code=None if ended_by_us else exit_code,
             signal="SIGKILL" if ended_by_us else None,  # the word that callers know from other systems
             lifetime_s=lifetime,
-            leftovers=leftovers,
+            leftovers=("?",) * leftovers,
             cpu_s=usage.cpu_s,
             peak_rss_bytes=usage.peak_bytes,
         )
