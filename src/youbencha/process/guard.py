@@ -160,6 +160,8 @@ class Guard:
 
     def run(self) -> None:
         request, fds = receive_request(self._control)
+        if request is None:
+            return
         adopting = become_subreaper()
         started = time.monotonic()
         try:
@@ -224,9 +226,11 @@ class Guard:
             self._control.sendall(json.dumps(message).encode() + b"\n")
 
 
-def receive_request(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """The command as JSON, with stdin, stdout and stderr riding along as descriptors."""
+def receive_request(control: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+    """The command as JSON, with stdin, stdout and stderr riding along as descriptors. None: there will be none."""
     head, fds, _, _ = socket.recv_fds(control, HEADER.size, 3)
+    if not head:
+        return None, fds
     (length,) = HEADER.unpack(head)
     body = bytearray()
     while len(body) < length:

@@ -14,6 +14,7 @@ from youbencha.process.secret import (
     OPEN_SHAPE,
     SHAPE,
     SHAPES,
+    TOKEN_CHARACTERS,
     TOKEN_RUN,
     printed_forms,
     secret_values,
@@ -70,8 +71,9 @@ class Redactor:
         return len(data)
 
     def _open_shape(self, data: bytes, start: int) -> int:
-        token = max(start, len(data) - _LONGEST_HELD)
-        if match := OPEN_SHAPE.search(data, token):
+        end = data[-_LONGEST_HELD:]
+        token = len(end) - len(end.rstrip(TOKEN_CHARACTERS))  # mostly 0: output tends to end with its line
+        if token and (match := OPEN_SHAPE.search(data, max(start, len(data) - token))):
             return match.start()
         for length in range(min(_LONGEST_PREFIX - 1, len(data) - start), 0, -1):
             if any(prefix.startswith(data[-length:]) for prefix in SHAPES if length < len(prefix)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import string
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote
 
@@ -16,6 +17,7 @@ _COUNT = re.compile(r"[0-9]*\Z")  # MAX_THINKING_TOKENS=128000 is a limit; maske
 _SHORTEST_SECRET = 6  # shorter values ("test", "none") are words that would be cut out of ordinary text
 
 _TOKEN = rb"[A-Za-z0-9_\-+/=.~]"
+TOKEN_CHARACTERS = (string.ascii_letters + string.digits + "_-+/=.~").encode()
 SHAPES: dict[bytes, bytes] = {
     # prefix: what must follow (the whole run of token characters is then taken)
     b"sk-ant-": rb"[A-Za-z0-9_\-]{8}",

@@ -24,12 +24,23 @@ class Nursery:
         self._socket: socket.socket | None = None
         self._pid = 0
         self._lines: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._spare: socket.socket | None = None
         os.register_at_fork(after_in_child=self._leave_to_parent)
 
-    def new_guard(self) -> socket.socket:
-        """A fresh guard; the returned socket is the line to it."""
+    def take_guard(self) -> socket.socket:
+        """A guard that has nothing to do yet; the returned socket is the line to it."""
+        with self._lock:
+            spare, self._spare = self._spare, None
+            return spare or self._new_guard()
+
+    def prepare_guard(self) -> None:
+        """Have one ready for the next program: a fork takes time, and now there is some."""
+        with self._lock, contextlib.suppress(OSError):
+            self._spare = self._spare or self._new_guard()
+
+    def _new_guard(self) -> socket.socket:
         ours, theirs = socket.socketpair()
-        with self._lock, theirs:
+        with theirs:
             try:
                 try:
                     self._ask(theirs)
@@ -61,7 +72,7 @@ class Nursery:
         for line in [*self._lines, *([self._socket] if self._socket else [])]:
             line.close()
         self._lines.clear()
-        self._socket = None
+        self._socket = self._spare = None
         self._lock = threading.Lock()  # another thread may have held it in the moment of the fork
 
 

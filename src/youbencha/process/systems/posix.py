@@ -108,6 +108,7 @@ async def _spawn(command: Command, limits: Limits) -> PosixRunning:
         except guard_line.GuardLostError:  # a nursery that was killed in this moment took the request along: once more
             line, started = await _start(command, limits, fds)
         on_failure.pop_all()
+    _the_nursery().prepare_guard()
     for source in sources:
         source.close_writer()
     return PosixRunning(started, line, sources)
@@ -129,7 +130,7 @@ async def _start(command: Command, limits: Limits, fds: list[int]) -> tuple[guar
         "tag": tag,
     }
     with contextlib.ExitStack() as on_failure:
-        line = guard_line.GuardLine(_the_nursery().new_guard())
+        line = guard_line.GuardLine(_the_nursery().take_guard())
         on_failure.callback(line.close)
         answer = await line.ask(json.dumps(request).encode(), fds)
         if "failed" in answer:
