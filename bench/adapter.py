@@ -81,9 +81,13 @@ async def _overheads(bench: Bench, times: int) -> tuple[list[float], list[float]
         result = await adapter.execute(bench.context)
         overheads.append(time.perf_counter() - start - result.details["process_s"])
         start = time.perf_counter()
-        subprocess.run(bench.argv, capture_output=True, check=True, cwd=bench.context.workspace_dir)
+        _run_bare(bench)
         bare.append(time.perf_counter() - start)
     return overheads, bare
+
+
+def _run_bare(bench: Bench) -> None:
+    subprocess.run(bench.argv, capture_output=True, check=True, cwd=bench.context.workspace_dir)
 
 
 def measure_memory() -> Iterator[Figure]:

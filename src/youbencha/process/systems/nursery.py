@@ -30,6 +30,8 @@ class Nursery:
     def take_guard(self) -> socket.socket:
         """A guard that has nothing to do yet; the returned socket is the line to it."""
         with self._lock:
+            if self._was_killed():
+                self._bury()
             spare, self._spare = self._spare, None
             return spare or self._new_guard()
 
@@ -58,11 +60,23 @@ class Nursery:
             self._socket, self._pid = _start_nursery()
         socket.send_fds(self._socket, [b"g"], [theirs.fileno()])
 
+    def _was_killed(self) -> bool:
+        """It never sends anything: there is nothing to read until its end of the line is gone."""
+        if self._socket is None:
+            return False
+        try:
+            return self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+        except BlockingIOError:
+            return False
+
     def _bury(self) -> None:
         if self._socket is None:
             return
         self._socket.close()
         self._socket = None
+        if self._spare is not None:  # without its nursery, nobody would help it against the agent
+            self._spare.close()
+            self._spare = None
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self._pid, 0)  # it closes its socket only by ending, so this returns at once
 
