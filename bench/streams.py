@@ -7,7 +7,7 @@ import json
 import random
 
 _SESSION = "5d0c2b9e-0000-4000-8000-000000000000"
-_WORDS = tuple("the agent reads a file and writes another one then it runs every test again".split())
+_WORDS = ("the", "agent", "reads", "a", "file", "and", "writes", "another", "then", "runs", "every", "test", "again")
 
 
 def stream_json(size: int) -> str:
