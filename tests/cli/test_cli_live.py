@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from youbencha.cli.live import LineDisplay, summary
+from youbencha.cli.live import LineDisplay, telling
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
@@ -21,9 +22,9 @@ from youbencha.events import (
 )
 
 
-def shown(*events: Event) -> str:
+def shown(*events: Event, inside: Path | None = None) -> str:
     stream = io.StringIO()
-    display = LineDisplay(Console(file=stream, width=200, no_color=True, soft_wrap=True))
+    display = LineDisplay(Console(file=stream, width=200, no_color=True, soft_wrap=True), inside=inside)
     for event in events:
         display(event)
     return stream.getvalue()
@@ -74,4 +75,9 @@ def test_a_long_text_is_cut() -> None:
     ],
 )
 def test_a_tool_call_in_a_few_words(arguments: dict[str, Any], words: str) -> None:
-    assert summary(arguments) == words
+    assert telling(arguments) == words
+
+
+def test_paths_inside_the_workspace_are_shown_from_there(tmp_path: Path) -> None:
+    read = ToolCalled(call_id="1", name="Read", arguments={"file_path": str(tmp_path / "a.py")})
+    assert shown(read, inside=tmp_path) == "⚙ Read a.py\n"

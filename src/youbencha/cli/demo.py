@@ -32,7 +32,7 @@ def demo(
 
     console = Console(highlight=False, soft_wrap=True)
     directory = workspace.resolve() / f"demo-{datetime.now():%Y-%m-%d-%H%M%S-%f}"
-    display = LineDisplay(console)
+    display = LineDisplay(console, inside=directory / "src-modified")
     outcome = asyncio.run(run_demo(directory, progress=display.note, on_event=display))
     _show(outcome, console)
     return 0 if outcome.passed else 1
@@ -40,16 +40,14 @@ def demo(
 
 def _show(outcome: DemoOutcome, console: Console) -> None:
     from rich.syntax import Syntax
-    from rich.table import Table
     from rich.text import Text
 
     console.print()
-    console.print(Syntax(outcome.diff.strip(), "diff", background_color="default"))
+    console.print(Syntax(outcome.diff.strip(), "diff", theme="ansi_dark"))
     console.print()
-    table = Table(box=None, show_header=False, pad_edge=False)
     for name, value in _rows(outcome):
-        table.add_row(Text(name, "dim"), Text(value))  # never markup: a model may be called "opus[1m]"
-    console.print(table)
+        # Never markup: a model may be called "opus[1m]". And never a table, which cuts a path that is too long.
+        console.print(Text.assemble((f"{name:<9}", "dim"), value))
     verdict = "[bold green]passed[/bold green]" if outcome.passed else "[bold red]failed[/bold red]"
     console.print(f"\n{verdict}: the agent {'mended' if outcome.passed else 'did not mend'} the bug")
 
