@@ -154,7 +154,7 @@ async def test_a_line_that_comes_in_pieces(tmp_path: Path) -> None:
             append(bench.own, line[character : min(character + 7, end - 1)])
             await asyncio.sleep(SOON_S * 1.5)
         assert await bench.stays_quiet()
-        append(bench.own, "{")
+        append(bench.own, "{\n")
         assert await bench.is_rejected()
 
 
@@ -209,10 +209,19 @@ async def test_a_pipe_in_the_logs_place_stops_nobody(tmp_path: Path) -> None:
         assert await bench.is_rejected()
 
 
-async def test_it_says_so_once(tmp_path: Path) -> None:
+async def test_each_attempt_is_told_of_once(tmp_path: Path) -> None:
+    """An attempt may be logged twice: as a stream that failed, and by its number."""
     bench = Bench(tmp_path)
     said: list[None] = []
-    append(bench.own, (STREAMING + "\n") * 5)
-    watching = watch_debug_log(lambda: "s-1", lambda: said.append(None), env=bench.env, cwd=bench.cwd)
-    await asyncio.wait_for(watching, LONG_S)
-    assert said == [None]
+    watching = asyncio.create_task(
+        watch_debug_log(lambda: "s-1", lambda: said.append(None), env=bench.env, cwd=bench.cwd)
+    )
+    try:
+        for attempt in (1, 2, 3):
+            append(bench.own, f"{STREAMING}\n{ATTEMPT}\n")
+            async with asyncio.timeout(LONG_S):
+                while len(said) < attempt:
+                    await asyncio.sleep(0.01)
+            assert len(said) == attempt
+    finally:
+        watching.cancel()

@@ -70,12 +70,17 @@ def test_a_header_that_never_ends_is_none(agents: Path) -> None:
         ("tools:", {}),
         ("tools: []", {}),
         ("tools: 5", {}),
+        ("disallowedTools: Bash, Write", {"disallowedTools": ["Bash", "Write"]}),
+        ("skills: a", {"skills": ["a"]}),
+        ("permissionMode: plan\nmaxTurns: 3", {"permissionMode": "plan", "maxTurns": 3}),
+        ("mcpServers: {a: {command: x}}", {"mcpServers": {"a": {"command": "x"}}}),
+        ("memory: 2026-01-01", {"memory": "2026-01-01"}),
         ("tools: {a: b}", {}),
         ("model: inherit", {"model": "inherit"}),
         ("model:", {}),
         ("description:", {}),
         ("description: [a, b]", {}),
-        ("color: red", {}),
+        ("color: red", {"color": "red"}),
         ("just words", {}),
         ("- a\n- list", {}),
         ("name:", {}),
@@ -112,10 +117,15 @@ def test_a_name_of_digits(agents: Path) -> None:
     assert define(agents, "123")["prompt"] == "Hi"
 
 
-def test_bad_yaml_is_told_with_the_file(agents: Path) -> None:
-    (agents / "reviewer.md").write_text("---\ndescription: a: b: c\n---\nHi")
-    with pytest.raises(ConfigError, match=r"agent_name: the header of .*reviewer\.md is not valid YAML"):
-        define(agents)
+def test_a_header_that_is_not_quite_yaml_is_read_line_by_line(agents: Path) -> None:
+    """As the CLI does: such files are common."""
+    header = "name: reviewer\ndescription: Use when: asked. <example>a: b</example>\ntools: Read, Bash"
+    (agents / "x.md").write_text(f"---\n{header}\n---\nHi")
+    assert define(agents) == {
+        "description": "Use when: asked. <example>a: b</example>",
+        "tools": ["Read", "Bash"],
+        "prompt": "Hi",
+    }
 
 
 def test_somebody_elses_bad_file_harms_nobody(agents: Path) -> None:

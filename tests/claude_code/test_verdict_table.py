@@ -233,21 +233,9 @@ def test_cr_2_9_truncation_is_an_error_but_no_failure():
 
 
 def test_stopped_at_the_first_401():
-    verdict = verdict_of("err_401-2.1.325", None, signal="SIGTERM", stopped="auth")
+    verdict = verdict_of("err_401-2.1.325", None, signal="SIGTERM", key_rejected=True)
     error = only_error(verdict)
     assert (verdict.status, error.code, error.context["status"]) == ("failed", "CLAUDE_AUTH_FAILED", 401)
-
-
-def test_stopped_for_the_budget_or_by_a_person():
-    for stop, code in (("budget", "CLAUDE_MAX_BUDGET"), ("interrupted", "CLAUDE_INTERRUPTED")):
-        verdict = verdict_of("simple-2.1.325", 0, stopped=stop)
-        assert (verdict.status, only_error(verdict).code) == ("failed", code)
-
-
-def test_stopped_because_it_stayed_on_after_its_result():
-    assert verdict_of("bg20-2.1.325", None, signal="SIGTERM", stopped="finished").status == "success"
-    error = only_error(verdict_of("max_turns-2.1.325", None, signal="SIGTERM", stopped="finished"))
-    assert error.code == "CLAUDE_MAX_TURNS"
 
 
 def test_warnings_of_a_success():

@@ -44,7 +44,6 @@ def test_a_rejected_key_ends_the_run() -> None:
     watch = Watch(seen.append)
     watch.line(line(retry(401)))
     assert watch.stop.is_set()
-    assert watch.stop_reason == "auth"
     assert [event.status for event in seen if isinstance(event, RequestRetried)] == [401]  # and it is told
 
 
@@ -53,7 +52,6 @@ def test_nothing_else_does(status: int | None) -> None:
     watch = Watch(None)
     watch.line(line(retry(status)))
     assert not watch.stop.is_set()
-    assert watch.stop_reason is None
 
 
 @pytest.mark.parametrize("raw", [b"", b"\n", b"no json\n", b'{"type":', b"[1]\n", b"null\n", b"\xff\xfe\n"])
@@ -69,3 +67,11 @@ def test_each_watch_has_a_session_of_its_own() -> None:
     one.on_rejected_key()
     assert other.session.session_id is None
     assert not other.stop.is_set()
+
+
+def test_a_login_that_can_renew_itself_is_given_one_more_try() -> None:
+    watch = Watch(None, key_may_recover=True)
+    watch.on_rejected_key()
+    assert not watch.stop.is_set()
+    watch.on_rejected_key()
+    assert watch.stop.is_set()

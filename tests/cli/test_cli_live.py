@@ -33,8 +33,8 @@ def shown(*events: Event, inside: Path | None = None) -> str:
 @pytest.mark.parametrize(
     ("event", "line"),
     [
-        (SessionStarted(session_id="s", model="m", agent_version="2.1"), "session started: Claude Code 2.1, model m"),
-        (SessionStarted(session_id=None, model=None, agent_version=None), "session started: Claude Code ?, model ?"),
+        (SessionStarted(session_id="s", model="m", agent_version="2.1"), "session started: version 2.1, model m"),
+        (SessionStarted(session_id=None, model=None, agent_version=None), "session started: version ?, model ?"),
         (AssistantText(text="  Hello\n\tthere "), "● Hello there"),
         (ToolCalled(call_id="1", name="Bash", arguments={"command": "ls"}), "⚙ Bash ls"),
         (ToolReturned(call_id="1", content="fine", is_error=False), "  ↳ ✓ fine"),

@@ -134,3 +134,13 @@ def test_a_fork_of_the_harness_does_not_keep_the_agent_alive(programs: Programs)
             eventually(lambda: not [line for line in programs.alive() if " 1000" in line], "the fork holds the line")
         finally:
             os.kill(fork, signal.SIGKILL)
+
+
+async def test_a_nursery_killed_with_a_request_unread_is_replaced(programs: Programs) -> None:
+    await run(programs.shell(":"))
+    (nursery,) = [child for child in psutil.Process().children() if "guard.py" in " ".join(child.cmdline())]
+    nursery.suspend()
+    await run(programs.shell(":"))  # by the guard that was ready; the wish for the next one stays unread
+    nursery.kill()
+    eventually(lambda: nursery.status() == psutil.STATUS_ZOMBIE)
+    assert (await run(programs.shell("echo again"))).output == "again\n"

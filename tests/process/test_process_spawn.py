@@ -246,3 +246,8 @@ def test_a_forked_harness_has_a_nursery_of_its_own(tmp_path: Path) -> None:
     assert answers.get(timeout=60) == ("hello\n", 1)
     child.join()
     assert run_in_own_loop(tmp_path) == "hello\n"
+
+
+async def test_a_signal_without_a_name(programs: Programs) -> None:
+    result = await run(programs.shell("kill -40 $$"))
+    assert (result.exit.code, result.exit.signal, result.exit.shell_code) == (None, "SIG40", 168)

@@ -72,7 +72,7 @@ class TinyAdapter:
         return context.workspace_dir
 
     def limits(self, context: AgentExecutionContext) -> Limits:
-        return Limits(timeout_s=context.timeout / 1000)
+        return Limits(timeout_s=context.timeout_s)
 
     def redactor(self, env: Mapping[str, str]) -> Redactor | None:
         return Redactor.for_env(env)
@@ -152,7 +152,7 @@ class IsLate(TinyAdapter):
 
 class KeepsAllOutput(TinyAdapter):
     def limits(self, context: AgentExecutionContext) -> Limits:
-        return Limits(timeout_s=context.timeout / 1000, output_bytes=3 * OUTPUT_LIMIT_BYTES)
+        return Limits(timeout_s=context.timeout_s, output_bytes=3 * OUTPUT_LIMIT_BYTES)
 
 
 class LeaksSecrets(TinyAdapter):

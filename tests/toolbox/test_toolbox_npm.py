@@ -32,9 +32,9 @@ def add_native(registry: Registry, version: str, binaries: dict[str, str]) -> No
     )
 
 
-def test_a_script_is_its_own_executable(toolbox: Toolbox, registry: Registry) -> None:
+async def test_a_script_is_its_own_executable(toolbox: Toolbox, registry: Registry) -> None:
     registry.add(CLAUDE, "1.0.128", {"cli.js": node_says("1.0.128")}, bin={"claude": "cli.js"})
-    have = toolbox.install("claude-code", "1.0.128")
+    have = await toolbox.install("claude-code", "1.0.128")
     assert (have.version, have.source, have.package) == ("1.0.128", "npm", f"{CLAUDE}@1.0.128")
     assert have.executable.name == "cli.js"
     assert have.needs_node
@@ -42,66 +42,66 @@ def test_a_script_is_its_own_executable(toolbox: Toolbox, registry: Registry) ->
     toolbox.verify(have)
 
 
-def test_the_native_binary_is_preferred_and_no_script_runs(
+async def test_the_native_binary_is_preferred_and_no_script_runs(
     toolbox: Toolbox, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trap = tmp_path / "a script ran"
     monkeypatch.setenv("TRAP", str(trap))
     add_native(registry, "2.1.200", {"linux-x64": says("2.1.200")})
-    have = toolbox.install("claude-code", "2.1.200")
+    have = await toolbox.install("claude-code", "2.1.200")
     assert have.executable.parent.name == "claude-code-linux-x64"
     assert not have.needs_node
     assert not trap.exists()
 
 
-def test_of_several_builds_the_first_that_runs_is_taken(toolbox: Toolbox, registry: Registry) -> None:
+async def test_of_several_builds_the_first_that_runs_is_taken(toolbox: Toolbox, registry: Registry) -> None:
     add_native(registry, "2.1.200", {"linux-x64": "#!/no/such/loader\n", "linux-x64-musl": says("2.1.200")})
-    have = toolbox.install("claude-code", "2.1.200")
+    have = await toolbox.install("claude-code", "2.1.200")
     assert have.executable.parent.name == "claude-code-linux-x64-musl"
 
 
-def test_optional_packages_come_even_if_the_user_omits_them(
+async def test_optional_packages_come_even_if_the_user_omits_them(
     toolbox: Toolbox, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("npm_config_omit", "optional")
     add_native(registry, "2.1.200", {"linux-x64": says("2.1.200")})
-    assert toolbox.install("claude-code", "2.1.200").executable.name == "claude"
+    assert await toolbox.install("claude-code", "2.1.200").executable.name == "claude"
 
 
-def test_without_a_version_it_is_the_latest(toolbox: Toolbox, registry: Registry) -> None:
+async def test_without_a_version_it_is_the_latest(toolbox: Toolbox, registry: Registry) -> None:
     for version in ("0.9.0", "0.10.0"):
         registry.add("@openai/codex", version, {"codex.js": node_says(version)}, bin="codex.js")
-    assert toolbox.install("codex", "latest").version == "0.10.0"
+    assert await toolbox.install("codex", "latest").version == "0.10.0"
 
 
-def test_a_version_that_does_not_exist(toolbox: Toolbox, registry: Registry) -> None:
+async def test_a_version_that_does_not_exist(toolbox: Toolbox, registry: Registry) -> None:
     registry.add("@openai/codex", "0.9.0", {"codex.js": node_says("0.9.0")}, bin="codex.js")
     with pytest.raises(YouBenchaError) as caught:
-        toolbox.install("codex", "0.9.1")
+        await toolbox.install("codex", "0.9.1")
     assert caught.value.code == "AGENT_VERSION_NOT_FOUND"
     assert "0.9.1" in caught.value.message
     assert "npm view @openai/codex versions" in str(caught.value)
     assert toolbox.installed() == []
 
 
-def test_part_of_a_version_does_not_pick_one(toolbox: Toolbox, registry: Registry) -> None:
+async def test_part_of_a_version_does_not_pick_one(toolbox: Toolbox, registry: Registry) -> None:
     for version in ("0.9.0", "0.9.1"):
         registry.add("@openai/codex", version, {"codex.js": node_says(version)}, bin="codex.js")
     with pytest.raises(YouBenchaError) as caught:
-        toolbox.install("codex", "0.9")
+        await toolbox.install("codex", "0.9")
     assert caught.value.code == "AGENT_VERSION_NOT_FOUND"
 
 
-def test_a_registry_that_is_not_there(toolbox: Toolbox, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_registry_that_is_not_there(toolbox: Toolbox, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("npm_config_registry", "http://127.0.0.1:9/")
     with pytest.raises(YouBenchaError) as caught:
-        toolbox.install("codex")
+        await toolbox.install("codex")
     assert caught.value.code == "TOOLBOX_NETWORK"
 
 
-def test_a_computer_without_npm(toolbox: Toolbox, only_programs: Path) -> None:
+async def test_a_computer_without_npm(toolbox: Toolbox, only_programs: Path) -> None:
     with pytest.raises(YouBenchaError) as caught:
-        toolbox.install("codex")
+        await toolbox.install("codex")
     assert caught.value.code == "NPM_NOT_FOUND"
     assert "Node.js" in str(caught.value)
     assert "`npm`" in str(caught.value)

@@ -47,7 +47,7 @@ def leftovers(toolbox: Toolbox) -> list[Path]:
     return list((toolbox.root / "claude-code").glob(".partial-*"))
 
 
-def test_a_killed_installer_leaves_nothing_that_counts(
+async def test_a_killed_installer_leaves_nothing_that_counts(
     toolbox: Toolbox, wheels: WheelHouse, tmp_path: Path, lines: list[str]
 ) -> None:
     mark = tmp_path / "trying"
@@ -61,13 +61,13 @@ def test_a_killed_installer_leaves_nothing_that_counts(
     assert toolbox.find("claude-code", "2.0.62") is None
 
     wheels.sdk("0.1.14", "2.0.62")
-    have = toolbox.install("claude-code", "2.0.62", progress=lines.append)
+    have = await toolbox.install("claude-code", "2.0.62", progress=lines.append)
     assert toolbox.installed() == [have]
     assert leftovers(toolbox) == []
     assert not any("waiting" in line for line in lines)
 
 
-def test_an_interrupted_installation_is_cleaned_up_at_once(toolbox: Toolbox, wheels: WheelHouse) -> None:
+async def test_an_interrupted_installation_is_cleaned_up_at_once(toolbox: Toolbox, wheels: WheelHouse) -> None:
     wheels.sdk("0.1.14", "2.0.62")
 
     def interrupt(text: str) -> None:
@@ -75,7 +75,7 @@ def test_an_interrupted_installation_is_cleaned_up_at_once(toolbox: Toolbox, whe
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        toolbox.install("claude-code", "2.0.62", progress=interrupt)
+        await toolbox.install("claude-code", "2.0.62", progress=interrupt)
     assert leftovers(toolbox) == []
     assert toolbox.installed() == []
 
@@ -96,13 +96,13 @@ def test_two_installers_at_once(toolbox: Toolbox, wheels: WheelHouse, tmp_path: 
     toolbox.verify(have)
 
 
-def test_a_lock_file_of_a_dead_process_is_not_waited_for(
+async def test_a_lock_file_of_a_dead_process_is_not_waited_for(
     toolbox: Toolbox, wheels: WheelHouse, lines: list[str]
 ) -> None:
     wheels.sdk("0.1.14", "2.0.62")
     (toolbox.root / "claude-code").mkdir(parents=True)
     (toolbox.root / "claude-code" / ".lock").write_text("1")
-    toolbox.install("claude-code", "2.0.62", progress=lines.append)
+    await toolbox.install("claude-code", "2.0.62", progress=lines.append)
     assert not any("waiting" in line for line in lines)
 
 
@@ -129,12 +129,12 @@ def test_a_damaged_manifest_is_not_listed(toolbox: Toolbox, damage: str | dict[s
     assert toolbox.damaged() == [manifest.parent]
 
 
-def test_installing_mends_what_is_damaged(toolbox: Toolbox, wheels: WheelHouse) -> None:
+async def test_installing_mends_what_is_damaged(toolbox: Toolbox, wheels: WheelHouse) -> None:
     wheels.sdk("0.1.14", "2.0.62")
     directory = plant(toolbox, "2.0.62").executable.parent
     (directory / "manifest.json").write_text("")
     (directory / "junk").write_text("")
-    have = toolbox.install("claude-code", "2.0.62")
+    have = await toolbox.install("claude-code", "2.0.62")
     assert toolbox.installed() == [have]
     assert toolbox.damaged() == []
     assert not (directory / "junk").exists()
@@ -178,20 +178,20 @@ def test_remove_never_leaves_the_toolbox(toolbox: Toolbox, agent: str, version: 
     assert (toolbox.root.parent / "1.0").is_dir()
 
 
-def test_a_root_that_cannot_be_written(tmp_path: Path, wheels: WheelHouse) -> None:
+async def test_a_root_that_cannot_be_written(tmp_path: Path, wheels: WheelHouse) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(YouBenchaError) as caught:
-        Toolbox(tmp_path / "file" / "toolbox").install("claude-code")
+        await Toolbox(tmp_path / "file" / "toolbox").install("claude-code")
     assert caught.value.code == "TOOLBOX_STORAGE"
     assert "YOUBENCHA_TOOLBOX" in str(caught.value)
 
 
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="root may write everywhere")
-def test_a_root_without_permission(tmp_path: Path, wheels: WheelHouse) -> None:
+async def test_a_root_without_permission(tmp_path: Path, wheels: WheelHouse) -> None:
     locked = tmp_path / "locked"
     locked.mkdir(mode=0o500)
     with pytest.raises(YouBenchaError) as caught:
-        Toolbox(locked / "toolbox").install("claude-code")
+        await Toolbox(locked / "toolbox").install("claude-code")
     assert caught.value.code == "TOOLBOX_STORAGE"
 
 

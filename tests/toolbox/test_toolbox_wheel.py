@@ -16,10 +16,10 @@ from youbencha.sandbox.toolbox.failures import explain
 pytestmark = posix
 
 
-def test_the_newest_wheel_is_installed_and_described(toolbox: Toolbox, wheels: WheelHouse) -> None:
+async def test_the_newest_wheel_is_installed_and_described(toolbox: Toolbox, wheels: WheelHouse) -> None:
     wheels.sdk("0.9.8", "9.9.8")
     wheels.sdk("0.9.10", "9.9.9")
-    have = toolbox.install("claude-code")
+    have = await toolbox.install("claude-code")
     assert (have.agent, have.version, have.source) == ("claude-code", "9.9.9", "pypi")
     assert have.package == "claude-agent-sdk==0.9.10"
     assert have.executable == toolbox.root / "claude-code" / "9.9.9" / "claude"
@@ -30,9 +30,9 @@ def test_the_newest_wheel_is_installed_and_described(toolbox: Toolbox, wheels: W
     assert toolbox.find("claude-code") == have
 
 
-def test_only_the_binary_is_kept(toolbox: Toolbox, wheels: WheelHouse) -> None:
+async def test_only_the_binary_is_kept(toolbox: Toolbox, wheels: WheelHouse) -> None:
     wheels.sdk("0.9.10", "9.9.9")
-    have = toolbox.install("claude-code")
+    have = await toolbox.install("claude-code")
     kept = sorted(path.name for path in have.executable.parent.rglob("*"))
     assert kept == ["claude", "manifest.json"]
     manifest = json.loads((have.executable.parent / "manifest.json").read_text())
@@ -40,94 +40,94 @@ def test_only_the_binary_is_kept(toolbox: Toolbox, wheels: WheelHouse) -> None:
     assert manifest["sha256"] == have.sha256
 
 
-def test_what_is_here_is_not_fetched_again(toolbox: Toolbox, wheels: WheelHouse, lines: list[str]) -> None:
+async def test_what_is_here_is_not_fetched_again(toolbox: Toolbox, wheels: WheelHouse, lines: list[str]) -> None:
     wheel = wheels.sdk("0.1.14", "2.0.62")
-    first = toolbox.install("claude-code", "2.0.62")
+    first = await toolbox.install("claude-code", "2.0.62")
     wheel.unlink()
-    assert toolbox.install("claude-code", "2.0.62", progress=lines.append) == first
+    assert await toolbox.install("claude-code", "2.0.62", progress=lines.append) == first
     assert lines == ["claude-code 2.0.62 is already installed"]
 
 
-def test_the_newest_that_is_here_is_not_downloaded_again(
+async def test_the_newest_that_is_here_is_not_downloaded_again(
     toolbox: Toolbox, wheels: WheelHouse, lines: list[str]
 ) -> None:
     wheels.sdk("0.9.10", "9.9.9")
-    first = toolbox.install("claude-code")
-    assert toolbox.install("claude-code", "latest", progress=lines.append) == first
+    first = await toolbox.install("claude-code")
+    assert await toolbox.install("claude-code", "latest", progress=lines.append) == first
     assert not any(line.startswith("downloading") for line in lines)
 
 
-def test_another_source_for_what_is_here_is_refused(toolbox: Toolbox, wheels: WheelHouse) -> None:
+async def test_another_source_for_what_is_here_is_refused(toolbox: Toolbox, wheels: WheelHouse) -> None:
     wheels.sdk("0.1.14", "2.0.62")
-    toolbox.install("claude-code", "2.0.62")
+    await toolbox.install("claude-code", "2.0.62")
     with pytest.raises(YouBenchaError) as caught:
-        toolbox.install("claude-code", "2.0.62", source="npm")
+        await toolbox.install("claude-code", "2.0.62", source="npm")
     assert caught.value.code == "AGENT_FROM_OTHER_SOURCE"
 
 
-def test_a_wheel_that_carries_another_version_is_refused(toolbox: Toolbox, wheels: WheelHouse) -> None:
+async def test_a_wheel_that_carries_another_version_is_refused(toolbox: Toolbox, wheels: WheelHouse) -> None:
     wheels.sdk("0.1.14", "2.0.61")
     with pytest.raises(YouBenchaError, match=r"carries version 2\.0\.61, not 2\.0\.62"):
-        toolbox.install("claude-code", "2.0.62", source="pypi")
+        await toolbox.install("claude-code", "2.0.62", source="pypi")
     assert toolbox.installed() == []
 
 
-def test_a_binary_that_says_another_version_is_refused(toolbox: Toolbox, wheels: WheelHouse) -> None:
+async def test_a_binary_that_says_another_version_is_refused(toolbox: Toolbox, wheels: WheelHouse) -> None:
     wheels.sdk("0.1.14", "2.0.62", binary=says("2.0.99"))
     with pytest.raises(YouBenchaError) as caught:
-        toolbox.install("claude-code", "2.0.62", source="pypi")
+        await toolbox.install("claude-code", "2.0.62", source="pypi")
     assert caught.value.code == "AGENT_VERSION_MISMATCH"
     assert toolbox.installed() == []
 
 
-def test_a_binary_that_does_not_run_is_refused(toolbox: Toolbox, wheels: WheelHouse) -> None:
+async def test_a_binary_that_does_not_run_is_refused(toolbox: Toolbox, wheels: WheelHouse) -> None:
     wheels.sdk("0.1.14", "2.0.62", binary="#!/bin/sh\necho 2.0.62\necho no such processor >&2\nexit 3\n")
     with pytest.raises(YouBenchaError) as caught:
-        toolbox.install("claude-code", "2.0.62", source="pypi")
+        await toolbox.install("claude-code", "2.0.62", source="pypi")
     assert caught.value.code == "AGENT_CANNOT_RUN"
     assert "exit code 3: no such processor" in caught.value.message
     assert toolbox.installed() == []
 
 
-def test_the_binary_is_tried_in_a_clean_environment(
+async def test_the_binary_is_tried_in_a_clean_environment(
     toolbox: Toolbox, wheels: WheelHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
     strict = '#!/bin/sh\n[ -z "$ANTHROPIC_API_KEY" ] && touch "$HOME/dropped" && echo 2.0.62\n'
     wheels.sdk("0.1.14", "2.0.62", binary=strict)
-    have = toolbox.install("claude-code", "2.0.62", source="pypi")
+    have = await toolbox.install("claude-code", "2.0.62", source="pypi")
     assert list(toolbox.root.rglob("dropped")) == []
     assert have.version == "2.0.62"
 
 
-def test_a_wheel_without_a_cli_is_refused(toolbox: Toolbox, wheels: WheelHouse) -> None:
+async def test_a_wheel_without_a_cli_is_refused(toolbox: Toolbox, wheels: WheelHouse) -> None:
     wheels.add(SDK, "0.1.14", {f"{SDK}/__init__.py": ""})
     with pytest.raises(YouBenchaError, match="carries no CLI"):
-        toolbox.install("claude-code", "2.0.62", source="pypi")
+        await toolbox.install("claude-code", "2.0.62", source="pypi")
 
 
-def test_a_release_that_was_deleted_is_said_to_be_missing(toolbox: Toolbox, wheels: WheelHouse) -> None:
+async def test_a_release_that_was_deleted_is_said_to_be_missing(toolbox: Toolbox, wheels: WheelHouse) -> None:
     wheels.sdk("0.9.10", "9.9.9")
     with pytest.raises(YouBenchaError) as caught:
-        toolbox.install("claude-code", "2.0.62", source="pypi")
+        await toolbox.install("claude-code", "2.0.62", source="pypi")
     assert caught.value.code == "AGENT_VERSION_NOT_FOUND"
     assert "claude-agent-sdk==0.1.14" in caught.value.message
 
 
-def test_npm_is_the_way_out_when_the_release_was_deleted(
+async def test_npm_is_the_way_out_when_the_release_was_deleted(
     toolbox: Toolbox, wheels: WheelHouse, registry: Registry, lines: list[str]
 ) -> None:
     registry.add("@anthropic-ai/claude-code", "2.0.62", {"cli.js": node_says("2.0.62")}, bin={"claude": "cli.js"})
-    have = toolbox.install("claude-code", "2.0.62", progress=lines.append)
+    have = await toolbox.install("claude-code", "2.0.62", progress=lines.append)
     assert have.source == "npm"
     assert any(line.startswith("pypi failed (") and line.endswith("trying npm instead") for line in lines)
 
 
-def test_without_npm_the_reason_of_pip_is_what_counts(
+async def test_without_npm_the_reason_of_pip_is_what_counts(
     toolbox: Toolbox, wheels: WheelHouse, only_programs: Path
 ) -> None:
     with pytest.raises(YouBenchaError, match=r"pip could not fetch claude-agent-sdk==0\.1\.14"):
-        toolbox.install("claude-code", "2.0.62")
+        await toolbox.install("claude-code", "2.0.62")
 
 
 def test_a_python_without_pip_says_what_to_do(tmp_path: Path) -> None:

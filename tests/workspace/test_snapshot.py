@@ -309,3 +309,17 @@ async def test_a_git_that_fails_says_why(tree: Path) -> None:
     with pytest.raises(YouBenchaError, match=r"git \S+ failed: \S+") as caught:
         await snapshot.diff()
     assert caught.value.code == "GIT_FAILED"
+
+
+async def test_directories_deeper_than_python_calls(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    snapshot = await Snapshot.take(tree, tmp_path / "git")
+    here = os.open(tree, os.O_RDONLY)
+    for _ in range(1200):  # one by one: the whole path is longer than a call may name
+        os.mkdir("d", dir_fd=here)
+        deeper = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = deeper
+    os.close(here)
+    assert await snapshot.diff() == b""

@@ -1,5 +1,6 @@
 """One package for each agent: configuration to command, output to YouBenchaLog."""
 
 from youbencha.adapters.base import AgentAdapter, AgentExecutionContext, AgentExecutionResult
+from youbencha.adapters.registry import adapter_names, get_adapter
 
-__all__ = ["AgentAdapter", "AgentExecutionContext", "AgentExecutionResult"]
+__all__ = ["AgentAdapter", "AgentExecutionContext", "AgentExecutionResult", "adapter_names", "get_adapter"]

@@ -32,6 +32,11 @@ class AgentExecutionContext:
     on_event: EventSink | None = None
     """Called with every event as it happens, in the thread of the running loop."""
 
+    @property
+    def timeout_s(self) -> float | None:
+        """The timeout as `process.Limits` takes it: in seconds, None for none."""
+        return self.timeout / 1000 if self.timeout else None
+
 
 @dataclass(frozen=True, kw_only=True)
 class AgentExecutionResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 
@@ -13,6 +14,10 @@ def main() -> None:
 
         print(f"youbencha {__version__}")
         return
+    for stream in (sys.stdout, sys.stderr):
+        # A pipe on Windows may not know "●"; a question mark is better than a traceback.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         from youbencha.cli.app import run_app
 

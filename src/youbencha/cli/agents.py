@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,8 +20,7 @@ from rich.table import Table
 from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
-    from youbencha.sandbox.toolbox import Agent, InstalledAgent
-    from youbencha.sandbox.toolbox.watched import Progress
+    from youbencha.sandbox.toolbox import AgentOnPath, InstalledAgent, Progress
 
 app = typer.Typer(
     help="Install, list, check and remove pinned versions of agent CLIs.",
@@ -61,14 +59,17 @@ def install(
 
     Example: `yb agents install claude-code@2.0.62 codex`
     """
+    import asyncio
+
     from youbencha.sandbox.toolbox import Toolbox, parse_request
 
     requests = [parse_request(text) for text in agents]
     toolbox = Toolbox()
     for request in requests:
         with _progress() as progress:
-            name = request.agent.name
-            have = toolbox.install(name, request.version, source=source and source.value, progress=progress)
+            wanted = source and source.value
+            installing = toolbox.install(request.agent.name, request.version, source=wanted, progress=progress)
+            have = asyncio.run(installing)
         typer.echo(have.executable)
 
 
@@ -78,10 +79,15 @@ def list_agents(as_json: Annotated[bool, typer.Option("--json", help="For progra
 
     Example: `yb agents list --json`
     """
-    from youbencha.sandbox.toolbox import Toolbox
+    import asyncio
+
+    from youbencha.sandbox.toolbox import Toolbox, on_path
 
     toolbox = Toolbox()
-    rows = [*(_row(have) for have in toolbox.installed()), *_on_path()]
+    rows = [
+        *(_row(have, have.source) for have in toolbox.installed()),
+        *(_row(found, "PATH") for found in asyncio.run(on_path())),
+    ]
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
     elif rows:
@@ -153,35 +159,8 @@ def _progress() -> Iterator[Progress]:
         yield speak
 
 
-def _row(have: InstalledAgent) -> Row:
-    return Row(have.agent, have.version, have.source, have.size_bytes, have.sha256, str(have.executable))
-
-
-def _on_path() -> list[Row]:
-    """Each is started to hear its version, all at once: some need more than a second."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    from youbencha.sandbox.toolbox import AGENTS
-
-    with ThreadPoolExecutor() as pool:
-        return [row for row in pool.map(_found_on_path, AGENTS) if row]
-
-
-def _found_on_path(agent: Agent) -> Row | None:
-    from youbencha.process import find_executable
-    from youbencha.sandbox.toolbox import ask_version, sha256_of
-
-    found = find_executable(agent.command, os.environ)
-    if found is None:
-        return None
-    version: str | None = None
-    with TemporaryDirectory(ignore_cleanup_errors=True) as home:
-        try:
-            version = ask_version([str(found)], Path(home))
-        except YouBenchaError:
-            version = None
-    real = found.resolve()
-    return Row(agent.name, version, "PATH", real.stat().st_size, sha256_of(real), str(found))
+def _row(have: InstalledAgent | AgentOnPath, source: str) -> Row:
+    return Row(have.agent, have.version, source, have.size_bytes, have.sha256, str(have.executable))
 
 
 def _table(rows: Sequence[Row], root: Path) -> Table:

@@ -39,7 +39,7 @@ class LineDisplay:
     def _line(self, event: Event) -> Text | None:
         match event:
             case SessionStarted(model=model, agent_version=version):
-                return Text(f"session started: Claude Code {version or '?'}, model {model or '?'}", style="dim")
+                return Text(f"session started: version {version or '?'}, model {model or '?'}", style="dim")
             case AssistantText(text=text):
                 return Text.assemble(("● ", "bold"), self._short(text))
             case ToolCalled(name=name, arguments=arguments):

@@ -39,7 +39,7 @@ class DemoOutcome:
 
 async def run_demo(directory: Path, *, progress: Callable[[str], None], on_event: EventSink) -> DemoOutcome:
     """Let Claude Code mend a bug below `directory`, and check whether it did."""
-    claude = Toolbox().find("claude-code") or Toolbox().install("claude-code", progress=progress)
+    claude = Toolbox().find("claude-code") or await Toolbox().install("claude-code", progress=progress)
     tree, artifacts = directory / "src-modified", directory / "artifacts"
     shutil.copytree(_HERE / "repository", tree, ignore=shutil.ignore_patterns("__pycache__"))
     artifacts.mkdir(parents=True)

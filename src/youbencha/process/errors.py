@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 
 from youbencha.errors import YouBenchaError
 from youbencha.process.model import Command
@@ -15,16 +16,49 @@ _HINTS = {
     errno.ENOEXEC: "The file is not a program for this machine: a script needs a first line such as #!/bin/sh.",
     errno.EMFILE: "Too many open files: raise the limit (ulimit -n) or run fewer agents at once.",
 }
+_NUL = "No argument and no environment variable can hold a NUL character: remove it, or pass the text by stdin or file."
+_SURROGATE = "Half a character (a lone surrogate) cannot be passed on: mend the text, or pass it by stdin or file."
+_NAME = "The name of an environment variable cannot be empty or hold '='."
+_UNKNOWN = "Run the program by hand in the same directory to see what it needs."
+_WINDOWS_TOO_LONG = 206  # ERROR_FILENAME_EXCED_RANGE: a command line, though it shows as ENOENT
 
 
 class ProcessStartError(YouBenchaError):
     """The program did not start; nothing of it ran."""
 
 
-def start_error(command: Command, reason: str, number: int | None) -> ProcessStartError:
+def start_error(command: Command, reason: str, number: int | None, *, hint: str | None = None) -> ProcessStartError:
     return ProcessStartError(
         "PROCESS_START_FAILED",
         f"Cannot start {command.argv[0]}: {reason}",
-        hint=_HINTS.get(number or 0, "Run the program by hand in the same directory to see what it needs."),
+        hint=hint or _HINTS.get(number or 0) or _about_text(command) or _UNKNOWN,
         context={"errno": number, "cwd": str(command.cwd)},
     )
+
+
+def error_number(error: Exception) -> int | None:
+    """What went wrong, by its POSIX number; Windows has more ways to fail than those name."""
+    if getattr(error, "winerror", None) == _WINDOWS_TOO_LONG:
+        return errno.E2BIG
+    number: int | None = getattr(error, "errno", None)
+    return number
+
+
+def _about_text(command: Command) -> str | None:
+    """Texts that no system takes are refused before it is asked, without a number."""
+    texts = (*command.argv, *command.env, *command.env.values())
+    if any("\0" in text for text in texts):
+        return _NUL
+    if not all(map(_can_be_passed, texts)):
+        return _SURROGATE
+    if any(not name or "=" in name for name in command.env):
+        return _NAME
+    return None
+
+
+def _can_be_passed(text: str) -> bool:
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -297,7 +297,11 @@ class Nursery:
         return bool(data)
 
     def _fork_guard(self, control_fd: int) -> None:
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:  # no more processes just now: this one run is told so, by the end of its line
+            os.close(control_fd)
+            return
         if pid == 0:
             self._harness.close()
             for fd in self._lines.values():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal as signals
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +45,7 @@ class Exit:
     code: int | None
     """None if a signal ended it."""
     signal: str | None
+    signal_number: int | None = None
     lifetime_s: float
     """Of the process itself, without our own work around it."""
     leftovers: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Exit:
         """As a shell tells it: the exit code, or 128 + N if signal N ended the process."""
         if self.code is not None:
             return self.code
-        return 128 + signals.Signals[self.signal] if self.signal else -1
+        return 128 + self.signal_number if self.signal_number else -1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +77,8 @@ class ProcessResult:
     """The caller's `stop` ended it."""
     started_at: float
     ended_at: float
+    duration_s: float
+    """By a clock that nobody sets."""
     log_error: str | None = None
     """Why the log file is incomplete, if it is (a full disk, say)."""
 

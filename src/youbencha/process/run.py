@@ -47,7 +47,7 @@ async def run(
             log=log,
             on_line=on_line,
         )
-        started_at = time.time()
+        started_at, started = time.time(), time.monotonic()
         running = await _spawn(system or this_system(), command, limits)
         with contextlib.closing(running):
             if on_start:
@@ -64,6 +64,7 @@ async def run(
             stopped=ending.stopped,
             started_at=started_at,
             ended_at=time.time(),
+            duration_s=time.monotonic() - started,
             log_error=capture.log_error,
         )
 
@@ -153,7 +154,7 @@ class _Supervision:
             await asyncio.wait({waiting}, timeout=_KILL_MARGINS_S[1])
         if waiting.done():
             return waiting.result()
-        return Exit(code=None, signal="SIGKILL", lifetime_s=time.monotonic() - self._started)
+        return Exit(code=None, signal="SIGKILL", signal_number=9, lifetime_s=time.monotonic() - self._started)
 
     async def _read_until_cancelled(self) -> None:
         delay = _LOOK_EVERY_S[0]

@@ -65,20 +65,33 @@ async def _record(tree: Path, git_dir: Path) -> str:
     return (await _git(git_dir, "write-tree")).strip()
 
 
-def _files(tree: bytes, below: bytes = b"") -> Iterator[bytes]:
+def _files(tree: bytes) -> Iterator[bytes]:
     """Files and links, as paths below the tree. What is neither (a pipe, a socket) has no content to compare."""
-    directory = os.path.join(tree, below)  # noqa: PTH118 - names need not be text
-    if not os.path.isdir(directory):  # noqa: PTH112
-        return
-    with os.scandir(directory) as entries:
-        for entry in entries:
+    waiting = [b""]  # not by recursion: an agent may nest directories deeper than Python does calls
+    while waiting:
+        below = waiting.pop()
+        for entry in _entries(os.path.join(tree, below)):  # noqa: PTH118 - names need not be text
             path = below + entry.name
             if entry.name.lower() == b".git":
                 continue
             if entry.is_dir(follow_symlinks=False):
-                yield from _files(tree, path + b"/")
+                waiting.append(path + b"/")
             elif entry.is_symlink() or entry.is_file(follow_symlinks=False):
                 yield path
+
+
+def _entries(directory: bytes) -> list[os.DirEntry[bytes]]:
+    try:
+        with os.scandir(directory) as entries:
+            return list(entries)
+    except FileNotFoundError:  # the agent may have removed it, the whole tree even
+        return []
+    except OSError as error:
+        raise YouBenchaError(
+            "GIT_FAILED",
+            f"Cannot read {os.fsdecode(directory)}: {error.strerror}",
+            hint="The agent made a directory that cannot be read; what is in it cannot be told.",
+        ) from error
 
 
 async def _git(git_dir: Path, *arguments: str, tree: Path | None = None, stdin: bytes | None = None) -> str:

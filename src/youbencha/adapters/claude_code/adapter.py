@@ -79,7 +79,7 @@ class ClaudeCodeAdapter:
         async with _debug_log_watched(watch, command):
             done = await run(
                 command,
-                limits=Limits(timeout_s=context.timeout / 1000 if context.timeout else None),
+                limits=Limits(timeout_s=context.timeout_s),
                 redactor=Redactor.for_env(self._harness_env(), command.env),
                 log_file=log_file,
                 on_line=watch.line if config.output_format == "stream-json" else None,
@@ -150,6 +150,8 @@ async def _debug_log_watched(watch: Watch, command: Command) -> AsyncIterator[No
         yield
     finally:
         watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watching
 
 
 def _tell_end(done: ProcessResult, watch: Watch) -> None:
@@ -167,14 +169,14 @@ def _result(
     log_file: Path,
 ) -> AgentExecutionResult:
     facts = watch.session.facts()
-    duration_ms = round((done.ended_at - done.started_at) * 1000)
+    duration_ms = round(done.duration_s * 1000)
     ending = Ending(
         exit_code=done.exit.code,
         signal=done.exit.signal,
         timed_out=done.timed_out,
         timeout_ms=context.timeout,
         duration_ms=duration_ms,
-        stopped=watch.stop_reason if done.stopped else None,
+        key_rejected=done.stopped,
         truncated=done.truncated,
         stream_expected=config.output_format == "stream-json",
         output_tail=done.output[-_TAIL_CHARACTERS:],
@@ -196,6 +198,7 @@ def _result(
         details={
             "session": facts.model_dump(mode="json"),
             "executable": str(cli.path),
+            "executable_sha256": cli.sha256,
             "cpu_s": done.exit.cpu_s,
             "peak_rss_bytes": done.exit.peak_rss_bytes,
             "process_s": done.exit.lifetime_s,

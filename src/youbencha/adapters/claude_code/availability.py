@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from youbencha.adapters.claude_code.config_dir import config_dir
 from youbencha.adapters.claude_code.errors import auth_failed
 from youbencha.adapters.claude_code.locate import Cli
 from youbencha.adapters.claude_code.versions import Feature, supports
@@ -47,10 +48,10 @@ async def _status_says_logged_in(cli: Cli, env: Mapping[str, str]) -> bool:
 
 def _may_be_logged_in(env: Mapping[str, str], platform: str = sys.platform) -> bool:
     """As far as files tell: macOS keeps a login in its keychain, where we do not look."""
-    config_dir = env.get("CLAUDE_CONFIG_DIR")
-    home = env.get("HOME") or env.get("USERPROFILE") or "~"
-    base = Path(config_dir) if config_dir else Path(home).expanduser() / ".claude"
-    return platform == "darwin" or (base / ".credentials.json").is_file() or _has_key_helper(base / "settings.json")
+    if platform == "darwin":
+        return True
+    base = config_dir(env)
+    return base is not None and ((base / ".credentials.json").is_file() or _has_key_helper(base / "settings.json"))
 
 
 def _has_key_helper(settings: Path) -> bool:

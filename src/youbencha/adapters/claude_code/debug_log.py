@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
+
+from youbencha.adapters.claude_code.config_dir import config_dir
 
 _LOOK_EVERY_S = 0.25
 _LONGEST_READ = 1024 * 1024
@@ -18,7 +21,8 @@ _LONGEST_START = 256
 """Of a line, as much as has to be seen to know it."""
 _REJECTED = re.compile(
     rb"^(?:\d{4}-\d\d-\d\dT[\d:.]+Z )?\[ERROR\] "
-    rb"(?:Error streaming, falling back to non-streaming mode:|API error \(attempt \d+/\d+\): 401) 401 \{",
+    rb"(?:(?P<kind>Error streaming|API error)"
+    rb"(?:, falling back to non-streaming mode:| \(attempt \d+/\d+\): 401)) 401 \{",
     re.MULTILINE,
 )
 
@@ -26,17 +30,17 @@ _REJECTED = re.compile(
 async def watch_debug_log(
     session_id: Callable[[], str | None], on_rejected: Callable[[], None], *, env: Mapping[str, str], cwd: Path
 ) -> None:
-    """Runs until cancelled, or until a rejected key was seen."""
+    """Runs until cancelled; tells each time that the key was rejected."""
     shared = _Tail(_shared_log(env, cwd), from_end=True)
     own: _Tail | None = None
+    base = config_dir(env)
     while True:
         await asyncio.sleep(_LOOK_EVERY_S)
         session = session_id()
-        if own is None and session:
-            own = _Tail(_config_dir(env) / "debug" / f"{session}.txt")
-        if any(tail.mentions_rejection() for tail in (shared, own) if tail):
+        if own is None and session and base:
+            own = _Tail(base / "debug" / f"{session}.txt")
+        for _ in range(sum(tail.rejections() for tail in (shared, own) if tail)):
             on_rejected()
-            return
 
 
 class _Tail:
@@ -47,26 +51,26 @@ class _Tail:
         self._offset = path.stat().st_size if from_end and path.is_file() else 0
         self._begun = b""
 
-    def mentions_rejection(self) -> bool:
+    def rejections(self) -> int:
+        """How many attempts were rejected since the last look."""
         try:
             if not self._path.is_file():  # not there yet; or a pipe, which would be waited on for ever
-                return False
+                return 0
             with self._path.open("rb") as file:
                 if self._path.stat().st_size < self._offset:
                     self._offset = 0  # somebody began it anew
                 file.seek(self._offset)
                 new = file.read(_LONGEST_READ)
         except OSError:  # not ours to read, or gone again
-            return False
+            return 0
         self._offset += len(new)
         text = self._begun + new
+        whole = text.rfind(b"\n") + 1
         # A line that is not finished is looked at again, with what comes; of a long one its start is enough.
-        self._begun = text[text.rfind(b"\n") + 1 :][:_LONGEST_START]
-        return _REJECTED.search(text) is not None
-
-
-def _config_dir(env: Mapping[str, str]) -> Path:
-    return Path(env["CLAUDE_CONFIG_DIR"]) if env.get("CLAUDE_CONFIG_DIR") else Path(env.get("HOME", "/")) / ".claude"
+        self._begun = text[whole:][:_LONGEST_START]
+        kinds = Counter(match["kind"] for match in _REJECTED.finditer(text[:whole]))
+        # One attempt may be told of twice, once as a stream that failed and once by its number.
+        return max(kinds.values(), default=0)
 
 
 def _shared_log(env: Mapping[str, str], cwd: Path) -> Path:

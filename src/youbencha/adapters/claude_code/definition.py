@@ -11,47 +11,52 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from youbencha.adapters.claude_code.config_dir import config_dir
 from youbencha.adapters.claude_code.errors import one_problem
 
 _FENCE = "---"
+_LARGEST_FILE = 1024 * 1024
+_LISTS = {"tools", "disallowedTools", "skills"}
+"""Written as `A, B` in a header; `--agents` takes lists only."""
 
 
 def agent_definition(name: str, *, workspace: Path, env: Mapping[str, str]) -> str:
     """The value of `--agents` for one agent, or an error that says where it was looked for."""
-    places = [workspace / ".claude" / "agents", *_user_places(env)]
+    user = config_dir(env)
+    places = [workspace / ".claude" / "agents", *([user / "agents"] if user else [])]
     for place in places:
         for path in sorted(place.glob("*.md")):
-            if not path.is_file():  # a pipe would be waited on for ever
-                continue
-            header, prompt = _split(path.read_text(encoding="utf-8", errors="replace"))
-            fields = _read_header(header, path, is_wanted=path.stem == name)
+            header, prompt = _split(_read(path))
+            fields = _read_header(header)
             if str(fields.get("name") or path.stem) == name:  # the CLI goes by the header, not by the file's name
-                return json.dumps({name: _definition(fields, prompt, name)})
+                return json.dumps({name: _definition(fields, prompt, name)}, default=str)
     looked = ", ".join(str(place) for place in places)
     raise one_problem(
         "agent_name", f"no definition of agent {name!r} was found", f"put {name}.md into one of: {looked}"
     )
 
 
-def _user_places(env: Mapping[str, str]) -> list[Path]:
-    if config_dir := env.get("CLAUDE_CONFIG_DIR"):
-        return [Path(config_dir) / "agents"]
-    home = env.get("HOME") or env.get("USERPROFILE")
-    return [Path(home) / ".claude" / "agents"] if home else []
+def _read(path: Path) -> str:
+    """A file that cannot be read defines nothing. A pipe would be waited on for ever."""
+    try:
+        if not path.is_file() or path.stat().st_size > _LARGEST_FILE:
+            return ""
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def _definition(fields: Mapping[str, Any], prompt: str, name: str) -> dict[str, Any]:
-    described = fields.get("description")
-    description = described if isinstance(described, str) and described else name
-    definition: dict[str, Any] = {"description": description, "prompt": prompt}
-    tools = fields.get("tools")
-    names = tools.split(",") if isinstance(tools, str) else tools
-    if isinstance(names, list) and names:
-        definition["tools"] = [str(tool).strip() for tool in names]
-    model = fields.get("model")
-    if isinstance(model, str) and model:
-        definition["model"] = model
-    return definition
+    """Every field of the header goes along: what is left out here would not hold for the agent."""
+    definition = {key: value for key, value in fields.items() if key != "name" and value not in (None, "", [])}
+    for key in _LISTS & set(definition):
+        value = definition.pop(key)
+        names = value.split(",") if isinstance(value, str) else value
+        if isinstance(names, list):
+            definition[key] = [str(each).strip() for each in names]
+    described = definition.get("description")
+    description = described if isinstance(described, str) else name
+    return {**definition, "description": description, "prompt": prompt}
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -65,14 +70,14 @@ def _split(text: str) -> tuple[str, str]:
     return "", text.strip()
 
 
-def _read_header(header: str, path: Path, *, is_wanted: bool) -> Mapping[str, Any]:
+def _read_header(header: str) -> Mapping[str, Any]:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     try:
         fields = YAML(typ="safe").load(header)
-    except YAMLError as error:
-        if not is_wanted:  # somebody else's mistake
-            return {}
-        raise one_problem("agent_name", f"the header of {path} is not valid YAML: {error}") from None
+    except YAMLError:
+        # `description: Use when: asked` is no YAML, but such files are common, and the CLI takes them.
+        pairs = (line.partition(":") for line in header.splitlines() if not line.startswith((" ", "\t", "#")))
+        return {key.strip(): value.strip() for key, colon, value in pairs if colon}
     return fields if isinstance(fields, Mapping) else {}

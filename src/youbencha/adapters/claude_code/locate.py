@@ -11,12 +11,11 @@ from youbencha.adapters.claude_code.config import ClaudeCodeConfig
 from youbencha.adapters.claude_code.errors import cli_not_found
 from youbencha.adapters.claude_code.versions import CliVersion
 from youbencha.errors import YouBenchaError
-from youbencha.process import Command, Limits, ProcessStartError, find_executable, run
-from youbencha.sandbox.toolbox import Toolbox, default_root
+from youbencha.process import ProcessStartError, find_executable
+from youbencha.sandbox.toolbox import Toolbox, ask_version, default_root
 
 AGENT = "claude-code"
 _COMMAND = "claude"
-_VERSION_TIMEOUT_S = 30.0  # a cold start of the 350 MB binary was seen to take 15 s
 _INSTALL_HINT = "Install it with `yb agents install claude-code{version}`, or set agent.config.executable."
 
 
@@ -26,6 +25,8 @@ class Cli:
     version: CliVersion
     command: tuple[str, ...] = ()
     """How it is started, where that is more than its path (a script on Windows)."""
+    sha256: str | None = None
+    """Known for what is in the toolbox."""
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -55,7 +56,8 @@ async def find_cli(env: Mapping[str, str], version: str | None = None) -> Cli | 
     if installed is None:
         return None
     known = CliVersion.parse(installed.version)
-    return Cli(installed.executable, known or await cli_version(installed.executable, env), installed.command)
+    version_here = known or await cli_version(installed.executable, env)
+    return Cli(installed.executable, version_here, installed.command, installed.sha256)
 
 
 async def _on_path(env: Mapping[str, str], version: str | None) -> Cli | None:
@@ -97,14 +99,13 @@ async def cli_version(path: Path, env: Mapping[str, str]) -> CliVersion:
 
 
 async def _ask_version(path: Path, env: Mapping[str, str]) -> CliVersion:
-    command = Command(argv=(str(path), "--version"), cwd=path.parent, env=env)
     hint = "Run it by hand to see; `yb agents install claude-code` brings one that works."
     try:
-        result = await run(command, limits=Limits(timeout_s=_VERSION_TIMEOUT_S))
+        answer = await ask_version((str(path),), cwd=path.parent, env=env)
     except ProcessStartError as error:
         raise cli_not_found(f"Claude Code at {path} does not start: {error.message}", hint) from error
-    version = CliVersion.parse(result.output)
+    version = CliVersion.parse(answer.version or "")
     if version is None:
-        answer = result.output.strip()[:200] or "nothing"
-        raise YouBenchaError(VERSION_UNKNOWN, f"{path} --version answered {answer!r}, which is no version.", hint=hint)
+        what = f"{answer.said or 'nothing'!r} ({answer.ending})"
+        raise YouBenchaError(VERSION_UNKNOWN, f"{path} --version answered {what}, which is no version.", hint=hint)
     return version

@@ -61,7 +61,7 @@ def normalize(
         ),
         model_info=ModelInfo(
             name=facts.model or (configured if isinstance(configured, str) and configured else "unknown"),
-            provider="anthropic",
+            provider="anthropic",  # who made the model; Bedrock and Vertex only serve it
         ),
         execution=Execution(
             started_at=result.started_at,

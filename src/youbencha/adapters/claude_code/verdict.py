@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
 
 from youbencha.adapters.claude_code import codes, problems
 from youbencha.adapters.claude_code.causes import CAUSES, Cause, Evidence, cause_of, find_cause
@@ -19,10 +18,8 @@ from youbencha.adapters.claude_code.problems import plural, problem
 from youbencha.adapters.claude_code.text import clean_text
 from youbencha.log import ErrorRecord, Status
 
-Stop = Literal["auth", "budget", "interrupted", "finished"]
-"""Why the harness ended the process: a first 401, a spent budget, a person, or a result after which it stayed on."""
-
 TAIL_LINES = 5
+_UNAUTHORIZED = 401
 LINE_CHARS = 300
 _SIGNAL_OF_EXIT = {
     129: "SIGHUP",
@@ -44,7 +41,8 @@ class Ending:
     timed_out: bool = False
     timeout_ms: int | None = None
     duration_ms: int | None = None
-    stopped: Stop | None = None
+    key_rejected: bool = False
+    """The API rejected the key, so that we ended the process."""
     truncated: bool = False
     stream_expected: bool = False
     """We asked for stream-json; an empty output is then no success (2.1.30: exit 0 on a bad MCP file)."""
@@ -58,8 +56,7 @@ class Ending:
 
     @property
     def clean_exit(self) -> bool:
-        # After "finished" the exit is our own doing: 2.1.325 stays up to 600 s for a background job.
-        return self.stopped == "finished" or (self.exit_code == 0 and self.signal is None)
+        return self.exit_code == 0 and self.signal is None
 
     @property
     def is_stream(self) -> bool:
@@ -85,7 +82,7 @@ def judge(ending: Ending, *, at: str) -> Verdict:
 def _status(ending: Ending) -> Status:
     if ending.timed_out:
         return "timeout"
-    if ending.stopped not in (None, "finished") or not ending.clean_exit:
+    if ending.key_rejected or not ending.clean_exit:
         return "failed"
     result = ending.facts.result
     if not ending.is_stream:
@@ -94,7 +91,8 @@ def _status(ending: Ending) -> Status:
 
 
 def _reason(ending: Ending, at: str) -> ErrorRecord:
-    return next(explain(ending, at) for applies, explain in _REASONS if applies(ending))
+    found = (explain(ending, at) for explain in _EXPLANATIONS)
+    return next(record for record in found if record is not None)
 
 
 def _evidence(ending: Ending) -> Evidence | None:
@@ -119,7 +117,9 @@ def _plain_evidence(ending: Ending) -> Evidence:
     return Evidence(text="\n".join(_last_lines(ending)))
 
 
-def _timeout(ending: Ending, at: str) -> ErrorRecord:
+def _timeout(ending: Ending, at: str) -> ErrorRecord | None:
+    if not ending.timed_out:
+        return None
     limit = f" of {ending.timeout_ms / 1000:g} s ({ending.timeout_ms} ms)" if ending.timeout_ms else ""
     ran = f" after {ending.duration_ms / 1000:.1f} s" if ending.duration_ms is not None else ""
     finished = ending.facts.result is not None
@@ -149,35 +149,29 @@ def _by_cause(cause: Cause, ending: Ending, evidence: Evidence, at: str) -> Erro
     return problem(cause.code, message, at, cause.hint, **context)
 
 
-def _stopped_for(code: str) -> Callable[[Ending, str], ErrorRecord]:
-    cause = next(cause for cause in CAUSES if cause.code == code)
-
-    def explain(ending: Ending, at: str) -> ErrorRecord:
-        evidence = _evidence(ending) or Evidence(text="")
-        status = next((retry.status for retry in ending.facts.retries if retry.status in cause.statuses), None)
-        known = Evidence(text=evidence.text, kind=evidence.kind, status=evidence.status or status)
-        return _by_cause(cause, ending, known, at)
-
-    return explain
+def _rejected_key(ending: Ending, at: str) -> ErrorRecord | None:
+    if not ending.key_rejected:
+        return None
+    cause = next(cause for cause in CAUSES if cause.code == codes.AUTH_FAILED)
+    said = _evidence(ending)
+    return _by_cause(cause, ending, Evidence(text=said.text if said else "", status=_UNAUTHORIZED), at)
 
 
-def _said(ending: Ending, at: str) -> ErrorRecord:
+def _said(ending: Ending, at: str) -> ErrorRecord | None:
     evidence = _evidence(ending)
-    assert evidence is not None
-    return _by_cause(cause_of(evidence), ending, evidence, at)
+    return _by_cause(cause_of(evidence), ending, evidence, at) if evidence else None
 
 
-def _said_plainly(ending: Ending, at: str) -> ErrorRecord:
+def _said_plainly(ending: Ending, at: str) -> ErrorRecord | None:
     evidence = _plain_evidence(ending)
-    return _by_cause(cause_of(evidence), ending, evidence, at)
+    cause = None if ending.facts.stream_seen else find_cause(evidence)
+    return _by_cause(cause, ending, evidence, at) if cause else None
 
 
-def _interrupted(ending: Ending, at: str) -> ErrorRecord:
-    return problem(codes.INTERRUPTED, "The run was interrupted before Claude Code had finished.", at, "Run it again.")
-
-
-def _crashed(ending: Ending, at: str) -> ErrorRecord:
+def _crashed(ending: Ending, at: str) -> ErrorRecord | None:
     signal = ending.ended_by
+    if signal is None:
+        return None
     memory = " SIGKILL from outside is often the system running out of memory." if signal == "SIGKILL" else ""
     return problem(
         codes.CRASHED,
@@ -189,7 +183,9 @@ def _crashed(ending: Ending, at: str) -> ErrorRecord:
     )
 
 
-def _no_result(ending: Ending, at: str) -> ErrorRecord:
+def _no_result(ending: Ending, at: str) -> ErrorRecord | None:
+    if not ending.clean_exit:
+        return None
     return problem(
         codes.NO_RESULT,
         f"Claude Code exited with code 0 but never reported a result.{_tail(ending)}",
@@ -210,18 +206,16 @@ def _exit_code(ending: Ending, at: str) -> ErrorRecord:
     )
 
 
-_REASONS: tuple[tuple[Callable[[Ending], bool], Callable[[Ending, str], ErrorRecord]], ...] = (
-    (lambda e: e.timed_out, _timeout),
-    (lambda e: e.stopped == "auth", _stopped_for(codes.AUTH_FAILED)),
-    (lambda e: e.stopped == "budget", _stopped_for(codes.MAX_BUDGET)),
-    (lambda e: e.stopped == "interrupted", _interrupted),
-    (lambda e: _evidence(e) is not None, _said),
-    (lambda e: e.ended_by is not None, _crashed),
-    (lambda e: e.clean_exit, _no_result),
-    (lambda e: not e.facts.stream_seen and find_cause(_plain_evidence(e)) is not None, _said_plainly),
-    (lambda e: True, _exit_code),
+_EXPLANATIONS: tuple[Callable[[Ending, str], ErrorRecord | None], ...] = (
+    _timeout,
+    _rejected_key,
+    _said,
+    _crashed,
+    _no_result,
+    _said_plainly,
+    _exit_code,
 )
-"""Why a run that did not succeed did not. The first row that applies explains it."""
+"""Why a run that did not succeed did not. The first that has something to say explains it."""
 
 
 def _last_lines(ending: Ending) -> list[str]:

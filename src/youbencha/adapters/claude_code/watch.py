@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 
 from youbencha.adapters.claude_code.session import Session
-from youbencha.adapters.claude_code.verdict import Stop
 from youbencha.events import Event, EventSink, RequestRetried
 
 _UNAUTHORIZED = 401
 
 
 class Watch:
-    """Fed with each line of the CLI's output. `stop` is set as soon as the run is lost."""
+    """Fed with each line of the CLI's output. `stop` is set when the key was rejected for good."""
 
     def __init__(
         self, on_event: EventSink | None, *, session_id: str | None = None, key_may_recover: bool = False
@@ -23,7 +22,6 @@ class Watch:
         self._given_id = session_id
         self.session = Session()
         self.stop = asyncio.Event()
-        self.stop_reason: Stop | None = None
 
     @property
     def session_id(self) -> str | None:
@@ -40,7 +38,6 @@ class Watch:
         if self._rejections_allowed:
             self._rejections_allowed -= 1
             return
-        self.stop_reason = "auth"
         self.stop.set()
 
     def tell(self, event: Event) -> None:

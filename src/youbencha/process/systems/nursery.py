@@ -68,6 +68,8 @@ class Nursery:
             return self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
         except BlockingIOError:
             return False
+        except ConnectionError:  # killed before it had read a request
+            return True
 
     def _bury(self) -> None:
         if self._socket is None:

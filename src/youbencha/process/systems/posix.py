@@ -50,11 +50,12 @@ class PosixRunning:
             await asyncio.to_thread(self._kill_strays)
             if not self._killed:
                 raise
-            return Exit(code=None, signal="SIGKILL", lifetime_s=time.monotonic() - self._started.at)
+            return Exit(code=None, signal="SIGKILL", signal_number=9, lifetime_s=time.monotonic() - self._started.at)
         status = int(report["status"])
         return Exit(
             code=status if status >= 0 else None,
             signal=signal_name(-status) if status < 0 else None,
+            signal_number=-status if status < 0 else None,
             lifetime_s=report["lifetime"],
             leftovers=tuple(report["leftovers"]),
             cpu_s=report["cpu"],

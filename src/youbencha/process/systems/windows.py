@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import importlib
 import os
 import tempfile
 import time
 import uuid
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from types import ModuleType
 
+import psutil
+
 from youbencha.errors import YouBenchaError
-from youbencha.process.errors import start_error
+from youbencha.process.errors import error_number, start_error
 from youbencha.process.lines import Stream
 from youbencha.process.model import Command, Exit, Limits
 from youbencha.process.spool import Spool, SpoolFile
@@ -22,10 +25,18 @@ from youbencha.process.systems.base import Running, Source
 from youbencha.process.systems.stdin import open_stdin
 from youbencha.process.systems.windows_arguments import batch_command_line, is_batch_file
 from youbencha.process.systems.windows_kernel import Kernel, WindowsKernel
-from youbencha.process.systems.windows_terminal import PtyProcess, WindowsTerminalSource, start_in_terminal
+from youbencha.process.systems.windows_terminal import (
+    PtyProcess,
+    WindowsTerminalSource,
+    close_stdin,
+    start_in_terminal,
+)
 
 _LOOK_EVERY_S = 0.01
 _LAST_OUTPUT_WITHIN_S = 0.5
+_LONGEST_BATCH_LINE = 8191  # cmd.exe takes no more
+_OF_THE_SYSTEM = {"conhost.exe", "openconsole.exe"}
+"""Windows starts a console for a program in its name, and ends it a moment after the program."""
 
 
 class Job:
@@ -44,20 +55,21 @@ class Job:
             with contextlib.suppress(OSError):  # nobody in it any more
                 self._kernel.terminate(self._handle)
 
-    async def emptied(self, exit_code: int, started: float, *, ended_by_us: bool) -> Exit:
+    async def emptied(self, program: int, exit_code: int | None, started: float, *, ended_by_us: bool) -> Exit:
         """End what the program left behind; how it went, once nothing of it is left."""
         assert self._handle is not None
         lifetime = time.monotonic() - started
-        leftovers = 0 if ended_by_us else self._kernel.usage(self._handle).active
+        leftovers = () if ended_by_us else self._programs(besides=program)
         self.end()
         while (usage := self._kernel.usage(self._handle)).active:
             await asyncio.sleep(_LOOK_EVERY_S)
             self.end()
         return Exit(
             code=None if ended_by_us else exit_code,
+            signal_number=9 if ended_by_us else None,
             signal="SIGKILL" if ended_by_us else None,  # the word that callers know from other systems
             lifetime_s=lifetime,
-            leftovers=("?",) * leftovers,
+            leftovers=leftovers,
             cpu_s=usage.cpu_s,
             peak_rss_bytes=usage.peak_bytes,
         )
@@ -67,6 +79,21 @@ class Job:
             self._kernel.close(self._handle)
             self._handle = None
 
+    def _programs(self, besides: int) -> tuple[str, ...]:
+        assert self._handle is not None
+        found = [_program(pid) for pid in self._kernel.processes(self._handle) if pid != besides]
+        return tuple(path for path in found if path and PureWindowsPath(path).name.lower() not in _OF_THE_SYSTEM)
+
+
+def _program(pid: int) -> str | None:
+    """The path of what runs there; None if nothing does any more."""
+    try:
+        return psutil.Process(pid).exe() or "?"
+    except psutil.NoSuchProcess:
+        return None
+    except (psutil.Error, OSError):
+        return "?"
+
 
 class WindowsRunning:
     def __init__(
@@ -75,14 +102,16 @@ class WindowsRunning:
         job: Job,
         sources: tuple[Source, ...],
         *,
-        poll: Callable[[], int | None],
+        has_ended: Callable[[], bool],
+        exit_code: Callable[[], int | None],
         all_arrived: Callable[[], bool] = lambda: True,
     ) -> None:
         self.pid = pid
         self.sources = sources
         self._job = job
-        self._poll = poll
-        """The exit code of the program, None while it runs."""
+        self._has_ended = has_ended
+        self._exit_code = exit_code
+        """Of a program that has ended; None if nobody knows."""
         self._all_arrived = all_arrived
         """Whether a program that has ended has nothing more on its way to us."""
         self._started = time.monotonic()
@@ -90,15 +119,15 @@ class WindowsRunning:
 
     async def wait(self) -> Exit:
         # Looked at by the clock, as the output is: a thread for each run would buy nothing.
-        while (code := self._poll()) is None:  # noqa: ASYNC110
+        while not self._has_ended():  # noqa: ASYNC110
             await asyncio.sleep(_LOOK_EVERY_S)
-        exit_ = await self._job.emptied(code, self._started, ended_by_us=self._ended_by_us)
+        exit_ = await self._job.emptied(self.pid, self._exit_code(), self._started, ended_by_us=self._ended_by_us)
         await self._await_last_output()
         return exit_
 
     def end(self) -> None:
         """There is no SIGTERM here: what a console program understands, it may as well ignore."""
-        self._ended_by_us = self._poll() is None
+        self._ended_by_us = not self._has_ended()
         self._job.end()
 
     async def kill(self) -> None:
@@ -130,7 +159,7 @@ class WindowsSystem:
                 on_failure.pop_all()
                 return running
         except (OSError, ValueError) as error:
-            raise start_error(command, str(error), getattr(error, "errno", None)) from error
+            raise start_error(command, str(error), error_number(error)) from error
 
     def _start_with_files(self, command: Command, limits: Limits, job: Job) -> WindowsRunning:
         with contextlib.ExitStack() as on_failure, open_stdin(command.stdin) as stdin:
@@ -154,17 +183,35 @@ class WindowsSystem:
             on_failure.pop_all()
         for source in sources:
             source.close_writer()
-        return WindowsRunning(process.pid, job, tuple(sources), poll=process.poll)
+        return WindowsRunning(
+            process.pid,
+            job,
+            tuple(sources),
+            has_ended=lambda: process.poll() is not None,
+            exit_code=lambda: process.returncode,
+        )
 
     def _start_in_terminal(self, command: Command, limits: Limits, job: Job) -> WindowsRunning:
-        process = start_in_terminal(self._load_winpty(), command.argv, cwd=str(command.cwd), env=_environment(command))
+        if command.stdin:
+            raise start_error(
+                command,
+                "on Windows, a program in a terminal cannot be given standard input",
+                None,
+                hint="A console would change the bytes: pass the text as an argument or by file, or use no terminal.",
+            )
+        winpty = self._load_winpty()
+        process = start_in_terminal(winpty, command.argv, cwd=str(command.cwd), env=_environment(command))
         self._add_running(process, job)
+        close_stdin(winpty, process)
         source = WindowsTerminalSource(process)
-
-        def poll() -> int | None:
-            return None if process.isalive() else (process.exitstatus or 0)
-
-        return WindowsRunning(process.pid, job, (source,), poll=poll, all_arrived=lambda: source.ended)
+        return WindowsRunning(
+            process.pid,
+            job,
+            (source,),
+            has_ended=lambda: not process.isalive(),
+            exit_code=lambda: process.exitstatus,
+            all_arrived=lambda: source.ended,
+        )
 
     def _add_running(self, process: PtyProcess, job: Job) -> None:
         """pywinpty cannot start a process suspended: what it starts in the first millisecond escapes the job, though
@@ -194,7 +241,10 @@ class WindowsSystem:
 def _command_line(command: Command) -> list[str] | str:
     if not is_batch_file(command.argv[0]):
         return list(command.argv)
-    return batch_command_line(os.environ.get("COMSPEC", r"C:\Windows\System32\cmd.exe"), command.argv)
+    line = batch_command_line(os.environ.get("COMSPEC", r"C:\Windows\System32\cmd.exe"), command.argv)
+    if len(line) > _LONGEST_BATCH_LINE:
+        raise OSError(errno.E2BIG, f"the command line of a batch file holds {_LONGEST_BATCH_LINE} characters at most")
+    return line
 
 
 def _environment(command: Command) -> dict[str, str]:

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 _KILL_ON_JOB_CLOSE = 0x2000
-_BASIC_ACCOUNTING, _EXTENDED_LIMITS = 1, 9
+_BASIC_ACCOUNTING, _PROCESS_IDS, _EXTENDED_LIMITS = 1, 3, 9
+_MOST_PROCESS_IDS = 1024
+_MORE_DATA = 234
 _CREATE_SUSPENDED, _CREATE_NEW_PROCESS_GROUP, _CREATE_NO_WINDOW = 0x4, 0x200, 0x0800_0000
 _SET_QUOTA_TERMINATE = 0x0100 | 0x0001
 _APPEND_DATA, _SYNCHRONIZE, _DELETE = 0x0004, 0x0010_0000, 0x0001_0000
@@ -53,6 +55,10 @@ class Kernel(Protocol):
     def resume(self, process: int) -> None: ...
 
     def usage(self, job: int) -> JobUsage: ...
+
+    def processes(self, job: int) -> list[int]:
+        """The ids of those in the job; the first thousand or so, if there are more."""
+        ...
 
     def terminate(self, job: int) -> None: ...
 
@@ -98,6 +104,14 @@ class _Accounting(ctypes.Structure):
         ("TotalProcesses", ctypes.c_uint32),
         ("ActiveProcesses", ctypes.c_uint32),
         ("TotalTerminatedProcesses", ctypes.c_uint32),
+    )
+
+
+class _ProcessIds(ctypes.Structure):
+    _fields_ = (
+        ("NumberOfAssignedProcesses", ctypes.c_uint32),
+        ("NumberOfProcessIdsInList", ctypes.c_uint32),
+        ("ProcessIdList", ctypes.c_size_t * _MOST_PROCESS_IDS),
     )
 
 
@@ -185,6 +199,15 @@ class WindowsKernel:
         limits: Any = self._query(job, _EXTENDED_LIMITS, _ExtendedLimits())
         ticks = accounting.TotalUserTime + accounting.TotalKernelTime
         return JobUsage(accounting.ActiveProcesses, ticks / _TICKS_PER_SECOND, limits.PeakProcessMemoryUsed)
+
+    def processes(self, job: int) -> list[int]:
+        ids = _ProcessIds()
+        try:
+            self._query(job, _PROCESS_IDS, ids)
+        except OSError as error:
+            if getattr(error, "winerror", None) != _MORE_DATA:  # the list is then as full as it can be
+                raise
+        return list(ids.ProcessIdList[: ids.NumberOfProcessIdsInList])
 
     def terminate(self, job: int) -> None:
         self._call("TerminateJobObject", job, ENDED_BY_US)

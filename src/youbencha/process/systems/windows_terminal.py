@@ -15,6 +15,7 @@ _ROWS, _COLUMNS = 50, 200
 _READ_BYTES = 64 * 1024
 _MOST_WAITING = 256
 _LOOK_EVERY_S = 0.1
+_END_OF_FILE = "\x1a\r"  # Ctrl-Z and Enter
 
 
 class PtyProcess(Protocol):
@@ -25,6 +26,8 @@ class PtyProcess(Protocol):
 
     def read(self, size: int) -> str: ...
 
+    def write(self, text: str) -> object: ...
+
     def isalive(self) -> bool: ...
 
     def close(self, force: bool = False) -> None: ...
@@ -33,8 +36,23 @@ class PtyProcess(Protocol):
 def start_in_terminal(winpty: Any, argv: Sequence[str], *, cwd: str, env: dict[str, str]) -> PtyProcess:
     if is_batch_file(argv[0]) and not all(map(is_plain, argv[1:])):
         raise ValueError("pywinpty cannot hand such arguments to a batch file: use the program behind it")
-    process: PtyProcess = winpty.PtyProcess.spawn(list(argv), cwd=cwd, env=env, dimensions=(_ROWS, _COLUMNS))
+    try:
+        process: PtyProcess = winpty.PtyProcess.spawn(list(argv), cwd=cwd, env=env, dimensions=(_ROWS, _COLUMNS))
+    except _winpty_error(winpty) as error:
+        raise OSError(str(error)) from error
     return process
+
+
+def close_stdin(winpty: Any, process: PtyProcess) -> None:
+    """A pseudo-console has no input that can be closed: it says end-of-file the way a person would."""
+    with contextlib.suppress(EOFError, OSError, _winpty_error(winpty)):  # it may have ended already
+        process.write(_END_OF_FILE)
+
+
+def _winpty_error(winpty: Any) -> type[Exception]:
+    """pywinpty's own error, which is none of Python's."""
+    error: type[Exception] = getattr(winpty, "WinptyError", OSError)
+    return error
 
 
 class WindowsTerminalSource:
@@ -67,6 +85,12 @@ class WindowsTerminalSource:
 
     def close(self) -> None:
         self._closed.set()
+        # In a thread, since pywinpty waits a moment while it closes. It closes a socket too, which frees our reader.
+        threading.Thread(target=self._close_terminal, name="youbencha-terminal-close", daemon=True).start()
+
+    def _close_terminal(self) -> None:
+        with contextlib.suppress(EOFError, OSError):  # "could not terminate": the job has seen to that
+            self._process.close(force=True)
 
     def _read_all(self) -> None:
         while not self._closed.is_set():

@@ -1,30 +1,28 @@
 """The toolbox: pinned versions of agent CLIs, side by side on this computer.
 
     toolbox = Toolbox()
-    claude = toolbox.find("claude-code", "2.0.62") or toolbox.install("claude-code", "2.0.62", progress=print)
+    claude = toolbox.find("claude-code", "2.0.62") or await toolbox.install("claude-code", "2.0.62", progress=print)
     toolbox.verify(claude)
 
 Each version lives in `<root>/<agent>/<version>/` with a `manifest.json` that says where it came from and what its
 digest is. Which registries packages come from is the user's own pip and npm configuration, never ours.
 """
 
-from youbencha.sandbox.toolbox.catalogue import AGENTS, Agent, lookup, parse_request
-from youbencha.sandbox.toolbox.installed import InstalledAgent, Source, sha256_of
+from youbencha.sandbox.toolbox.catalogue import parse_request
+from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.sandbox.toolbox.location import default_root
+from youbencha.sandbox.toolbox.on_path import AgentOnPath, on_path
 from youbencha.sandbox.toolbox.probe import ask_version
 from youbencha.sandbox.toolbox.toolbox import Toolbox
-from youbencha.sandbox.toolbox.versions import newest_first
+from youbencha.sandbox.toolbox.watched import Progress
 
 __all__ = [
-    "AGENTS",
-    "Agent",
+    "AgentOnPath",
     "InstalledAgent",
-    "Source",
+    "Progress",
     "Toolbox",
     "ask_version",
     "default_root",
-    "lookup",
-    "newest_first",
+    "on_path",
     "parse_request",
-    "sha256_of",
 ]

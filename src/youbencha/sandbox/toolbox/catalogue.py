@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 
 from youbencha.errors import YouBenchaError
 from youbencha.sandbox.toolbox.recipes import Carrier, Npm, Recipe, Venv, Wheel
 from youbencha.sandbox.toolbox.versions import newest_first, wanted_version
+from youbencha.spec.messages import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +69,12 @@ def lookup(name: str) -> Agent:
     """The agent of that name; otherwise an error that says which name was probably meant."""
     if agent := _BY_NAME.get(name):
         return agent
-    nearest = _nearest(name)
+    near = did_you_mean(name, _BY_NAME)
     raise YouBenchaError(
         "AGENT_UNKNOWN",
         f"no agent is called {name!r}",
-        hint=(f"Did you mean {nearest}? " if nearest else "") + f"Known agents: {', '.join(_BY_NAME)}.",
+        hint=(f"{near[0].upper()}{near[1:]} " if near else "") + f"Known agents: {', '.join(_BY_NAME)}.",
     )
-
-
-def _nearest(name: str) -> str | None:
-    spellings = {agent.command: agent.name for agent in AGENTS} | {key: key for key in _BY_NAME}
-    found = difflib.get_close_matches(name.lower(), spellings, n=1)
-    return spellings[found[0]] if found else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,8 @@ FAILURES: tuple[Failure, ...] = (
     ),
     Failure(
         r"name resolution|getaddrinfo|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ProxyError|timed out"
-        r"|Failed to establish a new connection|NewConnectionError|CERTIFICATE_VERIFY_FAILED",
+        r"|Failed to establish a new connection|NewConnectionError|CERTIFICATE_VERIFY_FAILED"
+        r"|SELF_SIGNED_CERT|UNABLE_TO_(?:GET_ISSUER|VERIFY_LEAF)|CERT_HAS_EXPIRED|ERR_SOCKET_TIMEOUT|network timeout",
         "TOOLBOX_NETWORK",
         "The package registry cannot be reached. Check the network, the proxy, and your pip or npm configuration.",
     ),

@@ -10,12 +10,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from youbencha.sandbox.toolbox.node import command_for, needs_node
 from youbencha.sandbox.toolbox.versions import is_version, sort_key
 
 Source = Literal["pypi", "npm"]
 
 MANIFEST = "manifest.json"
-_SCRIPTS = {".js", ".cjs", ".mjs"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,16 +41,6 @@ class InstalledAgent:
     def command(self) -> tuple[str, ...]:
         """How to start it."""
         return command_for(self.executable)
-
-
-def needs_node(executable: Path) -> bool:
-    return executable.suffix in _SCRIPTS
-
-
-def command_for(executable: Path) -> tuple[str, ...]:
-    """Windows does not know `#!` lines; elsewhere they carry options for Node.js that must not be lost."""
-    through_node = os.name == "nt" and needs_node(executable)
-    return ("node", str(executable)) if through_node else (str(executable),)
 
 
 class Manifest(BaseModel):

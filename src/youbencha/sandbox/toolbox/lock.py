@@ -6,6 +6,7 @@ recognise. The file only names the holder, for the message, and is never deleted
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import time
@@ -43,30 +44,40 @@ else:
 
 
 @contextmanager
-def exclusive(path: Path, what: str, progress: Callable[[str], None]) -> Iterator[None]:
-    """Hold the lock at `path`; while another process has it, wait and say so every second."""
+def lock_file(path: Path) -> Iterator[LockFile]:
+    """Not locked yet; unlocked at the end."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        _wait(fd, path, what, progress)
-        os.lseek(fd, 0, os.SEEK_SET)
-        os.truncate(fd, 0)
-        os.write(fd, str(os.getpid()).encode())
-        yield
+        yield LockFile(fd, path)
     finally:
         os.close(fd)
 
 
-def _wait(fd: int, path: Path, what: str, progress: Callable[[str], None]) -> None:
-    start = time.monotonic()
-    due = start
-    while not _try_lock(fd):
-        now = time.monotonic()
-        if now >= due:
-            progress(f"waiting for another {what}{_holder(path)} ... {now - start:.0f} s")
-            due = now + _NOTICE_EVERY_S
-        time.sleep(_PAUSE_S)
+class LockFile:
+    def __init__(self, fd: int, path: Path) -> None:
+        self._fd = fd
+        self._path = path
 
+    def take(self) -> bool:
+        """Whether it is ours now. Never waits: who holds it may be a task of this very event loop."""
+        if not _try_lock(self._fd):
+            return False
+        os.lseek(self._fd, 0, os.SEEK_SET)
+        os.truncate(self._fd, 0)
+        os.write(self._fd, str(os.getpid()).encode())
+        return True
 
-def _holder(path: Path) -> str:
-    pid = path.read_text(encoding="utf-8", errors="replace").strip()
-    return f" (process {pid})" if pid.isdecimal() else ""
+    async def wait(self, what: str, progress: Callable[[str], None]) -> None:
+        """Until it is ours, saying so every second."""
+        start = time.monotonic()
+        due = start
+        while not self.take():
+            now = time.monotonic()
+            if now >= due:
+                progress(f"waiting for another {what}{self.holder()} ... {now - start:.0f} s")
+                due = now + _NOTICE_EVERY_S
+            await asyncio.sleep(_PAUSE_S)
+
+    def holder(self) -> str:
+        pid = self._path.read_text(encoding="utf-8", errors="replace").strip()
+        return f" (process {pid})" if pid.isdecimal() else ""

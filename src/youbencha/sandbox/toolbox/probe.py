@@ -1,51 +1,60 @@
-"""Ask a CLI which version it is, in an environment that holds nothing of the user's."""
+"""Ask a CLI which version it is."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
-from youbencha.process import find_executable
+from youbencha.process import Command, Limits, ProcessResult, ProcessStartError, run
 from youbencha.sandbox.toolbox.versions import printed_version
 
-# The first start of a 350 MB binary from a cold disk was seen to take 15 s.
-_TIMEOUT_S = 120
+_TIMEOUT_S = 120.0  # the first start of a 350 MB binary from a cold disk was seen to take 15 s
+_LONGEST = 300
 # Windows programs do not start without SYSTEMROOT.
 _KEPT = ("PATH", "SYSTEMROOT", "PATHEXT", "COMSPEC")
 
 
-def ask_version(command: Sequence[str], home: Path) -> str:
-    """What `COMMAND --version` says. The caller removes `home` afterwards: Copilot unpacks 235 MB there."""
-    try:
-        done = subprocess.run(
-            [*command, "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env=_clean_environment(home),
-            cwd=home,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise _cannot_run(command, str(error)) from error
+@dataclass(frozen=True, slots=True)
+class Answer:
+    version: str | None
+    """None unless the program named one and ended well."""
+    said: str
+    """The end of all that it said; may be empty."""
+    ending: str
+    """How it ended, in words."""
+
+
+async def ask_version(command: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Answer:
+    """What `COMMAND --version` says. Raises ProcessStartError if it does not start."""
+    lines: list[bytes] = []
+    asked = Command(argv=(*command, "--version"), cwd=cwd, env=env)
+    result = await run(asked, limits=Limits(timeout_s=_TIMEOUT_S), on_line=lines.append)
     # Not from stderr: a warning there may name a path, and paths of ours hold version numbers.
-    version = printed_version(done.stdout.decode(errors="replace"))
-    if done.returncode != 0 or version is None:
-        said = (done.stderr or done.stdout).decode(errors="replace").strip()[-300:]
-        raise _cannot_run(command, f"exit code {done.returncode}: {said or 'no output'}")
-    return version
+    version = printed_version(b"\n".join(lines).decode(errors="replace"))
+    return Answer(version if result.exit.code == 0 else None, result.output.strip()[-_LONGEST:], _ending(result))
 
 
-def require_node(agent: str) -> None:
-    if find_executable("node", os.environ) is None:
-        raise YouBenchaError(
-            "NODE_NOT_FOUND",
-            f"this version of {agent} is a JavaScript program, and there is no `node` on PATH",
-            hint="Install Node.js 20 or newer, and try again.",
-        )
+async def version_of(command: Sequence[str], home: Path) -> str:
+    """Asked in an environment that holds nothing of the user's; an error if there is no answer.
+
+    The caller removes `home` afterwards: Copilot unpacks 235 MB there.
+    """
+    try:
+        answer = await ask_version(command, cwd=home, env=_clean_environment(home))
+    except ProcessStartError as error:
+        raise _cannot_run(command, error.message) from error
+    if answer.version is None:
+        raise _cannot_run(command, f"{answer.ending}: {answer.said or 'no output'}")
+    return answer.version
+
+
+def _ending(result: ProcessResult) -> str:
+    if result.timed_out:
+        return f"no end within {_TIMEOUT_S:.0f} s"
+    return f"exit code {result.exit.code}" if result.exit.code is not None else f"ended by {result.exit.signal}"
 
 
 def _clean_environment(home: Path) -> Mapping[str, str]:

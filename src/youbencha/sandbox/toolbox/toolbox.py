@@ -12,7 +12,7 @@ from pathlib import Path
 from youbencha.errors import YouBenchaError
 from youbencha.sandbox.toolbox.catalogue import Agent, lookup, recipes_for
 from youbencha.sandbox.toolbox.failures import STORAGE
-from youbencha.sandbox.toolbox.installation import Outcome, clear_leftovers, install_from, partial
+from youbencha.sandbox.toolbox.installation import Outcome, install_from
 from youbencha.sandbox.toolbox.installed import (
     InstalledAgent,
     installed_in,
@@ -21,7 +21,8 @@ from youbencha.sandbox.toolbox.installed import (
     version_directories,
 )
 from youbencha.sandbox.toolbox.location import default_root
-from youbencha.sandbox.toolbox.lock import exclusive
+from youbencha.sandbox.toolbox.lock import LockFile, lock_file
+from youbencha.sandbox.toolbox.place import clear_leftovers, partial
 from youbencha.sandbox.toolbox.recipes import Recipe
 from youbencha.sandbox.toolbox.sources import fetcher_for
 from youbencha.sandbox.toolbox.versions import wanted_version
@@ -65,7 +66,7 @@ class Toolbox:
         wanted = wanted_version(version)
         return next((have for have in self.installed(agent) if wanted in (None, have.version)), None)
 
-    def install(
+    async def install(
         self,
         agent: str,
         version: str | None = None,
@@ -78,13 +79,15 @@ class Toolbox:
         recipes = recipes_for(entry, wanted, source)
         outcome = self._here(agent, wanted)
         if outcome is None:
-            with self._locked(agent, progress):
-                # Another process may have installed it while we waited.
-                outcome = self._here(agent, wanted) or self._try_each(recipes, entry, wanted, progress)
+            with self._home(agent) as lock:
+                await lock.wait(f"installation of {agent}", progress)
+                clear_leftovers(self.root / agent)
+                # Another may have installed it while we waited.
+                outcome = self._here(agent, wanted) or await self._try_each(recipes, entry, wanted, progress)
         return _told(outcome, source, progress)
 
     def remove(self, agent: str, version: str) -> None:
-        """Also what is damaged."""
+        """Also what is damaged. Refused while an installation of the same agent is under way."""
         here = [path for home in self._homes(agent) for path in version_directories(home)]
         target = next((path for path in here if path.name == version), None)
         if target is None:
@@ -94,8 +97,15 @@ class Toolbox:
                 f"{agent} {version} is not in the toolbox",
                 hint=f"Of {agent}, these are: {names}." if here else f"No version of {agent} is.",
             )
-        with self._locked(agent, _silent), partial(target.parent) as place:
-            target.rename(place.work / "removed")
+        with self._home(agent) as lock:
+            if not lock.take():
+                raise YouBenchaError(
+                    "TOOLBOX_BUSY",
+                    f"another installation of {agent} is under way{lock.holder()}",
+                    hint="Try again when it is done.",
+                )
+            with partial(target.parent) as place:
+                target.rename(place.work / "removed")
 
     def verify(self, installed: InstalledAgent) -> None:
         """Raise unless the executable is byte for byte the one that was installed."""
@@ -127,13 +137,13 @@ class Toolbox:
         return Outcome(have, new=False) if have else None
 
     @contextmanager
-    def _locked(self, agent: str, progress: Progress) -> Iterator[None]:
+    def _home(self, agent: str) -> Iterator[LockFile]:
+        """The directory of the agent: it exists and can be written, or there is an error that says so."""
         home = self.root / agent
         try:
             home.mkdir(parents=True, exist_ok=True)
-            with exclusive(home / ".lock", f"installation of {agent}", progress):
-                clear_leftovers(home)
-                yield
+            with lock_file(home / ".lock") as lock:
+                yield lock
         except OSError as error:
             if error.errno not in _STORAGE_ERRORS:
                 raise
@@ -143,16 +153,18 @@ class Toolbox:
                 hint="Make room there, or set YOUBENCHA_TOOLBOX to a directory that you may write to.",
             ) from error
 
-    def _try_each(self, recipes: Sequence[Recipe], agent: Agent, version: str | None, progress: Progress) -> Outcome:
+    async def _try_each(
+        self, recipes: Sequence[Recipe], agent: Agent, version: str | None, progress: Progress
+    ) -> Outcome:
         home = self.root / agent.name
         for recipe, other in pairwise(recipes):
             try:
-                return install_from(recipe, agent, version, home, progress)
+                return await install_from(recipe, agent, version, home, progress)
             except YouBenchaError as error:
                 if error.code == STORAGE or not fetcher_for(other).available():
                     raise
                 progress(f"{recipe.kind} failed ({error.message}); trying {other.kind} instead")
-        return install_from(recipes[-1], agent, version, home, progress)
+        return await install_from(recipes[-1], agent, version, home, progress)
 
 
 def _told(outcome: Outcome, source: str | None, progress: Progress) -> InstalledAgent:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from youbencha.sandbox.toolbox.place import Place
 from youbencha.sandbox.toolbox.watched import Progress
 
 EXE = ".exe" if os.name == "nt" else ""
@@ -27,25 +28,15 @@ class Release:
         return f"{self.package} (about {self.about_mb} MB)" if self.about_mb else self.package
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The two directories of an installation under way; both exist, on the same disk."""
-
-    tree: Path
-    """Becomes `<root>/<agent>/<version>`."""
-    work: Path
-    """Downloads, logs and temporary files; thrown away."""
-
-
 class Fetcher(Protocol):
     def available(self) -> bool:
         """Whether its package manager is there at all."""
         ...
 
-    def plan(self, version: str | None, place: Place, progress: Progress) -> Release:
+    async def plan(self, version: str | None, place: Place, progress: Progress) -> Release:
         """What `fetch` would bring; None asks for the newest. Downloads no package."""
         ...
 
-    def fetch(self, release: Release, place: Place, progress: Progress) -> Sequence[Path]:
+    async def fetch(self, release: Release, place: Place, progress: Progress) -> Sequence[Path]:
         """Fill `place.tree`. Returns the executables to try, the best first; never empty."""
         ...

@@ -10,10 +10,11 @@ from pathlib import Path
 from youbencha.errors import YouBenchaError
 from youbencha.process import find_executable
 from youbencha.sandbox.toolbox.failures import VERSION_NOT_FOUND, explain
+from youbencha.sandbox.toolbox.place import Place
 from youbencha.sandbox.toolbox.recipes import Npm
-from youbencha.sandbox.toolbox.sources.base import EXE, Place, Release
+from youbencha.sandbox.toolbox.sources.base import EXE, Release
 from youbencha.sandbox.toolbox.versions import is_version
-from youbencha.sandbox.toolbox.watched import Progress, run_watched
+from youbencha.sandbox.toolbox.watched import DOWNLOAD_S, LOOK_UP_S, Progress, run_watched
 
 _INSTALL = (
     "install",
@@ -26,6 +27,8 @@ _INSTALL = (
     "--no-bin-links",
     "--no-package-lock",
 )
+# By default, npm goes on for more than ten minutes where nobody answers.
+_IMPATIENT = ("--fetch-retries=2", "--fetch-timeout=60000")
 
 
 class NpmFetcher:
@@ -35,10 +38,10 @@ class NpmFetcher:
     def available(self) -> bool:
         return find_executable("npm", os.environ) is not None
 
-    def plan(self, version: str | None, place: Place, progress: Progress) -> Release:
+    async def plan(self, version: str | None, place: Place, progress: Progress) -> Release:
         package = self._recipe.package
         label = f"looking for {package}@{version or 'latest'}"
-        output = self._npm(
+        output = await self._npm(
             "view",
             f"{package}@{version or 'latest'}",
             "version",
@@ -46,6 +49,7 @@ class NpmFetcher:
             label=label,
             place=place,
             progress=progress,
+            timeout_s=LOOK_UP_S,
         )
         found = _version_in(output)
         if found is None:
@@ -57,10 +61,9 @@ class NpmFetcher:
         # What an older version weighs, nobody says beforehand.
         return Release(f"{package}@{found}", found, None if version else self._recipe.about_mb)
 
-    def fetch(self, release: Release, place: Place, progress: Progress) -> Sequence[Path]:
+    async def fetch(self, release: Release, place: Place, progress: Progress) -> Sequence[Path]:
         label = f"installing {release.described}"
-        prefix = ("--prefix", str(place.tree))
-        self._npm(*_INSTALL, *prefix, release.package, label=label, place=place, progress=progress)
+        await self._npm(*_INSTALL, release.package, label=label, place=place, progress=progress, timeout_s=DOWNLOAD_S)
         modules = place.tree / "node_modules"
         candidates = [*self._natives(modules), *_entry(modules / self._recipe.package)]
         for path in candidates:
@@ -69,7 +72,7 @@ class NpmFetcher:
                 path.chmod(0o755)
         return candidates
 
-    def _npm(self, *arguments: str, label: str, place: Place, progress: Progress) -> str:
+    async def _npm(self, *arguments: str, label: str, place: Place, progress: Progress, timeout_s: float) -> str:
         npm = find_executable("npm", os.environ)
         if npm is None:
             raise YouBenchaError(
@@ -77,10 +80,18 @@ class NpmFetcher:
                 f"{self._recipe.package} comes from npm, and there is no `npm` on PATH",
                 hint="Install Node.js 20 or newer: it brings `node` and `npm`.",
             )
-        done = run_watched(
-            [str(npm), *arguments], label=label, work=place.work, into=place.tree, env={}, progress=progress
+        # A project of its own, to stand in. Not `--prefix`: npm would look for the *global* configuration below that,
+        # and a company's registry or `cafile` would be lost (measured: SELF_SIGNED_CERT_IN_CHAIN).
+        (place.tree / "package.json").write_text('{"private": true}\n', encoding="utf-8")
+        done = await run_watched(
+            [str(npm), *arguments, *_IMPATIENT],
+            label=label,
+            place=place,
+            progress=progress,
+            cwd=place.tree,
+            timeout_s=timeout_s,
         )
-        if done.exit_code != 0:
+        if not done.succeeded:
             raise self._explained(done.output)
         return done.stdout
 

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 from youbencha.sandbox.toolbox.failures import explain
-from youbencha.sandbox.toolbox.sources.base import Place, Release
-from youbencha.sandbox.toolbox.watched import Progress, run_watched
+from youbencha.sandbox.toolbox.place import Place
+from youbencha.sandbox.toolbox.sources.base import Release
+from youbencha.sandbox.toolbox.watched import DOWNLOAD_S, LOOK_UP_S, Progress, run_watched
 
 # We never install into the running environment, so rules of the user's for that do not apply.
 _ENVIRONMENT = {"PIP_REQUIRE_VIRTUALENV": "0", "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
@@ -21,27 +22,33 @@ def has_pip() -> bool:
     return importlib.util.find_spec("pip") is not None
 
 
-def run_pip(
-    *arguments: str, package: str, label: str, place: Place, progress: Progress, python: Path | None = None
+async def run_pip(
+    *arguments: str,
+    package: str,
+    label: str,
+    place: Place,
+    progress: Progress,
+    python: Path | None = None,
+    timeout_s: float = LOOK_UP_S,
 ) -> str:
     """Its standard output; an error that says what to do if it failed. `python` is the environment to work on."""
     other = ("--python", str(python)) if python else ()
-    done = run_watched(
+    done = await run_watched(
         [sys.executable, "-m", "pip", *other, *arguments],
         label=label,
-        work=place.work,
-        into=place.tree,
-        env=_ENVIRONMENT,
+        place=place,
         progress=progress,
+        env=_ENVIRONMENT,
+        timeout_s=timeout_s,
     )
-    if done.exit_code != 0:
+    if not done.succeeded:
         raise explain("pip", package, done.output)
     return done.stdout
 
 
-def newest_release(package: str, place: Place, progress: Progress) -> str:
+async def newest_release(package: str, place: Place, progress: Progress) -> str:
     """Asked of the index, because a dry run of `pip install` downloads all of a wheel to see its metadata."""
-    output = run_pip(
+    output = await run_pip(
         "index",
         "versions",
         "--only-binary=:all:",
@@ -57,8 +64,8 @@ def newest_release(package: str, place: Place, progress: Progress) -> str:
     return found.group(1)
 
 
-def download_wheel(release: Release, place: Place, progress: Progress) -> Path:
-    run_pip(
+async def download_wheel(release: Release, place: Place, progress: Progress) -> Path:
+    await run_pip(
         "download",
         *_COMMON,
         "--no-deps",
@@ -69,12 +76,13 @@ def download_wheel(release: Release, place: Place, progress: Progress) -> Path:
         label=f"downloading {release.described}",
         place=place,
         progress=progress,
+        timeout_s=DOWNLOAD_S,
     )
     return next(place.work.glob("*.whl"))
 
 
-def install_into(release: Release, python: Path, place: Place, progress: Progress) -> None:
-    run_pip(
+async def install_into(release: Release, python: Path, place: Place, progress: Progress) -> None:
+    await run_pip(
         "install",
         *_COMMON,
         # Not only binaries: dependencies of older versions (pyperclip 1.9.0) are published as source alone.
@@ -85,4 +93,5 @@ def install_into(release: Release, python: Path, place: Place, progress: Progres
         place=place,
         progress=progress,
         python=python,
+        timeout_s=DOWNLOAD_S,
     )

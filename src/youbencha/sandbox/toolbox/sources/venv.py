@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from youbencha.sandbox.toolbox.failures import explain
+from youbencha.sandbox.toolbox.place import Place
 from youbencha.sandbox.toolbox.recipes import Venv
-from youbencha.sandbox.toolbox.sources.base import Place, Release
+from youbencha.sandbox.toolbox.sources.base import Release
 from youbencha.sandbox.toolbox.sources.pip import has_pip, install_into, newest_release, run_pip
-from youbencha.sandbox.toolbox.watched import Progress, run_watched
+from youbencha.sandbox.toolbox.watched import LOOK_UP_S, Progress, run_watched
 
 _WINDOWS = os.name == "nt"
 _PYTHON = Path("Scripts", "python.exe") if _WINDOWS else Path("bin", "python")
@@ -29,27 +30,26 @@ class VenvFetcher:
     def available(self) -> bool:
         return has_pip()
 
-    def plan(self, version: str | None, place: Place, progress: Progress) -> Release:
-        found = version or newest_release(self._recipe.package, place, progress)
+    async def plan(self, version: str | None, place: Place, progress: Progress) -> Release:
+        found = version or await newest_release(self._recipe.package, place, progress)
         return Release(f"{self._recipe.package}=={found}", found)
 
-    def fetch(self, release: Release, place: Place, progress: Progress) -> Sequence[Path]:
+    async def fetch(self, release: Release, place: Place, progress: Progress) -> Sequence[Path]:
         home = place.tree / "venv"
         python = home / _PYTHON
         # Without a pip of its own (ours can work on it): faster, and some systems ship Python without `ensurepip`.
-        done = run_watched(
+        done = await run_watched(
             [sys.executable, "-m", "venv", "--without-pip", str(home)],
             label="creating a virtual environment",
-            work=place.work,
-            into=home,
-            env={},
+            place=place,
             progress=progress,
+            timeout_s=LOOK_UP_S,
         )
-        if done.exit_code != 0:
+        if not done.succeeded:
             raise explain("venv", release.package, done.output)
-        install_into(release, python, place, progress)
+        await install_into(release, python, place, progress)
         label = f"listing what came with {release.package}"
-        packages = run_pip(
+        packages = await run_pip(
             "freeze", package=release.package, label=label, place=place, progress=progress, python=python
         )
         return [self._launcher(place.tree, packages)]

@@ -1,0 +1,69 @@
+"""Adapters are found by name, those of other packages too."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from youbencha.adapters import adapter_names, get_adapter
+from youbencha.adapters.claude_code import ClaudeCodeAdapter
+from youbencha.errors import YouBenchaError
+
+PACKAGE = """
+class Good:
+    name, version = "good", "1.0.0"
+    async def check_availability(self): return True
+    async def execute(self, context): raise NotImplementedError
+    def normalize_log(self, result, context): raise NotImplementedError
+class NoAdapter: pass
+class Failing:
+    def __init__(self): raise RuntimeError("no licence")
+"""
+POINTS = """[youbencha.adapters]
+good = foreign_agents:Good
+none = foreign_agents:NoAdapter
+failing = foreign_agents:Failing
+missing = not_installed:X
+"""
+
+
+@pytest.fixture
+def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package of somebody else, installed."""
+    (tmp_path / "foreign_agents.py").write_text(PACKAGE)
+    info = tmp_path / "foreign_agents-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: foreign-agents\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(POINTS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "foreign_agents", raising=False)
+
+
+def test_ours() -> None:
+    assert "claude-code" in adapter_names()
+    assert isinstance(get_adapter("claude-code"), ClaudeCodeAdapter)
+
+
+@pytest.mark.usefixtures("foreign")
+def test_somebody_elses() -> None:
+    assert "good" in adapter_names()
+    assert get_adapter("good").name == "good"
+
+
+@pytest.mark.usefixtures("foreign")
+@pytest.mark.parametrize(
+    ("name", "code", "words"),
+    [
+        ("claude", "AGENT_UNKNOWN", "There are: claude-code"),
+        ("none", "ADAPTER_BROKEN", "lacks name"),
+        ("failing", "ADAPTER_BROKEN", "no licence"),
+        ("missing", "ADAPTER_BROKEN", "not_installed"),
+    ],
+)
+def test_what_cannot_be_used_is_explained(name: str, code: str, words: str) -> None:
+    with pytest.raises(YouBenchaError) as caught:
+        get_adapter(name)
+    assert caught.value.code == code
+    assert words in str(caught.value)

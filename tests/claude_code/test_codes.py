@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from youbencha.adapters.claude_code import codes
+
+CODES = [value for name, value in vars(codes).items() if name.isupper()]
+PAGE = Path(__file__).parents[2] / "docs" / "claude-code.md"
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_code_is_explained(code: str) -> None:
+    assert f"`{code}`" in PAGE.read_text(encoding="utf-8")
+
+
+def test_the_page_names_no_code_that_does_not_exist() -> None:
+    named = set(re.findall(r"`(CLAUDE_[A-Z_]+)`", PAGE.read_text(encoding="utf-8")))
+    assert {code for code in named if not code.startswith("CLAUDE_CODE_")} == set(CODES)
