@@ -6,8 +6,6 @@ BIN     := $(VENV)/bin
 PYTHON  ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
              $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 WORKERS ?= auto
-OLD_CLI := 2.0.62
-OLDEST_CLI := 1.0.128
 
 .PHONY: help demo test lint format bench coverage agents clean
 .DEFAULT_GOAL := help
@@ -35,10 +33,7 @@ coverage: $(VENV)/.dev agents ## Tests with branch coverage; the adapter must ha
 	@$(BIN)/coverage report --include='src/youbencha/adapters/*' --fail-under=90
 
 agents: $(VENV)/.dev ## The agent CLIs that the tests drive
-	@$(BIN)/yb agents install claude-code
-	@$(BIN)/yb agents install claude-code@$(OLD_CLI)
-	@if command -v npm >/dev/null; then $(BIN)/yb agents install claude-code@$(OLDEST_CLI); \
-	 else echo "no npm here: the tests for Claude Code $(OLDEST_CLI) will be skipped"; fi
+	@$(BIN)/python tests/agent_clis.py
 
 $(VENV)/.demo: pyproject.toml
 	@scripts/setup "$(PYTHON)" $(VENV) .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,14 +12,18 @@ from typing import Any
 
 import pytest
 
+from systems import ON_WINDOWS
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
 from youbencha.events import Event
 from youbencha.gateway.script import RecordedRequest, Script, ScriptedModel
 from youbencha.log import YouBenchaLog
-from youbencha.sandbox.toolbox import InstalledAgent
+from youbencha.sandbox.toolbox import InstalledAgent, default_root
 
 API_KEY = "sk-ant-dummy-0123456789abcdef"
+GIT_BASH = "CLAUDE_CODE_GIT_BASH_PATH"
+"""On Windows the CLI runs its commands in Git's bash, and may have to be told where that is."""
+_OF_WINDOWS = ("SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "PROGRAMFILES", "PROGRAMDATA")
 
 
 def versions(*names: str) -> pytest.MarkDecorator:
@@ -79,6 +84,15 @@ def _is_reminder(text: str) -> bool:
     return text.strip().startswith("<system-reminder>") and text.strip().endswith("</system-reminder>")
 
 
+def _windows_env(home: Path) -> dict[str, str]:
+    """What a program there needs of the system, and places of its own for what is the user's."""
+    places = {"USERPROFILE": home, "APPDATA": home / "AppData", "LOCALAPPDATA": home / "Local", "TEMP": home / "Temp"}
+    for place in places.values():
+        place.mkdir(exist_ok=True)
+    system = {name: os.environ[name] for name in _OF_WINDOWS if name in os.environ}
+    return {**system, **{name: str(place) for name, place in places.items()}, "TMP": str(places["TEMP"])}
+
+
 class ClaudeLab:
     def __init__(self, cli: InstalledAgent, directory: Path) -> None:
         self.cli = cli
@@ -88,12 +102,36 @@ class ClaudeLab:
         for path in (self.workspace, self.home):
             path.mkdir(parents=True)
         self.harness_env = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
+        if ON_WINDOWS:
+            self.harness_env |= _windows_env(self.home)
 
     def adapter(self) -> ClaudeCodeAdapter:
         return ClaudeCodeAdapter(env=self.harness_env)
 
     def env(self, model: ScriptedModel) -> dict[str, str]:
-        return {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY, "IS_SANDBOX": "1"}
+        told = {GIT_BASH: os.environ[GIT_BASH]} if os.environ.get(GIT_BASH) else {}
+        return {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY, "IS_SANDBOX": "1", **told}
+
+    def chosen(self) -> dict[str, str]:
+        """The configuration that asks for the CLI under test."""
+        if ON_WINDOWS and self.cli.needs_node:  # no program there, but the toolbox knows how to start it
+            self.harness_env["YOUBENCHA_TOOLBOX"] = str(default_root())
+            return {"version": self.cli.version}
+        return {"executable": str(self.cli.executable)}
+
+    def put_on_path(self) -> None:
+        """From now on the harness finds the CLI under test first, as `claude`."""
+        directory = self.home / "bin"
+        if directory.exists():
+            return
+        directory.mkdir()
+        if not ON_WINDOWS:
+            (directory / "claude").symlink_to(self.cli.executable)
+        elif self.cli.needs_node:
+            (directory / "claude.cmd").write_text(f'@node "{self.cli.executable}" %*\n')
+        else:
+            shutil.copyfile(self.cli.executable, directory / "claude.exe")
+        self.harness_env["PATH"] = os.pathsep.join([str(directory), self.harness_env["PATH"]])
 
     @asynccontextmanager
     async def model(self, model_script: Script) -> AsyncIterator[ScriptedModel]:
@@ -101,7 +139,7 @@ class ClaudeLab:
             yield model
 
     def context(self, model: ScriptedModel, **overrides: Any) -> AgentExecutionContext:
-        config = {"executable": str(self.cli.executable), **overrides.pop("config", {})}
+        config = {**self.chosen(), **overrides.pop("config", {})}
         if "prompt" not in config and "prompt_file" not in config:
             config["prompt"] = "Do what you are told."
         return AgentExecutionContext(

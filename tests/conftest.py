@@ -7,18 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from claude_lab import ClaudeLab
+import agent_clis
+from agent_clis import ALL_VERSIONS, NEWEST
+from claude_lab import GIT_BASH, ClaudeLab
 from youbencha.sandbox.toolbox import InstalledAgent, Toolbox
-
-NEWEST = "newest"
-OLD = "2.0.62"
-OLDEST = "1.0.128"
-ALL_VERSIONS = (NEWEST, OLD, OLDEST)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """No test may depend on, or disturb, what the person running it has set up for their own agents."""
-    for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "CLAUDE"))]:
+    for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "CLAUDE")) and name != GIT_BASH]:
         del os.environ[name]
 
 
@@ -26,10 +23,8 @@ def installed_claude(version: str) -> InstalledAgent:
     """A real CLI from the toolbox. Without it the test is skipped, or fails where it must not be skipped."""
     found = Toolbox().find("claude-code", None if version == NEWEST else version)
     if found is None:
-        at = "" if version == NEWEST else f"@{version}"
-        reason = (
-            f"Claude Code {version} is not in the toolbox: run `make agents` or `yb agents install claude-code{at}`"
-        )
+        install = f"`make agents` or `yb agents install {agent_clis.request(version)}`"
+        reason = f"Claude Code {version} is not in the toolbox: run {install}"
         if os.environ.get("YOUBENCHA_REQUIRE_REAL_CLI"):
             pytest.fail(reason)
         pytest.skip(reason)

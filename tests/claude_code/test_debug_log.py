@@ -56,7 +56,7 @@ class Bench:
         self.env = {"HOME": str(home)}
         self.session = session
         self.own = home / ".claude" / "debug" / f"{session}.txt"
-        slug = str(self.cwd).replace("/", "-").replace(" ", "-").replace("_", "-").replace(".", "-")
+        slug = "".join(c if c.isascii() and c.isalnum() else "-" for c in str(self.cwd))
         self.shared = home / ".local" / "state" / "claude-cli-nodejs" / slug / "debug-logs" / "debug.txt"
         for path in (self.own, self.shared):
             path.parent.mkdir(parents=True)

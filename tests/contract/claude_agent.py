@@ -25,32 +25,24 @@ TURNS: dict[Situation, list[dict[str, Any]]] = {
 class ClaudeAgent(Agent):
     def __init__(self, lab: ClaudeLab) -> None:
         self._lab = lab
-        self._with_key = {**lab.harness_env, "ANTHROPIC_API_KEY": API_KEY}
 
-    def _on_path(self) -> dict[str, str]:
-        """An environment whose PATH has the CLI under test, as `claude`."""
-        directory = self._lab.home / "bin"
-        directory.mkdir(exist_ok=True)
-        link = directory / "claude"
-        if not link.exists():
-            link.symlink_to(self._lab.cli.executable)
-        return {**self._lab.harness_env, "PATH": f"{directory}:{self._lab.harness_env['PATH']}"}
+        lab.put_on_path()
 
     def adapter(self) -> AgentAdapter:
-        return ClaudeCodeAdapter(env={**self._on_path(), "ANTHROPIC_API_KEY": API_KEY})
+        return ClaudeCodeAdapter(env={**self._lab.harness_env, "ANTHROPIC_API_KEY": API_KEY})
 
     def adapter_without_cli(self) -> AgentAdapter:
-        empty = {"PATH": "/nowhere", "HOME": str(self._lab.home), "YOUBENCHA_TOOLBOX": str(self._lab.home / "none")}
-        return ClaudeCodeAdapter(env=empty)
+        empty = {"PATH": "/nowhere", "YOUBENCHA_TOOLBOX": str(self._lab.home / "none")}
+        return ClaudeCodeAdapter(env={**self._lab.harness_env, **empty})
 
     def adapter_without_credentials(self) -> AgentAdapter:
-        return ClaudeCodeAdapter(env=self._on_path())
+        return ClaudeCodeAdapter(env=self._lab.harness_env)
 
     @asynccontextmanager
     async def in_situation(self, situation: Situation, workspace: Path) -> AsyncIterator[Prepared]:
         async with self._lab.model(script(*TURNS[situation])) as model:
             yield Prepared(
-                config={"executable": str(self._lab.cli.executable)},
+                config=self._lab.chosen(),
                 env=self._lab.env(model),
                 prompts=lambda: [prompt_of(request) for request in model.requests if request.kind == "turn"],
             )

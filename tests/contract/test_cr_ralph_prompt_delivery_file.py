@@ -47,7 +47,7 @@ async def test_the_model_reads_its_task_from_a_file_that_is_gone_afterwards(
 
 async def test_the_file_holds_the_prompt_byte_for_byte(lab: ClaudeLab, prompt_file: Path) -> None:
     prompt = "\ufeffwindows line\r\nnul \0 and 漢\n" * 20_000
-    copy = {"command": f"cp {prompt_file} copy.md", "description": "keep it"}
+    copy = {"command": f"cp '{prompt_file.as_posix()}' copy.md", "description": "keep it"}
     session = await lab.run(
         script(uses("Bash", **copy), says("Done.")), config={"prompt": prompt, "prompt_delivery": "file"}
     )

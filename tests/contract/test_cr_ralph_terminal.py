@@ -5,6 +5,9 @@ from __future__ import annotations
 from wrapped_cli import wrapped
 
 from claude_lab import ClaudeLab, Session, bash, says, script
+from systems import posix_only
+
+pytestmark = posix_only("a console there draws what it is given anew, with line breaks of its own")
 
 TURNS = (bash("echo colour 漢"), says("Done: é 漢 🙂"))
 NOTHING = {"input_tokens": 0, "output_tokens": 0}

@@ -8,6 +8,7 @@ import signal
 import pytest
 
 from claude_lab import ClaudeLab, Session, bash, script
+from systems import posix_only
 from youbencha.events import Event, ProcessStarted, ToolReturned
 
 
@@ -27,6 +28,7 @@ async def run_until_killed(lab: ClaudeLab, number: signal.Signals) -> Session:
         return Session(result, lab.adapter().normalize_log(result, context), model.requests, events)
 
 
+@posix_only("there are no signals")
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGSEGV"])
 async def test_a_crash_is_a_failure_with_the_signal_and_what_was_said(lab: ClaudeLab, name: str) -> None:
     session = await run_until_killed(lab, signal.Signals[name])

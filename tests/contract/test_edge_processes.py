@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import uuid
+from pathlib import Path
 
 import psutil
 import pytest
@@ -25,13 +27,25 @@ def running(marker: str) -> list[psutil.Process]:
     ]
 
 
-def endless(marker: str) -> str:
+ENDLESS = """
+import contextlib, os, pathlib, time
+with contextlib.suppress(AttributeError, PermissionError):  # not on Windows; or it has its own already
+    os.setsid()
+pathlib.Path('started').touch()
+while True:
+    time.sleep(1)
+"""
+
+
+def endless(lab: ClaudeLab, marker: str) -> str:
     """In a session of its own, where a signal to the CLI's group does not reach; it tells that it started."""
-    return f"setsid sh -c ': {marker}; touch started; while :; do sleep 1; done'"
+    script = lab.home / "endless.py"
+    script.write_text(ENDLESS)
+    return f"'{Path(sys.executable).as_posix()}' '{script.as_posix()}' {marker}"
 
 
 async def test_cr_2_3_fr_010_a_timeout_ends_the_tool_in_its_own_session_too(lab: ClaudeLab, marker: str) -> None:
-    turn = {**bash(endless(marker)), "text": "I begin."}
+    turn = {**bash(endless(lab, marker)), "text": "I begin."}
     session = await lab.run(script(turn, says("never")), timeout=TIMEOUT_MS)
     assert (lab.workspace / "started").exists()
     assert running(marker) == []
@@ -44,7 +58,7 @@ async def test_cr_2_3_fr_010_a_timeout_ends_the_tool_in_its_own_session_too(lab:
 
 
 async def test_a_background_process_of_the_agent_is_gone_when_the_run_is_over(lab: ClaudeLab, marker: str) -> None:
-    command = f"{endless(marker)} > /dev/null 2>&1 < /dev/null & while ! [ -e started ]; do sleep 0.1; done"
+    command = f"{endless(lab, marker)} > /dev/null 2>&1 < /dev/null & while ! [ -e started ]; do sleep 0.1; done"
     session = await lab.run(script(bash(command), says("Done.")))
     assert (lab.workspace / "started").exists()
     assert running(marker) == []

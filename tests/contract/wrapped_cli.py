@@ -6,12 +6,17 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from claude_lab import ClaudeLab
+from systems import ON_WINDOWS
 from youbencha.gateway.script import RecordedRequest
 
 
 def wrapped(lab: ClaudeLab, before: str) -> Path:
     """`before` is shell; it is left out when the CLI is only asked for its version."""
+    if ON_WINDOWS:
+        pytest.skip("not on Windows: a shell script stands before the CLI")
     path = lab.home / "wrapped-claude"
     real = shlex.quote(str(lab.cli.executable))
     path.write_text(f'#!/bin/sh\nif [ "$1" != --version ]; then\n{before}\nfi\nexec {real} "$@"\n')

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from process_lab import Programs, eventually
+
+if sys.platform == "win32":
+    # They import what only POSIX systems have. What Windows does instead: test_process_on_windows.py.
+    collect_ignore = ["test_process_spawn.py", "test_process_strays.py", "test_process_windows.py"]
 
 
 @pytest.fixture

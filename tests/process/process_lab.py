@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -13,9 +15,13 @@ from pathlib import Path
 
 import psutil
 
+from systems import ON_LINUX, posix_only
 from youbencha.process import Command
 
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+TRUE = shutil.which("true") or "/usr/bin/true"  # in /bin on some systems
+NEEDS_A_SHELL = posix_only("the programs are shell scripts; see test_process_on_windows.py")
+NO_ADOPTION = "elsewhere nobody adopts an orphan, and macOS hides the environment (our tag) of its own programs"
 PATIENCE_S = 30.0
 
 
@@ -27,6 +33,7 @@ class Programs:
         self.mark = f"mark-{uuid.uuid4().hex}"
         # A `sleep` by that name, so that a shell's children carry the mark too: ./$0 1000
         (cwd / self.mark).symlink_to("/bin/sleep")
+        _provide_setsid(cwd / "setsid")
 
     def shell(self, script: str, *arguments: str, **options: object) -> Command:
         return self.command("/bin/sh", "-c", script, self.mark, *arguments, **options)
@@ -59,6 +66,24 @@ class Programs:
             except (psutil.Error, OSError):
                 continue
         return found
+
+
+def _provide_setsid(path: Path) -> None:
+    """`./setsid PROGRAM ...`: macOS has the call, but not the command."""
+    if command := shutil.which("setsid"):
+        path.symlink_to(command)
+    else:
+        path.write_text("#!/usr/bin/perl\nuse POSIX; POSIX::setsid(); exec { $ARGV[0] } @ARGV;\n")
+        path.chmod(0o755)
+
+
+def open_descriptors() -> list[str]:
+    return sorted(os.listdir("/dev/fd"))
+
+
+def assert_in_time(late_s: float) -> None:
+    """Within a second of the deadline, as is required. Where we cannot measure a quiet machine: at all."""
+    assert late_s < (1.0 if ON_LINUX else PATIENCE_S)
 
 
 def eventually(is_so: Callable[[], object], otherwise: str = "", patience_s: float = PATIENCE_S) -> None:

@@ -8,14 +8,18 @@ import signal
 
 import psutil
 import pytest
-from process_lab import Programs, eventually, soon
+from process_lab import NEEDS_A_SHELL, NO_ADOPTION, Programs, eventually, soon
 
+from systems import linux_only
 from youbencha.errors import YouBenchaError
 from youbencha.process import Limits, run
 
-DETACHED = "setsid sh -c 'trap \"\" TERM; ./$0 1000; :' $0 & env -i /usr/bin/setsid sh -c './$0 1000; :' $0 & "
+pytestmark = NEEDS_A_SHELL
+
+DETACHED = "./setsid sh -c 'trap \"\" TERM; ./$0 1000; :' $0 & env -i ./setsid sh -c './$0 1000; :' $0 & "
 
 
+@linux_only(NO_ADOPTION)
 async def test_a_guard_killed_by_the_agent_takes_the_tree_along(programs: Programs) -> None:
     with pytest.raises(YouBenchaError) as caught:
         await run(programs.shell(DETACHED + "kill -KILL $PPID; ./$0 1000"))
@@ -40,14 +44,16 @@ async def test_a_killed_nursery_is_replaced(programs: Programs) -> None:
     assert [child.status() for child in psutil.Process().children()].count(psutil.STATUS_ZOMBIE) == 0
 
 
+@linux_only(NO_ADOPTION)
 async def test_the_deadline_holds_though_nursery_and_guard_are_killed(programs: Programs) -> None:
     """Nobody adopts the tree then: the tag and the session find it."""
-    script = "setsid sh -c './$0 1000; :' $0 & kill -KILL $(ps -o ppid= -p $PPID) $PPID; ./$0 1000"
+    script = "./setsid sh -c './$0 1000; :' $0 & kill -KILL $(ps -o ppid= -p $PPID) $PPID; ./$0 1000"
     with pytest.raises(YouBenchaError, match="was killed"):
         await run(programs.shell(script), limits=Limits(timeout_s=60))
     assert programs.alive() == []
 
 
+@linux_only(NO_ADOPTION)
 @pytest.mark.parametrize("name", ["STOP", "TSTP"])
 async def test_a_stopped_guard_goes_on(programs: Programs, name: str) -> None:
     script = DETACHED + f"kill -{name} $PPID; ./$0 1000"
@@ -69,7 +75,7 @@ async def test_a_stopped_guard_without_a_nursery_cannot_save_the_agent(programs:
 
     stopping = asyncio.create_task(stop_when_done())
     result = await run(
-        programs.shell(script + "setsid ./$0 1000 & ./$0 1000"),
+        programs.shell(script + "./setsid ./$0 1000 & ./$0 1000"),
         on_start=lambda _: (programs.cwd / "go").touch(),
         stop=stop,
         limits=Limits(grace_s=0.1),
@@ -100,6 +106,7 @@ def test_a_stopped_guard_sees_the_end_of_the_harness(programs: Programs) -> None
     eventually(lambda: not programs.alive())
 
 
+@linux_only(NO_ADOPTION)
 async def test_other_runs_go_on_when_one_guard_is_killed(programs: Programs) -> None:
     other = asyncio.create_task(run(programs.shell("while [ ! -e go ]; do sleep 0.01; done; echo whole")))
     with pytest.raises(YouBenchaError):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import threading
@@ -14,8 +14,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from process_lab import ENV, Programs, eventually
+from process_lab import ENV, TRUE, Programs, eventually, open_descriptors
 
+from systems import ON_LINUX, linux_only
 from youbencha.process import Command, ProcessStartError, Started, run
 from youbencha.process.guard import TAG
 
@@ -33,16 +34,15 @@ AWKWARD = [
     "*",
     "x" * 100_000,
 ]
-SHOW_ARGV = "import sys; sys.stdout.buffer.write(open('/proc/self/cmdline', 'rb').read())"
 
 
 async def test_arguments_arrive_byte_for_byte(programs: Programs) -> None:
-    result = await run(programs.python(SHOW_ARGV + "; print('', *map(ascii, sys.argv[2:]), sep='\\n')", *AWKWARD))
-    shown = result.output.split("\0")[-1].strip("\n").split("\n")
-    assert shown == [ascii(argument) for argument in AWKWARD]
+    result = await run(programs.python("import sys; print(*map(ascii, sys.argv[2:]), sep='\\n')", *AWKWARD))
+    assert result.output.splitlines() == [ascii(argument) for argument in AWKWARD]
     assert not (programs.cwd / "pwned").exists()
 
 
+@linux_only("`env -0` is not everywhere")
 async def test_the_environment_is_what_was_given_and_the_tag(programs: Programs) -> None:
     env = {"A": "1", "EMPTY": "", "ODD": "a=b\nc", "ÜMLAUT": "漢"}
     result = await run(Command(argv=("/usr/bin/env", "-0"), cwd=programs.cwd, env=env))
@@ -86,18 +86,27 @@ async def test_stdin_is_exactly_what_was_given(programs: Programs, data: bytes) 
     assert result.output == f"{len(data)} {hashlib.sha256(data).hexdigest()}\n"
 
 
+@linux_only("needs /proc")
 async def test_no_other_descriptor_reaches_the_program(programs: Programs) -> None:
     result = await run(programs.shell("ls /proc/$$/fd"))
     assert set(result.output.split()) <= {"0", "1", "2"}
 
 
+@linux_only("needs /proc")
 async def test_signals_are_as_usual(programs: Programs) -> None:
     """Neither what our processes ignore nor what the calling thread blocks is passed on."""
-    script = "import re; s = open('/proc/self/status').read(); print(re.findall(r'Sig(?:Blk|Ign):\\s*(\\w+)', s))"
-    blocked, ignored = json.loads((await run(programs.python(script))).output.replace("'", '"'))
+    status = (await run(programs.python("print(open('/proc/self/status').read())"))).output
     python_ignores = 1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1)
-    assert int(blocked, 16) == 0
-    assert int(ignored, 16) & ~python_ignores == 0
+    # What the C library keeps for itself (32, 33) stays ignored for ever below a process that was posix_spawned, as
+    # a test worker is from Python 3.13 on.
+    of_the_c_library = 1 << 31 | 1 << 32
+    assert signals(status, "SigBlk") == 0
+    assert signals(status, "SigIgn") & ~python_ignores & ~of_the_c_library == 0
+
+
+def signals(status: str, which: str) -> int:
+    (bits,) = re.findall(rf"{which}:\s*(\w+)", status)
+    return int(bits, 16)
 
 
 @pytest.mark.parametrize("code", [0, 1, 7, 255])
@@ -108,7 +117,14 @@ async def test_the_exit_code(programs: Programs, code: int) -> None:
     assert not result.stopped
 
 
-@pytest.mark.parametrize(("number", "name"), [(signal.SIGSEGV, "SIGSEGV"), (signal.SIGKILL, "SIGKILL"), (40, "SIG40")])
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [
+        (signal.SIGSEGV, "SIGSEGV"),
+        (signal.SIGKILL, "SIGKILL"),
+        pytest.param(40, "SIG40", marks=linux_only("elsewhere there are no real-time signals")),
+    ],
+)
 async def test_a_crash_is_recorded_as_its_signal(programs: Programs, number: int, name: str) -> None:
     result = await run(programs.shell(f"ulimit -c 0; kill -{int(number)} $$"))
     assert (result.exit.code, result.exit.signal) == (None, name)
@@ -134,7 +150,7 @@ def failing_commands(directory: Path) -> dict[str, Command]:
     (directory / "plain").write_text("#!/bin/sh\n")
     (directory / "garbage").write_bytes(b"\x01\x02\x03")
     (directory / "garbage").chmod(0o755)
-    base = {"argv": ("/bin/true",), "cwd": directory, "env": ENV}
+    base = {"argv": (TRUE,), "cwd": directory, "env": ENV}
     changes: dict[str, dict[str, object]] = {
         "missing program": {"argv": ("no-such-program",)},
         "missing path": {"argv": (str(directory / "no-such"),)},
@@ -143,7 +159,7 @@ def failing_commands(directory: Path) -> dict[str, Command]:
         "not executable": {"argv": (str(directory / "plain"),)},
         "a directory": {"argv": (str(directory),)},
         "not a program": {"argv": (str(directory / "garbage"),)},
-        "argument too long": {"argv": ("/bin/echo", "x" * 200_000)},
+        "argument too long": {"argv": ("/bin/echo", "x" * (200_000 if ON_LINUX else 5_000_000))},
         "arguments too long": {"argv": ("/bin/echo", *["x" * 100_000] * 100)},
         "NUL in argument": {"argv": ("/bin/echo", "a\0b")},
         "NUL in environment": {"env": {"A": "a\0b"}},
@@ -155,23 +171,24 @@ def failing_commands(directory: Path) -> dict[str, Command]:
 
 @pytest.mark.parametrize("terminal", [False, True])
 async def test_a_program_that_cannot_start_is_explained_and_leaks_nothing(tmp_path: Path, terminal: bool) -> None:
-    await run(Command(argv=("/bin/true",), cwd=tmp_path, env={}, terminal=terminal))
-    before = sorted(os.listdir("/proc/self/fd"))
+    await run(Command(argv=(TRUE,), cwd=tmp_path, env={}, terminal=terminal))
+    before = open_descriptors()
     for name, command in failing_commands(tmp_path).items():
         with pytest.raises(ProcessStartError, match="Cannot start") as caught:
             await run(Command(**{**vars(command), "terminal": terminal}))
         assert caught.value.code == "PROCESS_START_FAILED", name
         assert caught.value.hint, name
-    await run(Command(argv=("/bin/true",), cwd=tmp_path, env={}))  # leaves a guard ready again, as before
-    assert sorted(os.listdir("/proc/self/fd")) == before
+        assert "by hand" not in caught.value.hint, name
+    await run(Command(argv=(TRUE,), cwd=tmp_path, env={}))  # leaves a guard ready again, as before
+    assert open_descriptors() == before
 
 
 async def test_no_descriptors_left_is_explained(tmp_path: Path) -> None:
     import resource
 
-    await run(Command(argv=("/bin/true",), cwd=tmp_path, env={}))
+    await run(Command(argv=(TRUE,), cwd=tmp_path, env={}))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    highest = max(map(int, os.listdir("/proc/self/fd")))
+    highest = max(map(int, open_descriptors()))
     resource.setrlimit(resource.RLIMIT_NOFILE, (highest, hard))
     held = []
     try:
@@ -181,7 +198,7 @@ async def test_no_descriptors_left_is_explained(tmp_path: Path) -> None:
         pass
     try:
         with pytest.raises(ProcessStartError, match="Too many open files"):
-            await run(Command(argv=("/bin/true",), cwd=tmp_path, env={}))
+            await run(Command(argv=(TRUE,), cwd=tmp_path, env={}))
     finally:
         for fd in held:
             os.close(fd)
@@ -190,14 +207,14 @@ async def test_no_descriptors_left_is_explained(tmp_path: Path) -> None:
 
 async def test_many_runs_leak_nothing(programs: Programs) -> None:
     await run(programs.shell(":"))
-    before = sorted(os.listdir("/proc/self/fd"))
+    before = open_descriptors()
     me = psutil.Process()
     children = {child.pid for child in me.children()}
     threads = threading.active_count()
     for number in range(100):
         result = await run(programs.shell("echo $1", str(number), terminal=number % 10 == 0))
         assert result.output == f"{number}\n"
-    assert sorted(os.listdir("/proc/self/fd")) == before
+    assert open_descriptors() == before
     assert {child.pid for child in me.children()} == children
     nurseries = me.children()
     eventually(lambda: [len(nursery.children()) for nursery in nurseries] == [1] * len(nurseries), "not just a spare")

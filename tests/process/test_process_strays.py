@@ -6,8 +6,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from process_lab import Programs
+from process_lab import NO_ADOPTION, Programs
 
+from systems import linux_only
 from youbencha.process import Limits, guard, run
 from youbencha.process.systems import nursery, posix
 
@@ -35,10 +36,15 @@ def _as_on_macos(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
 
 ORPHANS = {
     "in the session": "(sh -c './$0 1000; :' $0 &); ",
-    "in a session of its own": "(setsid sh -c './$0 1000; :' $0 &); ",
+    "in a session of its own": "(./setsid sh -c './$0 1000; :' $0 &); ",
     "in the session, without environment": "(env -i sh -c './$0 1000; :' $0 &); ",
-    "deaf": "(setsid sh -c 'trap \"\" TERM; ./$0 1000; :' $0 &); ",
+    "deaf": "(./setsid sh -c 'trap \"\" TERM; ./$0 1000; :' $0 &); ",
 }
+
+EACH_ORPHAN = pytest.mark.parametrize(
+    "orphan",
+    [pytest.param(name, marks=[linux_only(NO_ADOPTION)] if "setsid" in ORPHANS[name] else []) for name in ORPHANS],
+)
 
 
 async def test_the_stand_in_is_in_use(programs: Programs) -> None:
@@ -50,14 +56,14 @@ async def test_the_stand_in_is_in_use(programs: Programs) -> None:
     assert int((programs.cwd / "parent").read_text()) != int(result.output)
 
 
-@pytest.mark.parametrize("orphan", ORPHANS)
+@EACH_ORPHAN
 async def test_orphans_are_found_at_the_deadline(programs: Programs, orphan: str) -> None:
     result = await run(programs.shell(ORPHANS[orphan] + "./$0 1000"), limits=Limits(timeout_s=0.5, grace_s=0.2))
     assert result.timed_out
     assert programs.alive() == []
 
 
-@pytest.mark.parametrize("orphan", ORPHANS)
+@EACH_ORPHAN
 async def test_orphans_are_found_after_a_normal_end(programs: Programs, orphan: str) -> None:
     result = await run(programs.shell(ORPHANS[orphan] + "echo end"))
     assert result.output == "end\n"
@@ -71,7 +77,9 @@ async def test_a_run_without_orphans(programs: Programs) -> None:
 
 
 async def test_concurrent_runs_do_not_end_each_other(programs: Programs) -> None:
-    slow = asyncio.create_task(run(programs.shell("(setsid sh -c 'sleep 0.5; echo orphan' $0 &); sleep 1; echo slow")))
+    slow = asyncio.create_task(
+        run(programs.shell("(./setsid sh -c 'sleep 0.5; echo orphan' $0 &); sleep 1; echo slow"))
+    )
     await run(programs.shell("echo quick"))
     assert (await slow).output == "orphan\nslow\n"
 

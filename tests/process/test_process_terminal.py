@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 
-from process_lab import Programs
+from process_lab import NEEDS_A_SHELL, Programs
 
 from youbencha.process import Limits, run
+
+pytestmark = NEEDS_A_SHELL
 
 LOOK = """
 import os, sys

@@ -8,8 +8,10 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
+import select
 import signal
 import subprocess
+import threading
 import time
 import types
 import uuid
@@ -67,6 +69,9 @@ class StandInKernel:
     def usage(self, job: int) -> JobUsage:
         return JobUsage(active=len(self._members(job)), cpu_s=0.5, peak_bytes=1234)
 
+    def processes(self, job: int) -> list[int]:
+        return [process.pid for process in self._members(job)]
+
     def terminate(self, job: int) -> None:
         self._record("terminate")
         for process in self._members(job):
@@ -121,6 +126,7 @@ class StandInPtyProcess:
         if not os.path.exists(argv[0]):
             raise FileNotFoundError("The command was not found or was not executable")
         made = cls()
+        made._lock = threading.Lock()
         made.pid, made._fd = pty.fork()
         if made.pid == 0:
             os.chdir(cwd)
@@ -129,6 +135,12 @@ class StandInPtyProcess:
 
     def read(self, size: int) -> str:
         time.sleep(self.late_s)
+        while True:
+            with self._lock:
+                if self._fd < 0:
+                    raise EOFError("Pty is closed")
+                if select.select([self._fd], [], [], 0.01)[0]:
+                    break
         try:
             data = os.read(self._fd, size)
         except OSError:
@@ -136,6 +148,13 @@ class StandInPtyProcess:
         if not data:
             raise EOFError("Pty is closed")
         return data.decode(errors="replace")
+
+    def write(self, text: str) -> int:
+        assert text == "\x1a\r", "the only thing that is ever typed: end-of-file, as it is on Windows"
+        return os.write(self._fd, b"\x04")
+
+    def has_ended(self) -> bool:
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def isalive(self) -> bool:
         if self.exitstatus is None:
@@ -145,7 +164,11 @@ class StandInPtyProcess:
         return self.exitstatus is None
 
     def close(self, force: bool = False) -> None:
-        os.kill(self.pid, signal.SIGKILL)
+        if self.isalive():
+            os.kill(self.pid, signal.SIGKILL)
+        with self._lock:
+            os.close(self._fd)
+            self._fd = -1
 
 
 def stand_in_winpty() -> types.ModuleType:

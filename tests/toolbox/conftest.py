@@ -40,7 +40,9 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Regist
         monkeypatch.setenv("npm_config_registry", served.url)
         monkeypatch.setenv("npm_config_cache", str(tmp_path / "npm-cache"))
         monkeypatch.setenv("npm_config_userconfig", str(tmp_path / "npmrc"))
-        monkeypatch.setenv("npm_config_fetch_retries", "0")
+        # How often is the toolbox's choice; how long in between, ours.
+        monkeypatch.setenv("npm_config_fetch_retry_mintimeout", "10")
+        monkeypatch.setenv("npm_config_fetch_retry_maxtimeout", "10")
         yield served
 
 

@@ -3,21 +3,27 @@ from __future__ import annotations
 import pytest
 
 from youbencha.errors import YouBenchaError
-from youbencha.sandbox.toolbox import AGENTS, lookup, parse_request
-from youbencha.sandbox.toolbox.catalogue import recipes_for
+from youbencha.sandbox.toolbox.catalogue import AGENTS, lookup, parse_request, recipes_for
 
 CLAUDE = lookup("claude-code")
 
 
 @pytest.mark.parametrize(
     ("typo", "meant"),
-    [("claude-cod", "claude-code"), ("claude", "claude-code"), ("copilot", "copilot-cli"), ("Codex", "codex")],
+    [
+        ("claude-cod", "claude-code"),
+        ("claude", "claude-code"),
+        ("copilot", "copilot-cli"),
+        ("gemini", "gemini-cli"),
+        ("Codex", "codex"),
+        ("open-code", "opencode"),
+    ],
 )
 def test_an_unknown_agent_comes_with_the_nearest_name(typo: str, meant: str) -> None:
     with pytest.raises(YouBenchaError) as caught:
         lookup(typo)
     assert caught.value.code == "AGENT_UNKNOWN"
-    assert f"Did you mean {meant}?" in str(caught.value)
+    assert f"Did you mean '{meant}'?" in str(caught.value)
 
 
 def test_nothing_near_means_no_guess_but_the_whole_list() -> None:

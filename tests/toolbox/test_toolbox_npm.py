@@ -9,7 +9,7 @@ from toolbox_packages import Registry, node_says, posix, says
 
 from youbencha.errors import YouBenchaError
 from youbencha.sandbox.toolbox import Toolbox
-from youbencha.sandbox.toolbox.probe import require_node
+from youbencha.sandbox.toolbox.node import command_for, require_node
 
 pytestmark = [posix, pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")]
 
@@ -65,13 +65,13 @@ async def test_optional_packages_come_even_if_the_user_omits_them(
 ) -> None:
     monkeypatch.setenv("npm_config_omit", "optional")
     add_native(registry, "2.1.200", {"linux-x64": says("2.1.200")})
-    assert await toolbox.install("claude-code", "2.1.200").executable.name == "claude"
+    assert (await toolbox.install("claude-code", "2.1.200")).executable.name == "claude"
 
 
 async def test_without_a_version_it_is_the_latest(toolbox: Toolbox, registry: Registry) -> None:
     for version in ("0.9.0", "0.10.0"):
         registry.add("@openai/codex", version, {"codex.js": node_says(version)}, bin="codex.js")
-    assert await toolbox.install("codex", "latest").version == "0.10.0"
+    assert (await toolbox.install("codex", "latest")).version == "0.10.0"
 
 
 async def test_a_version_that_does_not_exist(toolbox: Toolbox, registry: Registry) -> None:
@@ -92,7 +92,9 @@ async def test_part_of_a_version_does_not_pick_one(toolbox: Toolbox, registry: R
     assert caught.value.code == "AGENT_VERSION_NOT_FOUND"
 
 
-async def test_a_registry_that_is_not_there(toolbox: Toolbox, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_registry_that_is_not_there(
+    toolbox: Toolbox, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("npm_config_registry", "http://127.0.0.1:9/")
     with pytest.raises(YouBenchaError) as caught:
         await toolbox.install("codex")
@@ -109,7 +111,40 @@ async def test_a_computer_without_npm(toolbox: Toolbox, only_programs: Path) -> 
 
 def test_a_computer_without_node(only_programs: Path) -> None:
     with pytest.raises(YouBenchaError) as caught:
-        require_node("codex")
+        require_node("this version of codex")
     assert caught.value.code == "NODE_NOT_FOUND"
     (only_programs / "node").symlink_to("/bin/sh")
-    require_node("codex")
+    assert require_node("this version of codex") == only_programs / "node"
+
+
+def test_on_windows_node_is_started_by_its_whole_path(tmp_path: Path) -> None:
+    script, node = tmp_path / "cli.js", tmp_path / "node.exe"
+    with pytest.raises(YouBenchaError, match=r"cli\.js is a JavaScript program"):
+        command_for(script, {"PATH": str(tmp_path)}, "win32")
+    node.touch()
+    assert command_for(script, {"Path": str(tmp_path)}, "win32") == (str(node), str(script))
+    assert command_for(script, {}, "linux") == (str(script),)
+    assert command_for(tmp_path / "codex.exe", {}, "win32") == (str(tmp_path / "codex.exe"),)
+
+
+async def test_the_global_configuration_of_npm_counts(
+    toolbox: Toolbox, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a company's registry and certificates are set for everybody."""
+    monkeypatch.delenv("npm_config_registry")
+    monkeypatch.setenv("npm_config_prefix", str(tmp_path / "prefix"))
+    (tmp_path / "prefix" / "etc").mkdir(parents=True)
+    (tmp_path / "prefix" / "etc" / "npmrc").write_text(f"registry={registry.url}\n")
+    registry.add("@openai/codex", "0.0.1", {"codex.js": node_says("0.0.1")}, bin="codex.js")
+    assert (await toolbox.install("codex")).version == "0.0.1"
+
+
+async def test_a_project_around_the_toolbox_stays_as_it_is(
+    toolbox: Toolbox, registry: Registry, tmp_path: Path
+) -> None:
+    (tmp_path / "package.json").write_text('{"name": "theirs"}')
+    (tmp_path / ".npmrc").write_text("registry=http://127.0.0.1:9/\n")
+    registry.add("@openai/codex", "0.9.0", {"codex.js": node_says("0.9.0")}, bin="codex.js")
+    assert toolbox.root in (await toolbox.install("codex")).executable.parents
+    assert (tmp_path / "package.json").read_text() == '{"name": "theirs"}'
+    assert not (tmp_path / "node_modules").exists()

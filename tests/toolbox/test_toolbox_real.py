@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import subprocess
 
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.real_cli
 
 @pytest.fixture(scope="module")
 def claude() -> InstalledAgent:
-    return Toolbox().install("claude-code", "2.0.62", progress=print)
+    return asyncio.run(Toolbox().install("claude-code", "2.0.62", progress=print))
 
 
 def test_the_real_cli_runs_and_is_what_it_says(claude: InstalledAgent) -> None:

@@ -11,7 +11,9 @@ pytestmark = posix
 SAYS = "import sys\nprint('aider', '0.5.0', *sys.argv[2:])\n"
 
 
-async def test_a_python_agent_gets_an_environment_that_survives_the_rename(toolbox: Toolbox, wheels: WheelHouse) -> None:
+async def test_a_python_agent_gets_an_environment_that_survives_the_rename(
+    toolbox: Toolbox, wheels: WheelHouse
+) -> None:
     wheels.add("aider_chat", "0.5.0", {"aider/__init__.py": "", "aider/__main__.py": SAYS})
     have = await toolbox.install("aider")
     assert (have.version, have.source, have.package) == ("0.5.0", "pypi", "aider-chat==0.5.0")
@@ -22,7 +24,7 @@ async def test_a_python_agent_gets_an_environment_that_survives_the_rename(toolb
 
 async def test_the_digest_stands_for_all_packages_of_the_environment(toolbox: Toolbox, wheels: WheelHouse) -> None:
     wheels.add("aider_chat", "0.5.0", {"aider/__init__.py": "", "aider/__main__.py": SAYS})
-    assert "# aider-chat==0.5.0\n" in await toolbox.install("aider", "0.5.0").executable.read_text()
+    assert "# aider-chat==0.5.0\n" in (await toolbox.install("aider", "0.5.0")).executable.read_text()
 
 
 async def test_a_file_in_the_workspace_does_not_replace_the_agent(toolbox: Toolbox, wheels: WheelHouse) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from youbencha.errors import YouBenchaError
-from youbencha.sandbox.toolbox import default_root, newest_first
-from youbencha.sandbox.toolbox.versions import is_version, printed_version, wanted_version
+from youbencha.sandbox.toolbox import default_root
+from youbencha.sandbox.toolbox.versions import is_version, newest_first, printed_version, wanted_version
 
 ORDERED = [
     "2.1.0",

@@ -85,7 +85,8 @@ async def test_a_binary_that_does_not_run_is_refused(toolbox: Toolbox, wheels: W
     with pytest.raises(YouBenchaError) as caught:
         await toolbox.install("claude-code", "2.0.62", source="pypi")
     assert caught.value.code == "AGENT_CANNOT_RUN"
-    assert "exit code 3: no such processor" in caught.value.message
+    assert "--version` failed: exit code 3: " in caught.value.message
+    assert "no such processor" in caught.value.message
     assert toolbox.installed() == []
 
 

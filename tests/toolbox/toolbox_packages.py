@@ -18,8 +18,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from youbencha.sandbox.toolbox import InstalledAgent, Toolbox, sha256_of
-from youbencha.sandbox.toolbox.installed import Manifest, write_manifest
+from youbencha.sandbox.toolbox import InstalledAgent, Toolbox
+from youbencha.sandbox.toolbox.installed import Manifest, sha256_of, write_manifest
 
 SDK = "claude_agent_sdk"
 

@@ -55,7 +55,7 @@ async def run_demo(directory: Path, *, progress: Callable[[str], None], on_event
 
 async def _run_agent(claude: InstalledAgent, tree: Path, artifacts: Path, on_event: EventSink) -> YouBenchaLog:
     script = load_script(_HERE / "script.yaml")
-    variables = {"workspace": str(tree), "python": sys.executable}
+    variables = {"workspace": str(tree), "python": Path(sys.executable).as_posix()}
     with tempfile.TemporaryDirectory(prefix="youbencha-demo-home-") as home:
         async with ScriptedModel(script, variables=variables) as model:
             context = AgentExecutionContext(

@@ -79,7 +79,7 @@ async def _explicit(path: Path, version: str | None, env: Mapping[str, str]) -> 
     cli = Cli(path.resolve(), await cli_version(path.resolve(), env))
     if version not in (None, str(cli.version)):
         raise cli_not_found(
-            f"{path} is Claude Code {cli.version}, but agent.version asks for {version}.",
+            f"{path} is Claude Code {cli.version}, but agent.config.version asks for {version}.",
             "Leave out one of the two.",
         )
     return cli

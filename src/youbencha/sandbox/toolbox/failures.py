@@ -51,7 +51,7 @@ FAILURES: tuple[Failure, ...] = (
 _UNKNOWN = Failure("", "TOOLBOX_INSTALL_FAILED", "Run the same with pip or npm by hand to see all that it says.")
 
 _ERROR_LINE = re.compile(r"^(?:ERROR:|npm (?:error|ERR!))\s*(?:notarget |404 )?(.*\S)", re.MULTILINE)
-_NOISE = re.compile(r"code [A-Z0-9]+$|errno |syscall |A complete log|Ignored the following")
+_NOISE = re.compile(r"code [A-Z0-9_]+$|errno |syscall |A complete log|Ignored the following")
 _LONGEST = 300
 _TAIL = 4_000
 
