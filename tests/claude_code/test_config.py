@@ -308,3 +308,22 @@ def test_the_schemas_patterns_are_ones_that_editors_understand() -> None:
     assert "'pattern': " in text
     assert "\\\\Z" not in text
     assert "(?" not in text
+
+
+@pytest.mark.parametrize(
+    "given", [["hello"], ["--"], ["-p", "x"], ["--x", "1", "--print"], ["--model=opus"], ["--version"]]
+)
+def test_extra_arguments_never_take_the_place_of_the_prompt_or_of_an_option(given: list[str]) -> None:
+    with pytest.raises(ConfigError, match="extra_args"):
+        parse_config({"prompt": "x", "extra_args": given})
+
+
+def test_extra_arguments_of_other_flags() -> None:
+    given = ["--fallback-model", "haiku", "--settings={}"]
+    assert parse_config({"prompt": "x", "extra_args": given}).extra_args == tuple(given)
+
+
+def test_setting_sources() -> None:
+    assert parse_config({"prompt": "x", "setting_sources": ["user"]}).setting_sources == ("user",)
+    with pytest.raises(ConfigError, match="setting_sources"):
+        parse_config({"prompt": "x", "setting_sources": ["everyone"]})

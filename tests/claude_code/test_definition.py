@@ -170,3 +170,24 @@ def test_what_is_missing_is_told_with_where_it_was_looked_for(agents: Path, tmp_
     assert caught.value.code == "CLAUDE_INVALID_CONFIG"
     assert only.path == "agent_name"
     assert only.hint == f"put reviewer.md into one of: {agents}, {tmp_path / '.claude' / 'agents'}"
+
+
+def test_a_link_out_of_the_repository_is_not_followed(agents: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.md").write_text("the host's own")
+    (agents / "reviewer.md").symlink_to(tmp_path / "secret.md")
+    with pytest.raises(ConfigError, match="no definition of agent 'reviewer'"):
+        define(agents)
+
+
+def test_a_link_in_the_home_is_the_persons_own(agents: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home" / ".claude" / "agents"
+    home.mkdir(parents=True)
+    (tmp_path / "dotfiles.md").write_text("mine")
+    (home / "reviewer.md").symlink_to(tmp_path / "dotfiles.md")
+    assert define(agents, env={"HOME": str(tmp_path / "home")})["prompt"] == "mine"
+
+
+def test_one_that_no_command_line_can_hold(agents: Path) -> None:
+    (agents / "reviewer.md").write_text("x" * 200_000)
+    with pytest.raises(ConfigError, match=r"reviewer\.md is too long"):
+        define(agents)

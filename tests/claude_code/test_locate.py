@@ -116,7 +116,7 @@ async def test_an_explicit_path_that_is_no_file(name: str, env: dict[str, str], 
 
 async def test_an_explicit_path_of_another_version(env: dict[str, str], tmp_path: Path) -> None:
     mine = small_cli(tmp_path / "c", "2.0.3")
-    with pytest.raises(YouBenchaError, match=r"is Claude Code 2\.0\.3, but agent\.version asks for 2\.0\.4"):
+    with pytest.raises(YouBenchaError, match=r"is Claude Code 2\.0\.3, but agent\.config\.version asks for 2\.0\.4"):
         await locate(env, executable=str(mine), version="2.0.4")
 
 

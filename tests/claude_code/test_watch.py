@@ -7,7 +7,8 @@ import json
 import pytest
 
 from youbencha.adapters.claude_code.watch import Watch
-from youbencha.events import AssistantText, Event, RequestRetried, SessionStarted
+from youbencha.events import AssistantText, AssistantTextDelta, Event, RequestRetried, SessionStarted
+from youbencha.process import Redactor
 
 INIT = {"type": "system", "subtype": "init", "session_id": "s-1", "model": "claude-x"}
 TEXT = {"type": "assistant", "message": {"id": "m", "role": "assistant", "content": [{"type": "text", "text": "hi"}]}}
@@ -75,3 +76,16 @@ def test_a_login_that_can_renew_itself_is_given_one_more_try() -> None:
     assert not watch.stop.is_set()
     watch.on_rejected_key()
     assert watch.stop.is_set()
+
+
+def test_a_secret_across_two_pieces_of_a_text_is_masked() -> None:
+    secret = "hunter2-distinct-aaaa"
+    events: list[Event] = []
+    watch = Watch(events.append, redactor=Redactor([secret]))
+    for piece in ("It is hunter2-d", "istinct-aaaa, 漢", " and hun"):
+        delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}}
+        watch.line(line({"type": "stream_event", "event": delta, "parent_tool_use_id": None}))
+    message = {"id": "m", "role": "assistant", "model": "x", "content": [{"type": "text", "text": "whole"}]}
+    watch.line(line({"type": "assistant", "message": message, "parent_tool_use_id": None}))
+    pieces = [event.text for event in events if isinstance(event, AssistantTextDelta)]
+    assert "".join(pieces) == "It is [REDACTED], 漢 and hun"

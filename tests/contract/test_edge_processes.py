@@ -69,3 +69,19 @@ async def test_an_ordinary_run_is_not_said_to_leave_anything(lab: ClaudeLab) -> 
     """2.0.62 starts a search tool of its own in the background, and may end before it: not the agent's doing."""
     session = await lab.run(script(bash("true"), says("Done.")))
     assert session.warning_codes() == []
+
+
+async def test_an_agent_that_kills_its_guard_has_crashed(lab: ClaudeLab, tmp_path: Path) -> None:
+    """Whatever an agent does is a result, and what it said before is kept."""
+    killer = tmp_path / "killer"
+    killer.write_text(
+        "#!/bin/sh\n"
+        f'[ "$1" = --version ] && exec "{lab.cli.executable}" --version\n'
+        "echo said before; kill -KILL $PPID; sleep 60\n"
+    )
+    killer.chmod(0o755)
+    session = await lab.run(script(says("Never asked.")), config={"executable": str(killer)})
+    assert (session.result.status, session.result.exit_code) == ("failed", 137)
+    assert session.codes() == ["CLAUDE_CRASHED"]
+    assert session.warning_codes() == ["CLAUDE_GUARD_LOST"]
+    assert "said before" in session.result.output

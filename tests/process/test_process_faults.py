@@ -11,7 +11,6 @@ import pytest
 from process_lab import NEEDS_A_SHELL, NO_ADOPTION, Programs, eventually, soon
 
 from systems import linux_only
-from youbencha.errors import YouBenchaError
 from youbencha.process import Limits, run
 
 pytestmark = NEEDS_A_SHELL
@@ -21,10 +20,9 @@ DETACHED = "./setsid sh -c 'trap \"\" TERM; ./$0 1000; :' $0 & env -i ./setsid s
 
 @linux_only(NO_ADOPTION)
 async def test_a_guard_killed_by_the_agent_takes_the_tree_along(programs: Programs) -> None:
-    with pytest.raises(YouBenchaError) as caught:
-        await run(programs.shell(DETACHED + "kill -KILL $PPID; ./$0 1000"))
-    assert caught.value.code == "PROCESS_GUARD_LOST"
-    assert caught.value.hint
+    result = await run(programs.shell(DETACHED + "echo said before; kill -KILL $PPID; ./$0 1000"))
+    assert result.exit.guard_lost
+    assert (result.exit.signal, result.exit.shell_code, result.output) == ("SIGKILL", 137, "said before\n")
     assert programs.alive() == []
     assert (await run(programs.shell("echo fine"))).output == "fine\n"
 
@@ -48,8 +46,8 @@ async def test_a_killed_nursery_is_replaced(programs: Programs) -> None:
 async def test_the_deadline_holds_though_nursery_and_guard_are_killed(programs: Programs) -> None:
     """Nobody adopts the tree then: the tag and the session find it."""
     script = "./setsid sh -c './$0 1000; :' $0 & kill -KILL $(ps -o ppid= -p $PPID) $PPID; ./$0 1000"
-    with pytest.raises(YouBenchaError, match="was killed"):
-        await run(programs.shell(script), limits=Limits(timeout_s=60))
+    result = await run(programs.shell(script), limits=Limits(timeout_s=60))
+    assert result.exit.guard_lost
     assert programs.alive() == []
 
 
@@ -109,8 +107,8 @@ def test_a_stopped_guard_sees_the_end_of_the_harness(programs: Programs) -> None
 @linux_only(NO_ADOPTION)
 async def test_other_runs_go_on_when_one_guard_is_killed(programs: Programs) -> None:
     other = asyncio.create_task(run(programs.shell("while [ ! -e go ]; do sleep 0.01; done; echo whole")))
-    with pytest.raises(YouBenchaError):
-        await run(programs.shell(DETACHED + "kill -KILL $PPID; ./$0 1000"))
+    lost = await run(programs.shell(DETACHED + "kill -KILL $PPID; ./$0 1000"))
+    assert lost.exit.guard_lost
     assert len(programs.alive()) >= 1
     (programs.cwd / "go").touch()
     assert (await other).output == "whole\n"

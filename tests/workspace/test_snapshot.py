@@ -306,15 +306,13 @@ async def test_without_git(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_git_that_fails_says_why(tree: Path) -> None:
     snapshot = await start(tree)
-    (snapshot.git_dir / "objects").rename(
-        snapshot.git_dir / "elsewhere"
-    )  # not removed: Windows keeps what is read-only
+    # Not removed: Windows keeps what is read-only.
+    (snapshot.git_dir / "objects").rename(snapshot.git_dir / "elsewhere")
     with pytest.raises(YouBenchaError, match=r"git \S+ failed: \S+") as caught:
         await snapshot.diff()
     assert caught.value.code == "GIT_FAILED"
 
 
-@needs_posix
 @needs_posix
 async def test_directories_deeper_than_python_calls(tmp_path: Path) -> None:
     tree = tmp_path / "tree"

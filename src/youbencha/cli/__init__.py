@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import signal
 import sys
 
 
@@ -18,6 +19,8 @@ def main() -> None:
         # A pipe on Windows may not know "●"; a question mark is better than a traceback.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    # A polite end (a service manager's, say) is one like Ctrl-C: what was begun is cleaned up.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         from youbencha.cli.app import run_app
 

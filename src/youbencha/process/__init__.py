@@ -4,7 +4,7 @@ from youbencha.process.capture import TRUNCATION_MARK
 from youbencha.process.errors import ProcessStartError
 from youbencha.process.lookup import find_executable
 from youbencha.process.model import OUTPUT_LIMIT_BYTES, Command, Exit, Limits, ProcessResult, Started
-from youbencha.process.redact import Redactor
+from youbencha.process.redact import RedactedStream, Redactor
 from youbencha.process.run import run
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Limits",
     "ProcessResult",
     "ProcessStartError",
+    "RedactedStream",
     "Redactor",
     "Started",
     "find_executable",

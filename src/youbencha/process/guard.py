@@ -55,7 +55,7 @@ def ignore_ending_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # whatever the harness's thread had blocked
 
 
-def find_strays(tag: str, session: int) -> list[psutil.Process]:
+def find_strays(tag: str, session: int | None) -> list[psutil.Process]:
     """Processes of a run that are below nobody we know: by their session, or by the tag in their environment.
 
     Both are needed: macOS hides the environment of its own programs (/bin/sleep), others leave the session.
@@ -163,6 +163,7 @@ class Guard:
         if request is None:
             return
         adopting = become_subreaper()
+        self._tell(starting=True)  # if the harness loses us after this, the program may have run: no second try
         started = time.monotonic()
         try:
             self._main_pid = _start(request, fds)

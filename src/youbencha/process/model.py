@@ -50,6 +50,8 @@ class Exit:
     """Of the process itself, without our own work around it."""
     leftovers: tuple[str, ...] = ()
     """The programs of descendants that were still running when it ended, and were ended then; `?` if unknown."""
+    guard_lost: bool = False
+    """Something killed the process that watched over it (an agent can). Nothing of the tree is left all the same."""
     cpu_s: float | None = None
     peak_rss_bytes: int | None = None
     """Of the largest single process in the tree. Linux counts the moment before the program was loaded too, so that

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from youbencha.process.secret import (
     LOOK_BACK,
@@ -40,7 +41,7 @@ class Redactor:
 
     @classmethod
     def for_env(cls, *environments: Mapping[str, str]) -> Redactor:
-        return cls({value for env in environments for value in secret_values(env)})
+        return _redactor(frozenset(value for env in environments for value in secret_values(env)))
 
     def text(self, text: str) -> str:
         stream = self.stream()
@@ -79,6 +80,12 @@ class Redactor:
             if any(prefix.startswith(data[-length:]) for prefix in SHAPES if length < len(prefix)):
                 return len(data) - length
         return len(data)
+
+
+@lru_cache(maxsize=16)
+def _redactor(secrets: frozenset[str]) -> Redactor:
+    """Kept, because the runs of one harness mostly have the same secrets, and there are many forms of each."""
+    return Redactor(secrets)
 
 
 _LONGEST_PREFIX = max(map(len, SHAPES))

@@ -50,7 +50,7 @@ async def run(
         started_at, started = time.time(), time.monotonic()
         running = await _spawn(system or this_system(), command, limits)
         with contextlib.closing(running):
-            if on_start:
+            if on_start and running.pid is not None:
                 on_start(Started(running.pid, command.argv[0]))
             ending = await _Supervision(running, capture, limits, stop).finish()
             skipped = sum(source.skipped_bytes for source in running.sources)

@@ -48,13 +48,16 @@ class AdapterContract:
 
     # -- check_availability ------------------------------------------------------------------------------------
 
+    @pytest.mark.asyncio
     async def test_cr_1_1_an_installed_agent_is_available(self, agent: Agent) -> None:
         assert await agent.adapter().check_availability() is True
 
+    @pytest.mark.asyncio
     async def test_cr_1_2_a_missing_agent_is_unavailable_and_nothing_is_raised(self, agent: Agent) -> None:
         adapter = _applicable(agent.adapter_without_cli)
         assert await adapter.check_availability() is False
 
+    @pytest.mark.asyncio
     async def test_cr_1_3_missing_authentication_is_said_clearly(self, agent: Agent) -> None:
         adapter = _applicable(agent.adapter_without_credentials)
         with pytest.raises(Exception, match=r"(?i)authentication|api key"):
@@ -62,6 +65,7 @@ class AdapterContract:
 
     # -- execute -----------------------------------------------------------------------------------------------
 
+    @pytest.mark.asyncio
     async def test_cr_2_1_success(self, kit: Kit) -> None:
         result = await kit.execute(Situation.ANSWERS)
         assert (result.status, result.exit_code) == ("success", 0), result.errors
@@ -71,6 +75,7 @@ class AdapterContract:
         assert result.completed_at >= result.started_at
         assert result.errors == ()
 
+    @pytest.mark.asyncio
     async def test_cr_2_2_failure_is_a_result_and_not_an_exception(self, kit: Kit) -> None:
         result = await kit.execute(Situation.FAILS)
         assert result.status == "failed"
@@ -80,6 +85,7 @@ class AdapterContract:
         assert result.errors
         assert all(error.message and error.code for error in result.errors)
 
+    @pytest.mark.asyncio
     async def test_cr_2_3_timeout(self, kit: Kit) -> None:
         start = time.monotonic()
         result = await kit.execute(Situation.HANGS, timeout=_SHORT_MS)
@@ -89,13 +95,16 @@ class AdapterContract:
         assert MARKER in result.output  # what was said before the deadline is kept
         assert any("timeout" in error.message.lower() for error in result.errors)
 
+    @pytest.mark.asyncio
     async def test_cr_2_4_the_prompt_arrives(self, kit: Kit) -> None:
         assert "List the files" in await kit.prompts_seen("List the files")
 
+    @pytest.mark.asyncio
     async def test_cr_2_8_output_is_complete(self, kit: Kit) -> None:
         result = await kit.execute(Situation.ANSWERS)
         assert TRUNCATION_MARK not in result.output
 
+    @pytest.mark.asyncio
     async def test_cr_2_9_output_is_bounded(self, kit: Kit) -> None:
         result = await kit.execute(Situation.SAYS_MUCH)
         assert result.status == "success", result.errors  # the agent itself is not disturbed
@@ -107,20 +116,24 @@ class AdapterContract:
         assert len(cut) == 1  # CR-3.11
         assert "10MB" in cut[0].message
 
+    @pytest.mark.asyncio
     async def test_cr_2_10_and_2_11_working_directory_and_environment(self, kit: Kit) -> None:
         result = await kit.execute(Situation.WRITES_FILE, env={"KIT_PROBE": MARKER})
         assert result.status == "success", result.errors
         assert (kit.workspace / "kit.txt").read_text().strip() == MARKER
 
+    @pytest.mark.asyncio
     async def test_cr_2_12_the_raw_output_is_kept_in_a_log_file(self, kit: Kit) -> None:
         result = await kit.execute(Situation.ANSWERS)
         logs = list(kit.artifacts.rglob("terminal-output-*.log"))
         assert len(logs) == 1
         assert logs[0].read_bytes().decode(errors="replace") == result.output
 
+    @pytest.mark.asyncio
     async def test_cr_2_13_special_characters_arrive_as_they_are(self, kit: Kit) -> None:
         assert SPECIAL_PROMPT in await kit.prompts_seen(SPECIAL_PROMPT)
 
+    @pytest.mark.asyncio
     async def test_executions_at_once_do_not_mix(self, agent: Agent, tmp_path: Path) -> None:
         adapter = agent.adapter()  # one for all: it keeps no state
         kits = [Kit(agent, tmp_path / str(number), adapter) for number in range(2)]
@@ -133,6 +146,7 @@ class AdapterContract:
         )
         assert [(kit.workspace / "kit.txt").read_text().strip() for kit in kits] == probes
 
+    @pytest.mark.asyncio
     async def test_secrets_are_written_nowhere(self, kit: Kit) -> None:
         secret = MARKER  # which the agent is sure to say
         result = await kit.execute(Situation.ANSWERS, env={"KIT_API_KEY": secret})
@@ -146,6 +160,7 @@ class AdapterContract:
     # -- normalize_log -----------------------------------------------------------------------------------------
 
     @pytest.mark.parametrize("situation", [Situation.ANSWERS, Situation.FAILS, Situation.HANGS])
+    @pytest.mark.asyncio
     async def test_cr_3_the_log(self, kit: Kit, situation: Situation) -> None:
         """CR-3.1 schema, CR-3.2 agent, CR-3.3 model, CR-3.5 execution, CR-3.10 errors."""
         result = await kit.execute(situation, timeout=_SHORT_MS if situation is Situation.HANGS else _LONG_MS)
@@ -165,11 +180,13 @@ class AdapterContract:
         }
         assert all(error in log.errors for error in result.errors)
 
+    @pytest.mark.asyncio
     async def test_cr_3_6_what_the_agent_said_is_a_message(self, kit: Kit) -> None:
         result = await kit.execute(Situation.ANSWERS)
         log = kit.agent.adapter().normalize_log(result, kit.last_context)
         assert any(message.role == "assistant" and MARKER in message.content for message in log.messages)
 
+    @pytest.mark.asyncio
     async def test_normalizing_twice_gives_the_same(self, kit: Kit) -> None:
         result = await kit.execute(Situation.ANSWERS)
         adapter = kit.agent.adapter()

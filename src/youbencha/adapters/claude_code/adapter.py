@@ -15,23 +15,19 @@ from youbencha.adapters.claude_code.artifacts import new_log_file
 from youbencha.adapters.claude_code.availability import credentials_given, require_authentication
 from youbencha.adapters.claude_code.command import Invocation, build_command
 from youbencha.adapters.claude_code.config import ClaudeCodeConfig, parse_config
+from youbencha.adapters.claude_code.context import check_context
 from youbencha.adapters.claude_code.debug_log import watch_debug_log
 from youbencha.adapters.claude_code.definition import agent_definition
 from youbencha.adapters.claude_code.environment import agent_environment
-from youbencha.adapters.claude_code.errors import one_problem
 from youbencha.adapters.claude_code.locate import Cli, find_cli, locate_cli
 from youbencha.adapters.claude_code.normalize import normalize
-from youbencha.adapters.claude_code.process_notices import process_warnings
 from youbencha.adapters.claude_code.prompt import Prompt, read_prompt
-from youbencha.adapters.claude_code.verdict import Ending, judge
+from youbencha.adapters.claude_code.result import build_result
 from youbencha.adapters.claude_code.versions import Feature, supports
 from youbencha.adapters.claude_code.watch import Watch
-from youbencha.events import OutputTruncated, ProcessEnded, ProcessStarted
-from youbencha.log import YouBenchaLog, iso_time
-from youbencha.process import Command, Limits, ProcessResult, Redactor, run
+from youbencha.log import YouBenchaLog
+from youbencha.process import Command, Limits, Redactor, run
 
-_TAIL_CHARACTERS = 8_000
-_TIMEOUT_EXIT_CODE = -1
 _CHOOSES_SESSION = frozenset({"--session-id", "--resume", "-r", "--continue", "-c"})
 
 
@@ -56,9 +52,10 @@ class ClaudeCodeAdapter:
 
     async def execute(self, context: AgentExecutionContext) -> AgentExecutionResult:
         """Run Claude Code to its end, its deadline, or the first sign that it cannot succeed."""
+        check_context(context)
         config = parse_config(context.config)
         env = agent_environment(self._harness_env(), context.env)
-        workspace = _existing_directory(context.workspace_dir)
+        workspace = context.workspace_dir.absolute()
         prompt = read_prompt(config, workspace=workspace, config_dir=context.config_dir)
         cli = await locate_cli(config, env)
         with _prompt_on_disk(prompt) as prompt_file:
@@ -66,12 +63,15 @@ class ClaudeCodeAdapter:
 
     def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
         """The result as a YouBenchaLog."""
-        return normalize(result, context, adapter_name=self.name, adapter_version=self.version)
+        redactor = Redactor.for_env(self._harness_env(), context.env)
+        return normalize(result, context, adapter_name=self.name, adapter_version=self.version, redactor=redactor)
 
     async def _run(self, invocation: Invocation, context: AgentExecutionContext) -> AgentExecutionResult:
-        command, config = build_command(invocation), invocation.config
+        command = build_command(invocation)
+        redactor = Redactor.for_env(self._harness_env(), command.env)
         watch = Watch(
             context.on_event,
+            redactor=redactor,
             session_id=invocation.session_id,
             key_may_recover=not credentials_given(command.env),
         )
@@ -80,14 +80,14 @@ class ClaudeCodeAdapter:
             done = await run(
                 command,
                 limits=Limits(timeout_s=context.timeout_s),
-                redactor=Redactor.for_env(self._harness_env(), command.env),
+                redactor=redactor,
                 log_file=log_file,
-                on_line=watch.line if config.output_format == "stream-json" else None,
-                on_start=lambda started: watch.tell(ProcessStarted(pid=started.pid, executable=started.executable)),
+                on_line=watch.line if invocation.config.output_format == "stream-json" else None,
+                on_start=watch.started,
                 stop=watch.stop,
             )
-        _tell_end(done, watch)
-        return _result(done, watch, config, invocation.cli, context, log_file)
+        watch.ended(done)
+        return build_result(done, watch.session.facts(), invocation, context, log_file=log_file, redactor=redactor)
 
     def _harness_env(self) -> Mapping[str, str]:
         return os.environ if self._env is None else self._env
@@ -119,12 +119,6 @@ def _session_id(config: ClaudeCodeConfig, cli: Cli) -> str | None:
     return str(uuid.uuid4()) if is_silent and supports(cli.version, Feature.SESSION_ID) else None
 
 
-def _existing_directory(path: Path) -> Path:
-    if not path.is_dir():
-        raise one_problem("workspace_dir", f"there is no directory {path}")
-    return path.absolute()
-
-
 @contextlib.contextmanager
 def _prompt_on_disk(prompt: Prompt) -> Iterator[Path | None]:
     """A file for the agent to read its task from, outside the workspace so that no diff shows it."""
@@ -152,55 +146,3 @@ async def _debug_log_watched(watch: Watch, command: Command) -> AsyncIterator[No
         watching.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await watching
-
-
-def _tell_end(done: ProcessResult, watch: Watch) -> None:
-    if done.truncated:
-        watch.tell(OutputTruncated(limit_bytes=Limits().output_bytes))
-    watch.tell(ProcessEnded(exit_code=done.exit.code, signal=done.exit.signal, timed_out=done.timed_out))
-
-
-def _result(
-    done: ProcessResult,
-    watch: Watch,
-    config: ClaudeCodeConfig,
-    cli: Cli,
-    context: AgentExecutionContext,
-    log_file: Path,
-) -> AgentExecutionResult:
-    facts = watch.session.facts()
-    duration_ms = round(done.duration_s * 1000)
-    ending = Ending(
-        exit_code=done.exit.code,
-        signal=done.exit.signal,
-        timed_out=done.timed_out,
-        timeout_ms=context.timeout,
-        duration_ms=duration_ms,
-        key_rejected=done.stopped,
-        truncated=done.truncated,
-        stream_expected=config.output_format == "stream-json",
-        output_tail=done.output[-_TAIL_CHARACTERS:],
-        facts=facts,
-    )
-    at = iso_time(done.ended_at)
-    verdict = judge(ending, at=at)
-    return AgentExecutionResult(
-        exit_code=_TIMEOUT_EXIT_CODE if done.timed_out else done.exit.shell_code,
-        status=verdict.status,
-        output=done.output,
-        started_at=iso_time(done.started_at),
-        completed_at=at,
-        duration_ms=duration_ms,
-        errors=verdict.errors,
-        warnings=(*verdict.warnings, *process_warnings(done, cli.path, at)),
-        agent_version=str(cli.version),
-        log_file=log_file,
-        details={
-            "session": facts.model_dump(mode="json"),
-            "executable": str(cli.path),
-            "executable_sha256": cli.sha256,
-            "cpu_s": done.exit.cpu_s,
-            "peak_rss_bytes": done.exit.peak_rss_bytes,
-            "process_s": done.exit.lifetime_s,
-        },
-    )

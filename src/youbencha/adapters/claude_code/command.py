@@ -91,7 +91,7 @@ def _bypasses(config: ClaudeCodeConfig) -> bool:
 
 
 def _refuse_root(invocation: Invocation) -> None:
-    if invocation.is_root and not invocation.env.get("IS_SANDBOX"):
+    if invocation.is_root and invocation.env.get("IS_SANDBOX") != "1":  # the CLI takes no other value for a yes
         raise YouBenchaError(
             ROOT_REFUSED,
             "Claude Code does not run with all tools allowed as root.",
@@ -114,6 +114,7 @@ def _optional_flags(invocation: Invocation) -> list[str]:
         "--max-turns": _text(config.max_turns),
         "--effort": config.effort,
         "--mcp-config": config.mcp_config,
+        "--setting-sources": _joined(config.setting_sources),
     }
     flags = [part for flag, value in values.items() if value is not None for part in (flag, value)]
     return [*flags, "--strict-mcp-config"] if config.mcp_config is not None else flags

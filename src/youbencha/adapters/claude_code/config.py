@@ -15,6 +15,7 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     ValidationError,
+    field_validator,
     model_validator,
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
@@ -84,6 +85,14 @@ AgentName = Annotated[
 Version = Annotated[str, _Matches(r"\d+\.\d+\.\d+", "must be a whole version, such as 2.1.197")]
 
 
+_OWN_FLAGS = frozenset({
+    "--", "-p", "--print", "-h", "--help", "-v", "--version", "--output-format", "--input-format", "--verbose",
+    "--include-partial-messages", "--model", "--agent", "--agents", "--system-prompt", "--append-system-prompt",
+    "--permission-mode", "--dangerously-skip-permissions", "--allowedTools", "--allowed-tools", "--disallowedTools",
+    "--disallowed-tools", "--max-turns", "--effort", "--mcp-config", "--strict-mcp-config", "--setting-sources",
+})  # fmt: skip
+
+
 class ClaudeCodeConfig(BaseModel):
     """Options of the Claude Code adapter. Immutable once validated; unknown keys are errors."""
 
@@ -128,8 +137,21 @@ class ClaudeCodeConfig(BaseModel):
     """An explicit path of the CLI."""
     slash_commands: bool = False
     """Let a prompt such as `/review` run a command of the CLI. Otherwise it is refused: the model would not see it."""
+    setting_sources: tuple[Literal["user", "project", "local"], ...] | None = Field(default=None, strict=False)
+    """Whose settings the CLI loads. Without `project` and `local`, a repository's hooks, MCP servers, environment and
+    CLAUDE.md have no say."""
     extra_args: tuple[Argument, ...] = Field(default=(), strict=False)
-    """Further flags, passed as they are."""
+    """Further flags, passed as they are. Not the ones that an option here sets, nor anything in the prompt's place."""
+
+    @field_validator("extra_args")
+    @classmethod
+    def _only_foreign_flags(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        names = [argument.partition("=")[0] for argument in given]
+        if given and not names[0].startswith("-"):
+            raise ValueError("must begin with a flag: a bare word would take the prompt's place")
+        if taken := [name for name in names if name in _OWN_FLAGS]:
+            raise ValueError(f"must not hold {taken[0]}: the adapter sets it itself, by an option of its own or always")
+        return given
 
     @model_validator(mode="after")
     def _exactly_one_prompt(self) -> Self:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from youbencha.adapters.claude_code.config import LONGEST_ARGUMENT_BYTES
 from youbencha.adapters.claude_code.config_dir import config_dir
 from youbencha.adapters.claude_code.errors import one_problem
 
@@ -24,16 +25,23 @@ def agent_definition(name: str, *, workspace: Path, env: Mapping[str, str]) -> s
     """The value of `--agents` for one agent, or an error that says where it was looked for."""
     user = config_dir(env)
     places = [workspace / ".claude" / "agents", *([user / "agents"] if user else [])]
-    for place in places:
-        for path in sorted(place.glob("*.md")):
-            header, prompt = _split(_read(path))
-            fields = _read_header(header)
-            if str(fields.get("name") or path.stem) == name:  # the CLI goes by the header, not by the file's name
-                return json.dumps({name: _definition(fields, prompt, name)}, default=str)
+    for path in (path for place in places for path in sorted(place.glob("*.md"))):
+        if path.is_relative_to(workspace) and not path.resolve().is_relative_to(workspace.resolve()):
+            continue  # a link that leads out of the repository: what is there is not for a model to see
+        header, prompt = _split(_read(path))
+        fields = _read_header(header)
+        if str(fields.get("name") or path.stem) == name:  # the CLI goes by the header, not by the file's name
+            return _argument(json.dumps({name: _definition(fields, prompt, name)}, default=str), path)
     looked = ", ".join(str(place) for place in places)
     raise one_problem(
         "agent_name", f"no definition of agent {name!r} was found", f"put {name}.md into one of: {looked}"
     )
+
+
+def _argument(text: str, path: Path) -> str:
+    if len(text.encode()) > LONGEST_ARGUMENT_BYTES:
+        raise one_problem("agent_name", f"{path} is too long for a command line", "shorten the agent's prompt")
+    return text
 
 
 def _read(path: Path) -> str:

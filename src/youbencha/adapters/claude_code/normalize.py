@@ -45,12 +45,15 @@ def normalize(
     *,
     adapter_name: str,
     adapter_version: str,
+    redactor: Redactor | None = None,
 ) -> YouBenchaLog:
     """The run in the form that is the same for all agents (CR-3.1 to CR-3.11)."""
+    redactor = redactor or Redactor.for_env(context.env)
     live = live_facts(result.details)
-    cut_at = truncation(result.output)
+    # A live run knows whether its output was cut; the agent may print such a line too.
+    cut_at = truncation(result.output) if result.details.get("truncated", True) else None
     end = len(result.output) if cut_at is None else cut_at
-    reading = _read_stream(result.output, end) or _read_plain(result.output)
+    reading = _read_stream(result.output, end, redactor) or _read_plain(result.output)
     facts = _merged(live, reading.facts)
     configured = context.config.get("model")
     return YouBenchaLog(
@@ -70,7 +73,7 @@ def normalize(
             exit_code=result.exit_code,
             status=result.status,
         ),
-        messages=tuple(_with_prompt(reading.messages, context)),
+        messages=tuple(_with_prompt(reading.messages, result, context, redactor)),
         tool_calls=tuple(reading.tool_calls),
         usage=facts.usage,
         turns=facts.turns,
@@ -100,7 +103,7 @@ def truncation(output: str) -> int | None:
     return found if found >= 0 and not output.rstrip().endswith("}") else None
 
 
-def _read_stream(output: str, end: int) -> _Reading | None:
+def _read_stream(output: str, end: int, redactor: Redactor) -> _Reading | None:
     """None if there is no event in it."""
     session, transcript = Session(), Transcript()
     for start, stop in _spans(output, end):
@@ -110,11 +113,11 @@ def _read_stream(output: str, end: int) -> _Reading | None:
     if not session.stream_seen:
         return None
     if not session.has_result:
-        _read_unfinished(output, end, session, transcript)
+        _read_unfinished(output, end, session, transcript, redactor)
     return _Reading(session.facts(), transcript.messages, transcript.tool_calls())
 
 
-def _read_unfinished(output: str, end: int, session: Session, transcript: Transcript) -> None:
+def _read_unfinished(output: str, end: int, session: Session, transcript: Transcript, redactor: Redactor) -> None:
     """A session without a result: its partial messages hold the tokens, and the text it was just writing."""
     draft: list[tuple[int, int]] = []
     for start, stop in _spans(output, end):
@@ -130,7 +133,8 @@ def _read_unfinished(output: str, end: int, session: Session, transcript: Transc
             if isinstance(event, AssistantTextDelta):
                 written.setdefault(event.parent, []).append(event.text)
     for parent, parts in written.items():
-        transcript.observe(AssistantText(text="".join(parts), parent=parent))
+        # Each line came redacted, but only together do the pieces show a secret that lies across them.
+        transcript.observe(AssistantText(text=redactor.text("".join(parts)), parent=parent))
 
 
 def _spans(output: str, end: int) -> Iterator[tuple[int, int]]:
@@ -166,12 +170,14 @@ def _merged(live: SessionFacts | None, read: SessionFacts) -> SessionFacts:
     return read.model_copy(update=known)
 
 
-def _with_prompt(messages: list[Message], context: AgentExecutionContext) -> list[Message]:
-    prompt = context.config.get("prompt")
+def _with_prompt(
+    messages: list[Message], result: AgentExecutionResult, context: AgentExecutionContext, redactor: Redactor
+) -> list[Message]:
+    prompt = result.details.get("prompt") or context.config.get("prompt")
     if not isinstance(prompt, str) or not prompt:
         return messages
     # The output came redacted; the prompt comes straight from the configuration, and may name a secret too.
-    prompt = Redactor.for_env(context.env).text(clean_text(prompt))
+    prompt = redactor.text(clean_text(prompt))
     # A CLI that was asked to replay user messages has said it already.
     replayed = messages and messages[0].role == "user" and messages[0].content == prompt
     return messages if replayed else [Message(role="user", content=prompt), *messages]

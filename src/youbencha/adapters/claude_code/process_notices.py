@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from youbencha.adapters.claude_code.codes import LEFT_PROCESSES, LOG_INCOMPLETE, OUTPUT_SKIPPED
+from youbencha.adapters.claude_code.codes import GUARD_LOST, LEFT_PROCESSES, LOG_INCOMPLETE, OUTPUT_SKIPPED
 from youbencha.adapters.claude_code.problems import problem
 from youbencha.log import ErrorRecord
 from youbencha.process import ProcessResult
@@ -23,6 +23,13 @@ def process_warnings(done: ProcessResult, cli: Path, at: str) -> Iterator[ErrorR
             "Usually a server started in the background: nothing that runs on after the agent is measured.",
             count=len(left),
             programs=left,
+        )
+    if done.exit.guard_lost:
+        yield problem(
+            GUARD_LOST,
+            "The process that watches over the agent was killed; the agent was ended with it.",
+            at,
+            "Look for what kills processes here: the agent itself, or a system that runs out of memory.",
         )
     if done.log_error:
         yield problem(

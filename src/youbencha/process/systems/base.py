@@ -28,7 +28,8 @@ class Source(Protocol):
 class Running(Protocol):
     """A program that was started, with all that it starts in turn."""
 
-    pid: int
+    pid: int | None
+    """None if it ended before its id was known."""
     sources: tuple[Source, ...]
 
     async def wait(self) -> Exit:

@@ -39,16 +39,23 @@ class GuardLine:
         self._received = bytearray()
 
     async def ask(self, request: bytes, fds: list[int]) -> dict[str, Any]:
-        """Send the request; the answer says whether the program started."""
+        """Send the request; the answer says whether the program started, or that the guard was lost in that moment."""
         try:
             async with asyncio.timeout(_START_WITHIN_S):
                 socket.send_fds(self._control, [guard.HEADER.pack(len(request))], fds)
                 await asyncio.get_running_loop().sock_sendall(self._control, request)
-                return await self.receive()
+                await self.receive()  # the guard is at it
+                return await self._receive_start()
         except ConnectionError:
             raise _guard_lost() from None
         except TimeoutError:
             raise OSError(errno.ETIMEDOUT, "the process that starts programs does not answer") from None
+
+    async def _receive_start(self) -> dict[str, Any]:
+        try:
+            return await self.receive()
+        except GuardLostError:  # the program was faster than the guard's report of it
+            return {"lost": True}
 
     async def receive(self) -> dict[str, Any]:
         loop = asyncio.get_running_loop()

@@ -29,8 +29,9 @@ _SWEEP_FOR_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class _Started:
-    pid: int
-    guard_pid: int
+    pid: int | None
+    """None if the program killed its guard before that could tell. Never a number in its stead: kill(-1) is for all."""
+    guard_pid: int | None
     tag: str
     at: float
 
@@ -48,9 +49,13 @@ class PosixRunning:
             report = await self._line.receive()
         except guard_line.GuardLostError:
             await asyncio.to_thread(self._kill_strays)
-            if not self._killed:
-                raise
-            return Exit(code=None, signal="SIGKILL", signal_number=9, lifetime_s=time.monotonic() - self._started.at)
+            return Exit(
+                code=None,
+                signal="SIGKILL",
+                signal_number=signal.SIGKILL,
+                lifetime_s=time.monotonic() - self._started.at,
+                guard_lost=not self._killed,
+            )
         status = int(report["status"])
         return Exit(
             code=status if status >= 0 else None,
@@ -68,8 +73,9 @@ class PosixRunning:
     async def kill(self) -> None:
         """The guard does not answer: something stopped it. When it is killed, the nursery ends what it guarded."""
         self._killed = True
-        with contextlib.suppress(OSError):
-            os.kill(self._started.guard_pid, signal.SIGKILL)
+        if self._started.guard_pid is not None:
+            with contextlib.suppress(OSError):
+                os.kill(self._started.guard_pid, signal.SIGKILL)
 
     def close(self) -> None:
         self._line.close()
@@ -137,6 +143,8 @@ async def _start(command: Command, limits: Limits, fds: list[int]) -> tuple[guar
         if "failed" in answer:
             raise start_error(command, answer["failed"], answer["errno"])
         on_failure.pop_all()
+    if "lost" in answer:
+        return line, _Started(None, None, tag, time.monotonic())
     return line, _Started(int(answer["started"]), int(answer["guard"]), tag, time.monotonic())
 
 

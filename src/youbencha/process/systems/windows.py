@@ -106,7 +106,8 @@ class WindowsRunning:
         exit_code: Callable[[], int | None],
         all_arrived: Callable[[], bool] = lambda: True,
     ) -> None:
-        self.pid = pid
+        self.pid: int | None = pid
+        self._program = pid
         self.sources = sources
         self._job = job
         self._has_ended = has_ended
@@ -121,7 +122,7 @@ class WindowsRunning:
         # Looked at by the clock, as the output is: a thread for each run would buy nothing.
         while not self._has_ended():  # noqa: ASYNC110
             await asyncio.sleep(_LOOK_EVERY_S)
-        exit_ = await self._job.emptied(self.pid, self._exit_code(), self._started, ended_by_us=self._ended_by_us)
+        exit_ = await self._job.emptied(self._program, self._exit_code(), self._started, ended_by_us=self._ended_by_us)
         await self._await_last_output()
         return exit_
 
