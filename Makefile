@@ -17,7 +17,7 @@ demo: $(VENV)/.demo ## Set up, then let the real Claude Code CLI mend a bug (no 
 	@$(BIN)/yb demo
 
 test: $(VENV)/.dev agents ## Set up, then run all tests
-	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev ## Style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
@@ -28,8 +28,8 @@ format: $(VENV)/.dev ## Put the code into shape
 bench: $(VENV)/.dev agents ## Measure, each figure beside its yardstick
 	@$(BIN)/python -m bench
 
-coverage: $(VENV)/.dev agents ## Tests with branch coverage; the adapter must have 90 %
-	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --cov --cov-report=term
+coverage: ## All tests, with branch coverage; the adapters must have 90 %
+	@$(MAKE) test PYTEST_ARGS='--cov --cov-report= $(PYTEST_ARGS)'
 	@$(BIN)/coverage report --include='src/youbencha/adapters/*' --fail-under=90
 
 agents: $(VENV)/.dev ## The agent CLIs that the tests drive
