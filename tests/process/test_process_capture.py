@@ -109,7 +109,7 @@ def test_bounded_text_is_the_beginning_then_a_mark(chunks: list[bytes], limit: i
 @given(CHUNKS)
 def test_the_whole_capture_keeps_every_byte(chunks: list[tuple[Stream, bytes]]) -> None:
     log, lines = io.BytesIO(), list[bytes]()
-    capture = Capture(redactor=Redactor(), limit=10_000, longest_line=100, log=log, on_line=lines.append)
+    capture = Capture(redactor=Redactor(), limit=10_000, longest_line=10_000, log=log, on_line=lines.append)
     for stream, data in chunks:
         capture.feed(stream, data)
     capture.finish()

@@ -177,7 +177,7 @@ async def test_a_runaway_writer_takes_bounded_disk_and_no_more_time(programs: Pr
     running.add_done_callback(lambda _: clock.append(time.monotonic()))
     while not running.done():
         disk.append(disk_of_nameless_files())
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
     result = await running
     assert result.timed_out
     assert result.truncated

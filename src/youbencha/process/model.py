@@ -43,7 +43,7 @@ class Exit:
     """How the process ended, told once nothing of its tree is left."""
 
     code: int | None
-    """None if a signal ended it."""
+    """None if a signal ended it, or if nobody knows."""
     signal: str | None
     signal_number: int | None = None
     lifetime_s: float

@@ -19,7 +19,7 @@ from youbencha.testing.agent import MARKER, Agent, NotApplicable, Prepared, Situ
 
 _ISO_8601 = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$")
 _LONG_MS = 120_000
-_SHORT_MS = 5_000
+_SHORT_MS = 10_000  # long enough for a slow agent on a busy machine to say its word
 _DEADLINE_MARGIN_S = 5.0  # NFR-2; what our own process layer keeps is one second
 _PATIENCE_S = 10.0
 """Beyond a run's timeout: then the kit ends it itself, or an adapter that ignores timeouts would never fail."""
