@@ -14,7 +14,7 @@ from typing import Any
 
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult
 from youbencha.errors import YouBenchaError
-from youbencha.log import AgentInfo, ErrorRecord, Execution, Message, ModelInfo, Status, YouBenchaLog, iso_time
+from youbencha.log import AgentInfo, ErrorRecord, Message, ModelInfo, Status, YouBenchaLog, iso_time
 from youbencha.process import OUTPUT_LIMIT_BYTES, Command, Limits, ProcessResult, Redactor, run
 from youbencha.testing import Agent, NotApplicable, Prepared, Situation
 from youbencha.testing.agent import MARKER
@@ -104,13 +104,7 @@ class TinyAdapter:
         return YouBenchaLog(
             agent_info=AgentInfo(name=self.name, version="unknown", adapter_version=self.version),
             model_info=ModelInfo(name="none", provider="none"),
-            execution=Execution(
-                started_at=result.started_at,
-                completed_at=result.completed_at,
-                duration_ms=result.duration_ms,
-                exit_code=result.exit_code,
-                status=result.status,
-            ),
+            execution=result.execution(),
             messages=(Message(role="assistant", content=result.output),),
             errors=result.errors,
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from youbencha.events import EventSink
-from youbencha.log import ErrorRecord, Status, YouBenchaLog
+from youbencha.log import ErrorRecord, Execution, Status, YouBenchaLog
 
 DEFAULT_TIMEOUT_MS = 300_000
 
@@ -55,6 +55,16 @@ class AgentExecutionResult:
     log_file: Path | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
     """What the adapter saw while the agent ran and `output` may no longer show (it is cut at 10 MiB)."""
+
+    def execution(self) -> Execution:
+        """The part of a YouBenchaLog that is the same for every adapter."""
+        return Execution(
+            started_at=self.started_at,
+            completed_at=self.completed_at,
+            duration_ms=self.duration_ms,
+            exit_code=self.exit_code,
+            status=self.status,
+        )
 
 
 @runtime_checkable

@@ -144,5 +144,5 @@ async def _debug_log_watched(watch: Watch, command: Command) -> AsyncIterator[No
         yield
     finally:
         watching.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
+        with contextlib.suppress(asyncio.CancelledError, OSError):  # a log that cannot be read costs only time
             await watching

@@ -19,10 +19,9 @@ from youbencha.adapters.claude_code.text import clean_text, read_text, strip_ans
 from youbencha.adapters.claude_code.transcript import Transcript
 from youbencha.adapters.claude_code.usage import plain_usage
 from youbencha.events import AssistantText, AssistantTextDelta
-from youbencha.log import AgentInfo, ErrorRecord, Execution, Message, ModelInfo, ToolCall, YouBenchaLog
-from youbencha.process import Redactor
+from youbencha.log import AgentInfo, ErrorRecord, Message, ModelInfo, ToolCall, YouBenchaLog
+from youbencha.process import TRUNCATION_MARK, Redactor
 
-TRUNCATION_MARK = "[OUTPUT TRUNCATED"
 _PARTIAL = '{"type":"stream_event"'
 """How every version begins a partial message; by far the most lines, and the finished messages repeat them."""
 _TEXT_DELTA = '"type":"text_delta"'
@@ -66,13 +65,7 @@ def normalize(
             name=facts.model or (configured if isinstance(configured, str) and configured else "unknown"),
             provider="anthropic",  # who made the model; Bedrock and Vertex only serve it
         ),
-        execution=Execution(
-            started_at=result.started_at,
-            completed_at=result.completed_at,
-            duration_ms=result.duration_ms,
-            exit_code=result.exit_code,
-            status=result.status,
-        ),
+        execution=result.execution(),
         messages=tuple(_with_prompt(reading.messages, result, context, redactor)),
         tool_calls=tuple(reading.tool_calls),
         usage=facts.usage,

@@ -7,6 +7,7 @@ from typing import Any
 
 from youbencha.adapters.claude_code import codes
 from youbencha.log import ErrorRecord, iso_time
+from youbencha.process import OUTPUT_LIMIT_BYTES
 
 
 def problem(code: str, message: str, at: str, hint: str | None = None, **context: Any) -> ErrorRecord:
@@ -16,11 +17,11 @@ def problem(code: str, message: str, at: str, hint: str | None = None, **context
 def truncated(at: str) -> ErrorRecord:
     return problem(
         codes.OUTPUT_TRUNCATED,
-        "The output was truncated: only its first 10MB (10485760 bytes) were kept.",
+        f"The output was truncated: only its first 10MB ({OUTPUT_LIMIT_BYTES} bytes) were kept.",
         at,
         "The run itself was not affected. Tokens, cost and result were read from the whole stream as it came; "
         "messages and tool calls after the cut are not in the log.",
-        limit_bytes=10_485_760,
+        limit_bytes=OUTPUT_LIMIT_BYTES,
     )
 
 
