@@ -23,6 +23,8 @@ from youbencha.process.secret import (
 
 MASK = b"[REDACTED]"
 
+_SHORT = 512
+_INDEXED = 48
 _LONGEST_HELD = 4096
 """A token may grow for ever; past this it is masked, and what follows of it is swallowed."""
 
@@ -34,7 +36,8 @@ class Redactor:
         forms = {form for secret in secrets for form in printed_forms(secret) if form}
         self._literals = tuple(sorted(forms, key=lambda form: (-len(form), form)))
         self._longest = max((len(form) for form in self._literals), default=0)
-        self._heads = {form[:1] for form in self._literals}
+        self._begun = _beginnings(self._literals)
+        self._heads = frozenset(form[0] for form in self._literals)
         alternatives = [re.escape(form) for form in self._literals]
         self._pattern = re.compile(b"|".join([*alternatives, b"(?P<shape>" + SHAPE.pattern + b")"]))
         self._needles = (*self._literals, *SHAPES)
@@ -56,6 +59,8 @@ class Redactor:
 
     def may_hold_secret(self, data: bytes) -> bool:
         """A cheap test first: plain searches run at memory speed, the pattern does not."""
+        if len(data) < _SHORT:
+            return self._pattern.search(data) is not None
         return any(needle in data for needle in self._needles)
 
     def open_from(self, data: bytes, start: int) -> int:
@@ -64,22 +69,24 @@ class Redactor:
 
     def _open_literal(self, data: bytes, start: int) -> int:
         first = max(start, len(data) - self._longest + 1)
-        for position in range(first, len(data)):
-            if data[position : position + 1] in self._heads:
-                tail = data[position:]
-                if any(len(tail) < len(form) and form.startswith(tail) for form in self._literals):
-                    return position
+        for at in range(first, len(data)):
+            if data[at] in self._heads and self._may_become_literal(data[at:]):
+                return at
         return len(data)
+
+    def _may_become_literal(self, tail: bytes) -> bool:
+        if len(tail) <= _INDEXED:
+            return tail in self._begun
+        known = tail[:_INDEXED] in self._begun
+        return known and any(len(tail) < len(form) and form.startswith(tail) for form in self._literals)
 
     def _open_shape(self, data: bytes, start: int) -> int:
         end = data[-_LONGEST_HELD:]
         token = len(end) - len(end.rstrip(TOKEN_CHARACTERS))  # mostly 0: output tends to end with its line
         if token and (match := OPEN_SHAPE.search(data, max(start, len(data) - token))):
             return match.start()
-        for length in range(min(_LONGEST_PREFIX - 1, len(data) - start), 0, -1):
-            if any(prefix.startswith(data[-length:]) for prefix in SHAPES if length < len(prefix)):
-                return len(data) - length
-        return len(data)
+        first = max(start, len(data) - _LONGEST_PREFIX + 1)
+        return next((at for at in range(first, len(data)) if data[at:] in _BEGUN_SHAPES), len(data))
 
 
 @lru_cache(maxsize=16)
@@ -88,7 +95,13 @@ def _redactor(secrets: frozenset[str]) -> Redactor:
     return Redactor(secrets)
 
 
+def _beginnings(words: Iterable[bytes]) -> frozenset[bytes]:
+    """All that could still become one of the words, as far as it is indexed: a secret may be a whole file."""
+    return frozenset(word[:length] for word in words for length in range(1, min(len(word), _INDEXED + 1)))
+
+
 _LONGEST_PREFIX = max(map(len, SHAPES))
+_BEGUN_SHAPES = _beginnings(SHAPES)
 
 
 class RedactedStream:

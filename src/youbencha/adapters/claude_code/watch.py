@@ -56,8 +56,9 @@ class Watch:
 
     def line(self, line: bytes) -> None:
         for event in self.session.feed(line):
-            for safe in self._redacted(event):
-                self._tell(safe)
+            if self._on_event is not None:
+                for safe in self._redacted(event):
+                    self._on_event(safe)
             if isinstance(event, RequestRetried) and event.status == _UNAUTHORIZED:
                 self.on_rejected_key()
 
