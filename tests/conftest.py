@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """No test may depend on, or disturb, what the person running it has set up for their own agents."""
     for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "CLAUDE")) and name != GIT_BASH]:
         del os.environ[name]
+    # A runner that starts us in the background has Ctrl-C ignored, for all that we start too; some tests send it.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def installed_claude(version: str) -> InstalledAgent:
