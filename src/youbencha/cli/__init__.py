@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import signal
 import sys
 
 
@@ -15,15 +13,22 @@ def main() -> None:
 
         print(f"youbencha {__version__}")
         return
-    for stream in (sys.stdout, sys.stderr):
-        # A pipe on Windows may not know "●"; a question mark is better than a traceback.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
-    # A polite end (a service manager's, say) is one like Ctrl-C: what was begun is cleaned up.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    _prepare()
     try:
         from youbencha.cli.app import run_app
 
         sys.exit(run_app(sys.argv[1:]))
     except KeyboardInterrupt:  # while still importing
         sys.exit(130)
+
+
+def _prepare() -> None:
+    import io
+    import signal
+
+    for stream in (sys.stdout, sys.stderr):
+        # A pipe on Windows may not know "●"; a question mark is better than a traceback.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    # A polite end (a service manager's, say) is one like Ctrl-C: what was begun is cleaned up.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
