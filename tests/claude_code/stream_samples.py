@@ -10,6 +10,7 @@ from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code.facts import SessionFacts
 from youbencha.adapters.claude_code.normalize import normalize
 from youbencha.adapters.claude_code.session import Session
+from youbencha.adapters.claude_code.stream import decode, events_of, malformed_line
 from youbencha.events import Event
 from youbencha.log import YouBenchaLog
 
@@ -86,3 +87,9 @@ def log_of(output: str | bytes, *, config: dict[str, Any] | None = None, **resul
     return normalize(
         ended(text, **result), context(**(config or {})), adapter_name="claude-code", adapter_version="1.0.0"
     )
+
+
+def parse_line(line: bytes | str) -> list[Event]:
+    """What one complete line says, without a session around it."""
+    record = decode(line)
+    return [malformed_line(record)] if isinstance(record, str) else events_of(record)

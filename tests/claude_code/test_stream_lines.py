@@ -5,7 +5,19 @@ from __future__ import annotations
 import json
 
 import pytest
-from stream_samples import INIT, RESULT, VERSIONS, assistant, line, text, tool_result, tool_use, transcript, user
+from stream_samples import (
+    INIT,
+    RESULT,
+    VERSIONS,
+    assistant,
+    line,
+    parse_line,
+    text,
+    tool_result,
+    tool_use,
+    transcript,
+    user,
+)
 
 from youbencha.adapters.claude_code.signals import (
     CallFailed,
@@ -16,7 +28,7 @@ from youbencha.adapters.claude_code.signals import (
     ModelSwitched,
     Tokens,
 )
-from youbencha.adapters.claude_code.stream import QUOTE_CHARS, parse_line
+from youbencha.adapters.claude_code.stream import QUOTE_CHARS
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,

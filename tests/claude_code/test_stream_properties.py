@@ -6,10 +6,21 @@ import json
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stream_samples import INIT, RESULT, TRANSCRIPTS, assistant, line, lines, log_of, text, tool_result, user
+from stream_samples import (
+    INIT,
+    RESULT,
+    TRANSCRIPTS,
+    assistant,
+    line,
+    lines,
+    log_of,
+    parse_line,
+    text,
+    tool_result,
+    user,
+)
 
 from youbencha.adapters.claude_code.session import MALFORMED_WARNINGS, Session
-from youbencha.adapters.claude_code.stream import parse_line
 from youbencha.adapters.claude_code.verdict import Ending, judge
 from youbencha.events import AssistantText, AssistantTextDelta, Event, ToolReturned, Warned
 from youbencha.log import YouBenchaLog

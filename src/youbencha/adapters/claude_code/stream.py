@@ -40,12 +40,6 @@ QUOTE_CHARS = 120
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def parse_line(line: bytes | str) -> list[Event]:
-    """What one complete line says; nothing for a type we do not know; one `Warned` if it is no event at all."""
-    record = decode(line)
-    return [malformed_line(record)] if isinstance(record, str) else events_of(record)
-
-
 def decode(line: bytes | str) -> Record | str:
     """The line's object; or, if there is none on it, what is there instead."""
     if line[-1:] not in (b"}", "}"):

@@ -115,21 +115,24 @@ class _ProcessIds(ctypes.Structure):
     )
 
 
+_ONLY_THERE = "only Windows has this; elsewhere, tests put a kernel of their own in its place"
+
+
 def _library(name: str) -> Any:
     if sys.platform != "win32":
-        raise NotImplementedError
+        raise NotImplementedError(_ONLY_THERE)
     return ctypes.WinDLL(name, use_last_error=True)
 
 
 def _last_error() -> OSError:
     if sys.platform != "win32":
-        raise NotImplementedError
+        raise NotImplementedError(_ONLY_THERE)
     return ctypes.WinError(ctypes.get_last_error())
 
 
 def _as_descriptor(handle: int) -> int:
     if sys.platform != "win32":
-        raise NotImplementedError
+        raise NotImplementedError(_ONLY_THERE)
     import msvcrt
 
     return msvcrt.open_osfhandle(handle, os.O_APPEND)
