@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from rich.console import Console
 from rich.table import Table
 
-from bench import adapter, normalizing, startup
+from bench import adapter, deadline, normalizing, startup
 from bench.measure import Figure
 
 BENCHES: dict[str, Callable[[], Iterable[Figure]]] = {
@@ -17,6 +17,8 @@ BENCHES: dict[str, Callable[[], Iterable[Figure]]] = {
     "memory": adapter.measure_memory,
     "endurance": adapter.measure_endurance,
     "normalizing": normalizing.measure,
+    "deadline": deadline.measure,
+    "hostile": normalizing.measure_hostile,
 }
 
 

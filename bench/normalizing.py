@@ -13,6 +13,8 @@ from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
 
 _GOALS_MS = {1_000_000: 10, 10_000_000: 80}
+_HOSTILE = ("\x1b", "\x1b]", "\x1bP", "{", "\\ud83d", '{"type":"stream_event"}\n', "x\n", "{\n", "\n", " ", "Model: ")
+"""Repeated, each once cost more than in proportion to its length."""
 
 
 def measure() -> Iterator[Figure]:
@@ -32,6 +34,28 @@ def measure() -> Iterator[Figure]:
             f"≤ {goal} ms",
             ours * 1000 <= goal,
         )
+
+
+def measure_hostile() -> Iterator[Figure]:
+    """Four times the output, about four times the time: nothing that an agent prints is quadratic."""
+    adapter = ClaudeCodeAdapter()
+    context = AgentExecutionContext(
+        workspace_dir=Path(), repo_dir=Path(), artifacts_dir=Path(), config={"prompt": "Work."}
+    )
+
+    def cost(unit: str, size: int) -> float:
+        result = _result("x" + unit * (size // len(unit)) + "x")
+        return median_of(3, lambda: adapter.normalize_log(result, context))
+
+    growth = {unit: cost(unit, 1_000_000) / cost(unit, 250_000) for unit in _HOSTILE}
+    worst = max(growth, key=lambda unit: growth[unit])
+    yield Figure(
+        f"hostile output, growth of the worst ({worst!r})",
+        f"{growth[worst]:.1f} times",
+        "4.0 times the length",
+        "≤ 8 times",
+        growth[worst] <= 8,
+    )
 
 
 def _result(output: str) -> AgentExecutionResult:

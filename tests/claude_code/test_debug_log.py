@@ -181,9 +181,9 @@ async def test_a_large_log_costs_nothing_once_it_was_read(tmp_path: Path) -> Non
     append(bench.own, f"{STAMP}[DEBUG] an ordinary line of some length, of which there are many\n" * 50_000)
     async with bench.watching():
         await asyncio.sleep(1.0)
-        before = time.process_time()
+        before, began = time.process_time(), time.monotonic()
         await asyncio.sleep(20 * SOON_S)
-        assert time.process_time() - before < 0.2
+        assert time.process_time() - before < 0.5 * (time.monotonic() - began)
 
 
 async def test_where_the_files_are_looked_for(tmp_path: Path) -> None:

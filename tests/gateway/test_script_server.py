@@ -383,15 +383,6 @@ async def test_the_url_is_known_only_while_it_runs() -> None:
         _ = model.url
 
 
-async def test_starting_takes_milliseconds() -> None:
-    script = parse_script("turns: [{text: a}]")
-    started = time.process_time()
-    for _ in range(10):
-        async with ScriptedModel(script):
-            pass
-    assert time.process_time() - started < 2
-
-
 async def test_a_port_that_is_taken() -> None:
     async with scripted("turns: [{text: a}]") as model:
         port = int(model.url.rpartition(":")[2])

@@ -1,16 +1,10 @@
-"""NFR-1: a typical output of 1 MB in far less than 100 ms, and 10 MiB without a second copy of it in memory.
-
-The limits are several times what was measured on an idle machine (3 to 10 ms for 1 MB, 30 to 60 ms for 10 MB), and CPU
-time is measured, so that a busy machine does not fail the test, but anything quadratic does.
-"""
+"""NFR-1: 10 MiB of output without a second copy of it in memory. How long it takes is measured by `make bench`."""
 
 from __future__ import annotations
 
 import json
-import time
 import tracemalloc
 
-import pytest
 from stream_samples import INIT, RESULT, log_of
 
 USAGE = {"input_tokens": 1000, "cache_creation_input_tokens": 50, "cache_read_input_tokens": 700, "output_tokens": 1}
@@ -57,15 +51,9 @@ def stream(size: int) -> tuple[str, int]:
     return "\n".join([*parts, compact(**RESULT), ""]), turns
 
 
-@pytest.mark.parametrize(("size", "limit_s"), [(1_000_000, 0.1), (10_000_000, 0.6)])
-def test_nfr_1_speed(size, limit_s):
-    output, turns = stream(size)
-    times = []
-    for _ in range(5):
-        started = time.process_time()
-        log = log_of(output)
-        times.append(time.process_time() - started)
-    assert min(times) < limit_s
+def test_a_long_session_is_normalized_whole():
+    output, turns = stream(10_000_000)
+    log = log_of(output)
     assert (len(log.messages), len(log.tool_calls)) == (turns, turns)
     assert all(call.result for call in log.tool_calls)
 
@@ -79,23 +67,3 @@ def test_nfr_1_memory():
     tracemalloc.stop()
     assert log.messages
     assert peak < 20_000_000
-
-
-@pytest.mark.parametrize(
-    "unit", ["\x1b", "\x1b]", "\x1bP", "{", "\\ud83d", '{"type":"stream_event"}\n', "x\n", "{\n", "\n", " ", "Model: "]
-)
-def test_hostile_output_takes_linear_time(unit):
-    output = "x" + unit * (1_000_000 // len(unit)) + "x"
-    started = time.process_time()
-    log_of(output)
-    assert time.process_time() - started < 5
-
-
-def test_nfr_1_speed_of_plain_text():
-    output = "a line of text, sixty characters long, as people write them.\n" * 17_000
-    times = []
-    for _ in range(5):
-        started = time.process_time()
-        log_of(output)
-        times.append(time.process_time() - started)
-    assert min(times) < 0.1

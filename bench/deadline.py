@@ -1,0 +1,34 @@
+"""How long after its deadline a run returns, whatever the agent tree does to outlive it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.measure import Figure, ms
+from youbencha.process import Command, Limits, run
+
+_TIMEOUT_S = 0.3
+_ESCAPES = (
+    "trap '' TERM; sleep 1000",
+    "setsid sleep 1000 & wait",
+    "(setsid sleep 1000 >/dev/null 2>&1 &) ; sleep 1000",
+    "trap '' TERM; sh -c 'kill -STOP $$' & wait; sleep 1000",
+)
+
+
+def measure() -> Iterator[Figure]:
+    late = max(asyncio.run(_late(escape)) for escape in _ESCAPES)
+    yield Figure(
+        "return after the deadline, worst of four escapes", ms(late), f"timeout {ms(_TIMEOUT_S)}", "≤ 1 s", late <= 1
+    )
+
+
+async def _late(script: str) -> float:
+    clock: list[float] = []
+    command = Command(argv=("/bin/sh", "-c", script), cwd=Path.cwd(), env={"PATH": os.environ["PATH"]})
+    await run(command, limits=Limits(timeout_s=_TIMEOUT_S), on_start=lambda _: clock.append(time.monotonic()))
+    return time.monotonic() - clock[0] - _TIMEOUT_S
