@@ -24,7 +24,9 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"workspace"}),
     frozenset({"sandbox", "gateway"}),
     frozenset({"adapters"}),
-    frozenset({"demo", "testing"}),
+    frozenset({"evaluators", "hooks", "testing"}),
+    frozenset({"trial", "report"}),
+    frozenset({"demo"}),
     frozenset({"cli"}),
 )
 """From the ground up. A package imports from floors below its own, and never from a neighbour."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from youbencha.errors import Problem
 from youbencha.events import EventSink
 from youbencha.log import ErrorRecord, Execution, Status, YouBenchaLog
 
@@ -27,6 +28,8 @@ class AgentExecutionContext:
     """Milliseconds; 0 means none."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Given to the agent, over what the adapter passes on from the harness's own environment."""
+    model: str | None = None
+    """`agent.model` of the test case: any name. What `config` says of a model is the adapter's own, and stricter."""
     config_dir: Path | None = None
     """Where the file lies that names `prompt_file`; relative paths start there, else in the workspace."""
     on_event: EventSink | None = None
@@ -89,4 +92,13 @@ class AgentAdapter(Protocol):
 
     def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
         """The result in the form that is the same for all agents. Pure."""
+        ...
+
+
+@runtime_checkable
+class ChecksConfig(Protocol):
+    """An adapter that can say what is wrong with its configuration before anything is cloned or run."""
+
+    def check_config(self, config: Mapping[str, Any], config_dir: Path | None) -> Sequence[Problem]:
+        """Every problem at once; paths are relative to `agent.config`."""
         ...

@@ -1,4 +1,4 @@
-"""What a run leaves behind, as data: the normalised log that is the same for every agent."""
+"""What a run leaves behind, as data: the normalised log that is the same for every agent, and the results."""
 
 from youbencha.log.model import (
     AgentInfo,
@@ -12,14 +12,52 @@ from youbencha.log.model import (
     YouBenchaLog,
     iso_time,
 )
+from youbencha.log.results import (
+    AgentRun,
+    Artifact,
+    ArtifactManifest,
+    AssertionResult,
+    Environment,
+    EvaluationError,
+    EvaluationResult,
+    EvaluationStatus,
+    HookResult,
+    Hooks,
+    Identity,
+    Outcome,
+    OutcomeName,
+    OverallStatus,
+    ResultsBundle,
+    RunExecution,
+    Summary,
+    TestCaseInfo,
+)
 
 __all__ = [
     "AgentInfo",
+    "AgentRun",
+    "Artifact",
+    "ArtifactManifest",
+    "AssertionResult",
+    "Environment",
     "ErrorRecord",
+    "EvaluationError",
+    "EvaluationResult",
+    "EvaluationStatus",
     "Execution",
+    "HookResult",
+    "Hooks",
+    "Identity",
     "Message",
     "ModelInfo",
+    "Outcome",
+    "OutcomeName",
+    "OverallStatus",
+    "ResultsBundle",
+    "RunExecution",
     "Status",
+    "Summary",
+    "TestCaseInfo",
     "ToolCall",
     "Usage",
     "YouBenchaLog",

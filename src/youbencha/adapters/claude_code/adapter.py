@@ -7,8 +7,9 @@ import contextlib
 import os
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code.artifacts import new_log_file
@@ -25,6 +26,7 @@ from youbencha.adapters.claude_code.prompt import Prompt, read_prompt
 from youbencha.adapters.claude_code.result import build_result
 from youbencha.adapters.claude_code.versions import Feature, supports
 from youbencha.adapters.claude_code.watch import Watch
+from youbencha.errors import ConfigError, Problem
 from youbencha.log import YouBenchaLog
 from youbencha.process import Command, Limits, Redactor, run
 
@@ -50,10 +52,23 @@ class ClaudeCodeAdapter:
         await require_authentication(cli, env)
         return True
 
+    def check_config(self, config: Mapping[str, Any], config_dir: Path | None) -> Sequence[Problem]:
+        """What is wrong with `agent.config`, all of it."""
+        try:
+            parsed = parse_config(config)
+            if parsed.prompt_file is None or (config_dir and (config_dir / parsed.prompt_file).exists()):
+                # A prompt file that is not there may still come with the repository.
+                read_prompt(parsed, workspace=config_dir or Path(), config_dir=config_dir)
+        except ConfigError as error:
+            return error.problems
+        return ()
+
     async def execute(self, context: AgentExecutionContext) -> AgentExecutionResult:
         """Run Claude Code to its end, its deadline, or the first sign that it cannot succeed."""
         check_context(context)
         config = parse_config(context.config)
+        if context.model is not None:  # any name, unlike the one in `config`: a gateway may know it
+            config = config.model_copy(update={"model": context.model})
         env = agent_environment(self._harness_env(), context.env)
         workspace = context.workspace_dir.absolute()
         prompt = read_prompt(config, workspace=workspace, config_dir=context.config_dir)

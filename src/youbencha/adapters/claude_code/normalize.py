@@ -54,7 +54,7 @@ def normalize(
     end = len(result.output) if cut_at is None else cut_at
     reading = _read_stream(result.output, end, redactor) or _read_plain(result.output)
     facts = _merged(live, reading.facts)
-    configured = context.config.get("model")
+    configured = context.model or context.config.get("model")
     return YouBenchaLog(
         agent_info=AgentInfo(
             name=adapter_name,

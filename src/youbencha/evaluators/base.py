@@ -1,0 +1,62 @@
+"""The contract between a run and whoever judges it. An evaluator keeps no state between calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from youbencha.errors import Problem
+from youbencha.events import EventSink
+from youbencha.log import EvaluationResult, YouBenchaLog
+from youbencha.spec import AgentSpec
+from youbencha.workspace import Changes
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationContext:
+    """All that an evaluator is told. Nothing in `directory` or `expected_dir` may be written to."""
+
+    name: str
+    """As the person wrote it: two judges are `agentic-judge-docs` and `agentic-judge:tests`."""
+    config: Mapping[str, Any]
+    directory: Path
+    """The tree as the agent left it; nobody writes to it any more."""
+    artifacts_dir: Path
+    """This evaluator's own, and it exists. Put the paths of what you leave there into the result."""
+    config_dir: Path
+    """Where the file lies that holds `config`; relative paths start there."""
+    changes: Changes | None
+    """What the agent changed. None if there is no beginning to compare with (`yb eval` outside of git)."""
+    expected_dir: Path | None = None
+    log: YouBenchaLog | None = None
+    """None in `yb eval`."""
+    agent: AgentSpec | None = None
+    """The agent that did the work: what a judge is, too, unless its configuration says otherwise."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """The environment of the test case's agent, references resolved (for a judge)."""
+    scratch_dir: Path
+    """Exists, is empty, is removed afterwards: for a copy of the tree that may be written to."""
+    on_event: EventSink | None = None
+
+
+@runtime_checkable
+class Evaluator(Protocol):
+    """Looks at what an agent left behind."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str:
+        """One sentence, for `yb list`."""
+        ...
+
+    def check_config(self, config: Mapping[str, Any], config_dir: Path) -> Sequence[Problem]:
+        """What is wrong with a configuration, all of it, before anything runs. Paths are relative to `config`."""
+        ...
+
+    async def evaluate(self, context: EvaluationContext) -> EvaluationResult:
+        """The verdict. What prevents one is an exception: it becomes a skipped result with that error."""
+        ...

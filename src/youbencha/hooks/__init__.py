@@ -1,0 +1,1 @@
+"""What people let run before the agent and after the evaluation."""
