@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from rich.console import Console
 from rich.table import Table
 
-from bench import adapter, deadline, normalizing, startup
+from bench import adapter, deadline, evaluators, normalizing, runs, startup
 from bench.measure import Figure
 
 BENCHES: dict[str, Callable[[], Iterable[Figure]]] = {
@@ -18,6 +18,8 @@ BENCHES: dict[str, Callable[[], Iterable[Figure]]] = {
     "endurance": adapter.measure_endurance,
     "normalizing": normalizing.measure,
     "deadline": deadline.measure,
+    "run": runs.measure,
+    "evaluators": evaluators.measure,
     "hostile": normalizing.measure_hostile,
 }
 

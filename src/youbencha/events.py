@@ -149,3 +149,34 @@ class OutputTruncated(Event):
 class Warned(Event):
     code: str
     message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseStarted(Event):
+    """A part of the harness's own work: checkout, pre_execution, agent, freeze, evaluation, post_evaluation."""
+
+    phase: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceReady(Event):
+    """From here on there is a place where the run leaves what it has finished."""
+
+    directory: str
+    tree: str
+    """Where the agent works."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatorFinished(Event):
+    evaluator: str
+    status: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noted(Event):
+    """Progress in words, where nothing more can be said: git's, an installer's."""
+
+    text: str

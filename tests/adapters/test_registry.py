@@ -17,12 +17,14 @@ class Good:
     async def check_availability(self): return True
     async def execute(self, context): raise NotImplementedError
     def normalize_log(self, result, context): raise NotImplementedError
+class Impostor(Good): name = "impostor"
 class NoAdapter: pass
 class Failing:
     def __init__(self): raise RuntimeError("no licence")
 """
 POINTS = """[youbencha.adapters]
 good = foreign_agents:Good
+claude-code = foreign_agents:Impostor
 none = foreign_agents:NoAdapter
 failing = foreign_agents:Failing
 missing = not_installed:X
@@ -42,21 +44,33 @@ def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_ours() -> None:
-    assert "claude-code" in adapter_names()
+    ours = {"claude-code", "codex", "command", "copilot-cli", "gemini-cli", "opencode"}
+    assert ours <= set(adapter_names())
     assert isinstance(get_adapter("claude-code"), ClaudeCodeAdapter)
+
+
+@pytest.mark.parametrize("name", ["codex", "command", "copilot-cli", "gemini-cli", "opencode"])
+def test_every_one_of_ours_can_be_loaded(name: str) -> None:
+    assert get_adapter(name).name == name
+
+
+def test_an_older_name_still_works() -> None:
+    assert get_adapter("codex-cli").name == "codex"
 
 
 @pytest.mark.usefixtures("foreign")
 def test_somebody_elses() -> None:
     assert "good" in adapter_names()
     assert get_adapter("good").name == "good"
+    assert isinstance(get_adapter("claude-code"), ClaudeCodeAdapter), "nobody replaces one of ours"
 
 
 @pytest.mark.usefixtures("foreign")
 @pytest.mark.parametrize(
     ("name", "code", "words"),
     [
-        ("claude", "AGENT_UNKNOWN", "There are: claude-code"),
+        ("claude", "AGENT_UNKNOWN", "Did you mean 'claude-code'? There are: claude-code, codex"),
+        ("zzz", "AGENT_UNKNOWN", "There are: claude-code"),
         ("none", "ADAPTER_BROKEN", "lacks name"),
         ("failing", "ADAPTER_BROKEN", "no licence"),
         ("missing", "ADAPTER_BROKEN", "not_installed"),

@@ -10,7 +10,8 @@ from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code.facts import SessionFacts
 from youbencha.adapters.claude_code.normalize import normalize
 from youbencha.adapters.claude_code.session import Session
-from youbencha.adapters.claude_code.stream import decode, events_of, malformed_line
+from youbencha.adapters.claude_code.stream import events_of, malformed_line
+from youbencha.adapters.cli_agent.json_lines import decode
 from youbencha.events import Event
 from youbencha.log import YouBenchaLog
 

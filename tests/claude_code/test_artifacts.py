@@ -8,8 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from youbencha.adapters.claude_code import artifacts
-from youbencha.adapters.claude_code.artifacts import new_log_file
+from youbencha.adapters.cli_agent import artifacts
+
+LOGS = "claude-code-logs"
+
+
+def new_log_file(directory: Path) -> Path:
+    return artifacts.new_log_file(directory, LOGS)
 
 
 def test_where_the_log_goes_and_what_it_is_called(tmp_path: Path) -> None:

@@ -20,15 +20,15 @@ from stream_samples import (
 )
 
 from youbencha.adapters.claude_code.signals import (
-    CallFailed,
     ClaudeResult,
     McpServerFailed,
     ModelCalled,
     ModelRefused,
     ModelSwitched,
-    Tokens,
 )
-from youbencha.adapters.claude_code.stream import QUOTE_CHARS
+from youbencha.adapters.cli_agent.json_lines import QUOTE_CHARS
+from youbencha.adapters.cli_agent.signals import CallFailed
+from youbencha.adapters.cli_agent.tokens import Tokens
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,

@@ -8,8 +8,16 @@ import pytest
 from talking import request
 
 from youbencha.gateway.script import parse_script
-from youbencha.gateway.script.asked import asked, complaint, session_of
+from youbencha.gateway.script.asked import Incoming
 from youbencha.gateway.script.choosing import Progress
+from youbencha.gateway.script.wires.anthropic import AnthropicMessages
+from youbencha.gateway.script.wires.wire import Action
+
+WIRE = AnthropicMessages()
+
+
+def came(headers: dict[str, str], body: Any) -> Incoming:
+    return Incoming("/v1/messages", {}, headers, body)
 
 
 def chosen(script: str, *bodies: dict[str, Any], headers: dict[str, str] | None = None) -> list[Any]:
@@ -17,7 +25,7 @@ def chosen(script: str, *bodies: dict[str, Any], headers: dict[str, str] | None 
     progress = Progress(parse_script(script))
     result: list[Any] = []
     for body in bodies:
-        choice = progress.choose(asked(headers or {}, body))
+        choice = progress.choose(WIRE.asked(came(headers or {}, body)))
         if choice.answer is None:
             result.append(f"exhausted after {choice.given}")
         else:
@@ -94,6 +102,9 @@ def test_only_the_first_user_message_is_the_prompt() -> None:
 
 
 def test_who_is_asking() -> None:
+    def session_of(headers: dict[str, str], more: dict[str, Any]) -> str:
+        return WIRE.asked(came(headers, request(**more))).session
+
     body = {"metadata": {"user_id": "user_1_session_2"}}
     keyed = {"x-api-key": "k1"}
     assert session_of({"x-claude-code-session-id": "s", **keyed}, body) == "s"
@@ -116,7 +127,7 @@ def test_who_is_asking() -> None:
 )
 def test_where_the_agent_works(system: str, prompt: str, cwd: str | None) -> None:
     body = request(system=system, messages=[{"role": "user", "content": prompt}])
-    assert asked({}, body).cwd == cwd
+    assert WIRE.asked(came({}, body)).cwd == cwd
 
 
 @pytest.mark.parametrize(
@@ -132,4 +143,4 @@ def test_where_the_agent_works(system: str, prompt: str, cwd: str | None) -> Non
     ],
 )
 def test_a_body_that_the_api_would_refuse(body: Any, wrong: str | None) -> None:
-    assert complaint(body) == wrong
+    assert WIRE.complaint(came({}, body), Action.ANSWER) == wrong

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from talking import parse_events, together
 
 from youbencha.gateway.script import Answer, Usage
-from youbencha.gateway.script.message import message_events, message_json, sse, usage_of
+from youbencha.gateway.script.tokens import Tokens, tokens_of
 from youbencha.gateway.script.variables import names_in, substitute
+from youbencha.gateway.script.wires.anthropic_message import message_events, message_json
+from youbencha.gateway.script.wires.wire import sse
 
 ANSWER = Answer.model_validate(
     {
@@ -23,7 +25,7 @@ ANSWER = Answer.model_validate(
 
 
 def message(answer: Answer) -> dict[str, Any]:
-    return message_json(answer, "claude-test", usage_of(answer, Usage(input_tokens=5)))
+    return message_json(answer, "claude-test", tokens_of(answer, Usage(input_tokens=5)))
 
 
 def test_a_message_has_its_blocks_in_order() -> None:
@@ -44,12 +46,8 @@ def test_a_message_has_its_blocks_in_order() -> None:
 
 
 def test_usage_comes_from_the_turn_then_the_script_then_a_small_default() -> None:
-    assert usage_of(ANSWER, Usage(input_tokens=5, output_tokens=6, cache_read_input_tokens=9)) == {
-        "input_tokens": 5,
-        "output_tokens": 7,
-        "cache_read_input_tokens": 9,
-        "cache_creation_input_tokens": 0,
-    }
+    said = tokens_of(ANSWER, Usage(input_tokens=5, output_tokens=6, cache_read_input_tokens=9))
+    assert said == Tokens(input=5, output=7, cache_read=9, cache_creation=0, reasoning=0)
     created = Answer(text="a", usage=Usage(cache_creation_input_tokens=11))
     assert message(created)["usage"]["cache_creation"] == {
         "ephemeral_5m_input_tokens": 11,

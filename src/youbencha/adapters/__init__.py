@@ -1,6 +1,20 @@
 """One package for each agent: configuration to command, output to YouBenchaLog."""
 
-from youbencha.adapters.base import AgentAdapter, AgentExecutionContext, AgentExecutionResult
+from youbencha.adapters.base import (
+    AgentAdapter,
+    AgentExecutionContext,
+    AgentExecutionResult,
+    ChecksConfig,
+    ChecksReadiness,
+)
 from youbencha.adapters.registry import adapter_names, get_adapter
 
-__all__ = ["AgentAdapter", "AgentExecutionContext", "AgentExecutionResult", "adapter_names", "get_adapter"]
+__all__ = [
+    "AgentAdapter",
+    "AgentExecutionContext",
+    "AgentExecutionResult",
+    "ChecksConfig",
+    "ChecksReadiness",
+    "adapter_names",
+    "get_adapter",
+]

@@ -102,3 +102,12 @@ class ChecksConfig(Protocol):
     def check_config(self, config: Mapping[str, Any], config_dir: Path | None) -> Sequence[Problem]:
         """Every problem at once; paths are relative to `agent.config`."""
         ...
+
+
+@runtime_checkable
+class ChecksReadiness(Protocol):
+    """An adapter that can tell, for one test case, that its agent is installed and may talk to a model."""
+
+    async def check_ready(self, config: Mapping[str, Any], env: Mapping[str, str]) -> None:
+        """Raises a YouBenchaError that says what to do. `env` is what the test case gives the agent."""
+        ...

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
-import traceback
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -47,18 +48,44 @@ def _options(
     _Debug.wanted = debug
 
 
-def _add_commands() -> None:
-    from youbencha.cli import agents, demo, schema, script
+_COMMANDS = {
+    "run": "run:run",
+    "eval": "evaluate:evaluate",
+    "report": "report:report",
+    "validate": "validate:validate",
+    "list": "listing:list_all",
+    "init": "init:init",
+    "config": "config:app",
+    "install-agents": "install_agents:install_agents",
+    "suggest-testcase": "suggest:suggest_testcase",
+    "doctor": "doctor:doctor",
+    "prune": "prune:prune",
+    "agents": "agents:app",
+    "demo": "demo:demo",
+    "script": "script:serve",
+    "schema": "schema:schema",
+    "completion": "completion:completion",
+}
+"""In the order of the help text. Where each is found in this package."""
 
-    app.add_typer(agents.app, name="agents")
-    app.command("demo")(demo.demo)
-    app.command("script")(script.serve)
-    app.command("schema")(schema.schema)
+
+def _add_commands(arguments: Sequence[str]) -> None:
+    """Only the one that is asked for, if it is plain which: the others need not be loaded."""
+    wanted = next((argument for argument in arguments if not argument.startswith("-")), None)
+    completing = any(name.endswith("_COMPLETE") for name in os.environ)
+    names = [wanted] if wanted in _COMMANDS and not completing and wanted != "completion" else list(_COMMANDS)
+    for name in names:
+        module, _, attribute = _COMMANDS[str(name)].partition(":")
+        found = getattr(import_module(f"youbencha.cli.{module}"), attribute)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name)(found)
 
 
 def run_app(arguments: Sequence[str]) -> int:
     """Run one command; the exit code."""
-    _add_commands()
+    _add_commands(arguments)
     return _shielded(lambda: app(args=list(arguments), standalone_mode=False))
 
 
@@ -74,6 +101,8 @@ def _shielded(call: Callable[[], Any]) -> int:
         return CANNOT_RUN
     except Exception as error:  # noqa: BLE001 (whatever it is, a person gets a sentence and not a traceback)
         if _Debug.wanted:
+            import traceback
+
             traceback.print_exc()
         _complain(error if isinstance(error, YouBenchaError) else _fault(error))
         return CANNOT_RUN

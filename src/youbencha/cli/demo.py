@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from youbencha.demo import DemoOutcome
-
 
 def demo(
-    workspace: Annotated[Path, typer.Option(help="Where the demo's workspace is made.", show_default=True)] = Path(
+    workspace: Annotated[Path, typer.Option(help="Where the demo's directory is made.", show_default=True)] = Path(
         ".youbencha-workspace"
     ),
 ) -> int:
@@ -25,46 +21,26 @@ def demo(
     """
     import asyncio
 
-    from rich.console import Console
+    from youbencha.cli.display import choose_display
+    from youbencha.cli.run import conclude, telling_where
+    from youbencha.demo import prepare_demo, run_demo
+    from youbencha.events import Noted
 
-    from youbencha.cli.live import LineDisplay
-    from youbencha.demo import run_demo
-
-    console = Console(highlight=False, soft_wrap=True)
     directory = workspace.resolve() / f"demo-{datetime.now():%Y-%m-%d-%H%M%S-%f}"
-    display = LineDisplay(console, inside=directory / "src-modified")
-    outcome = asyncio.run(run_demo(directory, progress=display.note, on_event=display))
-    _show(outcome, console)
-    return 0 if outcome.passed else 1
+    with telling_where(choose_display("demo · claude-code", quiet=False)) as display:
+        prepared = asyncio.run(prepare_demo(directory, progress=lambda text: display(Noted(text=text))))
+        finished = asyncio.run(run_demo(prepared, on_event=display))
+    _show_diff((finished.directory.artifacts / "git-diff.patch").read_text(encoding="utf-8", errors="replace"))
+    code = conclude(finished.bundle, finished.directory.artifacts, as_json=False, quiet=False)
+    typer.echo(f"\nThe test case: {prepared.test_case}\nNow yours: `yb init`, then `yb run -c testcase.yaml`.")
+    return code
 
 
-def _show(outcome: DemoOutcome, console: Console) -> None:
+def _show_diff(diff: str) -> None:
+    if not sys.stdout.isatty():
+        typer.echo(f"{diff.strip()}\n")
+        return
+    from rich.console import Console
     from rich.syntax import Syntax
-    from rich.text import Text
 
-    console.print()
-    console.print(Syntax(outcome.diff.strip(), "diff", theme="ansi_dark"))
-    console.print()
-    for name, value in _rows(outcome):
-        # Never markup: a model may be called "opus[1m]". And never a table, which cuts a path that is too long.
-        console.print(Text.assemble((f"{name:<9}", "dim"), value))
-    verdict = "[bold green]passed[/bold green]" if outcome.passed else "[bold red]failed[/bold red]"
-    console.print(f"\n{verdict}: the agent {'mended' if outcome.passed else 'did not mend'} the bug")
-
-
-def _rows(outcome: DemoOutcome) -> list[tuple[str, str]]:
-    log = outcome.log
-    usage = log.usage
-    tokens = f"{usage.input_tokens} in, {usage.output_tokens} out" if usage else "unknown"
-    return [
-        ("agent", f"{log.agent_info.name} {log.agent_info.version}, model {log.model_info.name} (scripted)"),
-        ("status", f"{log.execution.status} in {log.execution.duration_ms / 1000:.1f} s"),
-        ("tools", ", ".join(call.name for call in log.tool_calls) or "none"),
-        ("tokens", tokens),
-        ("tests", f"{_word(outcome.tests_passed_before)} before, {_word(outcome.tests_passed)} after"),
-        ("results", str(outcome.artifacts)),
-    ]
-
-
-def _word(passed: bool) -> str:
-    return "passed" if passed else "failed"
+    Console(highlight=False).print(Syntax(diff.strip(), "diff", theme="ansi_dark"), "")

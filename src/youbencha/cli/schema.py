@@ -13,12 +13,22 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
+    TESTCASE = "testcase"
+    EVAL = "eval"
+    EVALUATOR = "evaluator"
+    SETTINGS = "settings"
+    RESULTS = "results"
     LOG = "log"
     SCRIPT = "script"
     CLAUDE_CODE = "claude-code"
 
 
 _MODELS = {
+    Format.TESTCASE: ("youbencha.spec", "TestCase"),
+    Format.EVAL: ("youbencha.spec", "EvalConfig"),
+    Format.EVALUATOR: ("youbencha.spec", "EvaluatorFile"),
+    Format.SETTINGS: ("youbencha.spec", "Settings"),
+    Format.RESULTS: ("youbencha.log", "ResultsBundle"),
     Format.LOG: ("youbencha.log", "YouBenchaLog"),
     Format.SCRIPT: ("youbencha.gateway.script", "Script"),
     Format.CLAUDE_CODE: ("youbencha.adapters.claude_code", "ClaudeCodeConfig"),
@@ -26,11 +36,18 @@ _MODELS = {
 
 
 def schema(
-    name: Annotated[Format, typer.Argument(metavar="FORMAT", help="log, script or claude-code (its agent.config).")],
+    name: Annotated[
+        Format,
+        typer.Argument(
+            metavar="FORMAT",
+            help="testcase, eval, evaluator (a file of its own), settings, results, log, script, "
+            "or claude-code (its agent.config).",
+        ),
+    ],
 ) -> None:
     """Print a JSON Schema.
 
-    Example: `yb schema script > scripted-model.schema.json`
+    Example: `yb schema testcase > testcase.schema.json`
     """
     import json
 

@@ -1,87 +1,77 @@
-"""The demo's steps, from a fresh workspace to a verdict."""
+"""The demo: an ordinary test case, run as `yb run` runs any, with a script in the model's place."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from youbencha.adapters import AgentExecutionContext
-from youbencha.adapters.claude_code import ClaudeCodeAdapter
+from youbencha.errors import YouBenchaError
 from youbencha.events import EventSink
 from youbencha.gateway.script import ScriptedModel, load_script
-from youbencha.log import YouBenchaLog
-from youbencha.process import Command, Limits, run
+from youbencha.process import Command, Limits, find_executable, run
 from youbencha.sandbox.toolbox import InstalledAgent, Toolbox
-from youbencha.workspace import Snapshot
+from youbencha.spec.settings_files import load_settings
+from youbencha.trial import Finished, make_plan, run_test_case
 
 _HERE = Path(__file__).parent
-_TIMEOUT_MS = 120_000
 PROMPT = "The total of a list of prices is wrong. Find out why, mend it, and run the tests."
+_TIMEOUT_MS = 120_000
+_IDENTITY = ("-c", "user.name=youBencha", "-c", "user.email=demo@youbencha.invalid", "-c", "commit.gpgsign=false")
 
 
 @dataclass(frozen=True)
-class DemoOutcome:
-    log: YouBenchaLog
-    diff: str
-    tests_passed_before: bool
-    tests_passed: bool
-    artifacts: Path
+class Demo:
+    """What the demo is made of: everything lies in one directory, to be looked at."""
+
+    directory: Path
+    claude: InstalledAgent
 
     @property
-    def passed(self) -> bool:
-        return self.log.execution.status == "success" and not self.tests_passed_before and self.tests_passed
+    def test_case(self) -> Path:
+        return self.directory / "testcase.yaml"
 
 
-async def run_demo(directory: Path, *, progress: Callable[[str], None], on_event: EventSink) -> DemoOutcome:
-    """Let Claude Code mend a bug below `directory`, and check whether it did."""
+async def prepare_demo(directory: Path, *, progress: Callable[[str], None]) -> Demo:
+    """The CLI into the toolbox if it is not there, a repository with a bug, and a test case."""
     claude = Toolbox().find("claude-code") or await Toolbox().install("claude-code", progress=progress)
-    tree, artifacts = directory / "src-modified", directory / "artifacts"
-    shutil.copytree(_HERE / "repository", tree, ignore=shutil.ignore_patterns("__pycache__"))
-    artifacts.mkdir(parents=True)
-    start = await Snapshot.take(tree, directory / "start.git")
-    passed_before = await _tests_pass(tree)
-    progress(f"Claude Code {claude.version} works in {tree}")
-    log = await _run_agent(claude, tree, artifacts, on_event)
-    diff = await start.diff()
-    (artifacts / "git-diff.patch").write_bytes(diff)
-    (artifacts / "youbencha-log.json").write_text(log.model_dump_json(indent=2), encoding="utf-8")
-    return DemoOutcome(log, diff.decode(errors="replace"), passed_before, await _tests_pass(tree), artifacts)
+    repository = directory / "repository"
+    shutil.copytree(_HERE / "repository", repository, ignore=shutil.ignore_patterns("__pycache__"))
+    await _git(repository, "init", "--quiet", "--initial-branch=main")
+    await _git(repository, "add", "--all")
+    await _git(repository, *_IDENTITY, "commit", "--quiet", "--message", "A shop whose totals are wrong")
+    shutil.copyfile(_HERE / "testcase.yaml", directory / "testcase.yaml")
+    return Demo(directory, claude)
 
 
-async def _run_agent(claude: InstalledAgent, tree: Path, artifacts: Path, on_event: EventSink) -> YouBenchaLog:
+async def run_demo(demo: Demo, *, on_event: EventSink) -> Finished:
+    """Let Claude Code mend the bug, and judge whether it did."""
+    settings = load_settings(demo.directory, demo.directory)  # nobody's own: the demo is the same everywhere
     script = load_script(_HERE / "script.yaml")
-    variables = {"workspace": str(tree), "python": Path(sys.executable).as_posix()}
-    with tempfile.TemporaryDirectory(prefix="youbencha-demo-home-") as home:
-        async with ScriptedModel(script, variables=variables) as model:
-            context = AgentExecutionContext(
-                workspace_dir=tree,
-                repo_dir=tree,
-                artifacts_dir=artifacts,
-                config={"prompt": PROMPT, "executable": str(claude.executable)},
-                timeout=_TIMEOUT_MS,
-                env={
-                    "HOME": home,  # nothing of the person's own Claude Code settings, and nothing left in them
-                    "CLAUDE_CONFIG_DIR": str(Path(home) / ".claude"),
-                    "ANTHROPIC_BASE_URL": model.url,
-                    "ANTHROPIC_API_KEY": "sk-no-key-is-needed-here",
-                    "IS_SANDBOX": "1",  # the model's every word is in our own script
-                    "PYTHONDONTWRITEBYTECODE": "1",
-                },
-                on_event=on_event,
-            )
-            adapter = ClaudeCodeAdapter()
-            return adapter.normalize_log(await adapter.execute(context), context)
+    home = demo.directory / "home"
+    home.mkdir()
+    async with ScriptedModel(script, variables={"python": Path(sys.executable).as_posix()}) as model:
+        variables = {
+            "CLAUDE": str(demo.claude.executable),
+            "HOME": str(home),  # nothing of the person's own Claude Code settings, and nothing left in them
+            "MODEL_URL": model.url,
+            "PYTHON": sys.executable,
+        }
+        plan = make_plan(demo.test_case, settings, variables=variables, workspace_dir=demo.directory / "workspace")
+        try:
+            return await run_test_case(plan, on_event=on_event)
+        finally:
+            shutil.rmtree(home, ignore_errors=True)
 
 
-async def _tests_pass(tree: Path) -> bool:
-    command = Command(
-        argv=(sys.executable, "-B", "-m", "unittest", "-q"),
-        cwd=tree,
-        env={"PATH": os.environ.get("PATH", os.defpath)},
-    )
-    return (await run(command, limits=Limits(timeout_s=60.0))).exit.code == 0
+async def _git(repository: Path, *arguments: str) -> None:
+    git = find_executable("git", os.environ)
+    if git is None:
+        raise YouBenchaError("GIT_NOT_FOUND", "git is not on PATH.", hint="Install git, then try again.")
+    env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(repository), "GIT_CONFIG_NOSYSTEM": "1"}
+    done = await run(Command(argv=(str(git), *arguments), cwd=repository, env=env), limits=Limits(timeout_s=60.0))
+    if done.exit.code != 0:
+        raise YouBenchaError("GIT_FAILED", f"git {arguments[0]} failed: {done.output.strip()}")

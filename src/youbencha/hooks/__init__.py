@@ -1,1 +1,7 @@
-"""What people let run before the agent and after the evaluation."""
+"""What a person has run before the agent, and done with the results afterwards."""
+
+from youbencha.hooks.places import PostHookPlaces, PreHookPlaces
+from youbencha.hooks.run import run_post_evaluation, run_pre_execution
+from youbencha.hooks.webhook_policy import RetryPolicy
+
+__all__ = ["PostHookPlaces", "PreHookPlaces", "RetryPolicy", "run_post_evaluation", "run_pre_execution"]

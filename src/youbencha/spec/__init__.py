@@ -1,6 +1,7 @@
 """What people write, read into models: every mistake is found at once, and named with its place."""
 
 from youbencha.spec.base import Written
+from youbencha.spec.cases import Loaded, NamedEvaluator, Parts, is_eval_config, load_eval_config, load_test_case
 from youbencha.spec.evaluators import EvaluatorEntry, EvaluatorFile
 from youbencha.spec.hooks import (
     DatabaseConfig,
@@ -23,6 +24,9 @@ __all__ = [
     "EvalConfig",
     "EvaluatorEntry",
     "EvaluatorFile",
+    "Loaded",
+    "NamedEvaluator",
+    "Parts",
     "PostHook",
     "ProblemAt",
     "ScriptConfig",
@@ -32,6 +36,9 @@ __all__ = [
     "WebhookConfig",
     "WebhookHook",
     "Written",
+    "is_eval_config",
+    "load_eval_config",
+    "load_test_case",
     "load_yaml_model",
     "parse_yaml_model",
     "problems_of",

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rapidfuzz import fuzz, process
-
 KINDS: Mapping[str, str] = {
     "string_type": "text",
     "string_sub_type": "text",
@@ -146,6 +144,8 @@ def hint_for_key(key: str, valid: list[str]) -> str | None:
 
 
 def did_you_mean(written: str, choices: Iterable[str]) -> str | None:
+    from rapidfuzz import fuzz, process  # only once somebody made a mistake: it takes 20 ms to load
+
     choices = list(choices)
     best = process.extractOne(written, choices, scorer=fuzz.ratio, processor=_fold, score_cutoff=NEAR_ENOUGH)
     near = best[0] if best else _begun(_fold(written), choices)

@@ -1,112 +1,132 @@
 """What an agent changed, told by a git directory of our own beside its workspace.
 
 The agent's own `.git` is never asked: it may have committed, rewritten history, or put commands into its
-configuration (filters, hooks, monitors) that would then run on this machine. Nor is git left to walk the tree: it
-takes a repository inside it for a submodule, hides what is in there, and fails if that has no commit.
+configuration (filters, hooks, monitors) that would then run on this machine.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+import stat
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
-from youbencha.errors import YouBenchaError
-from youbencha.process import Command, Limits, find_executable, run
-
-_GIT_TIMEOUT_S = 120.0
-_SETTINGS = {
-    "core.autocrlf": "false",
-    "core.fsmonitor": "false",
-    "core.hooksPath": os.devnull,
-    "core.protectHFS": "false",  # names that would be dangerous elsewhere are only recorded here, never checked out
-    "core.protectNTFS": "false",
-    "core.quotePath": "false",
-    "core.safecrlf": "false",
-}
-_ATTRIBUTES = "* -text !eol -ident !filter !working-tree-encoding !diff\n"
-"""Over whatever `.gitattributes` says: bytes are recorded as they are."""
+from youbencha.workspace.changes import Changes, FileChange
+from youbencha.workspace.difference import HOW, read_difference
+from youbencha.workspace.git import ONLY_RECORDED, GitFailed, git
+from youbencha.workspace.git_dir import make_git_dir
+from youbencha.workspace.head import current_commit
+from youbencha.workspace.ignored import ignored_among, keep_rules
+from youbencha.workspace.walk import files_in
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """The state of `tree` at one moment."""
+class Snapshot(NamedTuple):
+    """The state of `tree` at one moment.
+
+    New files that the `.gitignore` files of that moment ignore do not count, as with `git add --all`; with
+    `ignored` they do.
+    """
 
     tree: Path
     git_dir: Path
     start: str
-    """What git calls that state."""
+    """What git calls that state: a commit or a tree."""
+    base_commit: str | None = None
+    """Where the tree was checked out from."""
+    ignored: bool = False
 
     @classmethod
-    async def take(cls, tree: Path, git_dir: Path) -> Self:
+    async def take(cls, tree: Path, git_dir: Path, *, base_commit: str | None = None, ignored: bool = False) -> Self:
+        """Of a directory as it is: all of it is the start. Reads and hashes every file."""
         tree, git_dir = tree.absolute(), git_dir.absolute()
-        (git_dir / "info").mkdir(parents=True, exist_ok=True)
-        (git_dir / "info" / "attributes").write_text(_ATTRIBUTES)
-        await _git(git_dir, "init", "--quiet", "--template=", "--bare")
-        return cls(tree, git_dir, await _record(tree, git_dir))
+        make_git_dir(git_dir, base_commit)
+        paths = files_in(tree)
+        keep_rules(tree, paths, git_dir)
+        start = await _recorded(tree, git_dir, paths)
+        return cls(tree, git_dir, start, base_commit, ignored)
+
+    async def retake(self) -> Self:
+        """The state now, for what was done to the tree before the agent: that is then not the agent's."""
+        paths = await self._paths()
+        keep_rules(self.tree, paths, self.git_dir)
+        return self._replace(start=await _recorded(self.tree, self.git_dir, paths))
+
+    async def changes(self, patch_file: Path) -> Changes:
+        """Everything that is different now, whatever was committed; the patch is written to `patch_file`."""
+        index = await indexed(self.tree, self.git_dir, await self._paths())
+        files = await differences(self.git_dir, self.start, index, patch_file)
+        return Changes(files, patch_file, base_commit=self.base_commit, current_commit=current_commit(self.tree))
 
     async def diff(self) -> bytes:
-        """Everything that is different now, as a patch: new, ignored and binary files too, whatever was committed."""
-        now = await _record(self.tree, self.git_dir)
-        patch = self.git_dir / "diff.patch"  # not by way of a terminal log, which is bounded and holds text only
-        how = ("-r", "-p", "--binary", "--full-index", "--no-ext-diff", "--no-textconv", f"--output={patch}")
-        await _git(self.git_dir, "diff-tree", *how, self.start, now)
-        return patch.read_bytes()
+        """The patch alone."""
+        return (await self.changes(self.git_dir / "diff.patch")).patch_file.read_bytes()
+
+    async def _paths(self) -> list[bytes]:
+        """The files of the tree that count."""
+        paths = files_in(self.tree)
+        ignored = set() if self.ignored else await ignored_among(paths, self.git_dir)
+        if ignored:
+            ignored -= await paths_at(self.git_dir, self.start)
+        return [path for path in paths if path not in ignored] if ignored else paths
 
 
-async def _record(tree: Path, git_dir: Path) -> str:
-    """Every file anew, not only those whose times have changed: times can be set."""
-    await _git(git_dir, "read-tree", "--empty")
-    names = b"".join(name + b"\0" for name in _files(os.fsencode(tree)))
-    if names:
-        await _git(git_dir, "update-index", "--add", "--remove", "-z", "--stdin", tree=tree, stdin=names)
-    return (await _git(git_dir, "write-tree")).strip()
+async def paths_at(git_dir: Path, start: str, *, objects: Path | None = None) -> set[bytes]:
+    output = await git(git_dir, "ls-tree", "-r", "-z", "--name-only", "--full-tree", start, objects=objects)
+    return set(output.split(b"\0"))
 
 
-def _files(tree: bytes) -> Iterator[bytes]:
-    """Files and links, as paths below the tree. What is neither (a pipe, a socket) has no content to compare."""
-    waiting = [b""]  # not by recursion: an agent may nest directories deeper than Python does calls
-    while waiting:
-        below = waiting.pop()
-        for entry in _entries(os.path.join(tree, below)):  # noqa: PTH118 - names need not be text
-            path = below + entry.name
-            if entry.name.lower() == b".git":
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                waiting.append(path + b"/")
-            elif entry.is_symlink() or entry.is_file(follow_symlinks=False):
-                yield path
-
-
-def _entries(directory: bytes) -> list[os.DirEntry[bytes]]:
+async def indexed(
+    tree: Path,
+    git_dir: Path,
+    paths: Collection[bytes],
+    *,
+    objects: Path | None = None,
+    settings: Mapping[str, str] | None = None,
+    ours: bool = True,
+) -> Path:
+    """An index of every file anew, not only of those whose times have changed: times can be set."""
+    index = git_dir / "now.index"
+    index.unlink(missing_ok=True)
+    if not paths:
+        return index
+    names = b"\0".join(paths) + b"\0"
+    how = ("update-index", "--add", "--remove", "-z", "--stdin")
+    about = {**ONLY_RECORDED, **(settings or {})}
     try:
-        with os.scandir(directory) as entries:
-            return list(entries)
-    except FileNotFoundError:  # the agent may have removed it, the whole tree even
-        return []
-    except OSError as error:
-        raise YouBenchaError(
-            "GIT_FAILED",
-            f"Cannot read {os.fsdecode(directory)}: {error.strerror}",
-            hint="The agent made a directory that cannot be read; what is in it cannot be told.",
-        ) from error
+        await git(git_dir, *how, tree=tree, index=index, stdin=names, objects=objects, settings=about)
+    except GitFailed:
+        if not ours or not _make_readable(tree, paths):
+            raise
+        index.unlink(missing_ok=True)
+        await git(git_dir, *how, tree=tree, index=index, stdin=names, objects=objects, settings=about)
+    return index
 
 
-async def _git(git_dir: Path, *arguments: str, tree: Path | None = None, stdin: bytes | None = None) -> str:
-    env = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "HOME": str(git_dir)}
-    env |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_TERMINAL_PROMPT": "0"}
-    git = find_executable("git", env)
-    if git is None:
-        raise YouBenchaError("GIT_NOT_FOUND", "git is not on PATH.", hint="Install git, then try again.")
-    settings = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
-    where = [f"--git-dir={git_dir}", *([f"--work-tree={tree}"] if tree else [])]
-    result = await run(
-        Command(argv=(str(git), *where, *settings, *arguments), cwd=tree or git_dir, env=env, stdin=stdin),
-        limits=Limits(timeout_s=_GIT_TIMEOUT_S),
-    )
-    if result.exit.code != 0:
-        reason = "it took too long" if result.timed_out else result.output.strip()
-        raise YouBenchaError("GIT_FAILED", f"git {arguments[0]} failed: {reason}")
-    return result.output
+async def differences(
+    git_dir: Path, start: str, index: Path, patch_file: Path, *, objects: Path | None = None
+) -> tuple[FileChange, ...]:
+    """Between the start and the index. By way of a file: what a process writes is kept in memory."""
+    answer = git_dir / "answer"
+    try:
+        await git(git_dir, "diff-index", "--cached", *HOW, f"--output={answer}", start, index=index, objects=objects)
+        return read_difference(answer, patch_file)
+    finally:
+        answer.unlink(missing_ok=True)
+
+
+async def _recorded(tree: Path, git_dir: Path, paths: Collection[bytes]) -> str:
+    index = await indexed(tree, git_dir, paths)
+    return (await git(git_dir, "write-tree", index=index)).decode().strip()
+
+
+def _make_readable(tree: Path, paths: Collection[bytes]) -> bool:
+    """Whether there was any file that its owner could not read: agents leave such in tests of theirs."""
+    changed = False
+    for path in paths:
+        file = os.fsencode(tree) + b"/" + path
+        mode = os.lstat(file).st_mode
+        if stat.S_ISREG(mode) and not mode & stat.S_IRUSR:
+            os.chmod(file, stat.S_IMODE(mode) | stat.S_IRUSR)  # noqa: PTH101 - names need not be text
+            changed = True
+    return changed

@@ -12,20 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
-from youbencha.adapters.claude_code.artifacts import new_log_file
 from youbencha.adapters.claude_code.availability import credentials_given, require_authentication
 from youbencha.adapters.claude_code.command import Invocation, build_command
 from youbencha.adapters.claude_code.config import ClaudeCodeConfig, parse_config
-from youbencha.adapters.claude_code.context import check_context
 from youbencha.adapters.claude_code.debug_log import watch_debug_log
 from youbencha.adapters.claude_code.definition import agent_definition
 from youbencha.adapters.claude_code.environment import agent_environment
+from youbencha.adapters.claude_code.errors import CLAUDE
 from youbencha.adapters.claude_code.locate import Cli, find_cli, locate_cli
 from youbencha.adapters.claude_code.normalize import normalize
 from youbencha.adapters.claude_code.prompt import Prompt, read_prompt
 from youbencha.adapters.claude_code.result import build_result
 from youbencha.adapters.claude_code.versions import Feature, supports
 from youbencha.adapters.claude_code.watch import Watch
+from youbencha.adapters.cli_agent.artifacts import new_log_file
+from youbencha.adapters.cli_agent.context import check_context
 from youbencha.errors import ConfigError, Problem
 from youbencha.log import YouBenchaLog
 from youbencha.process import Command, Limits, Redactor, run
@@ -36,7 +37,7 @@ _CHOOSES_SESSION = frozenset({"--session-id", "--resume", "-r", "--continue", "-
 class ClaudeCodeAdapter:
     """Runs Claude Code in print mode and reads its stream-json (or plain text) output."""
 
-    name = "claude-code"
+    name = CLAUDE.name
     version = "1.0.0"
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
@@ -52,6 +53,11 @@ class ClaudeCodeAdapter:
         await require_authentication(cli, env)
         return True
 
+    async def check_ready(self, config: Mapping[str, Any], env: Mapping[str, str]) -> None:
+        """Raise if this test case's CLI is not there, or has no credentials."""
+        given = agent_environment(self._harness_env(), env)
+        await require_authentication(await locate_cli(parse_config(config), given), given)
+
     def check_config(self, config: Mapping[str, Any], config_dir: Path | None) -> Sequence[Problem]:
         """What is wrong with `agent.config`, all of it."""
         try:
@@ -65,7 +71,7 @@ class ClaudeCodeAdapter:
 
     async def execute(self, context: AgentExecutionContext) -> AgentExecutionResult:
         """Run Claude Code to its end, its deadline, or the first sign that it cannot succeed."""
-        check_context(context)
+        check_context(CLAUDE, context)
         config = parse_config(context.config)
         if context.model is not None:  # any name, unlike the one in `config`: a gateway may know it
             config = config.model_copy(update={"model": context.model})
@@ -90,7 +96,7 @@ class ClaudeCodeAdapter:
             session_id=invocation.session_id,
             key_may_recover=not credentials_given(command.env),
         )
-        log_file = new_log_file(context.artifacts_dir)
+        log_file = new_log_file(context.artifacts_dir, CLAUDE.logs)
         async with _debug_log_watched(watch, command):
             done = await run(
                 command,

@@ -8,25 +8,21 @@ an agent that works on a login page says "Not logged in" too.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from youbencha.adapters.claude_code import codes
 from youbencha.adapters.claude_code.errors import HOW_TO_AUTHENTICATE
 from youbencha.adapters.claude_code.reset_time import reset_time
+from youbencha.adapters.cli_agent import causes
+from youbencha.adapters.cli_agent.causes import Cause, words
 
 _STATUS_IN_TEXT = re.compile(r"API Error: (?:Request rejected \()?(\d{3})\b")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """What was said about a failure."""
-
-    text: str
-    subtype: str | None = None
-    kind: str | None = None
-    status: int | None = None
-    refused: bool = False
+class Evidence(causes.Evidence):
+    """What was said about a failure; older versions say the HTTP status in the text only."""
 
     def http_status(self) -> int | None:
         found = _STATUS_IN_TEXT.search(self.text)
@@ -36,39 +32,12 @@ class Evidence:
         return reset_time(self.text, seen_at)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cause:
-    code: str
-    kind: str
-    """Goes into the error's context: finer than the code."""
-    says: str
-    hint: str
-    subtypes: frozenset[str] = frozenset()
-    kinds: frozenset[str] = frozenset()
-    statuses: frozenset[int] = frozenset()
-    words: re.Pattern[str] | None = None
-    refusal: bool = field(default=False)
-
-    def fits(self, evidence: Evidence) -> bool:
-        return (
-            evidence.subtype in self.subtypes
-            or evidence.kind in self.kinds
-            or evidence.http_status() in self.statuses
-            or (self.refusal and evidence.refused)
-            or (self.words is not None and self.words.search(evidence.text) is not None)
-        )
-
-
-def _words(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.IGNORECASE | re.MULTILINE)
-
-
 CAUSES = (
     Cause(
         code=codes.MAX_TURNS,
         kind="max_turns",
         subtypes=frozenset({"error_max_turns"}),
-        words=_words(r"^Error: Reached max turns"),
+        words=words(r"^Error: Reached max turns"),
         says="Claude Code stopped at its limit of turns",
         hint="Raise `max_turns`, or give the agent a smaller task.",
     ),
@@ -77,7 +46,7 @@ CAUSES = (
         kind="max_budget",
         subtypes=frozenset({"error_max_budget_usd"}),
         statuses=frozenset({402}),
-        words=_words(r"budget has been exceeded|exceeded (?:usd )?budget|^Error: .*maximum budget"),
+        words=words(r"budget has been exceeded|exceeded (?:usd )?budget|^Error: .*maximum budget"),
         says="Claude Code stopped because the budget was spent",
         hint="Raise the budget of the run (`max_budget_usd`, or the gateway's cap).",
     ),
@@ -86,7 +55,7 @@ CAUSES = (
         kind="authentication",
         kinds=frozenset({"authentication_failed"}),
         statuses=frozenset({401}),
-        words=_words(r"not logged in|invalid api key|please run /login|failed to authenticate|oauth token .*expired"),
+        words=words(r"not logged in|invalid api key|please run /login|failed to authenticate|oauth token .*expired"),
         says="Claude Code failed at authentication: no valid API key or login",
         hint=HOW_TO_AUTHENTICATE,
     ),
@@ -95,7 +64,7 @@ CAUSES = (
         kind="rate_limit",
         kinds=frozenset({"rate_limit"}),
         statuses=frozenset({429}),
-        words=_words(r"limit reached|spending cap reached|hit your .*limit|reached your .*limit|rate_limit_error"),
+        words=words(r"limit reached|spending cap reached|hit your .*limit|reached your .*limit|rate_limit_error"),
         says="Claude Code was stopped by a rate limit",
         hint="Wait until the limit resets, run fewer trials at a time, or use a key with a higher limit.",
     ),
@@ -103,7 +72,7 @@ CAUSES = (
         code=codes.REFUSED,
         kind="refusal",
         refusal=True,
-        words=_words(r"violate our usage policy|safeguards flagged"),
+        words=words(r"violate our usage policy|safeguards flagged"),
         says="The model declined the request",
         hint="Reword the task, or run it on another model; this is the model's answer, not a fault of the run.",
     ),
@@ -111,7 +80,7 @@ CAUSES = (
         code=codes.API_ERROR,
         kind="billing",
         kinds=frozenset({"billing_error"}),
-        words=_words(r"credit balance is too low"),
+        words=words(r"credit balance is too low"),
         says="The account behind the key has no credit",
         hint="Add credit to the account, or use another key.",
     ),
@@ -127,7 +96,7 @@ CAUSES = (
         code=codes.API_ERROR,
         kind="prompt_too_long",
         statuses=frozenset({413}),
-        words=_words(r"prompt is too long"),
+        words=words(r"prompt is too long"),
         says="The conversation no longer fits into the model's context",
         hint="Give the agent a smaller task or a shorter prompt, or use a model with a larger context.",
     ),
@@ -135,7 +104,7 @@ CAUSES = (
         code=codes.API_ERROR,
         kind="max_output_tokens",
         kinds=frozenset({"max_output_tokens"}),
-        words=_words(r"exceeded the \d+ output token maximum"),
+        words=words(r"exceeded the \d+ output token maximum"),
         says="The model's answer did not fit into its limit of output tokens",
         hint="Raise `max_tokens` (CLAUDE_CODE_MAX_OUTPUT_TOKENS).",
     ),
@@ -144,7 +113,7 @@ CAUSES = (
         kind="server",
         kinds=frozenset({"server_error", "overloaded"}),
         statuses=frozenset({500, 502, 503, 504, 529}),
-        words=_words(r"connection error|unable to connect|connection refused|request timed out|malformed response"),
+        words=words(r"connection error|unable to connect|connection refused|request timed out|malformed response"),
         says="The API did not answer, or answered that it cannot serve",
         hint="Try again later; if it stays so, check ANTHROPIC_BASE_URL, the gateway and the network.",
     ),
@@ -167,7 +136,7 @@ OTHER = Cause(
 
 def find_cause(evidence: Evidence) -> Cause | None:
     """The row that fits, if one does."""
-    return next((cause for cause in CAUSES if cause.fits(evidence)), None)
+    return causes.find_cause(evidence, CAUSES)
 
 
 def cause_of(evidence: Evidence) -> Cause:

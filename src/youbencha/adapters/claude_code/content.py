@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from youbencha.adapters.claude_code import fields
-from youbencha.adapters.claude_code.fields import Record
-from youbencha.adapters.claude_code.signals import CallFailed, ModelCalled
+from youbencha.adapters.claude_code.signals import ModelCalled
 from youbencha.adapters.claude_code.usage import read_usage
+from youbencha.adapters.cli_agent import fields
+from youbencha.adapters.cli_agent.fields import Record
+from youbencha.adapters.cli_agent.signals import CallFailed
 from youbencha.events import (
     AssistantText,
     AssistantThinking,

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from youbencha.adapters.claude_code.config import LONGEST_ARGUMENT_BYTES
 from youbencha.adapters.claude_code.config_dir import config_dir
 from youbencha.adapters.claude_code.errors import one_problem
+from youbencha.adapters.cli_agent.config import fits_argument
 
 _FENCE = "---"
 _LARGEST_FILE = 1024 * 1024
@@ -39,7 +39,7 @@ def agent_definition(name: str, *, workspace: Path, env: Mapping[str, str]) -> s
 
 
 def _argument(text: str, path: Path) -> str:
-    if len(text.encode()) > LONGEST_ARGUMENT_BYTES:
+    if not fits_argument(text):
         raise one_problem("agent_name", f"{path} is too long for a command line", "shorten the agent's prompt")
     return text
 

@@ -6,27 +6,28 @@ otherwise it is plain text, and all of it is the assistant's one message.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code.codes import MALFORMED_LINE, OUTPUT_TRUNCATED
+from youbencha.adapters.claude_code.errors import CLAUDE
 from youbencha.adapters.claude_code.facts import SessionFacts
-from youbencha.adapters.claude_code.problems import malformed, truncated
 from youbencha.adapters.claude_code.session import Session
-from youbencha.adapters.claude_code.text import clean_text, read_text, strip_ansi
-from youbencha.adapters.claude_code.transcript import Transcript
+from youbencha.adapters.claude_code.text import read_text
 from youbencha.adapters.claude_code.usage import plain_usage
+from youbencha.adapters.cli_agent.problems import malformed, truncated
+from youbencha.adapters.cli_agent.reading import event_spans, has_code, truncation, with_prompt
+from youbencha.adapters.cli_agent.transcript import Transcript
 from youbencha.events import AssistantText, AssistantTextDelta
 from youbencha.log import AgentInfo, ErrorRecord, Message, ModelInfo, ToolCall, YouBenchaLog
-from youbencha.process import TRUNCATION_MARK, Redactor
+from youbencha.process import Redactor
 
 _PARTIAL = '{"type":"stream_event"'
 """How every version begins a partial message; by far the most lines, and the finished messages repeat them."""
 _TEXT_DELTA = '"type":"text_delta"'
 _CALL_NEWS = '"type":"message_'
-_NOISE = "\x1b\r \t"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ def normalize(
     reading = _read_stream(result.output, end, redactor) or _read_plain(result.output)
     facts = _merged(live, reading.facts)
     configured = context.model or context.config.get("model")
+    prompt = result.details.get("prompt") or context.config.get("prompt")
     return YouBenchaLog(
         agent_info=AgentInfo(
             name=adapter_name,
@@ -63,10 +65,10 @@ def normalize(
         ),
         model_info=ModelInfo(
             name=facts.model or (configured if isinstance(configured, str) and configured else "unknown"),
-            provider="anthropic",  # who made the model; Bedrock and Vertex only serve it
+            provider=CLAUDE.provider,
         ),
         execution=result.execution(),
-        messages=tuple(_with_prompt(reading.messages, result, context, redactor)),
+        messages=tuple(with_prompt(reading.messages, prompt, redactor)),
         tool_calls=tuple(reading.tool_calls),
         usage=facts.usage,
         turns=facts.turns,
@@ -83,23 +85,10 @@ def live_facts(details: Mapping[str, Any]) -> SessionFacts | None:
     return None if session is None else SessionFacts.model_validate(session)
 
 
-def truncation(output: str) -> int | None:
-    """Where the marker stands, if the output was cut. Inside an event it would follow no raw line end."""
-    if output.startswith(TRUNCATION_MARK):
-        return 0
-    found = output.find("\n" + TRUNCATION_MARK)
-    if found >= 0:
-        return found + 1
-    last = output.rfind("\n", 0, len(output) - 1) + 1
-    found = output.find(TRUNCATION_MARK, last)
-    # Whole events in the last line only quote it.
-    return found if found >= 0 and not output.rstrip().endswith("}") else None
-
-
 def _read_stream(output: str, end: int, redactor: Redactor) -> _Reading | None:
     """None if there is no event in it."""
     session, transcript = Session(), Transcript()
-    for start, stop in _spans(output, end):
+    for start, stop in event_spans(output, end):
         if not output.startswith(_PARTIAL, start):
             for event in session.feed(output[start:stop]):
                 transcript.observe(event)
@@ -113,7 +102,7 @@ def _read_stream(output: str, end: int, redactor: Redactor) -> _Reading | None:
 def _read_unfinished(output: str, end: int, session: Session, transcript: Transcript, redactor: Redactor) -> None:
     """A session without a result: its partial messages hold the tokens, and the text it was just writing."""
     draft: list[tuple[int, int]] = []
-    for start, stop in _spans(output, end):
+    for start, stop in event_spans(output, end):
         if not output.startswith(_PARTIAL, start):
             draft.clear()
         elif output.find(_TEXT_DELTA, start, stop) >= 0:
@@ -128,19 +117,6 @@ def _read_unfinished(output: str, end: int, session: Session, transcript: Transc
     for parent, parts in written.items():
         # Each line came redacted, but only together do the pieces show a secret that lies across them.
         transcript.observe(AssistantText(text=redactor.text("".join(parts)), parent=parent))
-
-
-def _spans(output: str, end: int) -> Iterator[tuple[int, int]]:
-    """Where the lines are that may be events. By "\\n" alone: splitlines() would also cut at U+2028 inside a text."""
-    start, find = 0, output.find
-    while start < end:
-        stop = find("\n", start, end)
-        if stop < 0:
-            stop = end
-        first = output[start]
-        if first == "{" or (first in _NOISE and strip_ansi(output[start:stop]).lstrip().startswith("{")):
-            yield start, stop
-        start = stop + 1
 
 
 def _read_plain(output: str) -> _Reading:
@@ -163,31 +139,14 @@ def _merged(live: SessionFacts | None, read: SessionFacts) -> SessionFacts:
     return read.model_copy(update=known)
 
 
-def _with_prompt(
-    messages: list[Message], result: AgentExecutionResult, context: AgentExecutionContext, redactor: Redactor
-) -> list[Message]:
-    prompt = result.details.get("prompt") or context.config.get("prompt")
-    if not isinstance(prompt, str) or not prompt:
-        return messages
-    # The output came redacted; the prompt comes straight from the configuration, and may name a secret too.
-    prompt = redactor.text(clean_text(prompt))
-    # A CLI that was asked to replay user messages has said it already.
-    replayed = messages and messages[0].role == "user" and messages[0].content == prompt
-    return messages if replayed else [Message(role="user", content=prompt), *messages]
-
-
 def _errors(result: AgentExecutionResult, *, cut: bool) -> tuple[ErrorRecord, ...]:
-    if not cut or _has(result.errors, OUTPUT_TRUNCATED):
+    if not cut or has_code(result.errors, OUTPUT_TRUNCATED):
         return result.errors
-    return (*result.errors, truncated(result.completed_at))
+    return (*result.errors, truncated(CLAUDE, result.completed_at))
 
 
 def _warnings(result: AgentExecutionResult, read: SessionFacts, *, cut: bool) -> tuple[ErrorRecord, ...]:
     lines = read.malformed_lines - (1 if cut else 0)  # the event that the cut went through is no news
-    if not read.stream_seen or lines <= 0 or _has(result.warnings, MALFORMED_LINE):
+    if not read.stream_seen or lines <= 0 or has_code(result.warnings, MALFORMED_LINE):
         return result.warnings
-    return (*result.warnings, malformed(lines, read.malformed_example, result.completed_at))
-
-
-def _has(records: tuple[ErrorRecord, ...], code: str) -> bool:
-    return any(record.code == code for record in records)
+    return (*result.warnings, malformed(CLAUDE, lines, read.malformed_example, result.completed_at))

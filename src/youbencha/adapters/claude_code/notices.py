@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from youbencha.adapters.claude_code import codes, problems
+from youbencha.adapters.claude_code import codes
+from youbencha.adapters.claude_code.errors import CLAUDE
 from youbencha.adapters.claude_code.facts import SessionFacts, base_model
-from youbencha.adapters.claude_code.problems import plural, problem
+from youbencha.adapters.cli_agent import problems
+from youbencha.adapters.cli_agent.problems import plural, problem
 from youbencha.log import ErrorRecord
 
 
@@ -82,7 +84,7 @@ def _retries(facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
 def _malformed(facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
     # In plain text no line is an event, and that is no news.
     if facts.stream_seen and facts.malformed_lines:
-        yield problems.malformed(facts.malformed_lines, facts.malformed_example, at)
+        yield problems.malformed(CLAUDE, facts.malformed_lines, facts.malformed_example, at)
 
 
 _NOTICES = (_denied_tools, _failed_mcp, _model_fallback, _retries, _malformed)

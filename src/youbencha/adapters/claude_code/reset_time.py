@@ -10,9 +10,12 @@ The year is never said, so the next such moment is meant.
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from youbencha.log import iso_time
 
 _EPOCH = re.compile(r"limit reached\|(\d{9,11})\b")
 _CLOCK = re.compile(
@@ -47,3 +50,13 @@ def _next_moment(clock: re.Match[str], seen_at: datetime) -> float | None:
 def _zone(name: str | None) -> tzinfo | None:
     """None: the local zone, which is the CLI's too."""
     return ZoneInfo(name) if name else None
+
+
+def moment_of(seconds: float | None) -> str | None:
+    """An epoch time as our files write it; None for one that no calendar holds."""
+    if seconds is None or not math.isfinite(seconds):
+        return None
+    try:
+        return iso_time(seconds)
+    except (OverflowError, ValueError, OSError):
+        return None

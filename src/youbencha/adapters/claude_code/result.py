@@ -6,14 +6,13 @@ from pathlib import Path
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code.command import Invocation
+from youbencha.adapters.claude_code.errors import CLAUDE
 from youbencha.adapters.claude_code.facts import SessionFacts
-from youbencha.adapters.claude_code.process_notices import process_warnings
 from youbencha.adapters.claude_code.verdict import Ending, judge
+from youbencha.adapters.cli_agent.process_notices import process_warnings
+from youbencha.adapters.cli_agent.result import TAIL_CHARACTERS, TIMEOUT_EXIT_CODE, process_details
 from youbencha.log import iso_time
 from youbencha.process import ProcessResult, Redactor
-
-_TAIL_CHARACTERS = 8_000
-_TIMEOUT_EXIT_CODE = -1
 
 
 def build_result(
@@ -37,29 +36,24 @@ def build_result(
         key_rejected=done.stopped,
         truncated=done.truncated,
         stream_expected=invocation.config.output_format == "stream-json",
-        output_tail=done.output[-_TAIL_CHARACTERS:],
+        output_tail=done.output[-TAIL_CHARACTERS:],
         facts=facts,
     )
     verdict = judge(ending, at=at)
     return AgentExecutionResult(
-        exit_code=_TIMEOUT_EXIT_CODE if done.timed_out else done.exit.shell_code,
+        exit_code=TIMEOUT_EXIT_CODE if done.timed_out else done.exit.shell_code,
         status=verdict.status,
         output=done.output,
         started_at=iso_time(done.started_at),
         completed_at=at,
         duration_ms=duration_ms,
         errors=verdict.errors,
-        warnings=(*verdict.warnings, *process_warnings(done, cli.path, at)),
+        warnings=(*verdict.warnings, *process_warnings(CLAUDE, done, cli.path, at)),
         agent_version=str(cli.version),
         log_file=log_file,
         details={
             "session": facts.model_dump(mode="json"),
             "prompt": redactor.text(invocation.prompt.text),
-            "truncated": done.truncated,
-            "executable": str(cli.path),
-            "executable_sha256": cli.sha256,
-            "cpu_s": done.exit.cpu_s,
-            "peak_rss_bytes": done.exit.peak_rss_bytes,
-            "process_s": done.exit.lifetime_s,
+            **process_details(done, cli.path, cli.sha256),
         },
     )

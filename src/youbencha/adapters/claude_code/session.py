@@ -15,15 +15,16 @@ from youbencha.adapters.claude_code.facts import (
     SwitchFacts,
 )
 from youbencha.adapters.claude_code.signals import (
-    CallFailed,
     ClaudeResult,
     McpServerFailed,
     ModelCalled,
     ModelRefused,
     ModelSwitched,
 )
-from youbencha.adapters.claude_code.stream import decode, events_of, is_known, malformed_line
+from youbencha.adapters.claude_code.stream import events_of, is_known, malformed_line
 from youbencha.adapters.claude_code.usage import Ledger
+from youbencha.adapters.cli_agent.json_lines import decode
+from youbencha.adapters.cli_agent.signals import CallFailed
 from youbencha.events import (
     Event,
     RateLimitSeen,

@@ -6,16 +6,9 @@ They travel in the same stream as the common events; whoever does not know them 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
+from youbencha.adapters.cli_agent.tokens import Tokens
 from youbencha.events import Event, SessionResult
-
-
-class Tokens(NamedTuple):
-    input: int | None = None
-    output: int | None = None
-    cache_read: int | None = None
-    cache_creation: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,15 +22,6 @@ class ModelCalled(Event):
     final: bool
     """False where `tokens.output` is only what the call started with (2.1.x: always 1)."""
     parent: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallFailed(Event):
-    """The client speaks in the model's place (model "<synthetic>"): a call failed for good."""
-
-    kind: str | None
-    status: int | None
-    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,16 +6,10 @@ release, `init` repeats, one assistant line holds one content block of a message
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable
 
-import orjson
-
-from youbencha.adapters.claude_code import fields
 from youbencha.adapters.claude_code.codes import MALFORMED_LINE
 from youbencha.adapters.claude_code.content import assistant_events, user_events
-from youbencha.adapters.claude_code.fields import Record
 from youbencha.adapters.claude_code.signals import (
     ClaudeResult,
     McpServerFailed,
@@ -23,8 +17,10 @@ from youbencha.adapters.claude_code.signals import (
     ModelRefused,
     ModelSwitched,
 )
-from youbencha.adapters.claude_code.text import strip_ansi
 from youbencha.adapters.claude_code.usage import read_total, read_usage
+from youbencha.adapters.cli_agent import fields
+from youbencha.adapters.cli_agent.fields import Record
+from youbencha.adapters.cli_agent.json_lines import quoted
 from youbencha.events import (
     AssistantTextDelta,
     Event,
@@ -35,25 +31,6 @@ from youbencha.events import (
     UsageReported,
     Warned,
 )
-
-QUOTE_CHARS = 120
-_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
-
-
-def decode(line: bytes | str) -> Record | str:
-    """The line's object; or, if there is none on it, what is there instead."""
-    if line[-1:] not in (b"}", "}"):
-        # Found out before parsing: an exception of orjson costs as much as a whole line of 10 KB.
-        line = _readable(line)
-        if not line.endswith("}"):
-            return line or {}
-    try:
-        record = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        record = _salvage(_readable(line))
-    if isinstance(record, dict) and isinstance(record.get("type"), str):
-        return record
-    return _readable(line)
 
 
 def is_known(record: Record) -> bool:
@@ -66,32 +43,8 @@ def events_of(record: Record) -> list[Event]:
     return reader(record) if reader else []
 
 
-def _readable(line: bytes | str) -> str:
-    """Without what a PTY puts around a line: a carriage return, and on some lines a reset of the terminal."""
-    text = line if isinstance(line, str) else line.decode("utf-8", "replace")
-    return strip_ansi(text).strip()
-
-
-def _salvage(text: str) -> object:
-    """The line's value, if only the terminal's trimmings or half an emoji stood in the way; else None."""
-    try:
-        return orjson.loads(text.encode("utf-8", "replace"))
-    except orjson.JSONDecodeError:
-        if not _SURROGATE_ESCAPE.search(text):
-            return None
-    # JavaScript cuts strings between the halves of a surrogate pair (a tool's output cut at N characters) and writes
-    # "\ud83d" alone, which orjson refuses. The round trip turns the half into "?".
-    try:
-        return orjson.loads(json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return None
-
-
 def malformed_line(text: str) -> Warned:
-    quote = text if len(text) <= QUOTE_CHARS else text[:QUOTE_CHARS] + "…"
-    # A lone surrogate could not be written to the journal.
-    quote = quote.encode("utf-8", "replace").decode("utf-8")
-    return Warned(code=MALFORMED_LINE, message=f"Skipped a line that is not a stream-json event: {quote}")
+    return Warned(code=MALFORMED_LINE, message=f"Skipped a line that is not a stream-json event: {quoted(text)}")
 
 
 def _system(record: Record) -> list[Event]:

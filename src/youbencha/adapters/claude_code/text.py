@@ -1,4 +1,4 @@
-"""Plain text from the CLI: what a terminal adds to it, and what the seeds hope to find in it.
+"""Plain text from the CLI, and what the seeds hope to find in it.
 
 No version of the CLI was seen to print these strings in `-p` mode (it prints the answer and nothing else), so they
 are a fallback for wrappers and logs that do. Numbers come from stream-json wherever there is one.
@@ -9,17 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# The seeds' `\x1B\[[0-9;]*m` misses what the CLI really writes to a PTY: ESC[?25h, ESC[<u, ESC]9;4;0;BEL, ESC 7.
-# Every alternative is linear, and a sequence that never ends costs its introducer only, not the text after it.
-ANSI_PATTERN = re.compile(
-    r"""\x1b(?:
-        \[[0-?]*[\x20-/]*[@-~]                  # CSI, private ones too
-      | \][^\x07\x1b\n]*(?:\x07|\x1b\\)         # OSC
-      | [PX^_][^\x1b\n]*\x1b\\                  # DCS, SOS, PM, APC
-      | [\x20-/]*[0-~]                          # ESC 7, ESC 8, ESC =, ESC ( B
-    )?""",
-    re.VERBOSE,
-)
+from youbencha.adapters.cli_agent.terminal_text import clean_text
 
 # A name that is not Claude's counts only at the start of a line: "Data Model: users" is an answer, not a model.
 MODEL_PATTERN = re.compile(r"\bModel:\s+(claude[\w\-.]*)|^[^\w\n]*Model:\s+([\w\-.]+)", re.IGNORECASE | re.MULTILINE)
@@ -47,18 +37,6 @@ class TextFacts:
     input_tokens: int | None
     output_tokens: int | None
     tool_calls: tuple[TextToolCall, ...]
-
-
-def strip_ansi(text: str) -> str:
-    """The text without terminal sequences; no ESC is left in it."""
-    return ANSI_PATTERN.sub("", text) if "\x1b" in text else text
-
-
-def clean_text(text: str) -> str:
-    """The text as a person would read it: no terminal sequences, plain line ends, no half characters."""
-    text = strip_ansi(text).replace("\r\n", "\n")
-    # Half of a surrogate pair cannot be written to a UTF-8 file; the capture may have let one through.
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def read_text(output: str) -> TextFacts:

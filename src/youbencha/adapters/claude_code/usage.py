@@ -9,9 +9,10 @@
 
 from __future__ import annotations
 
-from youbencha.adapters.claude_code import fields
-from youbencha.adapters.claude_code.fields import Record
-from youbencha.adapters.claude_code.signals import ModelCalled, Tokens
+from youbencha.adapters.claude_code.signals import ModelCalled
+from youbencha.adapters.cli_agent import fields
+from youbencha.adapters.cli_agent.fields import Record
+from youbencha.adapters.cli_agent.tokens import Tokens, add_all, usage_of
 from youbencha.events import UsageReported
 from youbencha.log import Usage
 
@@ -40,16 +41,6 @@ def _read(record: Record, keys: tuple[str, str, str, str]) -> Tokens:
     return Tokens(
         fields.count(get(given)), fields.count(get(made)), fields.count(get(read)), fields.count(get(created))
     )
-
-
-def add_all(parts: list[Tokens]) -> Tokens:
-    """Each column's sum over what is known; None where nobody knows."""
-    columns = zip(*parts, strict=True) if parts else ((),) * 4
-    return Tokens(*(_sum([value for value in column if value is not None]) for column in columns))
-
-
-def _sum(values: list[int]) -> int | None:
-    return sum(values) if values else None
 
 
 def _larger(one: int | None, other: int | None) -> int | None:
@@ -91,30 +82,16 @@ class Ledger:
         )
         if said == Tokens():  # no result was seen, or one of 1.0.0, which tells the cost alone
             known = seen != Tokens() or reported.cost_usd is not None
-            return _usage(seen, reported.cost_usd, partial=True) if known else None
+            return usage_of(seen, reported.cost_usd, partial=True) if known else None
         # Where the CLI repeated a broken call without streaming, 2.1.30 and 1.0.128 forgot its usage: a result of
         # zeros (or of one output token) beside messages that carry the real numbers.
         short = any(mine is not None and mine > (theirs or 0) for mine, theirs in zip(seen, said, strict=True))
         if short and not any(said):
-            return _usage(seen, reported.cost_usd or None, partial=True)
-        return _usage(said, reported.cost_usd, partial=short)
+            return usage_of(seen, reported.cost_usd or None, partial=True)
+        return usage_of(said, reported.cost_usd, partial=short)
 
 
 def plain_usage(input_tokens: int | None, output_tokens: int | None) -> Usage | None:
     """From a text that names them."""
     tokens = Tokens(input_tokens, output_tokens)
-    return None if tokens == Tokens() else _usage(tokens, None, partial=False)
-
-
-def _usage(tokens: Tokens, cost_usd: float | None, *, partial: bool) -> Usage:
-    both = None not in (tokens.input, tokens.output)
-    return Usage(
-        input_tokens=tokens.input,
-        output_tokens=tokens.output,
-        total_tokens=(tokens.input or 0) + (tokens.output or 0) if both else None,
-        cache_read_tokens=tokens.cache_read,
-        cache_creation_tokens=tokens.cache_creation,
-        cost_usd=cost_usd,
-        cost_source=None if cost_usd is None else "agent",
-        partial=partial,
-    )
+    return None if tokens == Tokens() else usage_of(tokens, None, partial=False)

@@ -10,53 +10,30 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from youbencha.adapters.claude_code import codes, problems
-from youbencha.adapters.claude_code.causes import CAUSES, Cause, Evidence, cause_of, find_cause
+from youbencha.adapters.claude_code import codes
+from youbencha.adapters.claude_code.causes import CAUSES, Evidence, cause_of, find_cause
+from youbencha.adapters.claude_code.errors import CLAUDE
 from youbencha.adapters.claude_code.facts import SessionFacts
 from youbencha.adapters.claude_code.notices import notices
-from youbencha.adapters.claude_code.problems import plural, problem
-from youbencha.adapters.claude_code.text import clean_text
+from youbencha.adapters.claude_code.reset_time import moment_of
+from youbencha.adapters.cli_agent import ending, problems
+from youbencha.adapters.cli_agent.causes import Cause
+from youbencha.adapters.cli_agent.ending import ProcessEnding
+from youbencha.adapters.cli_agent.problems import problem
 from youbencha.log import ErrorRecord, Status
 
-TAIL_LINES = 5
 _UNAUTHORIZED = 401
-LINE_CHARS = 300
-_SIGNAL_OF_EXIT = {
-    129: "SIGHUP",
-    130: "SIGINT",
-    134: "SIGABRT",
-    137: "SIGKILL",
-    139: "SIGSEGV",
-    143: "SIGTERM",
-}
-"""A shell, a container and the CLI itself (SIGTERM: 143) report a signal in this way."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ending:
+class Ending(ProcessEnding):
     """All that is known when the process is gone."""
 
-    exit_code: int | None
-    signal: str | None = None
-    timed_out: bool = False
-    timeout_ms: int | None = None
-    duration_ms: int | None = None
     key_rejected: bool = False
     """The API rejected the key, so that we ended the process."""
-    truncated: bool = False
     stream_expected: bool = False
     """We asked for stream-json; an empty output is then no success (2.1.30: exit 0 on a bad MCP file)."""
-    output_tail: str = ""
-    """The last few kilobytes, for quoting."""
     facts: SessionFacts = field(default_factory=SessionFacts)
-
-    @property
-    def ended_by(self) -> str | None:
-        return self.signal or _SIGNAL_OF_EXIT.get(self.exit_code or 0)
-
-    @property
-    def clean_exit(self) -> bool:
-        return self.exit_code == 0 and self.signal is None
 
     @property
     def is_stream(self) -> bool:
@@ -70,34 +47,34 @@ class Verdict:
     warnings: tuple[ErrorRecord, ...]
 
 
-def judge(ending: Ending, *, at: str) -> Verdict:
+def judge(end: Ending, *, at: str) -> Verdict:
     """`at` is the time stamp of every record."""
-    status = _status(ending)
-    errors = [] if status == "success" else [_reason(ending, at)]
-    if ending.truncated:
-        errors.append(problems.truncated(at))
-    return Verdict(status=status, errors=tuple(errors), warnings=notices(ending.facts, at))
+    status = _status(end)
+    errors = [] if status == "success" else [_reason(end, at)]
+    if end.truncated:
+        errors.append(problems.truncated(CLAUDE, at))
+    return Verdict(status=status, errors=tuple(errors), warnings=notices(end.facts, at))
 
 
-def _status(ending: Ending) -> Status:
-    if ending.timed_out:
+def _status(end: Ending) -> Status:
+    if end.timed_out:
         return "timeout"
-    if ending.key_rejected or not ending.clean_exit:
+    if end.key_rejected or not end.clean_exit:
         return "failed"
-    result = ending.facts.result
-    if not ending.is_stream:
+    result = end.facts.result
+    if not end.is_stream:
         return "success"
     return "success" if result and result.subtype == "success" and not result.is_error else "failed"
 
 
-def _reason(ending: Ending, at: str) -> ErrorRecord:
-    found = (explain(ending, at) for explain in _EXPLANATIONS)
+def _reason(end: Ending, at: str) -> ErrorRecord:
+    found = (explain(end, at) for explain in _EXPLANATIONS)
     return next(record for record in found if record is not None)
 
 
-def _evidence(ending: Ending) -> Evidence | None:
+def _evidence(end: Ending) -> Evidence | None:
     """What the agent said of its own failure, if anything."""
-    facts, result, failure = ending.facts, ending.facts.result, ending.facts.failure
+    facts, result, failure = end.facts, end.facts.result, end.facts.failure
     if result and result.subtype != "success":
         return Evidence(text="; ".join(result.errors), subtype=result.subtype or "missing")
     if result and result.is_error:
@@ -113,97 +90,60 @@ def _evidence(ending: Ending) -> Evidence | None:
     return None
 
 
-def _plain_evidence(ending: Ending) -> Evidence:
-    return Evidence(text="\n".join(_last_lines(ending)))
+def _plain_evidence(end: Ending) -> Evidence:
+    return Evidence(text="\n".join(ending.last_lines(end)))
 
 
-def _timeout(ending: Ending, at: str) -> ErrorRecord | None:
-    if not ending.timed_out:
-        return None
-    limit = f" of {ending.timeout_ms / 1000:g} s ({ending.timeout_ms} ms)" if ending.timeout_ms else ""
-    ran = f" after {ending.duration_ms / 1000:.1f} s" if ending.duration_ms is not None else ""
-    finished = ending.facts.result is not None
-    return problem(
-        codes.TIMEOUT,
-        f"Claude Code exceeded its timeout{limit} and was stopped{ran}. Output up to that moment was kept.",
-        at,
-        "The agent had reported its result, but something it left running kept it alive: look for background "
-        "commands, or raise `timeout`."
-        if finished
-        else "Raise `timeout`, or give the agent a smaller task.",
-        timeout_ms=ending.timeout_ms,
-        duration_ms=ending.duration_ms,
-        result_seen=finished,
-    )
+def _timeout(end: Ending, at: str) -> ErrorRecord | None:
+    return ending.timeout(CLAUDE, end, at, finished=end.facts.result is not None)
 
 
-def _by_cause(cause: Cause, ending: Ending, evidence: Evidence, at: str) -> ErrorRecord:
-    said = _quote(evidence.text)
-    context: dict[str, object] = {"kind": cause.kind, "status": evidence.http_status(), "exit_code": ending.exit_code}
+def _by_cause(cause: Cause, end: Ending, evidence: Evidence, at: str) -> ErrorRecord:
+    said = ending.quote(evidence.text)
+    context: dict[str, object] = {"kind": cause.kind, "status": evidence.http_status(), "exit_code": end.exit_code}
     if cause.code == codes.RATE_LIMIT:
-        limit = ending.facts.rate_limit
+        limit = end.facts.rate_limit
         # The event has the moment itself; the text only a clock's face.
         told = limit.resets_at if limit and limit.resets_at else evidence.resets_at(datetime.fromisoformat(at))
-        context["resets_at"] = problems.moment_of(told)
+        context["resets_at"] = moment_of(told)
     message = f"{cause.says}: {said}" if said else f"{cause.says}."
     return problem(cause.code, message, at, cause.hint, **context)
 
 
-def _rejected_key(ending: Ending, at: str) -> ErrorRecord | None:
-    if not ending.key_rejected:
+def _rejected_key(end: Ending, at: str) -> ErrorRecord | None:
+    if not end.key_rejected:
         return None
     cause = next(cause for cause in CAUSES if cause.code == codes.AUTH_FAILED)
-    said = _evidence(ending)
-    return _by_cause(cause, ending, Evidence(text=said.text if said else "", status=_UNAUTHORIZED), at)
+    said = _evidence(end)
+    return _by_cause(cause, end, Evidence(text=said.text if said else "", status=_UNAUTHORIZED), at)
 
 
-def _said(ending: Ending, at: str) -> ErrorRecord | None:
-    evidence = _evidence(ending)
-    return _by_cause(cause_of(evidence), ending, evidence, at) if evidence else None
+def _said(end: Ending, at: str) -> ErrorRecord | None:
+    evidence = _evidence(end)
+    return _by_cause(cause_of(evidence), end, evidence, at) if evidence else None
 
 
-def _said_plainly(ending: Ending, at: str) -> ErrorRecord | None:
-    evidence = _plain_evidence(ending)
-    cause = None if ending.facts.stream_seen else find_cause(evidence)
-    return _by_cause(cause, ending, evidence, at) if cause else None
+def _said_plainly(end: Ending, at: str) -> ErrorRecord | None:
+    evidence = _plain_evidence(end)
+    cause = None if end.facts.stream_seen else find_cause(evidence)
+    return _by_cause(cause, end, evidence, at) if cause else None
 
 
-def _crashed(ending: Ending, at: str) -> ErrorRecord | None:
-    signal = ending.ended_by
-    if signal is None:
-        return None
-    memory = " SIGKILL from outside is often the system running out of memory." if signal == "SIGKILL" else ""
-    return problem(
-        codes.CRASHED,
-        f"Claude Code was ended by {signal} in the middle of its work.{_tail(ending)}",
-        at,
-        f"Neither the agent nor its timeout did this.{memory} See the end of the raw log, and run it again.",
-        signal=signal,
-        exit_code=ending.exit_code,
-    )
+def _crashed(end: Ending, at: str) -> ErrorRecord | None:
+    return ending.crashed(CLAUDE, end, at)
 
 
-def _no_result(ending: Ending, at: str) -> ErrorRecord | None:
-    if not ending.clean_exit:
-        return None
-    return problem(
-        codes.NO_RESULT,
-        f"Claude Code exited with code 0 but never reported a result.{_tail(ending)}",
-        at,
+def _no_result(end: Ending, at: str) -> ErrorRecord | None:
+    hint = (
         "An interrupt (Ctrl-C), a lost end of the output or a configuration it could not read (MCP file) do this; "
-        "see the raw log.",
-        exit_code=ending.exit_code,
+        "see the raw log."
     )
+    return ending.no_result(CLAUDE, end, at, hint)
 
 
-def _exit_code(ending: Ending, at: str) -> ErrorRecord:
-    return problem(
-        codes.EXIT_CODE,
-        f"Claude Code exited with code {ending.exit_code}.{_tail(ending) or ' It printed nothing.'}",
-        at,
-        "The lines quoted are its own last ones; an unknown option means that this version of the CLI is too old.",
-        exit_code=ending.exit_code,
-    )
+def _exit_code(end: Ending, at: str) -> ErrorRecord:
+    hint = "The lines quoted are its own last ones; an unknown option means that this version of the CLI is too old."
+    return ending.exit_code(CLAUDE, end, at, hint)
 
 
 _EXPLANATIONS: tuple[Callable[[Ending, str], ErrorRecord | None], ...] = (
@@ -216,19 +156,3 @@ _EXPLANATIONS: tuple[Callable[[Ending, str], ErrorRecord | None], ...] = (
     _exit_code,
 )
 """Why a run that did not succeed did not. The first that has something to say explains it."""
-
-
-def _last_lines(ending: Ending) -> list[str]:
-    lines = (line.strip() for line in clean_text(ending.output_tail).split("\n"))
-    # Events say nothing to a person; what stands between them is stderr.
-    return [line for line in lines if line and not line.startswith('{"')][-TAIL_LINES:]
-
-
-def _tail(ending: Ending) -> str:
-    lines = [_quote(line) for line in _last_lines(ending)]
-    return f" Its last {plural(len(lines), 'line')}:\n" + "\n".join(lines) if lines else ""
-
-
-def _quote(text: str) -> str:
-    text = clean_text(text).strip()
-    return text if len(text) <= LINE_CHARS else text[:LINE_CHARS] + "…"

@@ -60,6 +60,9 @@ class Usage(_Part):
     output_tokens: int | None = Field(None, ge=0, description="Tokens written.")
     cache_read_input_tokens: int | None = Field(None, ge=0, description="Tokens read from the cache.")
     cache_creation_input_tokens: int | None = Field(None, ge=0, description="Tokens put into the cache.")
+    reasoning_tokens: int | None = Field(
+        None, ge=0, description="Those of the written tokens that went into thinking, for the APIs that say so."
+    )
 
 
 class ToolCall(_Part):

@@ -5,27 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from aiohttp import web
 
-from youbencha.gateway.script.asked import Asked, asked, complaint, key_of
-from youbencha.gateway.script.choosing import Chosen, Progress
-from youbencha.gateway.script.format import Answer, Script
-from youbencha.gateway.script.reply import Ending, Reply, json_reply, refusal, reply_to
-from youbencha.gateway.script.variables import UnknownVariableError, substitute
+from youbencha.gateway.script.asked import Incoming
+from youbencha.gateway.script.deciding import Decider, Kind
+from youbencha.gateway.script.format import Script
+from youbencha.gateway.script.reply import Ending, Reply
+from youbencha.gateway.script.wires import WireName
 
 MAX_REQUEST_BYTES = 64 * 1024 * 1024
 """A prompt of a million characters is tried in earnest, and agents send it again with every turn."""
-
-_MODEL_WITHOUT_NAME = "scripted-model"
-
-Kind = Literal["turn", "side", "other"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +37,11 @@ class RecordedRequest:
     status: int
     """Of the answer, as it begins: a stream that fails later began with 200."""
     kind: Kind = "other"
+    wire: WireName | None = None
+    """The API that was spoken; None if the path is none of theirs."""
     turn: int | None = None
     conversation: int | None = None
     at: float = field(default_factory=time.time)
-
-
-@dataclass(frozen=True, slots=True)
-class _Decision:
-    reply: Reply
-    kind: Kind = "other"
-    chosen: Chosen | None = None
 
 
 class ScriptedModel:
@@ -68,11 +58,9 @@ class ScriptedModel:
     ) -> None:
         self.script = script
         self.requests: list[RecordedRequest] = []
-        self._variables = dict(variables or {})
-        self._required_key = substitute(script.require_key, self._variables)
         self._host, self._port = host, port
         self._on_request = on_request
-        self._progress = Progress(script)
+        self._decider = Decider(script, dict(variables or {}))
         self._closing = asyncio.Event()
         self._runner: web.AppRunner | None = None
         self._url: str | None = None
@@ -109,18 +97,18 @@ class ScriptedModel:
             await self._runner.cleanup()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        raw = await request.read()
-        body = _parsed(raw)
         headers = {name.lower(): value for name, value in request.headers.items()}
-        decision = self._decide(request.method, request.path, headers, body)
+        incoming = Incoming(request.path, request.query, headers, _parsed(await request.read()))
+        decision = self._decider.decide(request.method, incoming)
         chosen = decision.chosen
         recorded = RecordedRequest(
             method=request.method,
             path=request.path_qs,
             headers=headers,
-            body=body,
+            body=incoming.body,
             status=decision.reply.status,
             kind=decision.kind,
+            wire=decision.wire.name if decision.wire else None,
             turn=chosen.turn if chosen else None,
             conversation=chosen.conversation if chosen else None,
         )
@@ -128,38 +116,6 @@ class ScriptedModel:
         if self._on_request is not None:
             self._on_request(recorded)
         return await self._play(request, decision.reply)
-
-    def _decide(self, method: str, path: str, headers: Mapping[str, str], body: Any) -> _Decision:
-        """Pure but for the script's progress. Prefixes of the path do not matter: base URLs have them."""
-        if method == "HEAD":  # Claude Code 2.1.197 looks this way whether its base URL is alive
-            return _Decision(Reply())
-        if method == "GET" and path.endswith("/healthz"):
-            return _Decision(json_reply({"status": "ok"}))
-        endpoint = _endpoint(method, path)
-        if endpoint is None:
-            return _Decision(refusal(404, f"there is no {method} {path} here"))
-        if self._required_key is not None and key_of(headers) != self._required_key:
-            return _Decision(refusal(401, "invalid x-api-key"))
-        if endpoint == "models":
-            return _Decision(json_reply(_models(self.script.model)))
-        if wrong := complaint(body if endpoint == "messages" else _with_max_tokens(body)):
-            return _Decision(refusal(400, wrong))
-        if endpoint == "count_tokens":
-            return _Decision(json_reply({"input_tokens": len(json.dumps(body)) // 4}))
-        return self._answer(asked(headers, body))
-
-    def _answer(self, request: Asked) -> _Decision:
-        chosen = self._progress.choose(request)
-        kind: Kind = "side" if chosen.answer is self.script.side else "turn"
-        if chosen.answer is None:
-            return _Decision(refusal(400, _exhausted(chosen)), kind, chosen)
-        known = ({"cwd": request.cwd} if request.cwd else {}) | self._variables
-        try:
-            answer = _filled(chosen.answer, known)
-            model = substitute(self.script.model, known) or request.model
-        except UnknownVariableError as unknown:
-            return _Decision(refusal(400, _unknown_variable(unknown.name, known)), kind, chosen)
-        return _Decision(reply_to(request, answer, model=model, usage=self.script.usage), kind, chosen)
 
     async def _play(self, request: web.Request, reply: Reply) -> web.StreamResponse:
         response = web.StreamResponse(status=reply.status, headers=reply.headers)
@@ -196,41 +152,8 @@ def _close(request: web.Request) -> None:
         request.transport.close()
 
 
-def _endpoint(method: str, path: str) -> str | None:
-    found = re.search(r"/v1/(messages/count_tokens|messages|models)/?$", path)
-    wanted = {"messages": "POST", "count_tokens": "POST", "models": "GET"}
-    name = found[1].rpartition("/")[2] if found else ""
-    return name if wanted.get(name) == method else None
-
-
 def _parsed(raw: bytes) -> Any:
     try:
         return json.loads(raw) if raw else None
     except ValueError:
         return None
-
-
-def _with_max_tokens(body: Any) -> Any:
-    """To count tokens, a client need not say how many it wants back."""
-    return {"max_tokens": 1, **body} if isinstance(body, dict) else body
-
-
-def _models(name: str | None) -> dict[str, Any]:
-    shown = name or _MODEL_WITHOUT_NAME
-    model = {"type": "model", "id": shown, "display_name": shown, "created_at": "2025-01-01T00:00:00Z"}
-    return {"data": [model], "has_more": False, "first_id": shown, "last_id": shown}
-
-
-def _filled(answer: Answer, variables: Mapping[str, str]) -> Answer:
-    return type(answer).model_validate(substitute(answer.model_dump(exclude_unset=True), variables))
-
-
-def _exhausted(chosen: Chosen) -> str:
-    where = "" if chosen.conversation is None else f" (conversation {chosen.conversation + 1})"
-    return f"script exhausted after {chosen.given} turn{'' if chosen.given == 1 else 's'}{where}"
-
-
-def _unknown_variable(name: str, known: Mapping[str, str]) -> str:
-    names = ", ".join(sorted(known)) or "none"
-    hint = "; the request does not say where it works" if name == "cwd" else ""
-    return f"the script names an unknown variable '{name}'{hint} (known: {names})"

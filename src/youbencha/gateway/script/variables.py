@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-_REFERENCE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
+from youbencha.spec.variables import REFERENCE, names_in
+
+__all__ = ["AUTOMATIC", "UnknownVariableError", "names_in", "substitute", "working_directory"]
 
 _WORKING_DIRECTORY = re.compile(
-    r"^[ \t]*(?:- )?(?:primary |current )?working directory:[ \t]*(\S.*?)\s*?$", re.IGNORECASE | re.MULTILINE
+    r"^[ \t]*(?:[-*] )?(?:primary |current )?working directory:[ \t]*(\S.*?)\s*?$"
+    r"|^[ \t]*<cwd>(\S.*?)</cwd>[ \t]*$"
+    r"|^- \*\*Workspace Directories:\*\*\n[ \t]+- (\S.*?)[ \t]*$",
+    re.IGNORECASE | re.MULTILINE,
 )
-"""1.0.x: `<env>\\nWorking directory: /x`; 2.1.x: ` - Primary working directory: /x`. A line of its own, because
-the tools' descriptions speak of working directories too."""
+"""Claude Code 1.0.x: `<env>\\nWorking directory: /x`; 2.1.x: ` - Primary working directory: /x`; Copilot: `* Current
+working directory: /x`; Codex: `<cwd>/x</cwd>`; Gemini: `- **Workspace Directories:**\\n  - /x`. Lines of their own,
+because the tools' descriptions speak of working directories too."""
 
 AUTOMATIC = frozenset({"cwd"})
 """Known from the request, if it says so."""
@@ -29,7 +35,7 @@ class UnknownVariableError(Exception):
 def substitute(value: Any, variables: Mapping[str, str]) -> Any:
     """The same value with every `${name}` in its texts replaced; `$${name}` stays as `${name}`."""
     if isinstance(value, str):
-        return _REFERENCE.sub(lambda found: _replacement(found, variables), value)
+        return REFERENCE.sub(lambda found: _replacement(found, variables), value)
     if isinstance(value, Mapping):
         return {substitute(key, variables): substitute(item, variables) for key, item in value.items()}
     if isinstance(value, list):
@@ -46,22 +52,9 @@ def _replacement(found: re.Match[str], variables: Mapping[str, str]) -> str:
     return variables[name]
 
 
-def names_in(value: Any) -> Iterator[str]:
-    """Every variable that a value refers to."""
-    if isinstance(value, str):
-        yield from (name for escape, name in _REFERENCE.findall(value) if not escape)
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from names_in(key)
-            yield from names_in(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from names_in(item)
-
-
 def working_directory(*texts: str) -> str | None:
     """Where the agent says that it works; the first text that says so wins."""
     for text in texts:
         if found := _WORKING_DIRECTORY.search(text):
-            return found.group(1)
+            return next(group for group in found.groups() if group)
     return None

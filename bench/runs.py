@@ -1,0 +1,119 @@
+"""A whole `yb run`, beside the bare `git clone` + agent + `git diff` that it contains."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.measure import Figure, ms
+
+_GOAL_ABOVE_S = 0.2
+_GOAL_RSS_KB = 60 * 1024
+_ROUNDS = 15
+_AT_ONCE = 8
+_GIT = ("git", "-c", "user.name=bench", "-c", "user.email=bench@example.org")
+
+
+def measure() -> Iterator[Figure]:
+    with tempfile.TemporaryDirectory(prefix="youbencha-bench-") as name:
+        place = Place(Path(name))
+        place.run()  # fills the mirror cache: what people wait for is the second run
+        ours, bare = [], []
+        for _ in range(_ROUNDS):  # in turns, so that both see the same machine
+            bare.append(_timed(place.bare))
+            ours.append(_timed(place.run))
+        above = statistics.median(ours) - statistics.median(bare)
+        yield Figure(
+            "whole yb run (git-diff, instant agent)",
+            f"{ms(statistics.median(ours))}, {ms(above)} above",
+            f"clone + agent + diff {ms(statistics.median(bare))}",
+            "≤ 200 ms above",
+            above <= _GOAL_ABOVE_S,
+        )
+        rss, idle = place.peak_rss_kb(place.command()), place.peak_rss_kb([sys.executable, "-c", "pass"])
+        yield Figure(
+            "peak RSS of yb run",
+            f"{rss / 1024:.0f} MB",
+            f"python -c pass {idle / 1024:.0f} MB",
+            "≤ 60 MB",
+            rss <= _GOAL_RSS_KB,
+        )
+        one = _timed(place.run)
+        eight = _timed(place.many)
+        yield Figure(
+            f"{_AT_ONCE} concurrent yb runs",
+            ms(eight),
+            f"one after the other {ms(_AT_ONCE * one)}",
+            "≤ 1×",
+            eight <= _AT_ONCE * one,
+        )
+
+
+class Place:
+    """A small repository, an agent that is done at once, a test case."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.repository = root / "repository"
+        self.repository.mkdir()
+        for number in range(20):
+            (self.repository / f"file{number}.py").write_text(f"value = {number}\n" * 50)
+        for arguments in (("init", "-q", "-b", "main"), ("add", "."), ("commit", "-q", "-m", "start")):
+            subprocess.run([*_GIT, *arguments], cwd=self.repository, check=True)
+        self.agent = root / "agent.sh"
+        self.agent.write_text("#!/bin/sh\necho 'value = 0' >> file1.py\n")
+        self.agent.chmod(0o755)
+        self.case = root / "testcase.yaml"
+        self.case.write_text(
+            f"name: bench\nrepo: {self.repository}\n"
+            f"agent:\n  type: command\n  config:\n    command: [{self.agent}]\n    prompt: Work.\n"
+            "evaluators:\n  - name: git-diff\n"
+        )
+        self.env = {**os.environ, "HOME": str(root), "XDG_CACHE_HOME": str(root / "cache")}
+        self._clones = 0
+
+    def command(self) -> list[str]:
+        yb = shutil.which("yb", path=str(Path(sys.executable).parent))
+        assert yb is not None, "install the project first: make bench does"
+        return [yb, "run", "-c", str(self.case), "--quiet"]
+
+    def run(self) -> None:
+        subprocess.run(self.command(), cwd=self.root, env=self.env, check=True, stdout=subprocess.DEVNULL)
+
+    def many(self) -> None:
+        with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
+            for done in [pool.submit(self.run) for _ in range(_AT_ONCE)]:
+                done.result()
+
+    def bare(self) -> None:
+        self._clones += 1
+        clone = self.root / f"bare{self._clones}"
+        subprocess.run(["git", "clone", "-q", str(self.repository), str(clone)], check=True)
+        subprocess.run([str(self.agent)], cwd=clone, check=True)
+        subprocess.run(["git", "diff"], cwd=clone, check=True, stdout=subprocess.DEVNULL)
+
+    def peak_rss_kb(self, command: list[str]) -> int:
+        """Of that process alone: what its children take is theirs."""
+        script = (
+            "import os, subprocess, sys; p = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL);"
+            "print(os.wait4(p.pid, 0)[2].ru_maxrss)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", script, *command], cwd=self.root, env=self.env, check=True, capture_output=True
+        )
+        return int(done.stdout)
+
+
+def _timed(call: object) -> float:
+    assert callable(call)
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start

@@ -1,0 +1,25 @@
+"""A stand-in for a coding agent: any program will do. It is given the task, and works in the current directory.
+
+It knows one trick: it mends the discount of the tiny shop. No model, no key.
+"""
+
+import sys
+from pathlib import Path
+
+
+def main() -> int:
+    task = " ".join(sys.argv[1:]) or sys.stdin.read()
+    print(f"My task: {task.strip()}")
+    cart = Path("shop/cart.py")
+    before = cart.read_text(encoding="utf-8")
+    after = before.replace("full - discount_percent", "full - full * discount_percent // 100")
+    if after == before:
+        print("I found nothing to mend.")
+        return 1
+    cart.write_text(after, encoding="utf-8", newline="\n")
+    print(f"I mended {cart}.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,195 @@
+"""CliAdapter: the contract of `adapters/base.py` for a CLI that gets a prompt, works, and ends.
+
+An adapter says what its configuration is, which command line that makes, which of the environment is its own, and how
+to read its events. The rest is here.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
+from youbencha.adapters.cli_agent.artifacts import new_log_file
+from youbencha.adapters.cli_agent.causes import Cause
+from youbencha.adapters.cli_agent.config import AgentConfig, parse_config
+from youbencha.adapters.cli_agent.context import check_context
+from youbencha.adapters.cli_agent.environment import passed_on
+from youbencha.adapters.cli_agent.facts import SessionFacts
+from youbencha.adapters.cli_agent.kind import Kind
+from youbencha.adapters.cli_agent.locate import Cli, Finder
+from youbencha.adapters.cli_agent.normalize import normalize
+from youbencha.adapters.cli_agent.prompt import read_prompt
+from youbencha.adapters.cli_agent.result import Finished, build_result
+from youbencha.adapters.cli_agent.session import Session, StreamReader
+from youbencha.adapters.cli_agent.task import Task
+from youbencha.adapters.cli_agent.watch import LiveWatch
+from youbencha.errors import ConfigError, Problem
+from youbencha.log import YouBenchaLog
+from youbencha.process import Command, Limits, Redactor, run
+
+C = TypeVar("C", bound=AgentConfig)
+
+
+class CliAdapter(ABC, Generic[C]):
+    """Subclass it, and fill in what differs."""
+
+    kind: ClassVar[Kind]
+    version: ClassVar[str] = "1.0.0"
+    config_model: ClassVar[type[AgentConfig]]
+    variables: ClassVar[frozenset[str]] = frozenset()
+    """Of the harness's environment, what is this agent's own. In capitals."""
+    quiet: ClassVar[Mapping[str, str]] = {}
+    """Set for the agent unless the test case says otherwise: no updates, no telemetry."""
+    has_agents: ClassVar[bool] = True
+    """Whether `agent_name` means something to this CLI."""
+    writes_events: ClassVar[bool] = True
+    """It writes JSON events, the last of which says how it went."""
+    causes: ClassVar[tuple[Cause, ...]] = ()
+    """Why it may fail that no other agent does."""
+
+    def __init__(self, env: Mapping[str, str] | None = None) -> None:
+        """`env` stands for the harness's own environment; by default it is the process's."""
+        self._env = env
+
+    # -- what differs ------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def command(self, task: Task[C]) -> Command:
+        """The command line and its world. May write into `task.scratch`."""
+
+    @abstractmethod
+    def reader(self) -> StreamReader | None:
+        """A new reader of its events; None where it writes plain text."""
+
+    def require_authentication(self, cli: Cli[str], env: Mapping[str, str]) -> None:
+        """Raise `kind.auth_failed(...)` where there are no credentials. Spends nothing."""
+
+    def completed(self, task: Task[C], facts: SessionFacts) -> SessionFacts:
+        """What can be known when the process is gone and its files are there: tokens, for some."""
+        return facts
+
+    def good_exit_codes(self, config: C) -> frozenset[int]:
+        return frozenset({0})
+
+    def provider(self, task: Task[C]) -> str | None:
+        """Who serves the model, where that depends on the run."""
+        return None
+
+    async def locate(self, config: C, env: Mapping[str, str], workspace: Path | None) -> Cli[str]:
+        """The program to run. There is no workspace yet where only readiness is asked for."""
+        return await self._finder().locate(env, executable=config.executable, version=config.version)
+
+    # -- the contract ------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        return self.kind.name
+
+    async def check_availability(self) -> bool:
+        """True if the CLI can be run, False if there is none; raises if it has no credentials."""
+        env = self._environment({})
+        cli = await self._finder().find(env)
+        if cli is None:
+            return False
+        self.require_authentication(cli, env)
+        return True
+
+    async def check_ready(self, config: Mapping[str, Any], env: Mapping[str, str]) -> None:
+        """Raise if this test case's CLI is not there, or has no credentials."""
+        given = self._environment(env)
+        self.require_authentication(await self.locate(self._parsed(config), given, None), given)
+
+    def check_config(self, config: Mapping[str, Any], config_dir: Path | None) -> Sequence[Problem]:
+        """What is wrong with `agent.config`, all of it."""
+        try:
+            parsed = self._parsed(config)
+            if parsed.prompt_file is None or (config_dir and (config_dir / parsed.prompt_file).exists()):
+                # A prompt file that is not there may still come with the repository.
+                read_prompt(self.kind, parsed, workspace=config_dir or Path(), config_dir=config_dir)
+        except ConfigError as error:
+            return error.problems
+        return ()
+
+    async def execute(self, context: AgentExecutionContext) -> AgentExecutionResult:
+        """Run the CLI to its end or its deadline."""
+        check_context(self.kind, context)
+        config = self._parsed(context.config)
+        if context.model is not None:
+            config = config.model_copy(update={"model": context.model})
+        workspace = context.workspace_dir.absolute()
+        env = self._environment(context.env)
+        prompt = read_prompt(self.kind, config, workspace=workspace, config_dir=context.config_dir)
+        cli = await self.locate(config, env, workspace)
+        with tempfile.TemporaryDirectory(prefix="youbencha-", ignore_cleanup_errors=True) as scratch:
+            task = Task(
+                config=config,
+                cli=cli,
+                prompt=prompt,
+                workspace=workspace,
+                artifacts=context.artifacts_dir.absolute(),
+                scratch=Path(scratch),
+                env=env,
+            )
+            return await self._run(task, context)
+
+    def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
+        """The result as a YouBenchaLog."""
+        redactor = Redactor.for_env(self._harness_env(), context.env)
+        return normalize(
+            self.kind, result, context, reader=self.reader(), adapter_version=self.version, redactor=redactor
+        )
+
+    # -- how it is done ----------------------------------------------------------------------------------------
+
+    async def _run(self, task: Task[C], context: AgentExecutionContext) -> AgentExecutionResult:
+        command = self.command(task)
+        redactor = Redactor.for_env(self._harness_env(), command.env)
+        reader = self.reader()
+        session = Session(self.kind, reader) if reader else None
+        watch = LiveWatch(session, context.on_event, redactor)
+        log_file = new_log_file(context.artifacts_dir, self.kind.logs)
+        done = await run(
+            command,
+            limits=Limits(timeout_s=context.timeout_s),
+            redactor=redactor,
+            log_file=log_file,
+            on_line=watch.line if session else None,
+            on_start=watch.started,
+        )
+        if session:
+            watch.tell_all(session.finish())
+        watch.ended(done)
+        return build_result(
+            Finished(
+                kind=self.kind,
+                task=task,
+                done=done,
+                facts=self.completed(task, session.facts() if session else SessionFacts()),
+                timeout_ms=context.timeout,
+                log_file=log_file,
+                redactor=redactor,
+                provider=self.provider(task),
+                stream_expected=self.writes_events,
+                good_exit_codes=self.good_exit_codes(task.config),
+                own_causes=self.causes,
+                has_agents=self.has_agents,
+            )
+        )
+
+    def _parsed(self, raw: Mapping[str, Any]) -> C:
+        return parse_config(self.kind, self.config_model, raw)  # type: ignore[return-value]  # C is what it is
+
+    def _finder(self) -> Finder[str]:
+        return Finder(self.kind, str)
+
+    def _environment(self, given: Mapping[str, str]) -> dict[str, str]:
+        """What the agent runs with. What the test case gives wins over everything."""
+        return {**passed_on(self._harness_env(), self.variables), **self.quiet, **given}
+
+    def _harness_env(self) -> Mapping[str, str]:
+        return os.environ if self._env is None else self._env

@@ -1,0 +1,148 @@
+"""What a person may write under `agent.config` for every agent alike, and the kinds of value in it.
+
+Changing the agent changes only `agent.type`: so each agent takes these keys, and adds its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Self, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from youbencha.adapters.cli_agent.kind import Kind
+from youbencha.errors import Problem
+from youbencha.spec.base import Written
+
+MAX_PROMPT_LENGTH = 1_000_000
+LONGEST_ARGUMENT_BYTES = 131_071
+"""Linux takes no longer single argument (measured: E2BIG at 131,072)."""
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Text that matches as a whole; a person who got it wrong is told in words, and editors by the schema."""
+
+    pattern: str
+    otherwise: str
+
+    def check(self, text: str) -> str:
+        if not re.fullmatch(self.pattern, text, re.ASCII):
+            raise PydanticCustomError("no_match", "{otherwise}", {"otherwise": self.otherwise})
+        return text
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**handler(schema), "pattern": f"^{self.pattern}$"}
+
+
+def fits_argument(text: str) -> bool:
+    return "\0" not in text and len(text.encode()) <= LONGEST_ARGUMENT_BYTES
+
+
+def _fits(text: str) -> str:
+    if "\0" in text:
+        raise PydanticCustomError("nul", "must not contain a NUL character: no argument can hold one")
+    if len(text.encode()) > LONGEST_ARGUMENT_BYTES:
+        raise PydanticCustomError("too_many_bytes", "must have at most 131,071 bytes: no argument can hold more")
+    return text
+
+
+FITS = AfterValidator(_fits)
+Argument = Annotated[str, FITS]
+"""Text that reaches the CLI on its command line."""
+Word = Annotated[str, Field(min_length=1), FITS]
+"""The same, and not empty."""
+
+AgentName = Annotated[
+    str,
+    Field(max_length=100),
+    Matches(r"[\w\-]+", "must be made of letters, digits, hyphens and underscores"),
+]
+Version = Annotated[str, Matches(r"\d[\w.+\-]{0,63}", "must be a version, such as 1.0.102")]
+
+
+class AgentConfig(Written):
+    """What all agents take. Immutable once validated; unknown keys are errors."""
+
+    prompt_needed: ClassVar[bool] = True
+    own_flags: ClassVar[frozenset[str]] = frozenset()
+    """Flags that the adapter sets itself, and that `extra_args` must therefore leave alone."""
+
+    prompt: Annotated[str, Field(min_length=1, max_length=MAX_PROMPT_LENGTH)] | None = None
+    """What the agent is asked to do."""
+    prompt_file: Annotated[str, Field(min_length=1, max_length=500)] | None = None
+    """A file with the prompt, relative to the file that names it (or else to the workspace), without `..`."""
+    agent_name: AgentName | None = None
+    """A custom agent, where the CLI has such."""
+    model: Word | None = None
+    """Any name: whether there is such a model, only its provider knows."""
+    version: Version | None = None
+    """The CLI version to use, from PATH or the toolbox."""
+    executable: Argument | None = None
+    """An explicit path of the CLI."""
+    extra_args: tuple[Argument, ...] = Field(default=(), strict=False)
+    """Further flags, passed as they are. Not the ones that an option here sets, nor anything in the prompt's place."""
+
+    @field_validator("extra_args")
+    @classmethod
+    def _only_foreign_flags(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        names = [argument.partition("=")[0] for argument in given]
+        if given and not names[0].startswith("-"):
+            raise ValueError("must begin with a flag: a bare word would take the prompt's place")
+        if taken := [name for name in names if name in cls.own_flags]:
+            raise ValueError(f"must not hold {taken[0]}: the adapter sets it itself, by an option of its own or always")
+        return given
+
+    @model_validator(mode="after")
+    def _one_prompt(self) -> Self:
+        if wrong := _prompt_choice(self.__dict__, needed=self.prompt_needed):
+            from youbencha.spec.problems import ProblemAt
+
+            raise ProblemAt(wrong.path, wrong.message)
+        return self
+
+
+C = TypeVar("C", bound=AgentConfig)
+
+
+def parse_config(kind: Kind, model: type[C], raw: Mapping[str, Any]) -> C:
+    """Validate; raise one ConfigError with every problem."""
+    try:
+        return model.model_validate(dict(raw))
+    except ValidationError as error:
+        from youbencha.spec.problems import problems_of
+
+        problems = problems_of(error, model)
+        wrong = _prompt_choice(raw, needed=model.prompt_needed)
+        # Pydantic does not come to look at the whole where a part is wrong.
+        if wrong and wrong not in problems and not _hinted_at(wrong.path, problems):
+            problems.append(wrong)
+        raise kind.invalid_config(problems) from None
+
+
+def _prompt_choice(given: Mapping[str, Any], *, needed: bool) -> Problem | None:
+    names = [name for name in ("prompt", "prompt_file") if given.get(name) is not None]
+    if len(names) == 1 or not (names or needed):
+        return None
+    found = "both were given" if names else "neither was given"
+    where = "prompt_file" if names else "prompt"
+    return Problem(where, f"exactly one of prompt or prompt_file must be provided; {found}")
+
+
+def _hinted_at(key: str, problems: Sequence[Problem]) -> bool:
+    """Whoever wrote `promt` did give a prompt."""
+    return any(f"'{key}" in (problem.hint or "") for problem in problems)

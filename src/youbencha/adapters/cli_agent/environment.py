@@ -1,0 +1,32 @@
+"""Which of the harness's own environment variables an agent gets to see.
+
+A list of what passes, not of what is held back: the next secret in somebody's shell is then held back too. It also
+keeps a harness that itself runs inside an agent (CLAUDECODE, CODEX_SANDBOX …) from changing a trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+_SYSTEM = {
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "TEMP", "TMP",
+    "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "YOUBENCHA_TOOLBOX",
+}  # fmt: skip
+_WINDOWS = {
+    "APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROGRAMDATA", "PROGRAMFILES",
+    "PROGRAMFILES(X86)", "SYSTEMDRIVE", "SYSTEMROOT", "USERNAME", "USERPROFILE", "WINDIR",
+}  # fmt: skip
+_NETWORK = {
+    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE",
+}  # fmt: skip
+_PASSES = frozenset(_SYSTEM | _WINDOWS | _NETWORK)
+
+
+def passed_on(harness: Mapping[str, str], own: Collection[str] = ()) -> dict[str, str]:
+    """The part of the harness's environment that this agent gets: what all get, and the variables that are its own."""
+    return {
+        name: value
+        for name, value in harness.items()
+        if (upper := name.upper()) in _PASSES or upper in own or name.startswith("LC_")
+    }

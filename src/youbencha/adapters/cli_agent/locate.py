@@ -1,0 +1,130 @@
+"""Find the CLI to run: an explicit path, then PATH, then the toolbox; and learn its version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from youbencha.adapters.cli_agent import codes
+from youbencha.adapters.cli_agent.kind import Kind
+from youbencha.errors import YouBenchaError
+from youbencha.process import ProcessStartError, find_executable
+
+V = TypeVar("V")
+"""How an agent's adapter sees a version: as text, or as something that it can compare."""
+
+
+@dataclass(frozen=True)
+class Cli(Generic[V]):
+    path: Path
+    version: V
+    command: tuple[str, ...] = ()
+    """How it is started, where that is more than its path (a script on Windows)."""
+    sha256: str | None = None
+    """Known for what is in the toolbox."""
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return self.command or (str(self.path),)
+
+
+class Finder(Generic[V]):
+    """Looks for one agent's CLI. `parse` reads a version, and says None to what is none."""
+
+    def __init__(self, kind: Kind, parse: Callable[[str], V | None]) -> None:
+        self._kind = kind
+        self._parse = parse
+
+    async def locate(self, env: Mapping[str, str], *, executable: str | None, version: str | None) -> Cli[V]:
+        """The CLI that is asked for; an error that says how to get it if there is none."""
+        if executable is not None:
+            return await self._explicit(Path(executable).expanduser(), version, env)
+        found = await self.find(env, version)
+        if found is None:
+            wanted = f" {version}" if version else ""
+            request = f"{self._kind.name}@{version}" if version else self._kind.name
+            raise self._not_found(
+                f"{self._kind.title}{wanted} is neither on PATH nor in the toolbox.",
+                f"Install it with `yb agents install {request}`, or set agent.config.executable.",
+            )
+        return found
+
+    async def find(self, env: Mapping[str, str], version: str | None = None) -> Cli[V] | None:
+        """On PATH, else in the toolbox; with a version, whichever of them has it."""
+        # Not needed by agents that nobody installs, and slow to import.
+        from youbencha.sandbox.toolbox import Toolbox, default_root
+
+        on_path = await self._on_path(env, version)
+        if on_path is not None:
+            return on_path
+        installed = Toolbox(default_root(env)).find(self._kind.name, version)
+        if installed is None:
+            return None
+        known = self._parse(installed.version)
+        version_here = known if known is not None else await self.version_of(installed.executable, env)
+        return Cli(installed.executable, version_here, installed.command, installed.sha256)
+
+    async def version_of(self, path: Path, env: Mapping[str, str]) -> V:
+        """Ask the CLI, once for each file as it is now: a JavaScript CLI takes a second to answer."""
+        stat = path.stat()
+        # Not by time and size alone: packages come with the times that their makers gave them.
+        identity = (str(path.resolve()), stat.st_ino, stat.st_ctime_ns, stat.st_mtime_ns, stat.st_size)
+        if identity not in _said:
+            _said[identity] = await self._ask(path, env)
+        version = self._parse(_said[identity])
+        if version is None:
+            raise self._no_version(path, repr(_said[identity]))
+        return version
+
+    async def _on_path(self, env: Mapping[str, str], version: str | None) -> Cli[V] | None:
+        path = find_executable(self._kind.command, env)
+        if path is None:
+            return None
+        try:
+            cli = Cli(path, await self.version_of(path, env))
+        except YouBenchaError:
+            if version is None:
+                raise
+            return None  # a broken one on PATH is no reason not to use the version that was asked for
+        return cli if version in (None, str(cli.version)) else None
+
+    async def _explicit(self, path: Path, version: str | None, env: Mapping[str, str]) -> Cli[V]:
+        if not path.is_file():
+            raise self._not_found(
+                f"agent.config.executable: there is no file {path}.", "Correct the path, or leave it out."
+            )
+        cli = Cli(path.resolve(), await self.version_of(path.resolve(), env))
+        if version not in (None, str(cli.version)):
+            raise self._not_found(
+                f"{path} is {self._kind.title} {cli.version}, but agent.config.version asks for {version}.",
+                "Leave out one of the two.",
+            )
+        return cli
+
+    async def _ask(self, path: Path, env: Mapping[str, str]) -> str:
+        from youbencha.sandbox.toolbox import ask_version
+
+        try:
+            answer = await ask_version((str(path),), cwd=path.parent, env=env)
+        except ProcessStartError as error:
+            message = f"{self._kind.title} at {path} does not start: {error.message}"
+            raise self._not_found(message, self._mend_hint()) from error
+        if answer.version is None:
+            raise self._no_version(path, f"{answer.said or 'nothing'!r} ({answer.ending})")
+        return answer.version
+
+    def _no_version(self, path: Path, what: str) -> YouBenchaError:
+        message = f"{path} --version answered {what}, which is no version."
+        return self._kind.error(codes.VERSION_UNKNOWN, message, self._mend_hint())
+
+    def _mend_hint(self) -> str:
+        return f"Run it by hand to see; `yb agents install {self._kind.name}` brings one that works."
+
+    def _not_found(self, message: str, hint: str) -> YouBenchaError:
+        return self._kind.error(codes.CLI_NOT_FOUND, message, hint)
+
+
+_said: dict[tuple[str | int, ...], str] = {}
+"""What each file said of its version."""

@@ -1,0 +1,123 @@
+"""A finished run -> YouBenchaLog. Pure, and made for outputs of up to 10 MiB.
+
+The output decides what it is: with one event of the agent in it, it is a stream (stderr may stand between its lines);
+otherwise it is plain text, and all of it is the assistant's one message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
+from youbencha.adapters.cli_agent import codes
+from youbencha.adapters.cli_agent.facts import SessionFacts
+from youbencha.adapters.cli_agent.kind import Kind
+from youbencha.adapters.cli_agent.problems import truncated
+from youbencha.adapters.cli_agent.reading import event_spans, has_code, truncation, with_prompt
+from youbencha.adapters.cli_agent.session import Session, StreamReader
+from youbencha.adapters.cli_agent.terminal_text import clean_text
+from youbencha.adapters.cli_agent.transcript import Transcript
+from youbencha.events import AssistantText, AssistantTextDelta, Event
+from youbencha.log import AgentInfo, ErrorRecord, Message, ModelInfo, ToolCall, YouBenchaLog
+from youbencha.process import Redactor
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    facts: SessionFacts
+    messages: list[Message]
+    tool_calls: list[ToolCall]
+
+
+def normalize(
+    kind: Kind,
+    result: AgentExecutionResult,
+    context: AgentExecutionContext,
+    *,
+    reader: StreamReader | None,
+    adapter_version: str,
+    redactor: Redactor,
+) -> YouBenchaLog:
+    """The run in the form that is the same for all agents (CR-3.1 to CR-3.11)."""
+    # A live run knows whether its output was cut; the agent may print such a line too.
+    cut_at = truncation(result.output) if result.details.get("truncated", True) else None
+    end = len(result.output) if cut_at is None else cut_at
+    reading = (reader and _read_stream(kind, reader, result.output, end, redactor)) or _read_plain(result.output)
+    facts = live_facts(result.details) or reading.facts
+    configured = context.model or context.config.get("model")
+    prompt = result.details.get("prompt") or context.config.get("prompt")
+    return YouBenchaLog(
+        agent_info=AgentInfo(
+            name=kind.name,
+            version=facts.agent_version or result.agent_version or "unknown",
+            adapter_version=adapter_version,
+        ),
+        model_info=ModelInfo(
+            name=facts.model or (configured if isinstance(configured, str) and configured else "unknown"),
+            provider=str(result.details.get("provider") or kind.provider),
+        ),
+        execution=result.execution(),
+        messages=tuple(with_prompt(reading.messages, prompt, redactor)),
+        tool_calls=tuple(reading.tool_calls),
+        usage=facts.usage,
+        turns=facts.turns,
+        session_id=facts.session_id,
+        errors=_errors(kind, result, cut=cut_at is not None),
+        warnings=result.warnings,
+    )
+
+
+def live_facts(details: Mapping[str, Any]) -> SessionFacts | None:
+    """What was seen while the agent ran, and read after it; the output may have been cut before its end."""
+    session = details.get("session")
+    return None if session is None else SessionFacts.model_validate(session)
+
+
+def _read_stream(kind: Kind, reader: StreamReader, output: str, end: int, redactor: Redactor) -> _Reading | None:
+    """None if there is no event in it."""
+    session, transcript, draft = Session(kind, reader), Transcript(), _Draft()
+    for start, stop in event_spans(output, end):
+        for event in session.feed(output[start:stop]):
+            draft.observe(event)
+            transcript.observe(event)
+    for event in session.finish():
+        draft.observe(event)
+        transcript.observe(event)
+    if not session.stream_seen:
+        return None
+    for event in draft.unfinished(redactor):
+        transcript.observe(event)
+    return _Reading(session.facts(), transcript.messages, transcript.tool_calls())
+
+
+class _Draft:
+    """The text that was being written when the stream ended: a finished message would have repeated it."""
+
+    def __init__(self) -> None:
+        self._written: dict[str | None, list[str]] = {}
+
+    def observe(self, event: Event) -> None:
+        if isinstance(event, AssistantTextDelta):
+            self._written.setdefault(event.parent, []).append(event.text)
+        elif isinstance(event, AssistantText):
+            self._written.pop(event.parent, None)
+
+    def unfinished(self, redactor: Redactor) -> list[Event]:
+        # Each line came redacted, but only together do the pieces show a secret that lies across them.
+        return [
+            AssistantText(text=redactor.text("".join(parts)), parent=parent) for parent, parts in self._written.items()
+        ]
+
+
+def _read_plain(output: str) -> _Reading:
+    content = clean_text(output).strip()
+    messages = [Message(role="assistant", content=content)] if content else []
+    return _Reading(SessionFacts(), messages, [])
+
+
+def _errors(kind: Kind, result: AgentExecutionResult, *, cut: bool) -> tuple[ErrorRecord, ...]:
+    if not cut or has_code(result.errors, kind.code(codes.OUTPUT_TRUNCATED)):
+        return result.errors
+    return (*result.errors, truncated(kind, result.completed_at))

@@ -1,0 +1,96 @@
+"""The prompt's text: given as it is, or read from a file that must not lead out of where it was looked for."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path, PureWindowsPath
+
+from youbencha.adapters.cli_agent.config import MAX_PROMPT_LENGTH, AgentConfig
+from youbencha.adapters.cli_agent.kind import Kind
+
+_MOST_BYTES = 4 * MAX_PROMPT_LENGTH
+"""No character of UTF-8 takes more than four."""
+
+_BLANK = "\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(map(chr, range(0x2000, 0x200B)))
+"""White space as JavaScript sees it: real CLIs refuse a prompt of nothing else."""
+
+
+def read_prompt(kind: Kind, config: AgentConfig, *, workspace: Path, config_dir: Path | None) -> str:
+    """The prompt, byte for byte. Empty if the configuration names none, which only some agents allow."""
+    if config.prompt is None and config.prompt_file is None:
+        return ""
+    text = config.prompt
+    if text is None:
+        assert config.prompt_file is not None  # the configuration has exactly one of the two
+        text = _PromptFile(kind, config.prompt_file).read(workspace, config_dir)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise kind.one_problem("prompt", f"is not valid Unicode at character {error.start}") from None
+    if not text.strip(_BLANK):
+        raise kind.one_problem("prompt", "holds nothing but white space", "say what the agent is to do")
+    return text
+
+
+class _PromptFile:
+    def __init__(self, kind: Kind, name: str) -> None:
+        self._kind = kind
+        self._name = name
+
+    def read(self, workspace: Path, config_dir: Path | None) -> str:
+        self._check_name()
+        base = self._base(workspace, config_dir)
+        text = self._text(self._inside(base), base)
+        if not text:
+            raise self._wrong(f"{self._name} is empty")
+        if len(text) > MAX_PROMPT_LENGTH:
+            raise self._wrong(f"{self._name} is longer than {MAX_PROMPT_LENGTH:,} characters")
+        return text
+
+    def _base(self, workspace: Path, config_dir: Path | None) -> Path:
+        """Beside the file that names the prompt; in the workspace if there is no such file, or none there."""
+        if config_dir is None:
+            return workspace
+        return config_dir if os.path.lexists(config_dir / self._name) else workspace
+
+    def _text(self, path: Path, base: Path) -> str:
+        try:
+            if not stat.S_ISREG(path.stat().st_mode):
+                # A pipe in an untrusted workspace would be waited on for ever.
+                raise self._wrong(f"{self._name} is not a regular file")
+            with path.open("rb") as file:
+                raw = file.read(_MOST_BYTES + 1)
+            if len(raw) > _MOST_BYTES:
+                raise self._wrong(f"{self._name} is longer than {MAX_PROMPT_LENGTH:,} characters")
+            return raw.decode()
+        except FileNotFoundError:
+            raise self._wrong(f"{self._name} does not exist", f"it is looked for in {base}") from None
+        except UnicodeDecodeError as error:
+            raise self._wrong(f"{self._name} is not UTF-8 at byte {error.start}") from None
+        except OSError as error:
+            raise self._wrong(f"{self._name} cannot be read: {error.strerror}") from None
+
+    def _inside(self, base: Path) -> Path:
+        """A path that stays inside its base, whatever it is written as and wherever its links lead."""
+        path = base / self._name
+        try:
+            leads_to = path.resolve()
+        except (OSError, RuntimeError):  # Python 3.11 and 3.12 raise the latter where links go round in a circle
+            raise self._wrong(f"{self._name} cannot be followed to a file") from None
+        if not leads_to.is_relative_to(base.resolve()):
+            raise self._wrong(f"{self._name} is a link that leads out of {base}", "use a file, or a link inside")
+        return path
+
+    def _check_name(self) -> None:
+        name = self._name
+        if "\0" in name:
+            raise self._wrong("contains a NUL character")
+        if Path(name).is_absolute() or PureWindowsPath(name).drive or name.startswith(("/", "\\")):
+            raise self._wrong(f"{name} is absolute", "write it relative to the file that names it")
+        if ".." in re.split(r"[/\\]", name):
+            raise self._wrong(f"{name} contains '..'", "keep prompts beside or below the file that names it")
+
+    def _wrong(self, message: str, hint: str | None = None) -> Exception:
+        return self._kind.one_problem("prompt_file", message, hint)

@@ -1,0 +1,34 @@
+"""What CLIs say that only their adapters need: events for the accounting of a run.
+
+They travel in the same stream as the common events; whoever does not know them passes over them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from youbencha.adapters.cli_agent.tokens import Tokens
+from youbencha.events import Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallFailed(Event):
+    """A call to the model failed for good."""
+
+    kind: str | None
+    status: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallMetered(Event):
+    """What one call to the model took; calls add up."""
+
+    tokens: Tokens
+    cost_usd: float | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnTaken(Event):
+    """The model was asked once more, in the main conversation."""

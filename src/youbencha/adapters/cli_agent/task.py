@@ -1,0 +1,26 @@
+"""One run, as far as it is known before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from youbencha.adapters.cli_agent.config import AgentConfig
+from youbencha.adapters.cli_agent.locate import Cli
+
+C = TypeVar("C", bound=AgentConfig)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task(Generic[C]):
+    config: C
+    """With the test case's own model in it, if it names one."""
+    cli: Cli[str]
+    prompt: str
+    workspace: Path
+    artifacts: Path
+    scratch: Path
+    """An empty directory outside the workspace, gone after the run: for prompts and settings in files."""
+    env: Mapping[str, str]

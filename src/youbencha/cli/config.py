@@ -1,0 +1,190 @@
+"""`yb config`: look at the settings, and change them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from youbencha.errors import YouBenchaError
+
+if TYPE_CHECKING:
+    from youbencha.spec.settings_files import LoadedSettings
+
+app = typer.Typer(
+    help="Show and change the settings: a project's `.youbencharc`, over yours in the home directory.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+NOT_SET = 1
+_NEW_FILE = ".youbencharc"
+
+
+def _keys(incomplete: str) -> list[str]:
+    """For the shell's completion."""
+    from youbencha.spec.settings_keys import known_keys
+
+    return [key for key in known_keys() if key.startswith(incomplete)]
+
+
+Global = Annotated[bool, typer.Option("--global", help="The settings in your home directory, not the project's.")]
+Key = Annotated[str, typer.Argument(metavar="KEY", help="In dots, for example agent.model.", autocompletion=_keys)]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of `yb config list`."""
+
+    key: str
+    value: Any
+    origin: str
+    """The file, or "default"."""
+
+
+@app.command()
+def init(
+    everywhere: Global = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a settings file that is there.")] = False,
+) -> None:
+    """Write a settings file that shows every setting with its default.
+
+    Example: `yb config init --global`
+    """
+    from youbencha.spec.settings_files import settings_file_in
+    from youbencha.spec.settings_template import json_template, template
+    from youbencha.spec.settings_write import write_atomically
+
+    directory = Path.home() if everywhere else Path.cwd()
+    present = settings_file_in(directory)
+    if present and not force:
+        raise YouBenchaError(
+            "SETTINGS_EXIST",
+            f"{present} is there already",
+            hint="Change it with `yb config set`, or replace it with `yb config init --force`.",
+        )
+    file = present or directory / _NEW_FILE
+    write_atomically(file, json_template() if file.suffix == ".json" else template())
+    typer.echo(f"wrote {file}")
+
+
+@app.command("list")
+def list_settings(as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False) -> None:
+    """Show the settings that hold here, and where each comes from. Variables that sound secret are masked.
+
+    Example: `yb config list`
+    """
+    loaded = _loaded()
+    rows = list(_rows(loaded))
+    if as_json:
+        typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("key", "value", "from"):
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in (row.key, _bare(row.value), row.origin)))
+    Console().print(table)
+
+
+@app.command()
+def get(key: Key) -> None:
+    """Print the value that holds here, and nothing else. Exit code 1: there is none.
+
+    Example: `yb config get agent.model`
+    """
+    from youbencha.spec.settings_keys import check_key
+
+    check_key(key)
+    value: Any = _loaded().settings.model_dump()
+    for step in key.split("."):
+        value = value.get(step)
+    if value is None:
+        raise typer.Exit(NOT_SET)
+    typer.echo(_bare(value))
+
+
+@app.command("set")
+def set_setting(
+    key: Key,
+    value: Annotated[str, typer.Argument(help="true, false, a number, or text.")],
+    everywhere: Global = False,
+    as_text: Annotated[bool, typer.Option("--string", help="Keep the value as text, even if it is a number.")] = False,
+) -> None:
+    """Change a setting in its file; comments and everything else in there stay.
+
+    Example: `yb config set agent.model opus`
+    """
+    from youbencha.spec.settings_edit import set_value
+
+    file = _file(everywhere) or (Path.home() if everywhere else Path.cwd()) / _NEW_FILE
+    set_value(file, key, value, as_text=as_text)
+    typer.echo(f"set {key} in {file}")
+
+
+@app.command()
+def unset(key: Key, everywhere: Global = False) -> None:
+    """Remove a setting from its file, so that the next weaker one holds. Exit code 1: it was not in there.
+
+    Example: `yb config unset agent.model`
+    """
+    from youbencha.spec.settings_edit import unset_value
+    from youbencha.spec.settings_keys import check_key
+
+    file = _file(everywhere)
+    if file is not None and unset_value(file, key):
+        typer.echo(f"removed {key} from {file}")
+        return
+    check_key(key)
+    typer.echo(f"{key} is not set in {file}" if file else "there is no settings file", err=True)
+    raise typer.Exit(NOT_SET)
+
+
+def _loaded() -> LoadedSettings:
+    from youbencha.spec.settings_files import load_settings
+
+    loaded = load_settings(Path.cwd(), Path.home())
+    for warning in loaded.warnings:
+        typer.echo(f"warning  {warning}", err=True)
+    return loaded
+
+
+def _file(everywhere: bool) -> Path | None:
+    """The file that a change is for. In the home directory, the person's own is the only one."""
+    from youbencha.spec.settings_files import find_settings
+
+    found = find_settings(Path.cwd(), Path.home())
+    return found.user if everywhere or Path.cwd() == Path.home() else found.project
+
+
+def _rows(loaded: LoadedSettings) -> Iterator[Row]:
+    from youbencha.process import Redactor
+
+    for key, value in _leaves(loaded.settings.model_dump()):
+        origin = loaded.origin.get(key)
+        hidden = Redactor.for_env({key.rpartition(".")[2]: value}) if isinstance(value, str) else None
+        shown = hidden.text(value) if hidden else value
+        yield Row(key, shown, str(origin) if origin else "default")
+
+
+def _leaves(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}", value
+
+
+def _bare(value: Any) -> str:
+    """As it would be given to `yb config set`; a group as JSON."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)

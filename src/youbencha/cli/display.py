@@ -1,0 +1,150 @@
+"""What a person sees while a run goes on: a live screen on a terminal, plain lines in a pipe, nothing if asked."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self, TextIO
+
+from youbencha.cli.progress import Progress
+from youbencha.events import Event
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.live import Live
+    from rich.text import Text
+
+
+class Display(Protocol):
+    """An event sink that is open while the run goes on."""
+
+    @property
+    def progress(self) -> Progress: ...
+    def __call__(self, event: Event) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def choose_display(title: str, *, quiet: bool, stream: TextIO | None = None) -> Display:
+    """On standard error, so that standard output holds nothing but results."""
+    stream = stream or sys.stderr
+    if quiet:
+        return Silence()
+    return LiveDisplay(title, stream) if stream.isatty() else PlainDisplay(stream)
+
+
+class Silence:
+    def __init__(self) -> None:
+        self.progress = Progress()
+
+    def __call__(self, event: Event) -> None:
+        self.progress.take(event)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+
+class PlainDisplay:
+    """One line for each event that is worth one, with the seconds since the start."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.progress = Progress()
+        self._began = time.monotonic()
+
+    def __call__(self, event: Event) -> None:
+        line = self.progress.take(event)
+        if line is not None:
+            print(f"{time.monotonic() - self._began:6.1f}s {line.plain()}", file=self._stream, flush=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+
+class LiveDisplay:
+    """Phases, elapsed time, what the agent is doing now, tokens and cost; gone when the run is over."""
+
+    def __init__(self, title: str, stream: TextIO, *, console: Console | None = None) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._title = title
+        self.progress = Progress()
+        self._began = time.time()
+        self._console = console or Console(file=stream, highlight=False)
+        self._live: Live = Live(get_renderable=self.render, console=self._console, refresh_per_second=8, transient=True)
+
+    def __call__(self, event: Event) -> None:
+        self.progress.take(event)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def render(self) -> RenderableType:
+        from rich.console import Group
+        from rich.padding import Padding
+        from rich.text import Text
+
+        now = time.time()
+        title = Text.assemble((self._title, "bold"), (f"  {_clock(now - self._began)}", "dim"))
+        recent = [_line_text(line.mark, line.style, line.head, line.text) for line in self.progress.recent]
+        body = [title, self._phases(now), *(Padding(text, (0, 0, 0, 2)) for text in recent), self._figures()]
+        return Group(*(part for part in body if part is not None))
+
+    def _phases(self, now: float) -> Text:
+        from rich.spinner import Spinner
+        from rich.text import Text
+
+        text = Text(no_wrap=True, overflow="ellipsis")
+        for phase in self.progress.phases:
+            took = f"{(phase.ended_at or now) - phase.started_at:.1f}s"
+            name = phase.name.replace("_", " ")
+            if phase.ended_at is not None:
+                text.append_text(Text.assemble(("✓ ", "green"), (f"{name} {took}   ", "dim")))
+            else:
+                frame = Spinner("dots").render(now)
+                text.append_text(Text.assemble((str(frame), "cyan"), " ", (f"{name} ", "bold"), (took, "cyan")))
+        return text
+
+    def _figures(self) -> Text | None:
+        from rich.text import Text
+
+        shown = self.progress
+        parts = [f"model {shown.model}"] if shown.model else []
+        if shown.tool_calls:
+            parts.append(f"{shown.tool_calls} tool call{'s' if shown.tool_calls != 1 else ''}")
+        if shown.input_tokens is not None or shown.output_tokens is not None:
+            parts.append(f"{_count(shown.input_tokens)} in / {_count(shown.output_tokens)} out")
+        if shown.cost_usd is not None:
+            parts.append(f"${shown.cost_usd:.4f}")
+        return Text(" · ".join(parts), style="dim", no_wrap=True, overflow="ellipsis") if parts else None
+
+
+def _line_text(mark: str, style: str, head: str, text: str) -> Text:
+    from rich.text import Text
+
+    dim = "dim" if style in ("dim", "green") else ""
+    parts = [(f"{mark} ", style), (f"{head} " if head else "", "bold"), (text, dim)]
+    return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}:{rest:02d}"
+
+
+def _count(number: int | None) -> str:
+    return "?" if number is None else f"{number:,}"

@@ -1,0 +1,82 @@
+"""`yb doctor`: what is here, what is missing, how to mend it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from youbencha.doctor import Diagnosis, Finding
+
+_MARKS = {"ok": ("✓", "green"), "note": ("!", "yellow"), "failed": ("✗", "bold red")}
+_TITLES = {"system": "System", "storage": "Storage", "agents": "Agents"}
+_NOT_READY = 2
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="For each check.")] = 30.0,
+) -> int:
+    """Check git, Docker, disk, settings and each agent with its version and login; say how to mend what is wrong.
+
+    Exit code 0 if at least one agent can be run here; 2 if git, room, a valid settings file or every agent is missing.
+    """
+    import asyncio
+    import os
+
+    from youbencha.doctor import examine
+
+    diagnosis = asyncio.run(examine(Path.cwd(), Path.home(), os.environ, deadline_s=timeout))
+    if as_json:
+        _print_json(diagnosis)
+    else:
+        _print(diagnosis)
+    return 0 if diagnosis.ready else _NOT_READY
+
+
+def _print_json(diagnosis: Diagnosis) -> None:
+    import json
+    from dataclasses import asdict
+
+    told = {
+        "ready": diagnosis.ready,
+        "usable_agents": list(diagnosis.usable_agents),
+        "missing": list(diagnosis.missing),
+        "findings": [asdict(finding) for finding in diagnosis.findings],
+    }
+    typer.echo(json.dumps(told, indent=2))
+
+
+def _print(diagnosis: Diagnosis) -> None:
+    from itertools import groupby
+
+    from rich.console import Console
+    from rich.text import Text
+
+    # Lines, not a table: a long path must not be cut, and a pipe gets the same words as a terminal.
+    console = Console(highlight=False, soft_wrap=True)
+    width = max(len(finding.name) for finding in diagnosis.findings)
+    for group, findings in groupby(diagnosis.findings, key=lambda finding: finding.group):
+        console.print(Text(_TITLES[group], style="bold"))
+        for finding in findings:
+            for line in _lines(finding, width):
+                console.print(line)
+        console.print()
+    if diagnosis.ready:
+        console.print(Text(f"Ready: {', '.join(diagnosis.usable_agents)} can be run here.", style="green"))
+    else:
+        console.print(Text(f"Not ready. Missing: {', '.join(diagnosis.missing)}.", style="bold red"))
+
+
+def _lines(finding: Finding, width: int) -> list[Text]:
+    from rich.text import Text
+
+    mark, style = _MARKS[finding.state]
+    lines = [Text.assemble("  ", (mark, style), f" {finding.name:<{width}}  ", finding.detail)]
+    if finding.fix:
+        lines.append(Text(f"    {'':<{width}}  → {finding.fix}", style="dim"))
+    return lines

@@ -1,0 +1,54 @@
+"""`yb init`: begin with a test case that works."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from youbencha.errors import YouBenchaError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from youbencha.scaffold import FileResult
+
+_NEXT = """
+Next:
+  yb doctor                       is everything here that a run needs?
+  yb validate -c testcase.yaml    is the test case right?
+  yb run -c testcase.yaml         run it"""
+
+
+def init(
+    force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
+    directory: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Where to write.")] = Path(),
+) -> int:
+    """Write a commented testcase.yaml, and the judge's definition for Claude Code and Copilot.
+
+    Exit code 1 if there is a testcase.yaml already: then nothing is touched, unless you say --force.
+    """
+    import asyncio
+
+    from youbencha.scaffold import begin_project
+
+    try:
+        results = asyncio.run(begin_project(directory, force=force))
+    except YouBenchaError as error:
+        if error.code != "TESTCASE_EXISTS":
+            raise
+        typer.echo(f"error [{error.code}] {error.message}\nhint  {error.hint}", err=True)
+        return 1
+    code = show_files(results)
+    if code == 0:
+        typer.echo(_NEXT)
+    return code
+
+
+def show_files(results: Sequence[FileResult]) -> int:
+    """One line for each file; the exit code."""
+    for result in results:
+        reason = f"  ({result.reason})" if result.reason else ""
+        typer.echo(f"{result.action:<12} {result.path.as_posix()}{reason}", err=result.action == "error")
+    return int(any(result.action == "error" for result in results))

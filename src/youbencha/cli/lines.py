@@ -1,0 +1,102 @@
+"""An event in one line, as a person wants to read it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from youbencha.events import (
+    AssistantText,
+    EvaluatorFinished,
+    Event,
+    Noted,
+    PhaseStarted,
+    RateLimitSeen,
+    RequestRetried,
+    SessionStarted,
+    ToolCalled,
+    ToolReturned,
+    Warned,
+)
+
+MOST_CHARACTERS = 100
+_TELLING = ("command", "file_path", "path", "pattern", "url", "query", "description", "prompt")
+"""The argument that says most about a tool call, most telling first."""
+
+_PHASES = {
+    "checkout": "checking out",
+    "pre_execution": "running pre-execution hooks",
+    "agent": "running the agent",
+    "freeze": "taking stock of what changed",
+    "evaluation": "evaluating",
+    "post_evaluation": "running post-evaluation hooks",
+}
+_VERDICTS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "yellow")}
+
+
+class Line(NamedTuple):
+    mark: str
+    style: str
+    """Of the mark (and of the whole where there is none), in rich's words."""
+    head: str
+    text: str
+
+    def plain(self) -> str:
+        return " ".join(part for part in (self.mark, self.head, self.text) if part)
+
+
+def line_of(event: Event, inside: Path | None = None) -> Line | None:
+    """None for what is not worth a line."""
+    prefix = f"{inside}{os.sep}" if inside else ""
+
+    def short(text: str) -> str:
+        return _short(text, prefix)
+
+    match event:
+        case PhaseStarted(phase=phase, detail=detail):
+            return Line("▸", "bold", _PHASES.get(phase, phase), short(detail))
+        case Noted(text=text):
+            return Line(" ", "dim", "", short(text))
+        case SessionStarted(model=model, agent_version=version):
+            return Line(" ", "dim", "", f"session started: version {version or '?'}, model {model or '?'}")
+        case AssistantText(text=text):
+            return Line("●", "bold", "", short(text))
+        case ToolCalled(name=name, arguments=arguments):
+            return Line("⚙", "cyan", name, short(telling(arguments)))
+        case ToolReturned(content=content, is_error=is_error):
+            return Line("  ↳ ✗" if is_error else "  ↳ ✓", "red" if is_error else "green", "", short(content))
+        case EvaluatorFinished(evaluator=evaluator, status=status, message=message):
+            mark, style = _VERDICTS.get(status, ("?", "yellow"))
+            return Line(mark, style, evaluator, short(message))
+        case RequestRetried(status=status, attempt=attempt):
+            return Line("!", "yellow", "", f"model request failed ({status or 'no answer'}), attempt {attempt}")
+        case RateLimitSeen():
+            return Line("!", "yellow", "", "the provider limits the rate")
+        case Warned(message=message):
+            return Line("!", "yellow", "", f"warning: {short(message)}")
+    return None
+
+
+def telling(arguments: Mapping[str, Any]) -> str:
+    """What says most about a tool call."""
+    for name in _TELLING:
+        if isinstance(arguments.get(name), str):
+            return str(arguments[name])
+    if not arguments:
+        return ""
+    import json
+
+    return json.dumps(dict(arguments), ensure_ascii=False)
+
+
+def _short(text: str, prefix: str) -> str:
+    line = " ".join(_printable(text[: 20 * MOST_CHARACTERS]).split())
+    line = line.replace(prefix, "") if prefix else line
+    return line if len(line) <= MOST_CHARACTERS else line[: MOST_CHARACTERS - 1] + "…"
+
+
+def _printable(text: str) -> str:
+    """No escape sequence of an agent reaches the person's terminal."""
+    return "".join(character if character.isprintable() or character.isspace() else "·" for character in text)

@@ -1,0 +1,48 @@
+"""`yb list`: the evaluators and the agents that a test case can name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+_USAGE = """In a test case:
+
+  agent:
+    type: {agent}
+    config:
+      prompt: What the agent is to do.
+  evaluators:
+    - name: git-diff
+      config:
+        assertions:
+          max_files_changed: 3
+
+Several judges: agentic-judge-NAME or agentic-judge:NAME, each with assertions of its own.
+`yb doctor` says which agents can be used here."""
+
+
+def list_all(as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False) -> None:
+    """List the evaluators and agents that a test case can use, those of installed plugins included.
+
+    Example: `yb list --json`
+    """
+    from youbencha.adapters import adapter_names
+    from youbencha.evaluators import evaluator_names, get_evaluator
+
+    evaluators = {name: get_evaluator(name).description for name in evaluator_names()}
+    agents = adapter_names()
+    if as_json:
+        import json
+
+        listed = [{"name": name, "description": text} for name, text in evaluators.items()]
+        typer.echo(json.dumps({"evaluators": listed, "agents": agents}, indent=2))
+        return
+    width = max(len(name) for name in evaluators)
+    typer.echo("Evaluators")
+    for name, text in evaluators.items():
+        typer.echo(f"  {name:<{width}}  {text}")
+    typer.echo("\nAgents")
+    for name in agents:
+        typer.echo(f"  {name}")
+    typer.echo("\n" + _USAGE.format(agent="claude-code" if "claude-code" in agents else agents[0]))

@@ -1,0 +1,64 @@
+"""`yb prune`: remove old runs from a workspace."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from youbencha.errors import YouBenchaError
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def prune(
+    older_than: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Remove runs older than this: 30m, 12h, 7d, 2w.")
+    ] = None,
+    keep: Annotated[int | None, typer.Option(metavar="N", min=0, help="Keep the newest N runs.")] = None,
+    sources_only: Annotated[
+        bool, typer.Option("--sources-only", help="Keep the results: remove only the agents' files.")
+    ] = False,
+    workspace_dir: Annotated[Path | None, typer.Option(help="Where the runs are.", show_default=False)] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed; remove nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> int:
+    """Remove old runs. One that is still going on is never touched.
+
+    Without --older-than and --keep: everything older than 7 days.
+
+    Example: `yb prune --keep 20`
+    """
+    from youbencha.cli.settings import settings_here
+    from youbencha.workspace import old_runs, remove_run
+
+    root = workspace_dir or settings_here().workspace_dir
+    age = _age(older_than) if older_than else (timedelta(days=7) if keep is None else None)
+    runs = [run for run in old_runs(root, older_than=age, keep=keep) if not run.in_use]
+    if not runs:
+        typer.echo(f"nothing to remove in {root}")
+        return 0
+    for run in runs:
+        state = "" if run.complete else "  (without results)"
+        typer.echo(f"{run.created_at:%Y-%m-%d %H:%M}  {run.size_bytes / 1_000_000:8.1f} MB  {run.path.name}{state}")
+    total = sum(run.size_bytes for run in runs) / 1_000_000
+    what = "the agents' files of " if sources_only else ""
+    if dry_run:
+        typer.echo(f"would remove {what}{len(runs)} runs, {total:.1f} MB")
+        return 0
+    if not yes and not typer.confirm(f"Remove {what}{len(runs)} runs ({total:.1f} MB)?", err=True):
+        raise typer.Abort
+    for run in runs:
+        remove_run(run, sources_only=sources_only)
+    typer.echo(f"removed {what}{len(runs)} runs, {total:.1f} MB")
+    return 0
+
+
+def _age(written: str) -> timedelta:
+    found = re.fullmatch(r"(\d{1,6})([mhdw])", written.strip())
+    if not found:
+        raise YouBenchaError("AGE_INVALID", f"--older-than {written}: not an age", hint="Write 30m, 12h, 7d or 2w.")
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})

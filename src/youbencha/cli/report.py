@@ -1,0 +1,45 @@
+"""`yb report`: the results of a run, in the form that somebody needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from youbencha.report import ReportFormat
+
+
+def report(
+    source: Annotated[
+        Path,
+        typer.Option(
+            "--from",
+            metavar="PATH",
+            help="A results.json, the directory of a run, or a workspace (then its newest run).",
+        ),
+    ],
+    form: Annotated[
+        ReportFormat, typer.Option("--format", "-f", help="markdown (or md), json, html or junit.")
+    ] = ReportFormat.MARKDOWN,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Default: beside the results. `-` prints it."),
+    ] = None,
+    open_it: Annotated[bool, typer.Option("--open", help="Open it afterwards, with what is set up for it.")] = False,
+) -> None:
+    """Write a report about a run.
+
+    Example: `yb report --from .youbencha-workspace --format html --open`
+    """
+    from youbencha.report import find_results, load_results, render_report, write_report
+
+    results_file = find_results(source)
+    bundle = load_results(results_file)
+    if output == "-":
+        typer.echo(render_report(bundle, form, results_file), nl=False)
+        return
+    written = write_report(bundle, form, results_file, Path(output) if output else None)
+    typer.echo(written)
+    if open_it:
+        typer.launch(str(written))

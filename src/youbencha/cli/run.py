@@ -1,0 +1,142 @@
+"""`yb run`: one test case, from its repository to a verdict."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from youbencha.cli.display import Display
+    from youbencha.log import ResultsBundle
+    from youbencha.trial import Plan
+
+NOT_PASSED = 1
+
+
+def run(
+    config: Annotated[Path, typer.Option("--config", "-c", help="The test case (YAML or JSON).", show_default=False)],
+    delete_workspace: Annotated[
+        bool | None,
+        typer.Option(
+            "--delete-workspace/--keep-workspace",
+            help="Remove the agent's files afterwards; the results stay.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print results.json to standard output.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict, and no progress.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything and say what would be done; run nothing.")
+    ] = False,
+    var: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="What ${NAME} stands for; may be repeated.")
+    ] = None,
+    workspace_dir: Annotated[
+        Path | None, typer.Option(help="Where runs are kept, over the test case and the settings.", show_default=False)
+    ] = None,
+) -> int:
+    """Run an agent on a repository as a test case says, and judge what it leaves behind.
+
+    Exit code 0: passed · 1: ran, but not passed · 2: could not run · 130: interrupted.
+
+    Example: `yb run -c testcase.yaml`
+    """
+    import asyncio
+
+    from youbencha.cli.display import choose_display
+    from youbencha.cli.settings import settings_here, variables_given
+    from youbencha.trial import make_plan, run_test_case
+
+    settings = settings_here()
+    plan = make_plan(config, settings, variables=variables_given(var), workspace_dir=workspace_dir)
+    if dry_run:
+        _show_plan(plan, as_json=as_json)
+        return 0
+    delete = not settings.settings.keep_workspace if delete_workspace is None else delete_workspace
+    title = f"{plan.loaded.name} · {plan.case.agent.type}"
+    with telling_where(choose_display(title, quiet=quiet)) as display:
+        finished = asyncio.run(run_test_case(plan, on_event=display, delete_workspace=delete))
+    return conclude(finished.bundle, finished.directory.artifacts, as_json=as_json, quiet=quiet)
+
+
+@contextmanager
+def telling_where(display: Display) -> Iterator[Display]:
+    """Whoever interrupts a run learns where that is which was finished."""
+    try:
+        with display:
+            yield display
+    except KeyboardInterrupt:
+        if display.progress.directory is not None:
+            typer.echo(f"interrupted; what was finished is in {display.progress.directory}", err=True)
+        raise
+
+
+def conclude(bundle: ResultsBundle, artifacts: Path, *, as_json: bool, quiet: bool) -> int:
+    """Show what came of it: to a person, to a program, to GitHub. The exit code."""
+    import os
+
+    from youbencha.report import write_step_summary
+
+    write_step_summary(bundle, os.environ)
+    if as_json:
+        sys.stdout.write(bundle.model_dump_json(indent=2) + "\n")
+    elif quiet:
+        typer.echo(f"{bundle.summary.overall_status}  {artifacts}")
+    else:
+        _show(bundle, artifacts)
+    return 0 if bundle.summary.overall_status == "passed" else NOT_PASSED
+
+
+def _show(bundle: ResultsBundle, artifacts: Path) -> None:
+    from youbencha.report import render_terminal, terminal_text
+
+    lines = render_terminal(bundle, artifacts)
+    if not sys.stdout.isatty():
+        typer.echo(terminal_text(lines))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    width = max(len(label) for label, _ in lines)
+    for label, value in lines:
+        # Never markup: a model may be called "opus[1m]". And never a table, which cuts a path that is too long.
+        console.print(Text.assemble((f"{label:<{width}}  ", "dim"), (value, _STYLES.get(value.partition(":")[0], ""))))
+
+
+_STYLES = {"passed": "bold green", "failed": "bold red", "partial": "bold yellow", "skipped": "yellow"}
+
+
+def _show_plan(plan: Plan, *, as_json: bool) -> None:
+    from youbencha.workspace import public_url
+
+    case = plan.case
+    told = {
+        "test_case": plan.loaded.name,
+        "config_hash": plan.loaded.config_hash,
+        "repo": public_url(case.repo),
+        "branch": case.branch,
+        "commit": case.commit,
+        "expected": case.expected,
+        "agent": case.agent.type,
+        "agent_version": case.agent.version,
+        "model": plan.model,
+        "timeout_ms": plan.timeout_ms,
+        "pre_execution": [hook.name for hook in case.pre_execution],
+        "evaluators": [evaluator.name for evaluator in plan.loaded.evaluators],
+        "post_evaluation": [hook.name for hook in case.post_evaluation],
+        "workspace_dir": str(plan.workspace_dir),
+    }
+    if as_json:
+        typer.echo(json.dumps(told, indent=2))
+        return
+    typer.echo("Would run:")
+    for name, value in told.items():
+        if value not in (None, []):
+            typer.echo(f"  {name:<16} {', '.join(value) if isinstance(value, list) else value}")

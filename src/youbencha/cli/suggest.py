@@ -1,0 +1,152 @@
+"""`yb suggest-testcase`: from what an agent has done to a test case for it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from youbencha.errors import YouBenchaError
+
+if TYPE_CHECKING:
+    from youbencha.suggest import Facts, Home, Suggestion, Wanted
+
+
+def suggest_testcase(
+    agent: Annotated[str, typer.Option(metavar="TYPE", help="The agent that suggests; `none`: facts alone.")],
+    output_dir: Annotated[Path, typer.Option(metavar="DIR", help="The folder that an agent has worked in.")],
+    agent_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Markdown: instructions for it, instead of ours.")
+    ] = None,
+    save: Annotated[Path, typer.Option(metavar="FILE", help="Where the test case goes.")] = Path("testcase.yaml"),
+    baseline: Annotated[
+        str | None,
+        typer.Option(metavar="REF", help="What the agent started from: a branch, tag or commit; else a repository."),
+    ] = None,
+    prompt: Annotated[str | None, typer.Option(metavar="TEXT", help="What the agent was told to do.")] = None,
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="Of the agent that suggests.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Save without asking.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it is there.")] = False,
+) -> int:
+    """Look at an agent's work, ask what it was told, and write a test case for it.
+
+    Example: `yb suggest-testcase --agent claude-code --output-dir ../my-repo`
+    """
+    import asyncio
+
+    from youbencha.suggest import find_home, gather
+
+    directory = _directory(output_dir)
+    instructions = _instructions(agent_file)
+    asking = sys.stdin.isatty()
+    if save.exists() and not force and not asking:
+        raise _exists(save)
+    home = asyncio.run(find_home(directory))
+    start = baseline or _ask_baseline(home, asking=asking)
+    facts = asyncio.run(gather(directory, home, start if home else None))
+    _show_facts(facts)
+    wanted = _wanted(agent, prompt or _ask_prompt(asking=asking), None if home else start, save)
+    suggestion = _suggest(facts, wanted, agent, instructions, model)
+    typer.echo(suggestion.text, nl=False)
+    if not _may_save(save, asking=asking, yes=yes, force=force):
+        typer.echo("Not saved.", err=True)
+        return 0
+    _write(save, suggestion.text)
+    typer.echo(f"Saved as {save}. Next: yb validate -c {save}", err=True)
+    return 0
+
+
+def _suggest(facts: Facts, wanted: Wanted, agent: str, instructions: str | None, model: str | None) -> Suggestion:
+    import asyncio
+
+    from youbencha.cli.display import choose_display
+    from youbencha.suggest import Session, suggest
+
+    with choose_display(f"suggesting a test case · {agent}", quiet=agent == "none") as display:
+        session = Session(facts=facts, wanted=wanted, instructions=instructions, model=model, on_event=display)
+        suggestion = asyncio.run(suggest(session, agent))
+    if suggestion.why_not:
+        typer.echo(f"warning: {agent} did not help ({suggestion.why_not}); this is from the facts alone.", err=True)
+    return suggestion
+
+
+def _directory(path: Path) -> Path:
+    if not path.is_dir():
+        raise YouBenchaError(
+            "OUTPUT_DIR_NOT_FOUND",
+            f"{path} is not a directory.",
+            hint="--output-dir is the folder that an agent has worked in.",
+        )
+    return path.resolve()
+
+
+def _instructions(file: Path | None) -> str | None:
+    if file is None:
+        return None
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise YouBenchaError("AGENT_FILE_UNREADABLE", f"--agent-file {file} cannot be read: {error}") from error
+    if text.startswith("---\n"):  # a custom agent's header is for the CLI, not for the model
+        text = text.partition("\n---\n")[2] or text
+    return text.strip() or None
+
+
+def _ask_baseline(home: Home | None, *, asking: bool) -> str:
+    if not asking:
+        raise _answers_missing("--baseline", "what the agent started from")
+    if home is None:
+        return str(typer.prompt("This folder is in no repository. Which one did the agent start from (URL or path)?"))
+    return str(typer.prompt("What did the agent start from (branch, tag or commit)?", default=home.likely_baseline))
+
+
+def _ask_prompt(*, asking: bool) -> str:
+    if not asking:
+        raise _answers_missing("--prompt", "what the agent was told to do")
+    return str(typer.prompt("What was the agent told to do?"))
+
+
+def _answers_missing(option: str, what: str) -> YouBenchaError:
+    return YouBenchaError(
+        "ANSWER_MISSING",
+        f"There is no terminal to ask on for {what}.",
+        hint=f"Give {option}. In a script: --baseline, --prompt and --yes.",
+    )
+
+
+def _wanted(agent: str, prompt: str, repo: str | None, save: Path) -> Wanted:
+    from youbencha.suggest import DEFAULT_AGENT, NO_AGENT, Wanted
+
+    return Wanted(agent=DEFAULT_AGENT if agent == NO_AGENT else agent, prompt=prompt, repo=repo, save_to=save)
+
+
+def _show_facts(facts: Facts) -> None:
+    """On stderr, so that stdout holds the test case and nothing else."""
+    if facts.home:
+        added = sum(change.additions or 0 for change in facts.changes)
+        removed = sum(change.deletions or 0 for change in facts.changes)
+        changed = f"{len(facts.changes)} files changed, {added} lines added, {removed} removed"
+        typer.echo(f"{facts.home.top}: {changed} since {(facts.baseline or '')[:12]}", err=True)
+    if facts.tests:
+        typer.echo(f"its tests: {facts.tests}", err=True)
+
+
+def _may_save(save: Path, *, asking: bool, yes: bool, force: bool) -> bool:
+    if save.exists() and not force:
+        return asking and typer.confirm(f"{save} is there already. Overwrite it?", default=False, err=True)
+    if yes or not asking:
+        return yes
+    return typer.confirm(f"Save it as {save}?", default=True, err=True)
+
+
+def _exists(save: Path) -> YouBenchaError:
+    return YouBenchaError(
+        "TESTCASE_EXISTS", f"{save} is there already.", hint="Name another file with --save, or give --force."
+    )
+
+
+def _write(save: Path, text: str) -> None:
+    save.parent.mkdir(parents=True, exist_ok=True)
+    save.write_text(text, encoding="utf-8", newline="\n")

@@ -1,0 +1,68 @@
+"""`yb validate`: everything that is wrong with a file, without running anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from youbencha.spec import EvalConfig, Loaded, TestCase
+
+
+def validate(
+    config: Annotated[
+        Path, typer.Option("--config", "-c", help="A test case or an eval configuration.", show_default=False)
+    ],
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also what is only unusual.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    var: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="What ${NAME} stands for; may be repeated.")
+    ] = None,
+) -> int:
+    """Check a test case (or an eval configuration), with all that it refers to. Runs nothing.
+
+    Exit code 0: valid, perhaps with warnings · 2: not valid.
+
+    Example: `yb validate -c testcase.yaml -v`
+    """
+    import json
+
+    from youbencha.errors import ConfigError
+    from youbencha.trial import advice_on
+
+    try:
+        loaded = _load(config, var)
+    except ConfigError as error:
+        if as_json:
+            problems = [_as_data(problem) for problem in error.problems]
+            typer.echo(json.dumps({"valid": False, "problems": problems, "warnings": []}, indent=2))
+            return 2
+        raise
+    warnings = advice_on(loaded, thorough=verbose)
+    if as_json:
+        told = {"valid": True, "problems": [], "warnings": [_as_data(warning) for warning in warnings]}
+        typer.echo(json.dumps(told, indent=2))
+        return 0
+    for warning in warnings:
+        typer.echo(f"warning  {warning}", err=True)
+    evaluators = ", ".join(evaluator.name for evaluator in loaded.evaluators)
+    typer.echo(f"valid: {loaded.name} ({evaluators})")
+    return 0
+
+
+def _load(config: Path, var: list[str] | None) -> Loaded[TestCase] | Loaded[EvalConfig]:
+    from youbencha.cli.settings import settings_here, variables_given
+    from youbencha.spec import is_eval_config
+    from youbencha.trial import make_eval_plan, make_plan
+
+    settings, variables = settings_here(), variables_given(var)
+    if is_eval_config(config):
+        return make_eval_plan(config, settings, variables=variables).loaded
+    return make_plan(config, settings, variables=variables, resolve_env=False).loaded
+
+
+def _as_data(problem: object) -> dict[str, object]:
+    names = ("file", "line", "column", "path", "message", "hint")
+    return {name: None if (value := getattr(problem, name)) is None else str(value) for name in names}

@@ -1,0 +1,109 @@
+"""A copy of a tree, as fast as the system allows, in which anything may be done.
+
+Files are never linked to the original: a program that writes to its copy would write to the original too. Where the
+file system can share blocks until one side writes (Btrfs, XFS), it is asked to.
+"""
+
+# Strings throughout: a Path for each of many files takes as long as copying it.
+# ruff: noqa: PTH101, PTH102, PTH103, PTH112, PTH115, PTH116, PTH123, PTH211
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import sys
+from pathlib import Path
+
+from youbencha.errors import YouBenchaError
+from youbencha.evaluators.threads import StillWanted
+
+_FICLONE = 0x40049409
+_ROOM_LEFT = 0.95
+
+
+def copy_tree(source: Path, target: Path, still_wanted: StillWanted) -> None:
+    """Files, directories and links with their permissions and times; no devices, no pipes, no sockets.
+
+    What cannot be read is left out, and a tree that is gone is an empty one: what an agent hides, it has not
+    delivered, and it must not escape its verdict by that.
+    """
+    try:
+        _Copying(source, target, still_wanted).run()
+    except OSError as error:
+        raise YouBenchaError(
+            "COMMAND_COPY_FAILED",
+            f"Cannot copy the tree for the command: {error}",
+            hint="Check the room on the disk, or run it in place with `copy: false`.",
+        ) from error
+
+
+class _Copying:
+    def __init__(self, source: Path, target: Path, still_wanted: StillWanted) -> None:
+        self._source = os.fspath(source.absolute())
+        self._target = os.fspath(target.absolute())
+        self._still_wanted = still_wanted
+        self._clones = True
+        self._room = 0
+
+    def run(self) -> None:
+        os.makedirs(self._target, exist_ok=True)
+        self._room = int(shutil.disk_usage(self._target).free * _ROOM_LEFT)
+        waiting = [(self._source, self._target)] if os.path.isdir(self._source) else []
+        made = []
+        while waiting:
+            self._still_wanted()
+            source, target = waiting.pop()
+            made.append((source, target))
+            waiting += self._directory(source, target)
+        for source, target in reversed(made):  # last, because a directory may be read-only, and its time changes
+            _copy_state(target, os.stat(source), at_least=stat.S_IRWXU)
+
+    def _directory(self, source: str, target: str) -> list[tuple[str, str]]:
+        below = []
+        with os.scandir(source) as entries:
+            for entry in entries:
+                copied = f"{target}{os.sep}{entry.name}"
+                if entry.is_symlink():
+                    os.symlink(self._link_target(entry.path), copied)
+                elif not os.access(entry.path, os.R_OK):
+                    continue
+                elif entry.is_dir(follow_symlinks=False):
+                    os.mkdir(copied, 0o700)
+                    below.append((entry.path, copied))
+                elif entry.is_file(follow_symlinks=False):
+                    self._file(entry, copied)
+        return below
+
+    def _file(self, entry: os.DirEntry[str], target: str) -> None:
+        state = entry.stat(follow_symlinks=False)
+        self._room -= state.st_size  # not of blocks: a file of holes becomes one of zeros
+        if self._room < 0:
+            raise OSError(f"it has more than there is room for on the disk, {entry.path} for one")
+        if not self._clone(entry.path, target):
+            shutil.copyfile(entry.path, target, follow_symlinks=False)
+        _copy_state(target, state)
+
+    def _clone(self, source: str, target: str) -> bool:
+        """Share the blocks, if the file system can. If it cannot once, it is not asked again."""
+        if sys.platform != "linux" or not self._clones:
+            return False
+        import fcntl
+
+        with open(source, "rb") as there, open(target, "wb") as here:
+            try:
+                fcntl.ioctl(here, _FICLONE, there.fileno())
+            except OSError:
+                self._clones = False
+        return self._clones
+
+    def _link_target(self, link: str) -> str:
+        """A link into the tree by its full path leads into the copy: nobody may write to the original."""
+        target = os.readlink(link)
+        inside = target == self._source or target.startswith(self._source + os.sep)
+        return self._target + target[len(self._source) :] if inside else target
+
+
+def _copy_state(target: str, state: os.stat_result, *, at_least: int = 0) -> None:
+    """Without set-uid bits. A directory stays ours to write to: the copy is to be removed again."""
+    os.chmod(target, stat.S_IMODE(state.st_mode) & 0o777 | at_least)
+    os.utime(target, ns=(state.st_atime_ns, state.st_mtime_ns))

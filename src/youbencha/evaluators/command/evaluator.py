@@ -1,0 +1,119 @@
+"""The command evaluator: a program runs on what the agent left behind, and its end is the verdict."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from youbencha.errors import Problem, YouBenchaError
+from youbencha.evaluators.base import EvaluationContext
+from youbencha.evaluators.command.config import CommandConfig
+from youbencha.evaluators.command.copying import copy_tree
+from youbencha.evaluators.command.environment import command_environment, missing_references
+from youbencha.evaluators.command.junit import reports, junit_metrics
+from youbencha.evaluators.command.output import metrics_in, tail
+from youbencha.evaluators.command.program import NotThere, arguments, working_directory
+from youbencha.evaluators.command.verdict import assertion_results, process_metrics, summary
+from youbencha.evaluators.config import config_problems, read_config
+from youbencha.evaluators.result import artifact, finished
+from youbencha.evaluators.threads import in_thread
+from youbencha.log import EvaluationResult
+from youbencha.process import Command, Limits, ProcessResult, ProcessStartError, Redactor, run
+
+
+class CommandEvaluator:
+    name = "command"
+    description = "Runs a program on the result, such as its tests: exit code, timeout, JUnit and regex metrics."
+
+    def check_config(self, config: Mapping[str, Any], config_dir: Path) -> Sequence[Problem]:
+        problems = config_problems(CommandConfig, config)
+        if problems:
+            return problems
+        env = read_config(CommandConfig, config, self.name).env
+        return list(missing_references(os.environ, env))
+
+    async def evaluate(self, context: EvaluationContext) -> EvaluationResult:
+        started = time.monotonic()
+        config = read_config(CommandConfig, context.config, context.name)
+        env = command_environment(os.environ, config.env)
+        env.setdefault("YOUBENCHA_CONFIG_DIR", str(context.config_dir))
+        redactor = Redactor.for_env(os.environ, env)
+        log = _log_file(context.artifacts_dir)
+        tree = await _own_tree(context, config)
+        try:
+            metrics = await _measured(config, tree, env, redactor, log)
+        except NotThere as missing:
+            return finished(context, started, "failed", redactor.text(f"{_called(config)} cannot run: {missing}."))
+        results = assertion_results(config, metrics)
+        failures = [result.message for result in results if not result.passed]
+        return finished(
+            context,
+            started,
+            "failed" if failures else "passed",
+            redactor.text(_message(config, metrics, failures)),
+            metrics=metrics,
+            assertions=results,
+            artifacts=[artifact(context, "log", log, "What the command printed")] if log.is_file() else [],
+        )
+
+
+async def _own_tree(context: EvaluationContext, config: CommandConfig) -> Path:
+    """A copy. In `yb eval` always: the directory may be where somebody works."""
+    in_somebodys_tree = context.log is None
+    if not config.in_copy and not in_somebodys_tree:
+        return context.directory
+    copy = context.scratch_dir / "tree"
+    await in_thread(lambda wanted: copy_tree(context.directory, copy, wanted))
+    return copy
+
+
+async def _measured(
+    config: CommandConfig, tree: Path, env: Mapping[str, str], redactor: Redactor, log: Path
+) -> dict[str, Any]:
+    before = await in_thread(lambda _: reports(tree, config.junit)) if config.junit else {}
+    result = await _run(config, tree, env, redactor, log)
+    metrics = {**process_metrics(result, tail(result.output)), **metrics_in(result.output, config.metrics)}
+    if config.junit:
+        metrics |= await in_thread(lambda _: junit_metrics(tree, config.junit, before))
+    return metrics
+
+
+async def _run(
+    config: CommandConfig, tree: Path, env: Mapping[str, str], redactor: Redactor, log: Path
+) -> ProcessResult:
+    directory = working_directory(config, tree)
+    argv = arguments(config, directory, env)
+    try:
+        return await run(
+            Command(argv=argv, cwd=directory, env=env),
+            limits=Limits(timeout_s=config.timeout / 1000),
+            redactor=redactor,
+            log_file=log,
+        )
+    except ProcessStartError as error:
+        if Path(argv[0]).is_relative_to(tree.resolve()):
+            raise NotThere(error.message) from error
+        raise YouBenchaError("COMMAND_NOT_STARTED", error.message, hint=error.hint, context=error.context) from error
+
+
+def _message(config: CommandConfig, metrics: Mapping[str, Any], failures: Sequence[str]) -> str:
+    happened = f"{_called(config)} {summary(metrics)}"
+    return f"{happened}; but {'; '.join(failures)}." if failures else f"{happened}."
+
+
+def _called(config: CommandConfig) -> str:
+    """The person's name for it, or the beginning of the command."""
+    if config.label:
+        return config.label
+    line = config.command if isinstance(config.command, str) else " ".join(config.command)
+    first = line.strip().splitlines()[0]
+    return f"`{first[:80]}{'…' if len(first) > 80 or first != line.strip() else ''}`"
+
+
+def _log_file(directory: Path) -> Path:
+    names = (f"output{'' if number == 1 else f'-{number}'}.log" for number in count(1))
+    return next(path for path in map(directory.joinpath, names) if not path.exists())

@@ -1,0 +1,142 @@
+"""How alike two texts are: 1 - edit distance / longer length, in time proportional to the length. Pure.
+
+The edit distance itself is quadratic: 32 ms for two texts of 30 KB, half a minute for 1 MB, with the fastest code
+there is. So it is computed in full where that is cheap: for short texts, and for long ones that are nearly the same
+(a narrow band along the diagonal is then enough). Other texts are laid side by side by their equal lines, then by
+their equal words, and distances are summed up over what differs. That sum can be too large but never too small, so a
+similarity `by_lines` is a lower bound of the exact one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Literal
+
+from youbencha.evaluators.expected_diff.alignment import hunks
+
+Method = Literal["exact", "by_lines", "by_bytes"]
+
+SMALL_CELLS = 100_000_000
+"""Length times length up to which whole texts are compared in full, for 5 ms (10,000 characters each)."""
+HUNK_CELLS = 16_000_000
+"""The same for what differs between equal lines; there may be hundreds of those in a megabyte."""
+NEAR = 2_000
+"""The distance up to which long texts are compared in full: 6 ms for 30 KB, 160 ms for 1 MB."""
+_STRIPE = 4_000
+"""Where nothing can be laid side by side, texts are cut into this many characters and compared stripe by stripe."""
+_MOST_CUT = 8_000_000
+"""Texts longer than this are not cut into lines and words: the pieces would take too much memory."""
+_WORD = re.compile(r"\w+\W*|\W+")
+"""With what follows it: fewer pieces, and more of them unique."""
+_CUTS: tuple[Callable[[str], list[str]], ...] = (partial(str.splitlines, keepends=True), _WORD.findall)
+"""Into lines first, then into words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    similarity: float
+    """From 0 to 1, and 1 only for what is identical."""
+    method: Method
+
+
+def likeness(one: str, other: str) -> Likeness:
+    if one == other:
+        return Likeness(1.0, "exact")
+    first, second = sorted((one, other))  # so that it makes no difference which is which
+    longer = max(len(one), len(other))
+    first, second = _without_equal_ends(first, second)
+    distance = _in_full(first, second, SMALL_CELLS)
+    if distance is not None:
+        return Likeness(1 - distance / longer, "exact")
+    return Likeness(1 - _by_pieces(first, second, 0) / longer, "by_lines")
+
+
+def _in_full(one: str, other: str, cells: int) -> int | None:
+    """The edit distance, if it can be had cheaply."""
+    if not one or not other:
+        return len(one) + len(other)
+    if len(one) * len(other) <= cells:
+        return _levenshtein()(one, other)
+    distance = _levenshtein()(one, other, score_cutoff=NEAR, score_hint=32)
+    return distance if distance <= NEAR else None
+
+
+@cache
+def _levenshtein() -> Callable[..., int]:
+    from rapidfuzz.distance import Levenshtein  # 10 ms, that a run without this evaluator need not wait for
+
+    return Levenshtein.distance
+
+
+def _bound(one: str, other: str, level: int) -> int:
+    if len(one) * len(other) > HUNK_CELLS:
+        one, other = _without_equal_ends(one, other)
+    distance = _in_full(one, other, HUNK_CELLS)
+    return _by_pieces(one, other, level) if distance is None else distance
+
+
+def _by_pieces(one: str, other: str, level: int) -> int:
+    """At least the edit distance: what is equal is left where it is, and the rest is compared part by part."""
+    longer = max(len(one), len(other))
+    aligned = _aligned(one, other, level) if longer <= _MOST_CUT else longer
+    if aligned <= longer // 2:
+        return aligned
+    # Little is equal, so nothing may be gained by its order: two texts on different things have letters in common.
+    return min(aligned, longer, sum(_bound(*part, len(_CUTS)) for part in _stripes(one, other)))
+
+
+def _aligned(one: str, other: str, level: int) -> int:
+    for next_level, cut in enumerate(_CUTS[level:], level + 1):
+        left, right = cut(one), cut(other)
+        parts = list(hunks(left, right))
+        if len(parts) > 1:
+            return sum(_bound(_joined(left, part.left), _joined(right, part.right), next_level) for part in parts)
+    return len(one) + len(other)
+
+
+def _joined(pieces: Sequence[str], where: range) -> str:
+    return "".join(pieces[where.start : where.stop])
+
+
+def _stripes(one: str, other: str) -> Iterator[tuple[str, str]]:
+    """As many of the one as of the other, each the same share of its text."""
+    number = -(-max(len(one), len(other)) // _STRIPE)
+    for index in range(number):
+        yield _share(one, index, number), _share(other, index, number)
+
+
+def _share(text: str, index: int, number: int) -> str:
+    return text[len(text) * index // number : len(text) * (index + 1) // number]
+
+
+def _without_equal_ends(one: str, other: str) -> tuple[str, str]:
+    start = _common_start(one, other)
+    one, other = one[start:], other[start:]
+    end = _common_end(one, other)
+    return one[: len(one) - end], other[: len(other) - end]
+
+
+def _common_start(one: str, other: str) -> int:
+    """Comparing halves runs at memory speed, comparing characters one by one does not."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _common_end(one: str, other: str) -> int:
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[len(one) - middle : len(one) - low] == other[len(other) - middle : len(other) - low]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,75 @@
+"""AgenticJudge: any agent as a judge.
+
+The judge works on a copy of the tree that is thrown away, so it disturbs neither what is judged nor another evaluator.
+What it says is read as scores, and declared thresholds decide: a judge that says "passed" with a score of 0 is
+reported, not believed. Nothing in the judged tree may instruct the judge (see `copying.py` and `definition.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from youbencha.errors import ConfigError, Problem
+from youbencha.evaluators.base import EvaluationContext
+from youbencha.evaluators.result import finished
+from youbencha.log import EvaluationResult
+
+if TYPE_CHECKING:
+    from youbencha.adapters.base import AgentAdapter
+    from youbencha.evaluators.judge.checking import Checked
+
+
+def _installed(name: str) -> AgentAdapter:
+    from youbencha.adapters import get_adapter
+
+    return get_adapter(name)
+
+
+class AgenticJudge:
+    """Asks an agent whether assertions hold, as often as `votes` says. What it needs is imported when it judges."""
+
+    name = "agentic-judge"
+    description = "An agent looks at the result and scores your assertions from 0 to 1; your thresholds decide."
+
+    def __init__(self, adapters: Callable[[str], AgentAdapter] = _installed) -> None:
+        self._adapters = adapters
+
+    def check_config(self, config: Mapping[str, Any], config_dir: Path) -> Sequence[Problem]:
+        """Everything, except the agent's own options where `type` is left to the test case's agent."""
+        return self._checked(config, config_dir, None).problems
+
+    async def evaluate(self, context: EvaluationContext) -> EvaluationResult:
+        """Skipped where the agent itself failed; an error where no judge could be heard."""
+        from youbencha.evaluators.judge.session import hold_session
+
+        started = time.monotonic()
+        checked = self._checked(context.config, context.config_dir, context.agent.type if context.agent else None)
+        problems = [*checked.problems, *_nobody_to_judge(context)]
+        if problems or checked.judge is None:
+            raise ConfigError("EVALUATOR_CONFIG_INVALID", f"The configuration of {context.name}", problems)
+        if not checked.judge.judge_failed_runs and (reason := _not_worth_judging(context)):
+            return finished(context, started, "skipped", reason)
+        return await hold_session(context, checked, self._adapters, started)
+
+    def _checked(self, config: Mapping[str, Any], config_dir: Path, agent_type: str | None) -> Checked:
+        from youbencha.evaluators.judge.checking import check
+
+        return check(config, config_dir, agent_type, self._adapters)
+
+
+def _nobody_to_judge(context: EvaluationContext) -> list[Problem]:
+    if context.agent is not None or context.config.get("type"):
+        return []
+    return [Problem("type", "is required where no agent was run", "say which agent judges, such as claude-code")]
+
+
+def _not_worth_judging(context: EvaluationContext) -> str | None:
+    """It cannot pass any more, and a judge costs money."""
+    status = context.log.execution.status if context.log else "success"
+    if status == "success":
+        return None
+    how = "ran out of time" if status == "timeout" else "failed"
+    return f"Not judged, because the agent {how}. Set judge_failed_runs: true to have it judged all the same."

@@ -1,0 +1,111 @@
+"""Who sits in judgement: the adapter, and how it is configured. And what is wrong with that, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from youbencha.adapters.base import AgentAdapter, ChecksConfig
+from youbencha.errors import Problem, YouBenchaError
+from youbencha.evaluators.judge.config import OWN_KEYS, JudgeConfig
+from youbencha.spec import AgentSpec
+from youbencha.spec.messages import did_you_mean, hint_for_key
+
+Adapters = Callable[[str], AgentAdapter]
+
+_OURS = frozenset({"prompt", "prompt_file"})
+_SHARED = frozenset({"agent_name", "model", "version"})
+"""What a judge's configuration and its agent's both know."""
+_CLI = frozenset({"executable", "version"})
+_SAFE_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    # Settings, hooks, MCP servers and CLAUDE.md of the judged tree, and of any directory above it, have no say then.
+    "claude-code": {"setting_sources": ["user"]},
+}
+"""Unless the person says otherwise, by the agent's type."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seat:
+    type: str
+    adapter: AgentAdapter
+    config: Mapping[str, Any]
+    """For the adapter; all but the prompt."""
+    model: str | None
+    agent_name: str | None
+
+
+def seat(judge: JudgeConfig, options: Mapping[str, Any], agent: AgentSpec | None, adapters: Adapters) -> Seat:
+    """A judge of the agent's own type runs with the agent's model and CLI, unless it is told otherwise."""
+    kind = judge.type or (agent.type if agent else None)
+    assert kind is not None  # `check_seat` comes first
+    given = {**judge.config, **options}
+    told = {"agent_name": judge.agent_name, "version": judge.version}
+    given |= {key: value for key, value in told.items() if value is not None}
+    like = agent if agent and agent.type == kind else None
+    if like is not None:
+        given = {**_same_cli(like, given), **_same_model(like, judge, given), **given}
+    return Seat(
+        type=kind,
+        adapter=adapters(kind),
+        config={**_SAFE_DEFAULTS.get(kind, {}), **given},
+        model=judge.model or (like.model if like and "model" not in given else None),
+        agent_name=_text(given.get("agent_name")),
+    )
+
+
+def check_seat(raw: Mapping[str, Any], agent_type: str | None, config_dir: Path, adapters: Adapters) -> list[Problem]:
+    """What is wrong with the agent's options, in a configuration that need not be right otherwise."""
+    inner = raw["config"] if isinstance(raw.get("config"), Mapping) else {}
+    options = {key: value for key, value in raw.items() if key not in OWN_KEYS}
+    problems = _told_twice(raw, inner)
+    kind = raw.get("type") or agent_type
+    if not isinstance(kind, str):
+        return problems  # it will be the test case's own agent, whose type nobody has told us yet
+    try:
+        adapter = adapters(kind.strip())
+    except YouBenchaError as error:
+        return [*problems, Problem("type", error.message, error.hint)]
+    if not isinstance(adapter, ChecksConfig):
+        return [*problems, *(Problem(key, "unknown key", hint_for_key(key, sorted(OWN_KEYS))) for key in options)]
+    told = {key: raw[key] for key in ("agent_name", "version") if raw.get(key) is not None}
+    found = adapter.check_config({**inner, **options, **told, "prompt": "Judge."}, config_dir)
+    return [*problems, *(_placed(problem, inner, options) for problem in found)]
+
+
+def _told_twice(raw: Mapping[str, Any], inner: Mapping[str, Any]) -> list[Problem]:
+    return [
+        Problem(f"config.{key}", f"must not stand here: `{key}` of the judge itself is the place for it")
+        if key in _OURS
+        else Problem(f"config.{key}", f"is given twice: here, and as `{key}` of the judge itself")
+        for key in inner
+        if key in _OURS or (raw.get(key) is not None and key in _SHARED | raw.keys() - OWN_KEYS)
+    ]
+
+
+def _placed(problem: Problem, inner: Mapping[str, Any], options: Mapping[str, Any]) -> Problem:
+    """Where the person wrote it. A key that is nearly one of ours was hardly meant for the agent."""
+    key = problem.path.split(".")[0]
+    if key in inner:
+        return replace(problem, path=f"config.{problem.path}")
+    if problem.path in options and problem.message == "unknown key":
+        return replace(problem, hint=did_you_mean(key, sorted(OWN_KEYS)) or problem.hint)
+    return problem
+
+
+def _same_cli(like: AgentSpec, given: Mapping[str, Any]) -> dict[str, Any]:
+    if given.keys() & _CLI:
+        return {}
+    own: dict[str, Any] = {key: value for key, value in like.config.items() if key in _CLI}
+    return {**own, "version": like.version} if like.version is not None else own
+
+
+def _same_model(like: AgentSpec, judge: JudgeConfig, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The one in the agent's own options, where nothing else names one."""
+    is_named = judge.model or like.model or "model" in given
+    return {} if is_named or "model" not in like.config else {"model": like.config["model"]}
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

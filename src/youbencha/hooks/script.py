@@ -1,0 +1,124 @@
+"""A person's own program as a hook: no shell unless asked for, a deadline, and nothing of it left running."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from youbencha.errors import YouBenchaError
+from youbencha.hooks.result import Done, HookFailed
+from youbencha.hooks.scope import Scope
+from youbencha.process import Command, Limits, ProcessResult, Redactor, find_executable, run
+from youbencha.spec import ScriptConfig
+
+_TAIL_CHARACTERS = 2000
+_NAME_CHARACTERS = 80
+
+
+@dataclass(frozen=True)
+class ScriptPlace:
+    working_dir: Path
+    artifacts_dir: Path
+    log_name: str
+
+    @property
+    def log(self) -> str:
+        """Relative to the artifacts, as every path in a result."""
+        return f"hooks/{self.log_name}"
+
+
+async def run_script(config: ScriptConfig, scope: Scope, place: ScriptPlace) -> Done:
+    env = scope.environment()
+    cwd = _working_dir(config, scope, place)
+    argv = _shell_argv(config, scope) if config.shell else _argv(config, scope)
+    log_file = place.artifacts_dir / place.log
+    log_file.unlink(missing_ok=True)  # of an earlier attempt with the same artifacts
+    redactor = Redactor.for_env(env)
+    limits = Limits(timeout_s=config.timeout_ms / 1000)
+    result = await run(Command(argv=argv, cwd=cwd, env=env), limits=limits, redactor=redactor, log_file=log_file)
+    name = redactor.text(_shortened(config.command))
+    metadata = {"command": name, "log": place.log, **_metadata(result)}
+    if result.exit.code == 0 and not result.timed_out:
+        return Done(message=f"{name} succeeded{_leftovers(result)}", metadata=metadata)
+    raise HookFailed(
+        "HOOK_TIMEOUT" if result.timed_out else "HOOK_SCRIPT_FAILED",
+        f"{name} {_reason(config, result)}{_leftovers(result)}",
+        hint="Give it more time with `timeout_ms`." if result.timed_out else f"Its output is in {place.log}.",
+        metadata=metadata,
+    )
+
+
+def _working_dir(config: ScriptConfig, scope: Scope, place: ScriptPlace) -> Path:
+    if config.working_dir is None:
+        return place.working_dir.absolute()
+    cwd = scope.path(scope.exact(config.working_dir, "working_dir"), start=place.working_dir)
+    if not cwd.is_dir():
+        raise YouBenchaError("HOOK_CONFIG_INVALID", f"working_dir: there is no directory {cwd}")
+    return cwd
+
+
+def _argv(config: ScriptConfig, scope: Scope) -> tuple[str, ...]:
+    program = scope.exact(config.command, "command")
+    arguments = tuple(scope.lenient(argument) for argument in config.args)
+    if _is_path(program):
+        path = scope.path(program)
+        if not path.is_file():
+            raise _no_program(config, f"there is no file {path}")
+        return (str(path), *arguments)
+    found = find_executable(program, scope.environment())
+    if found is None:
+        raise _no_program(config, f"{program} is not on PATH")
+    return (str(found), *arguments)
+
+
+def _is_path(program: str) -> bool:
+    return program.startswith("~") or Path(program).name != program
+
+
+def _no_program(config: ScriptConfig, reason: str) -> YouBenchaError:
+    hint = "A path with a slash (./setup.sh) starts at the test case's file; a bare name is looked for on PATH."
+    if len(config.command.split()) > 1:
+        hint = "`command` is one program: put its arguments into `args`, or write `shell: true`."
+    return YouBenchaError("HOOK_PROGRAM_NOT_FOUND", f"cannot run the script: {reason}", hint=hint)
+
+
+def _shell_argv(config: ScriptConfig, scope: Scope, *, platform: str = sys.platform) -> tuple[str, ...]:
+    """The line is the shell's own: it finds our variables in its environment, and so nothing is put into its text,
+    where a quote in a path would become syntax."""
+    arguments = tuple(scope.lenient(argument) for argument in config.args)
+    if platform == "win32":
+        shell = os.environ.get("COMSPEC", r"C:\Windows\System32\cmd.exe")
+        return (shell, "/d", "/c", config.command, *arguments)
+    return ("/bin/sh", "-c", config.command, "sh", *arguments)
+
+
+def _reason(config: ScriptConfig, result: ProcessResult) -> str:
+    if result.timed_out:
+        return f"took longer than {config.timeout_ms:,} ms and was ended"
+    if result.exit.code is not None:
+        return f"failed with exit code {result.exit.code}"
+    return f"was ended by {result.exit.signal or 'an unknown signal'}"
+
+
+def _leftovers(result: ProcessResult) -> str:
+    if not result.exit.leftovers or result.timed_out:
+        return ""
+    return f"; still running, and ended with it: {', '.join(result.exit.leftovers)}"
+
+
+def _metadata(result: ProcessResult) -> dict[str, Any]:
+    return {
+        "exit_code": result.exit.code,
+        "signal": result.exit.signal,
+        "timed_out": result.timed_out,
+        "output_tail": result.output[-_TAIL_CHARACTERS:],
+    }
+
+
+def _shortened(command: str) -> str:
+    """A shell's line may be a whole program."""
+    first, *more = command.splitlines()
+    return first[:_NAME_CHARACTERS] + "…" if more or len(first) > _NAME_CHARACTERS else first

@@ -1,0 +1,194 @@
+"""The results, sent as JSON to an address.
+
+Nothing that may be a secret is told again: no header's value, no password or query of the address, and not the
+address itself beyond what the person wrote (of `${SLACK_URL}`, only that).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, urlsplit, urlunsplit
+
+from youbencha import __version__
+from youbencha.errors import YouBenchaError
+from youbencha.hooks.artifact_texts import read_artifacts
+from youbencha.hooks.exported import as_json_bytes, as_plain_data
+from youbencha.hooks.result import Done, HookFailed
+from youbencha.hooks.scope import Scope
+from youbencha.hooks.webhook_policy import RetryPolicy, asked_wait_s, may_pass
+from youbencha.log import ResultsBundle
+from youbencha.process import Redactor
+from youbencha.spec import WebhookConfig
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+
+_EXCERPT_BYTES = 500
+_SHORTEST_SECRET = 6
+"""As everywhere: shorter ones ("prod") are words of ordinary texts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Request:
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+    timeout_s: float
+    proxy: str | None
+    redactor: Redactor
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Answer:
+    """What came back; `status` is None if nothing did."""
+
+    status: int | None
+    reason: str
+    asked_wait_s: float | None = None
+    moved_to: str | None = None
+
+    @property
+    def accepted(self) -> bool:
+        return self.status is not None and 200 <= self.status < 300
+
+    @property
+    def may_pass(self) -> bool:
+        return self.status is None or may_pass(self.status)
+
+
+async def send(
+    config: WebhookConfig, scope: Scope, bundle: ResultsBundle, artifacts_dir: Path, policy: RetryPolicy
+) -> Done:
+    request = await asyncio.to_thread(_request, config, scope, bundle, artifacts_dir)
+    answer, attempts = await _deliver(request, policy if config.retry_on_failure else RetryPolicy(waits_s=()))
+    metadata = {
+        "url": _shown(config.url),
+        "method": config.method,
+        "status_code": answer.status,
+        "attempts": attempts,
+        "sent_bytes": len(request.body),
+    }
+    tries = "one attempt" if attempts == 1 else f"{attempts} attempts"
+    if answer.accepted:
+        return Done(message=f"delivered with {tries}, status {answer.status}", metadata=metadata)
+    hint = f"It has moved to {answer.moved_to}: write that address." if answer.moved_to else None
+    message = f"not delivered with {tries}: {answer.reason}"
+    raise HookFailed("HOOK_WEBHOOK_FAILED", message, hint=hint, metadata=metadata)
+
+
+def _request(config: WebhookConfig, scope: Scope, bundle: ResultsBundle, artifacts_dir: Path) -> _Request:
+    url = scope.exact(config.url, "url").strip()
+    address = _checked(url)
+    given = {name: scope.exact(value, f"headers.{name}") for name, value in config.headers.items()}
+    ours = {"Content-Type": "application/json", "User-Agent": f"youbencha/{__version__}"}
+    known = {name.lower() for name in given}
+    return _Request(
+        method=config.method,
+        url=url,
+        headers={**{name: value for name, value in ours.items() if name.lower() not in known}, **given},
+        body=as_json_bytes(_payload(config, bundle, artifacts_dir)),
+        timeout_s=config.timeout_ms / 1000,
+        proxy=_proxy(address),
+        redactor=Redactor(_secrets(address, given)),
+    )
+
+
+def _payload(config: WebhookConfig, bundle: ResultsBundle, artifacts_dir: Path) -> dict[str, Any]:
+    payload = as_plain_data(bundle)
+    if config.include_artifacts:
+        texts = read_artifacts(bundle.artifacts, artifacts_dir)
+        payload |= {"artifact_contents": texts.contents, "artifacts_left_out": texts.left_out}
+    return payload
+
+
+def _checked(url: str) -> SplitResult:
+    try:
+        address = urlsplit(url)
+        usable = address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
+    except ValueError:  # brackets or a port that are none
+        usable = False
+    if not usable:
+        raise YouBenchaError("HOOK_CONFIG_INVALID", "url: must be an http or https address, with a host")
+    return address
+
+
+def _proxy(address: SplitResult) -> str | None:
+    """As the environment says. Not by aiohttp's `trust_env`: that takes a password from ~/.netrc as well, and then
+    refuses a request that has an Authorization header of its own."""
+    from urllib.request import getproxies, proxy_bypass
+
+    return None if proxy_bypass(address.hostname or "") else getproxies().get(address.scheme)
+
+
+def _secrets(address: SplitResult, headers: Mapping[str, str]) -> list[str]:
+    """What a server may put into its answer that must not stand in ours."""
+    parts = [address.query, address.password or "", address.path.lstrip("/")]
+    parts += [part for pair in address.query.split("&") for part in pair.split("=")[1:]]
+    parts += [part for value in headers.values() for part in (value, *value.split())]
+    return [part for part in parts if len(part) >= _SHORTEST_SECRET]
+
+
+def _shown(url: str) -> str:
+    """As it was written, references and all, without what stands before the `@` and after the `?`."""
+    try:
+        address = urlsplit(url)
+        return urlunsplit((address.scheme, address.netloc.rpartition("@")[2], address.path, "", ""))
+    except ValueError:
+        return ""
+
+
+async def _deliver(request: _Request, policy: RetryPolicy) -> tuple[_Answer, int]:
+    import aiohttp
+
+    timeout = aiohttp.ClientTimeout(total=request.timeout_s)
+    async with aiohttp.ClientSession(timeout=timeout) as session:
+        attempts = 0
+        while True:
+            attempts += 1
+            answer = await _attempt(session, request)
+            wait_s = policy.wait_s(attempts, answer.asked_wait_s)
+            if answer.accepted or not answer.may_pass or wait_s is None:
+                return answer, attempts
+            await policy.sleep(wait_s)
+
+
+async def _attempt(session: ClientSession, request: _Request) -> _Answer:
+    import aiohttp
+
+    try:
+        # A redirection is not followed: it might lead to a host that must not see these headers.
+        async with session.request(
+            request.method,
+            request.url,
+            data=request.body,
+            headers=request.headers,
+            proxy=request.proxy,
+            allow_redirects=False,
+        ) as response:
+            text = (await response.content.read(_EXCERPT_BYTES)).decode("utf-8", "replace")
+            said = " ".join(request.redactor.text(text).split())
+            return _Answer(
+                status=response.status,
+                reason=f"status {response.status}" + (f": {said}" if said else ""),
+                asked_wait_s=asked_wait_s(response.headers.get("Retry-After")),
+                moved_to=_host(response.headers.get("Location")) if 300 <= response.status < 400 else None,
+            )
+    except TimeoutError:
+        return _Answer(status=None, reason=f"no answer within {request.timeout_s * 1000:,.0f} ms")
+    except aiohttp.ClientConnectionError as error:
+        return _Answer(status=None, reason=request.redactor.text(str(error)) or type(error).__name__)
+    except aiohttp.ClientError as error:  # not its own words, which hold the whole address
+        return _Answer(status=None, reason=f"the answer cannot be read as HTTP ({type(error).__name__})")
+
+
+def _host(location: str | None) -> str | None:
+    try:
+        address = urlsplit(location or "")
+        return f"{address.scheme}://{address.hostname}" if address.hostname else None
+    except ValueError:
+        return None

@@ -1,0 +1,191 @@
+"""The figures of a run that every report shows, each put into words once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from youbencha.report.formatting import UNKNOWN, count, duration, plural, usd
+
+if TYPE_CHECKING:
+    from youbencha.log import AgentRun, ResultsBundle, Usage
+
+COST_SOURCES = {
+    "agent": "reported by the agent",
+    "gateway": "metered by the gateway",
+    "prices": "worked out from list prices",
+}
+STATUS_SIGNS = {"passed": "✅", "failed": "❌", "skipped": "⏭️", "partial": "⚠️", "success": "✅", "timeout": "⏱️"}
+
+AS_CODE = frozenset(
+    {"Configuration", "Repository", "Branch", "Commit", "Expected branch", "Directory", "Expected directory"}
+    | {"Workspace", "Run", "Executable", "Executable SHA-256", "Model", "Task commit", "Configuration hash"}
+)
+"""Figures that are names for a machine: paths, hashes."""
+
+
+class Figure(NamedTuple):
+    label: str
+    value: str
+
+
+def tokens(usage: Usage | None) -> str:
+    """Cache tokens are named only where somebody counted them; most agents have none."""
+    if usage is None or (usage.input_tokens is None and usage.output_tokens is None):
+        return UNKNOWN
+    parts = [f"{count(usage.input_tokens)} in", f"{count(usage.output_tokens)} out"]
+    if usage.cache_read_tokens is not None:
+        parts.append(f"{count(usage.cache_read_tokens)} cache read")
+    if usage.cache_creation_tokens is not None:
+        parts.append(f"{count(usage.cache_creation_tokens)} cache write")
+    return ("at least " if usage.partial else "") + " · ".join(parts)
+
+
+def cost(usage: Usage | None) -> str:
+    """With its source: a bill, an estimate and an agent's own word are not the same."""
+    if usage is None or usage.cost_usd is None:
+        return UNKNOWN
+    source = COST_SOURCES.get(usage.cost_source or "", "source unknown")
+    return f"{'at least ' if usage.partial else ''}{usd(usage.cost_usd)} ({source})"
+
+
+def judging_cost(bundle: ResultsBundle) -> str | None:
+    """What the evaluators spent themselves; None if none of them asked a model."""
+    spent = [each.usage for each in bundle.evaluators if each.usage is not None]
+    if not spent:
+        return None
+    known = [usage.cost_usd for usage in spent if usage.cost_usd is not None]
+    if not known:
+        return UNKNOWN
+    lower_bound = len(known) < len(spent) or any(usage.partial for usage in spent)
+    return f"{'at least ' if lower_bound else ''}{usd(sum(known))}"
+
+
+def agent_name(agent: AgentRun) -> str:
+    name = f"{agent.type} {agent.version}" if agent.version else agent.type
+    return f"{name}, as {agent.agent_name}" if agent.agent_name else name
+
+
+def agent_status(agent: AgentRun) -> str:
+    if agent.status is None:
+        return "not run to an end"
+    return agent.status if agent.exit_code is None else f"{agent.status} (exit code {agent.exit_code})"
+
+
+def tools(agent: AgentRun) -> str:
+    """`12 calls: Edit 7, Bash 5`."""
+    used = most_used(agent.tools_used)
+    total = sum(number for _, number in used) if agent.tool_calls is None else agent.tool_calls
+    if agent.tool_calls is None and agent.tools_used is None:
+        return UNKNOWN
+    names = ", ".join(f"{name} {count(number)}" for name, number in used)
+    return plural(total, "call") + (f": {names}" if names else "")
+
+
+def most_used(tools_used: dict[str, int] | None) -> list[tuple[str, int]]:
+    return sorted((tools_used or {}).items(), key=lambda item: (-item[1], item[0]))
+
+
+def evaluator_counts(bundle: ResultsBundle) -> str:
+    summary = bundle.summary
+    numbers = {"passed": summary.passed, "failed": summary.failed, "skipped": summary.skipped}
+    named = " · ".join(f"{number} {name}" for name, number in numbers.items() if number)
+    return named or "none"
+
+
+def verdict(bundle: ResultsBundle) -> str:
+    """The verdict, and in the same breath what keeps it from being a whole one."""
+    return ", ".join([bundle.summary.overall_status, *reservations(bundle)])
+
+
+def reservations(bundle: ResultsBundle) -> list[str]:
+    flags = {
+        "interrupted": bundle.execution.interrupted,
+        "not complete": not bundle.execution.complete,
+        "not a measurement of the agent": bundle.outcome is not None and not bundle.outcome.valid,
+    }
+    return [name for name, holds in flags.items() if holds]
+
+
+def agent_figures(agent: AgentRun) -> list[Figure]:
+    return [
+        Figure("Agent", agent_name(agent)),
+        Figure("Agent status", agent_status(agent)),
+        Figure("Model", agent.model or UNKNOWN),
+        Figure("Agent time", duration(agent.duration_ms)),
+        Figure("Tokens", tokens(agent.usage)),
+        Figure("Cost", cost(agent.usage)),
+        Figure("Turns", count(agent.turns)),
+        Figure("Tools", tools(agent)),
+    ]
+
+
+def outcome_figures(bundle: ResultsBundle) -> list[Figure]:
+    outcome = bundle.outcome
+    if outcome is None:
+        return []
+    valid = "yes" if outcome.valid else "no: it belongs into no score"
+    figures = [
+        Figure("Outcome", outcome.name.replace("_", " ")),
+        Figure("Reason", outcome.reason),
+        Figure("Measures the agent", valid),
+    ]
+    return [*figures, Figure("Another attempt", "may end otherwise")] if outcome.retry else figures
+
+
+def identity_figures(bundle: ResultsBundle) -> list[Figure]:
+    """Only what is known: this is for telling two runs apart."""
+    who = bundle.identity
+    return _known(
+        ("Run", who.run_id),
+        ("youBencha", who.youbencha_version),
+        ("Agent", who.agent_type),
+        ("Agent version", who.agent_version),
+        ("Executable", who.agent_executable),
+        ("Executable SHA-256", who.agent_sha256),
+        ("Model", who.model),
+        ("Task commit", who.task_commit),
+        ("Configuration hash", who.config_hash),
+    )
+
+
+def case_figures(bundle: ResultsBundle) -> list[Figure]:
+    case = bundle.test_case
+    return _known(
+        ("Name", case.name),
+        ("Configuration", case.config_file),
+        ("Repository", case.repo),
+        ("Branch", case.branch),
+        ("Commit", case.commit),
+        ("Expected branch", case.expected_branch),
+        ("Directory", case.directory),
+        ("Expected directory", case.expected_directory),
+    )
+
+
+def execution_figures(bundle: ResultsBundle) -> list[Figure]:
+    run = bundle.execution
+    return _known(
+        ("Started", run.started_at),
+        ("Completed", run.completed_at),
+        ("Duration", duration(run.duration_ms)),
+        ("youBencha", run.youbencha_version),
+        ("System", run.environment.os),
+        ("Python", run.environment.python_version if run.environment.python_version != UNKNOWN else None),
+        ("Workspace", run.environment.workspace_dir),
+    )
+
+
+def artifacts(bundle: ResultsBundle) -> list[Figure]:
+    manifest = bundle.artifacts
+    reports = (("Report", path) for path in manifest.reports)
+    others = (("From an evaluator", path) for path in manifest.evaluator_artifacts)
+    return _known(("Agent log", manifest.agent_log), ("Changes", manifest.diff), *reports, *others)
+
+
+def _known(*pairs: tuple[str, str | None]) -> list[Figure]:
+    return [Figure(label, value) for label, value in pairs if value]
+
+
+def phases(bundle: ResultsBundle) -> Iterable[tuple[str, int]]:
+    return ((name.replace("_", " "), spent) for name, spent in bundle.execution.phases_ms.items())

@@ -1,0 +1,164 @@
+"""What an evaluator found, sorted for showing: figures, lists of files, and the rest as JSON.
+
+By the shape of its metrics, not by its name: an evaluator that somebody else wrote is shown as well as ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from youbencha.report.figures import Figure, cost, tokens
+from youbencha.report.formatting import count, duration, label, percent, short_value
+
+if TYPE_CHECKING:
+    from youbencha.log import AssertionResult, EvaluationResult
+
+MOST_CHANGED_FILES = 50
+LEAST_SIMILAR_FILES = 20
+_SHARES = frozenset({"similarity", "aggregate_similarity", "threshold", "score", "pass_rate"})
+"""Metrics from 0 to 1 that people read as a percentage."""
+_MOST_COLUMNS = 6
+_OMITTED = "_omitted"
+_NOTHING = frozenset({"signal"})
+"""Where null is no gap in what is known: there was none."""
+_TOLD_BY_OTHERS = frozenset({"binary"})
+"""A binary file has no lines, and that is said where they would stand."""
+
+
+class FileTable(NamedTuple):
+    title: str
+    columns: tuple[str, ...]
+    numbers: tuple[int, ...]
+    """Which columns hold numbers."""
+    rows: tuple[tuple[str, ...], ...]
+    shares: tuple[float | None, ...]
+    """Beside each row: how much of a whole it is, for a bar."""
+    left_out: int
+
+    @property
+    def note(self) -> str:
+        return f"and {count(self.left_out)} more" if self.left_out else ""
+
+
+class AssertionRow(NamedTuple):
+    name: str
+    passed: bool
+    expected: str
+    actual: str
+    message: str
+    score: float | None
+    """Where it is one: from 0 to 1."""
+    threshold: float | None
+
+
+class Findings(NamedTuple):
+    figures: tuple[Figure, ...]
+    texts: tuple[Figure, ...]
+    """Of several lines: what a program printed."""
+    files: tuple[FileTable, ...]
+    assertions: tuple[AssertionRow, ...]
+
+
+def findings(result: EvaluationResult) -> Findings:
+    metrics = {name: value for name, value in result.metrics.items() if value is not None or name not in _NOTHING}
+    tables = {name: rows for name, rows in metrics.items() if _is_file_list(rows)}
+    texts = {name: text for name, text in metrics.items() if isinstance(text, str) and "\n" in text.strip()}
+    told_elsewhere = {*tables, *(name + _OMITTED for name in tables), *texts, *_told_by_assertions(result)}
+    figures = [_figure(name, value) for name, value in metrics.items() if name not in told_elsewhere]
+    if result.usage is not None:
+        figures += [Figure("Its own tokens", tokens(result.usage)), Figure("Its own cost", cost(result.usage))]
+    return Findings(
+        figures=tuple(figures),
+        texts=tuple(Figure(label(name), text) for name, text in texts.items()),
+        files=tuple(_file_table(name, rows, metrics.get(name + _OMITTED)) for name, rows in tables.items()),
+        assertions=tuple(map(_assertion, result.assertions)),
+    )
+
+
+def _told_by_assertions(result: EvaluationResult) -> set[str]:
+    """A judge's scores and reasons are metrics, too; once is enough."""
+    metrics = result.metrics
+    found = {each.name for each in result.assertions if each.name in metrics and metrics[each.name] == each.actual}
+    reasons = metrics.get("reasons")
+    messages = {each.name: each.message for each in result.assertions}
+    if isinstance(reasons, Mapping) and all(messages.get(name) == reason for name, reason in reasons.items()):
+        found.add("reasons")
+    return found
+
+
+def share(value: Any) -> float | None:
+    """A number from 0 to 1, else None."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value <= 1 else None
+
+
+def _is_file_list(value: Any) -> bool:
+    return (
+        isinstance(value, Sequence)
+        and not isinstance(value, str)
+        and bool(value)
+        and all(isinstance(row, Mapping) and isinstance(row.get("path"), str) for row in value)
+    )
+
+
+def _figure(name: str, value: Any) -> Figure:
+    if name.endswith("_ms") and isinstance(value, int | float):
+        return Figure(label(name.removesuffix("_ms")), duration(value))
+    return Figure(label(name), _metric(name, value))
+
+
+def _file_table(name: str, rows: Sequence[Mapping[str, Any]], omitted: Any) -> FileTable:
+    """`omitted`: how many files the evaluator itself left out of a long list."""
+    more = omitted if isinstance(omitted, int) else 0
+    if not all("similarity" in row for row in rows):
+        return _table(label(name), rows[:MOST_CHANGED_FILES], max(0, len(rows) - MOST_CHANGED_FILES) + more)
+    differing = [row for row in rows if row["similarity"] != 1]  # files that are the same are no news
+    differing.sort(key=lambda row: (share(row["similarity"]) or 0.0, row["path"]))
+    shown = differing[:LEAST_SIMILAR_FILES]
+    return _table("Least similar files", shown, len(differing) - len(shown) + more)
+
+
+def _table(title: str, rows: Sequence[Mapping[str, Any]], left_out: int) -> FileTable:
+    keys = dict.fromkeys(["path", *(key for row in rows for key in row if key not in _TOLD_BY_OTHERS)])
+    columns = list(keys)[:_MOST_COLUMNS]
+    return FileTable(
+        title=title,
+        columns=tuple("File" if key == "path" else label(key) for key in columns),
+        numbers=tuple(at for at, key in enumerate(columns) if _all_numbers(key, rows)),
+        rows=tuple(tuple(_cell(key, row) for key in columns) for row in rows),
+        shares=tuple(share(row.get("similarity")) for row in rows),
+        left_out=left_out,
+    )
+
+
+def _all_numbers(key: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+    return all(isinstance(row.get(key), int | float | None) for row in rows)
+
+
+def _cell(key: str, row: Mapping[str, Any]) -> str:
+    value = row.get(key)
+    if value is None and key in ("additions", "deletions") and key in row:
+        return "binary"
+    return _metric(key, value)
+
+
+def _metric(name: str, value: Any) -> str:
+    fraction = share(value)
+    if name in _SHARES and fraction is not None:
+        return percent(fraction)
+    return "none" if value in ([], (), {}) else short_value(value)
+
+
+def _assertion(result: AssertionResult) -> AssertionRow:
+    nothing_said = result.expected is None and result.actual is None
+    is_score = isinstance(result.actual, float) or isinstance(result.expected, float)  # 1 of 1 files is none
+    return AssertionRow(
+        name=result.name,
+        passed=result.passed,
+        expected="" if result.expected is None else short_value(result.expected),
+        actual="" if nothing_said else short_value(result.actual),
+        message=result.message,
+        score=share(result.actual) if is_score else None,
+        threshold=share(result.expected) if is_score else None,
+    )

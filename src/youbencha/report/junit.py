@@ -1,0 +1,150 @@
+"""JUnit XML, as CI systems read it: the agent and each evaluator are one test case.
+
+There is no one standard. This keeps to what they all take: counts that are right, times in seconds, at most one of
+failure, error and skipped in a test case, and no attribute that the stricter schemas do not know.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from youbencha.report.findings import findings
+from youbencha.report.text import one_line, visible
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+    from youbencha.log import AgentRun, EvaluationResult, ResultsBundle
+
+Result = Literal["passed", "failure", "error", "skipped"]
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_LONGEST_DETAIL = 20_000
+
+
+@dataclass(frozen=True)
+class _Case:
+    name: str
+    duration_ms: int
+    result: Result = "passed"
+    kind: str = ""
+    message: str = ""
+    detail: str = ""
+
+
+def render_junit(bundle: ResultsBundle) -> str:
+    from xml.etree import ElementTree
+
+    cases = _cases(bundle)
+    suite_name = f"youbencha.{bundle.test_case.name}"
+    counts = _counts(cases) | {"time": _seconds(bundle.execution.duration_ms)}
+    root = ElementTree.Element("testsuites", {"name": "youbencha", **counts})
+    suite = ElementTree.SubElement(root, "testsuite", {"name": _clean(suite_name), **counts})
+    suite.set("timestamp", bundle.execution.started_at[:19])  # the strict schemas take no fractions and no zone
+    properties = ElementTree.SubElement(suite, "properties")
+    for name, value in _properties(bundle).items():
+        ElementTree.SubElement(properties, "property", {"name": name, "value": _clean(value)})
+    for case in cases:
+        _add(suite, case, class_name=suite_name)
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+
+
+def _cases(bundle: ResultsBundle) -> list[_Case]:
+    cases = [_agent(bundle, bundle.agent)] if bundle.agent is not None else []
+    cases += map(_evaluator, bundle.evaluators)
+    red = any(case.result in ("failure", "error") for case in cases)
+    if bundle.summary.overall_status == "failed" and not red:  # whatever the reason, CI must not show it as green
+        reason = bundle.outcome.reason if bundle.outcome else "The run did not pass."
+        cases.append(_Case("run", 0, "error", "verdict", reason))
+    return cases
+
+
+def _agent(bundle: ResultsBundle, agent: AgentRun) -> _Case:
+    name, spent = f"agent {agent.type}", agent.duration_ms or 0
+    detail = "\n".join(f"{error.code or 'error'}: {error.message}" for error in agent.errors)
+    if bundle.outcome is not None and not bundle.outcome.valid:
+        return _Case(name, spent, "error", bundle.outcome.name, bundle.outcome.reason, detail)
+    if agent.status is None:
+        return _Case(name, spent, "skipped", message="The agent was not run to an end.")
+    if agent.status == "success":
+        return _Case(name, spent)
+    return _Case(name, spent, "failure", agent.status, f"The agent ended with {agent.status}.", detail)
+
+
+def _evaluator(result: EvaluationResult) -> _Case:
+    name, spent = result.evaluator, result.duration_ms
+    if result.status == "passed":
+        return _Case(name, spent)
+    if result.status == "failed":
+        return _Case(name, spent, "failure", "assertion", result.message, _failed_assertions(result))
+    if result.error is None:
+        return _Case(name, spent, "skipped", message=result.message)
+    detail = "\n".join(filter(None, (result.error.message, result.error.hint, result.error.stack_trace)))
+    return _Case(name, spent, "error", result.error.code or "evaluator", result.message, detail)
+
+
+def _failed_assertions(result: EvaluationResult) -> str:
+    rows = (each for each in findings(result).assertions if not each.passed)
+    lines = (
+        f"{row.name}: expected {row.expected or 'it to hold'}, got {row.actual or 'no'}"
+        + (f"\n    {row.message}" if row.message else "")
+        for row in rows
+    )
+    return "\n".join((result.message, *lines))
+
+
+def _properties(bundle: ResultsBundle) -> dict[str, str]:
+    """Numbers as programs read them; what is unknown has no property."""
+    agent, outcome = bundle.agent, bundle.outcome
+    usage = agent.usage if agent else None
+    values: dict[str, object] = {
+        "overall_status": bundle.summary.overall_status,
+        "outcome": outcome.name if outcome else None,
+        "valid": str(outcome.valid).lower() if outcome else None,
+        "run_id": bundle.identity.run_id,
+        "youbencha_version": bundle.execution.youbencha_version,
+        "repo": bundle.test_case.repo,
+        "commit": bundle.test_case.commit,
+        "agent": agent.type if agent else None,
+        "agent_version": agent.version if agent else None,
+        "model": agent.model if agent else None,
+        "turns": agent.turns if agent else None,
+        "tool_calls": agent.tool_calls if agent else None,
+        "input_tokens": usage.input_tokens if usage else None,
+        "output_tokens": usage.output_tokens if usage else None,
+        "cache_read_tokens": usage.cache_read_tokens if usage else None,
+        "cache_creation_tokens": usage.cache_creation_tokens if usage else None,
+        "cost_usd": usage.cost_usd if usage else None,
+        "cost_source": usage.cost_source if usage else None,
+    }
+    return {name: str(value) for name, value in values.items() if value is not None}
+
+
+def _add(suite: Element, case: _Case, *, class_name: str) -> None:
+    from xml.etree.ElementTree import SubElement
+
+    attributes = {"classname": _clean(class_name), "name": _clean(case.name), "time": _seconds(case.duration_ms)}
+    element = SubElement(suite, "testcase", attributes)
+    if case.result == "passed":
+        return
+    found = SubElement(element, case.result, {"message": _clean(one_line(case.message, 500))})
+    if case.result != "skipped":
+        found.set("type", _clean(case.kind))
+        found.text = _clean(visible(case.detail or case.message)[:_LONGEST_DETAIL])
+
+
+def _counts(cases: list[_Case]) -> dict[str, str]:
+    results = [case.result for case in cases]
+    named = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+    return {"tests": str(len(cases)), **{key: str(results.count(result)) for key, result in named.items()}}  # type: ignore[arg-type]
+
+
+def _seconds(milliseconds: int) -> str:
+    return f"{milliseconds / 1000:.3f}"
+
+
+def _clean(text: str) -> str:
+    return _NOT_XML.sub("", visible(text))

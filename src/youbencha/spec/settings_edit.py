@@ -1,0 +1,139 @@
+"""Change one setting in its file; everything else in there stays as it is, comments and order included.
+
+Nothing is written that could not be read afterwards.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import re
+from collections.abc import Callable, MutableMapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from youbencha.errors import ConfigError, Problem
+from youbencha.spec.settings import Settings
+from youbencha.spec.settings_files import CODE, read_settings
+from youbencha.spec.settings_keys import Scalar, meant
+from youbencha.spec.settings_text import with_entry, without_entry
+from youbencha.spec.settings_write import write_atomically
+from youbencha.spec.source import Source, parse_source, read_source
+
+Data = MutableMapping[str, Any]
+
+
+def set_value(file: Path, key: str, text: str, *, as_text: bool = False) -> Scalar:
+    """Write one setting; make the file if there is none. Returns what the text was taken for."""
+    value, way = meant(key, text, as_text=as_text), key.split(".")
+    if file.exists():
+        read_settings(file)  # what is wrong in it already is told now, and not made worse
+    before = _text_of(file)
+    source = _parsed(before, file)
+    quoted = json.dumps(value, ensure_ascii=False)
+    spellings = [value, quoted] if isinstance(value, str) else [quoted]  # without quotes, if it then still is this text
+    drafts = [with_entry(before, source.document.root, way, spelled) for spelled in spellings]
+    after = _changed(source, before, lambda data: _put(data, way, value), drafts)
+    _parsed(after, file).validated(Settings)
+    write_atomically(file, after)
+    return value
+
+
+def unset_value(file: Path, key: str) -> bool:
+    """Remove one setting; whether it was there. Works on a file with mistakes: that is how to be rid of one."""
+    if not file.exists():
+        return False
+    way = key.split(".")
+    read_source(file, code=CODE, what="The settings")
+    before = _text_of(file)
+    source = _parsed(before, file)
+    if not _holds(source.data, way):
+        return False
+    drafts = [without_entry(before, source.document.root, way)]
+    write_atomically(file, _changed(source, before, lambda data: _remove(data, way), drafts))
+    return True
+
+
+def _text_of(file: Path) -> str:
+    """Lines end in `\\n` only; writing gives them back the ends that they had."""
+    return file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n") if file.exists() else ""
+
+
+def _parsed(text: str, file: Path) -> Source:
+    return parse_source(text, code=CODE, what="The settings", file=file)
+
+
+def _changed(source: Source, text: str, change: Callable[[Data], None], drafts: Sequence[str | None]) -> str:
+    """The first draft that says exactly what is wanted; if none does, the file is written anew from its data."""
+    assert source.file is not None
+    if _is_json(source.file, text):
+        return _rewritten_json(source.file, text, change)
+    wanted = copy.deepcopy(source.data or {})
+    change(wanted)
+    for draft in drafts:
+        if draft is not None and _says(draft, wanted):
+            return draft
+    return _rewritten_yaml(text, change)
+
+
+def _says(text: str, wanted: Data) -> bool:
+    try:
+        return (parse_source(text, code=CODE, what="The settings").data or {}) == wanted
+    except ConfigError:
+        return False
+
+
+def _is_json(file: Path, text: str) -> bool:
+    return file.suffix.lower() == ".json" or text.lstrip().startswith("{")
+
+
+def _rewritten_json(file: Path, text: str, change: Callable[[Data], None]) -> str:
+    try:
+        root = json.loads(text or "{}")
+    except json.JSONDecodeError as error:
+        problem = Problem("", f"is not JSON: {error.msg}", None, error.lineno, error.colno, file)
+        raise ConfigError(CODE, "The settings", [problem], hint="Mend this by hand, then try again.") from None
+    change(root)
+    indent = re.search(r"^[ \t]+(?=\S)", text, re.MULTILINE)
+    return json.dumps(root, indent=indent.group() if indent else 2, ensure_ascii=False) + "\n"
+
+
+def _rewritten_yaml(text: str, change: Callable[[Data], None]) -> str:
+    """Comments and order are kept; blanks and indents may come out otherwise."""
+    from ruamel.yaml import YAML
+
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 1_000_000  # never fold a line that was not folded
+    root = yaml.load(text) or {}
+    change(root)
+    out = io.StringIO()
+    yaml.dump(root, out)
+    return out.getvalue()
+
+
+def _put(data: Data, way: Sequence[str], value: Scalar) -> None:
+    *groups, last = way
+    for step in groups:
+        if not isinstance(data.get(step), MutableMapping):
+            data[step] = {}
+        data = data[step]
+    data[last] = value
+
+
+def _holds(data: Any, way: Sequence[str]) -> bool:
+    for step in way:
+        if not isinstance(data, MutableMapping) or step not in data:
+            return False
+        data = data[step]
+    return True
+
+
+def _remove(data: Data, way: Sequence[str]) -> None:
+    """And the groups that are empty without it."""
+    step, *rest = way
+    if rest:
+        _remove(data[step], rest)
+    if not rest or not data[step]:
+        del data[step]

@@ -1,0 +1,60 @@
+"""`${NAME}` in what people write. `$${NAME}` is the text `${NAME}` itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+REFERENCE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+Step = str | int
+Unknown = Callable[[tuple[Step, ...], str], None]
+"""Told where a variable is named that nobody defined."""
+
+
+def substitute_tree(
+    value: Any, variables: Mapping[str, Any], on_unknown: Unknown, *, path: tuple[Step, ...] = ()
+) -> Any:
+    """The same tree with every known `${NAME}` in its texts replaced; an unknown one stays as it is.
+
+    A text that is nothing but one reference takes the variable's own kind: a number stays a number.
+    """
+    if isinstance(value, str):
+        return _substitute_text(value, variables, lambda name: on_unknown(path, name)) if "${" in value else value
+    if isinstance(value, Mapping):
+        return {key: substitute_tree(item, variables, on_unknown, path=(*path, key)) for key, item in value.items()}
+    if isinstance(value, list):
+        return [substitute_tree(item, variables, on_unknown, path=(*path, at)) for at, item in enumerate(value)]
+    return value
+
+
+def _substitute_text(text: str, variables: Mapping[str, Any], on_unknown: Callable[[str], None]) -> Any:
+    whole = REFERENCE.fullmatch(text)
+    if whole and not whole[1] and whole[2] in variables:
+        return variables[whole[2]]
+
+    def replacement(found: re.Match[str]) -> str:
+        escape, name = found.groups()
+        if escape:
+            return found.group()[1:]
+        if name not in variables:
+            on_unknown(name)
+            return found.group()
+        value = variables[name]
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    return REFERENCE.sub(replacement, text)
+
+
+def names_in(value: Any) -> Iterator[str]:
+    """Every variable that a value refers to."""
+    if isinstance(value, str):
+        yield from (name for escape, name in REFERENCE.findall(value) if not escape)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from names_in(key)
+            yield from names_in(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from names_in(item)

@@ -1,0 +1,126 @@
+"""A test case from the facts alone. What only the person and the repository know is never left to a model."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from youbencha.spec.variables import REFERENCE
+from youbencha.suggest.facts import Facts
+
+DEFAULT_AGENT = "claude-code"
+_FROM_THE_AGENT = ("name", "description", "timeout", "evaluators")
+"""What a suggestion may decide. Where the agent starts and what it is told are facts."""
+_FEW = 3
+_THRESHOLD = 0.8
+_PATTERN = frozenset("*?[]{}")
+"""A path that holds one of these would be taken for a pattern."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the person said."""
+
+    agent: str
+    prompt: str
+    repo: str | None
+    """Where the folder itself is in no repository."""
+    save_to: Path
+
+
+def draft(facts: Facts, wanted: Wanted) -> dict[str, Any]:
+    """A whole test case: bounds around what was measured, the project's tests, one question to a judge."""
+    return {
+        "name": _name(facts.directory),
+        "description": _description(wanted.prompt),
+        **_fixed(facts, wanted),
+        "evaluators": [*_bounds(facts), *_expected(facts), *_tests(facts), _judge(wanted)],
+    }
+
+
+def merged(facts: Facts, wanted: Wanted, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """What an agent suggests, around the facts."""
+    basis = draft(facts, wanted)
+    chosen = {key: answer[key] for key in _FROM_THE_AGENT if answer.get(key)}
+    return {**basis, **chosen}
+
+
+def _fixed(facts: Facts, wanted: Wanted) -> dict[str, Any]:
+    fixed: dict[str, Any] = {"repo": _repo(facts, wanted)}
+    if facts.baseline:
+        fixed["commit"] = facts.baseline
+    # A `${NAME}` that the person wrote is theirs, and no variable of ours.
+    prompt = REFERENCE.sub(lambda found: "$" + found.group(), wanted.prompt)
+    fixed["agent"] = {"type": wanted.agent, "config": {"prompt": prompt}}
+    if _result_branch(facts):
+        fixed |= {"expected_source": "branch", "expected": _result_branch(facts)}
+    return fixed
+
+
+def _repo(facts: Facts, wanted: Wanted) -> str:
+    """The remote, if the starting point can be had from there and nothing is needed that only this folder has."""
+    home = facts.home
+    if home is None:
+        return wanted.repo or str(facts.directory)
+    if home.remote and facts.baseline_is_published and not _result_branch(facts):
+        return home.remote
+    top, start = home.top.resolve(), wanted.save_to.absolute().parent.resolve()
+    try:
+        return Path(os.path.relpath(top, start)).as_posix()
+    except ValueError:  # another drive on Windows
+        return str(top)
+
+
+def _result_branch(facts: Facts) -> str | None:
+    """Where all of the work is committed on a branch, that branch is a reference for others to be compared with."""
+    home = facts.home
+    return home.branch if home and home.is_clean and home.head != facts.baseline else None
+
+
+def _bounds(facts: Facts) -> list[dict[str, Any]]:
+    if not facts.changes:
+        return [{"name": "git-diff"}]
+    changes = facts.changes
+    bounds: dict[str, Any] = {
+        "max_files_changed": _with_room(len(changes), 2),
+        "max_lines_added": _with_room(sum(change.additions or 0 for change in changes), 20),
+        "max_lines_removed": _with_room(sum(change.deletions or 0 for change in changes), 20),
+    }
+    modified = [each.path for each in changes if each.kind == "modified" and not _PATTERN & set(each.path)]
+    required = {"required_paths": modified} if 0 < len(modified) <= _FEW else {}
+    return [{"name": "git-diff", "config": {"assertions": bounds, **required}}]
+
+
+def _with_room(measured: int, least: int) -> int:
+    """Another right answer may be half as large again; of few lines, a few more."""
+    return max(math.ceil(measured * 1.5), measured + least)
+
+
+def _expected(facts: Facts) -> list[dict[str, Any]]:
+    return [{"name": "expected-diff", "config": {"threshold": _THRESHOLD}}] if _result_branch(facts) else []
+
+
+def _tests(facts: Facts) -> list[dict[str, Any]]:
+    return [{"name": "command", "config": {"command": facts.tests}}] if facts.tests else []
+
+
+def _judge(wanted: Wanted) -> dict[str, Any]:
+    asked = "Everything that the task asks for is done, and it works. 1 if so, 0 if not, between for a part of it."
+    clean = "The change does what the task asks for and nothing else. 1 if so, else less."
+    assertions = {"does_what_was_asked": asked, "nothing_else_was_changed": clean}
+    return {"name": "agentic-judge", "config": {"type": wanted.agent, "assertions": assertions}}
+
+
+def _name(directory: Path) -> str:
+    slug = re.sub(r"[^a-z0-9]+", "-", directory.resolve().name.lower()).strip("-")
+    return slug or "suggested"
+
+
+def _description(prompt: str) -> str:
+    first = next((line.strip() for line in prompt.splitlines() if line.strip()), "")
+    return first if len(first) <= 120 else first[:119] + "…"

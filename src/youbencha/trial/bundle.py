@@ -1,0 +1,151 @@
+"""results.json, put together from what a run has so far. Pure."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from youbencha import __version__
+from youbencha.log import (
+    AgentRun,
+    ArtifactManifest,
+    Environment,
+    EvaluationResult,
+    HookResult,
+    Hooks,
+    Identity,
+    ResultsBundle,
+    RunExecution,
+    TestCaseInfo,
+    YouBenchaLog,
+    iso_time,
+)
+from youbencha.trial.outcome import outcome_of, summary_of
+
+LOG_FILE = "youbencha-log.json"
+DIFF_FILE = "git-diff.patch"
+RESULTS_FILE = "results.json"
+REPORT_FILE = "report.md"
+
+
+@dataclass(kw_only=True)
+class Record:
+    """What is known of a run. It grows as the run goes on; a bundle can be made of it at any time."""
+
+    run_id: str
+    workspace_dir: Path
+    test_case: TestCaseInfo
+    expected_evaluators: int
+    started_at: float
+    agent_type: str | None = None
+    """None for `yb eval`."""
+    agent_name: str | None = None
+    agent_model: str | None = None
+    """As configured, until the agent says which it was."""
+    executable: str | None = None
+    executable_sha256: str | None = None
+    log: YouBenchaLog | None = None
+    evaluators: dict[int, EvaluationResult] = field(default_factory=dict)
+    """By their place in the test case: they finish in any order."""
+    pre_execution: tuple[HookResult, ...] = ()
+    post_evaluation: tuple[HookResult, ...] = ()
+    phases_ms: dict[str, int] = field(default_factory=dict)
+    files: set[str] = field(default_factory=set)
+    """Of ours, in the artifacts."""
+
+
+def bundle_of(record: Record, *, now: float, complete: bool, interrupted: bool = False) -> ResultsBundle:
+    log = record.log
+    results = tuple(record.evaluators[place] for place in sorted(record.evaluators))
+    status = log.execution.status if log else None
+    outcome = outcome_of(log.execution.status, log.errors, results) if log and complete and not interrupted else None
+    return ResultsBundle(
+        test_case=record.test_case,
+        execution=_execution(record, now, complete=complete, interrupted=interrupted),
+        agent=None if record.agent_type is None else _agent(record, record.agent_type),
+        evaluators=results,
+        summary=summary_of(
+            results,
+            expected=record.expected_evaluators,
+            agent=status,
+            complete=complete and not interrupted and (log is not None or record.agent_type is None),
+        ),
+        outcome=outcome,
+        identity=_identity(record),
+        hooks=Hooks(pre_execution=record.pre_execution, post_evaluation=record.post_evaluation),
+        artifacts=_manifest(record.files, results),
+    )
+
+
+def _execution(record: Record, now: float, *, complete: bool, interrupted: bool) -> RunExecution:
+    return RunExecution(
+        started_at=iso_time(record.started_at),
+        completed_at=iso_time(now),
+        duration_ms=max(0, round((now - record.started_at) * 1000)),
+        youbencha_version=__version__,
+        environment=Environment(
+            os=f"{platform.system()} {platform.release()}" if os.name != "nt" else platform.platform(),
+            python_version=platform.python_version(),
+            workspace_dir=str(record.workspace_dir),
+        ),
+        interrupted=interrupted,
+        complete=complete,
+        phases_ms=dict(record.phases_ms),
+    )
+
+
+def _agent(record: Record, kind: str) -> AgentRun:
+    log = record.log
+    if log is None:
+        return AgentRun(type=kind, agent_name=record.agent_name, model=record.agent_model)
+    execution = log.execution
+    return AgentRun(
+        type=kind,
+        agent_name=record.agent_name,
+        version=_known(log.agent_info.version),
+        adapter_version=log.agent_info.adapter_version,
+        youbencha_log_path=LOG_FILE,
+        status=execution.status,
+        exit_code=execution.exit_code,
+        duration_ms=execution.duration_ms,
+        model=_known(log.model_info.name),
+        usage=log.usage,
+        turns=log.turns,
+        tool_calls=len(log.tool_calls),
+        tools_used=dict(sorted(Counter(call.name for call in log.tool_calls).items())),
+        errors=log.errors,
+        warnings=log.warnings,
+    )
+
+
+def _identity(record: Record) -> Identity:
+    log = record.log
+    return Identity(
+        run_id=record.run_id,
+        youbencha_version=__version__,
+        agent_type=record.agent_type,
+        agent_version=_known(log.agent_info.version) if log else None,
+        agent_executable=record.executable,
+        agent_sha256=record.executable_sha256,
+        model=_known(log.model_info.name) if log else None,
+        task_commit=record.test_case.commit,
+        config_hash=record.test_case.config_hash,
+    )
+
+
+def _known(text: str) -> str | None:
+    return None if text == "unknown" else text
+
+
+def _manifest(files: set[str], results: Sequence[EvaluationResult]) -> ArtifactManifest:
+    produced: Mapping[str, None] = dict.fromkeys(item.path for result in results for item in result.artifacts)
+    return ArtifactManifest(
+        agent_log=LOG_FILE if LOG_FILE in files else None,
+        diff=DIFF_FILE if DIFF_FILE in files else None,
+        reports=(REPORT_FILE,) if REPORT_FILE in files else (),
+        evaluator_artifacts=tuple(produced),
+    )

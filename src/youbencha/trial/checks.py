@@ -1,0 +1,80 @@
+"""What only adapters and evaluators know about a test case: whether what is written for them can be used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from youbencha.adapters import ChecksConfig, get_adapter
+from youbencha.errors import Problem, YouBenchaError
+from youbencha.evaluators import get_evaluator
+from youbencha.spec import NamedEvaluator, Parts
+
+OF_THE_AGENT = ("agent_name", "version")
+"""Written beside `config`, handed to the adapter inside it."""
+
+
+def check_parts(parts: Parts) -> list[Problem]:
+    """Every problem of the agent's and the evaluators' own options."""
+    problems = [] if parts.agent is None else _agent_problems(parts, parts.agent)
+    for evaluator in parts.evaluators:
+        problems += _evaluator_problems(evaluator)
+    return problems
+
+
+def adapter_config(agent: Mapping[str, Any]) -> dict[str, Any]:
+    """What the adapter gets: its own options, and those of the agent that stand beside them."""
+    config = agent.get("config")
+    given = {name: agent[name] for name in OF_THE_AGENT if agent.get(name) is not None}
+    return {**(config if isinstance(config, Mapping) else {}), **given}
+
+
+def _agent_problems(parts: Parts, agent: Mapping[str, Any]) -> list[Problem]:
+    kind = agent.get("type")
+    if not isinstance(kind, str):
+        return []  # the model says so already
+    try:
+        adapter = get_adapter(kind.strip())
+    except YouBenchaError as error:
+        return [parts.source.problem(("agent", "type"), error.message, error.hint)]
+    problems = list(_said_twice(parts, agent))
+    if isinstance(adapter, ChecksConfig):
+        found = adapter.check_config(adapter_config(agent), parts.directory)
+        problems += [_in_agent(parts, agent, problem) for problem in found]
+    return problems
+
+
+def _said_twice(parts: Parts, agent: Mapping[str, Any]) -> Iterator[Problem]:
+    config = agent.get("config")
+    for name in (*OF_THE_AGENT, "model"):
+        if isinstance(config, Mapping) and agent.get(name) is not None and config.get(name) not in (None, agent[name]):
+            message = f"says otherwise than agent.{name}"
+            yield parts.source.problem(("agent", "config", name), message, "keep one of the two", at_key=True)
+
+
+def _in_agent(parts: Parts, agent: Mapping[str, Any], problem: Problem) -> Problem:
+    steps = _steps(problem.path)
+    beside = bool(steps) and steps[0] in OF_THE_AGENT and agent.get(str(steps[0])) is not None
+    path = ("agent", *steps) if beside else ("agent", "config", *steps)
+    return parts.source.problem(path, problem.message, problem.hint, at_key=_is_about_key(problem))
+
+
+def _evaluator_problems(evaluator: NamedEvaluator) -> Sequence[Problem]:
+    try:
+        found = get_evaluator(evaluator.name)
+    except YouBenchaError as error:
+        return [evaluator.problem(error.message, error.hint, key=("name",))]
+    return [
+        evaluator.problem(
+            problem.message, problem.hint, key=("config", *_steps(problem.path)), at_key=_is_about_key(problem)
+        )
+        for problem in found.check_config(evaluator.config, evaluator.config_dir)
+    ]
+
+
+def _steps(path: str) -> tuple[str | int, ...]:
+    return tuple(int(step) if step.isdecimal() else step for step in path.split(".")) if path else ()
+
+
+def _is_about_key(problem: Problem) -> bool:
+    return problem.message == "unknown key"

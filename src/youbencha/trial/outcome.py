@@ -1,0 +1,104 @@
+"""From what happened to what it means: one table, no exceptions.
+
+A run that did not measure the agent (a provider's failure, a broken verifier) is no failure of the agent's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from youbencha.log import (
+    ErrorRecord,
+    EvaluationResult,
+    Outcome,
+    OutcomeName,
+    OverallStatus,
+    Status,
+    Summary,
+)
+
+
+class Policy(NamedTuple):
+    valid: bool
+    retry: bool
+
+
+POLICIES: Mapping[OutcomeName, Policy] = {
+    "solved": Policy(valid=True, retry=False),
+    "unsolved": Policy(valid=True, retry=False),
+    "limit": Policy(valid=True, retry=False),
+    "refused": Policy(valid=True, retry=False),
+    "agent_error": Policy(valid=True, retry=False),
+    "provider_error": Policy(valid=False, retry=True),
+    "infra_error": Policy(valid=False, retry=True),
+    "verifier_error": Policy(valid=False, retry=True),
+}
+
+CAUSES: Mapping[str, OutcomeName] = {
+    "TIMEOUT": "limit",
+    "MAX_TURNS": "limit",
+    "MAX_BUDGET": "limit",
+    "REFUSED": "refused",
+    "AUTH_FAILED": "provider_error",
+    "RATE_LIMIT": "provider_error",
+    "API_ERROR": "provider_error",
+    "CLI_NOT_FOUND": "infra_error",
+    "CRASHED": "agent_error",
+    "EXIT_CODE": "agent_error",
+    "EXECUTION_ERROR": "agent_error",
+    "NO_RESULT": "agent_error",
+}
+"""By what follows the agent's own prefix in an error's code: CLAUDE_RATE_LIMIT, COPILOT_RATE_LIMIT …"""
+
+
+def summary_of(results: Sequence[EvaluationResult], *, expected: int, agent: Status | None, complete: bool) -> Summary:
+    """`agent` is None where none was run: then the evaluators alone decide."""
+    count = {status: sum(result.status == status for result in results) for status in ("passed", "failed", "skipped")}
+    return Summary(
+        total_evaluators=expected,
+        passed=count["passed"],
+        failed=count["failed"],
+        skipped=count["skipped"],
+        overall_status=_overall(count, expected, agent, complete),
+    )
+
+
+def _overall(count: Mapping[str, int], expected: int, agent: Status | None, complete: bool) -> OverallStatus:
+    if count["failed"] or agent in ("failed", "timeout"):
+        return "failed"
+    if not complete or count["passed"] < expected:  # a check that was not made is no check that was passed
+        return "partial"
+    return "passed"
+
+
+def outcome_of(status: Status, errors: Sequence[ErrorRecord], results: Sequence[EvaluationResult]) -> Outcome:
+    if status != "success":
+        name, reason = _why_not(status, errors)
+    else:
+        name, reason = _judged(results)
+    policy = POLICIES[name]
+    return Outcome(name=name, valid=policy.valid, retry=policy.retry, reason=reason)
+
+
+def _why_not(status: Status, errors: Sequence[ErrorRecord]) -> tuple[OutcomeName, str]:
+    for error in errors:
+        if (cause := cause_of(error.code)) is not None:
+            return cause, error.message
+    if status == "timeout":
+        return "limit", "the agent did not finish in time"
+    return "agent_error", errors[0].message if errors else "the agent failed and did not say why"
+
+
+def cause_of(code: str | None) -> OutcomeName | None:
+    return next((outcome for suffix, outcome in CAUSES.items() if (code or "").endswith(f"_{suffix}")), None)
+
+
+def _judged(results: Sequence[EvaluationResult]) -> tuple[OutcomeName, str]:
+    failed = [result.evaluator for result in results if result.status == "failed"]
+    skipped = [result.evaluator for result in results if result.status == "skipped"]
+    if failed:
+        return "unsolved", f"not passed: {', '.join(failed)}"
+    if skipped:
+        return "verifier_error", f"could not be judged by: {', '.join(skipped)}"
+    return "solved", "every evaluator passed"

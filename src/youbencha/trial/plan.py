@@ -1,0 +1,86 @@
+"""Everything that one run needs, decided and checked before anything is cloned or started."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from youbencha.adapters import AgentAdapter, get_adapter
+from youbencha.errors import Problem
+from youbencha.spec import Loaded, TestCase, load_test_case
+from youbencha.spec.settings_files import LoadedSettings
+from youbencha.spec.variables import REFERENCE
+from youbencha.trial.checks import adapter_config, check_parts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A test case with all that settings and environment add to it."""
+
+    loaded: Loaded[TestCase]
+    adapter: AgentAdapter
+    agent_config: Mapping[str, object]
+    model: str | None
+    env: Mapping[str, str] = field(repr=False)
+    """Of the agent; it may hold secrets."""
+    timeout_ms: int
+    workspace_dir: Path
+    cache_dir: Path | None
+    max_concurrent: int
+
+    @property
+    def case(self) -> TestCase:
+        return self.loaded.case
+
+
+def make_plan(
+    file: Path,
+    settings: LoadedSettings,
+    *,
+    variables: Mapping[str, str] | None = None,
+    workspace_dir: Path | None = None,
+    resolve_env: bool = True,
+) -> Plan:
+    """Read and check a test case. Whatever is wrong is one ConfigError. What is given here wins over the file.
+
+    `resolve_env: False` is for whoever will not run it: keys need not be there.
+    """
+    known = {**settings.settings.variables, **(variables or {})}
+    loaded = load_test_case(file, known, check=check_parts)
+    case, defaults = loaded.case, settings.settings
+    own_model = case.agent.config.get("model")
+    return Plan(
+        loaded=loaded,
+        adapter=get_adapter(case.agent.type),
+        agent_config=adapter_config(case.agent.model_dump(include={"config", "agent_name", "version"})),
+        model=case.agent.model or (None if own_model else defaults.agent.model),
+        env=_environment(loaded) if resolve_env else {},
+        timeout_ms=case.timeout or defaults.agent.timeout_ms or defaults.timeout_ms,
+        workspace_dir=workspace_dir or _workspace(loaded, settings),
+        cache_dir=settings.cache_dir,
+        max_concurrent=defaults.evaluators.max_concurrent,
+    )
+
+
+def _workspace(loaded: Loaded[TestCase], settings: LoadedSettings) -> Path:
+    named = loaded.case.workspace_dir
+    return settings.workspace_dir if named is None else loaded.directory / Path(named).expanduser()
+
+
+def _environment(loaded: Loaded[TestCase]) -> dict[str, str]:
+    """`agent.env` with `${NAME}` taken from the harness's own environment, so that no file need hold a key."""
+    problems: list[Problem] = []
+
+    def value(name: str, text: str) -> str:
+        for escape, wanted in REFERENCE.findall(text):
+            if not escape and wanted not in os.environ:
+                message = f"${{{wanted}}} is set neither in the settings' variables nor in the environment"
+                problems.append(loaded.source.problem(("agent", "env", name), message, f"export {wanted} first"))
+        return REFERENCE.sub(lambda m: m.group()[1:] if m[1] else os.environ.get(m[2], ""), text)
+
+    found = {name: value(name, text) for name, text in loaded.case.agent.env.items()}
+    if problems:
+        raise loaded.source.error(problems)
+    return found

@@ -1,0 +1,256 @@
+"""One test case from its repository to its verdict.
+
+Whatever is finished is on the disk before the next thing begins, so that an interrupt, or a kill, loses none of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from youbencha.adapters import AgentExecutionContext, ChecksReadiness
+from youbencha.errors import YouBenchaError
+from youbencha.events import EvaluatorFinished, Event, EventSink, Noted, PhaseStarted, ProcessStarted, WorkspaceReady
+from youbencha.log import EvaluationResult, ResultsBundle, TestCaseInfo
+from youbencha.process import Redactor
+from youbencha.trial.bundle import DIFF_FILE, Record
+from youbencha.trial.evaluation import Evidence, evaluate_all
+from youbencha.trial.executable import Digest
+from youbencha.trial.files import ResultFiles
+from youbencha.trial.plan import Plan
+from youbencha.workspace import Changes, Repository, RunDirectory, Snapshot, open_repository
+
+
+@dataclass(frozen=True)
+class Finished:
+    bundle: ResultsBundle
+    directory: RunDirectory
+
+
+async def run_test_case(plan: Plan, *, on_event: EventSink, delete_workspace: bool = False) -> Finished:
+    """Run a plan to its end. What prevents a start raises, and leaves nothing behind; everything else is a result.
+
+    A cancellation leaves a valid bundle of what was finished, marked as interrupted.
+    """
+    ready = asyncio.create_task(_check_ready(plan))
+    try:
+        trial = await _prepare(plan, on_event, ready)
+    finally:
+        ready.cancel()
+    with trial.directory:
+        try:
+            return await trial.run(delete_workspace=delete_workspace)
+        except asyncio.CancelledError:
+            trial.keep_what_is_finished()
+            raise
+
+
+async def _check_ready(plan: Plan) -> None:
+    """While the repository is being fetched: an agent that is not there, or not logged in, is told at once."""
+    if isinstance(plan.adapter, ChecksReadiness):
+        await plan.adapter.check_ready(plan.agent_config, plan.env)
+    elif not await plan.adapter.check_availability():
+        raise YouBenchaError(
+            "AGENT_NOT_INSTALLED",
+            f"The agent {plan.case.agent.type} is not installed.",
+            hint=f"Try `yb agents install {plan.case.agent.type}`; `yb doctor` says what is there.",
+        )
+
+
+async def _prepare(plan: Plan, on_event: EventSink, ready: asyncio.Task[None]) -> Trial:
+    started_at = time.time()
+    case, file = plan.case, plan.loaded.file
+    on_event(PhaseStarted(phase="checkout", detail=case.repo))
+    repository = await open_repository(
+        case.repo,
+        base=file.parent,
+        cache_dir=plan.cache_dir,
+        branch=case.branch,
+        commit=case.commit,
+        progress=lambda text: on_event(Noted(text=text)),
+    )
+    expected = None
+    if case.expected is not None:
+        expected = await repository.resolve(case.expected, source=case.expected_source or "branch")
+    directory = RunDirectory.create(plan.workspace_dir, case.workspace_name)
+    try:
+        await repository.check_out(directory.modified)
+        await ready
+    except BaseException:
+        directory.remove()
+        raise
+    record = Record(
+        run_id=directory.path.name,
+        workspace_dir=directory.path,
+        test_case=_test_case_info(plan, repository),
+        expected_evaluators=len(plan.loaded.evaluators),
+        started_at=started_at,
+        agent_type=case.agent.type,
+        agent_name=case.agent.agent_name,
+        agent_model=plan.model,
+    )
+    on_event(WorkspaceReady(directory=str(directory.path), tree=str(directory.modified)))
+    record.phases_ms["checkout"] = round((time.time() - started_at) * 1000)
+    return Trial(plan, repository, directory, expected, record, on_event)
+
+
+def _test_case_info(plan: Plan, repository: Repository) -> TestCaseInfo:
+    return TestCaseInfo(
+        name=plan.loaded.name,
+        description=plan.case.description,
+        config_file=str(plan.loaded.file),
+        config_hash=plan.loaded.config_hash,
+        repo=repository.public_url,
+        branch=repository.branch,
+        commit=repository.commit,
+        expected_branch=plan.case.expected,
+    )
+
+
+class Trial:
+    """A run whose workspace is ready."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        repository: Repository,
+        directory: RunDirectory,
+        expected: str | None,
+        record: Record,
+        on_event: EventSink,
+    ) -> None:
+        self.directory = directory
+        self._plan = plan
+        self._repository = repository
+        self._expected = expected
+        self._record = record
+        self._on_event = on_event
+        self._digest = Digest()
+        self._files = ResultFiles(directory.artifacts, record, Redactor.for_env(os.environ, plan.env))
+
+    async def run(self, *, delete_workspace: bool) -> Finished:
+        start = await self._start()
+        await self._run_agent()
+        changes = await self._freeze(start)
+        self._files.save_results(complete=False)
+        await self._evaluate(changes)
+        bundle = await self._files.conclude(
+            self._plan.case.post_evaluation,
+            judged=self.directory.modified,
+            config_dir=self._plan.loaded.directory,
+            on_event=self._on_event,
+        )
+        if delete_workspace:
+            self.directory.delete_sources()
+        return Finished(bundle, self.directory)
+
+    def keep_what_is_finished(self) -> None:
+        self._files.save_results(complete=False, interrupted=True)
+
+    async def _start(self) -> Snapshot:
+        """How the tree is when the agent begins. What hooks did to it is not the agent's."""
+        start = await self._repository.snapshot(self.directory.modified, self.directory.private / "start.git")
+        if not self._plan.case.pre_execution:
+            return start
+        with self._phase("pre_execution"):
+            await self._run_pre_execution()
+            return await start.retake()
+
+    async def _run_pre_execution(self) -> None:
+        from youbencha.hooks import PreHookPlaces, run_pre_execution
+
+        places = PreHookPlaces(
+            workspace_dir=self.directory.modified,
+            artifacts_dir=self.directory.artifacts,
+            config_dir=self._plan.loaded.directory,
+            test_case=self._plan.loaded.name,
+            repo_url=self._repository.public_url,
+            branch=self._repository.branch,
+        )
+        results = await run_pre_execution(self._plan.case.pre_execution, places, env=os.environ, on_note=self._note)
+        self._record.pre_execution = results
+        if results and results[-1].status == "failed":
+            raise YouBenchaError(
+                "PRE_EXECUTION_FAILED",
+                f"A pre-execution hook failed, so the agent was not run: {results[-1].message}",
+                hint=f"Its output is in {self.directory.artifacts / 'hooks'}",
+            )
+
+    async def _run_agent(self) -> None:
+        plan, directory = self._plan, self.directory
+        context = AgentExecutionContext(
+            workspace_dir=directory.modified,
+            repo_dir=directory.modified,
+            artifacts_dir=directory.artifacts,
+            config=plan.agent_config,
+            timeout=plan.timeout_ms,
+            env=plan.env,
+            model=plan.model,
+            config_dir=plan.loaded.directory,
+            on_event=self._agent_event,
+        )
+        with self._phase("agent", plan.case.agent.type):
+            try:
+                result = await plan.adapter.execute(context)
+            except YouBenchaError:
+                directory.remove()  # nothing ran
+                raise
+            self._files.save_log(plan.adapter.normalize_log(result, context))
+
+    def _agent_event(self, event: Event) -> None:
+        if isinstance(event, ProcessStarted) and self._record.executable is None:
+            self._record.executable = event.executable
+            self._digest.begin(event.executable)
+        self._on_event(event)
+
+    async def _freeze(self, start: Snapshot) -> Changes:
+        """The agent's processes are gone by now; what is here is what it left."""
+        with self._phase("freeze"):
+            changes = await start.changes(self.directory.artifacts / DIFF_FILE)
+            self._record.files.add(DIFF_FILE)
+            self._record.executable_sha256 = await self._digest.finish()
+            return changes
+
+    async def _evaluate(self, changes: Changes) -> None:
+        plan, directory = self._plan, self.directory
+        with self._phase("evaluation"):
+            expected_dir = None
+            if self._expected is not None:
+                # Not before: an agent could have read it.
+                expected_dir = directory.expected
+                await self._repository.write_tree(self._expected, expected_dir)
+            evidence = Evidence(
+                directory=directory.modified,
+                expected_dir=expected_dir,
+                changes=changes,
+                log=self._record.log,
+                agent=plan.case.agent,
+                env=dict(plan.env),
+                artifacts_dir=directory.artifacts,
+                scratch_dir=directory.private / "scratch",
+            )
+            await evaluate_all(
+                plan.loaded.evaluators, evidence, at_once=plan.max_concurrent, finished=self._evaluator_finished
+            )
+
+    def _evaluator_finished(self, place: int, result: EvaluationResult) -> None:
+        self._record.evaluators[place] = result
+        if len(self._record.evaluators) < self._record.expected_evaluators:
+            self._files.save_results(complete=False)
+        self._on_event(EvaluatorFinished(evaluator=result.evaluator, status=result.status, message=result.message))
+
+    def _note(self, text: str) -> None:
+        self._on_event(Noted(text=text))
+
+    @contextmanager
+    def _phase(self, name: str, detail: str = "") -> Iterator[None]:
+        self._on_event(PhaseStarted(phase=name, detail=detail))
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self._record.phases_ms[name] = round((time.monotonic() - started) * 1000)

@@ -1,0 +1,80 @@
+"""Writes the tree of a commit, with nothing around it that an agent could learn from, or that could run.
+
+Files are the very bytes that the repository holds: no filter, no conversion, no large file from elsewhere.
+Directories of submodules stay empty.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from youbencha.errors import YouBenchaError
+from youbencha.workspace.git import GitFailed, git
+from youbencha.workspace.git_dir import make_agents_git_dir, scratch_git_dir
+
+_REFUSED = ("invalid path", "malformed", "Invalid path")
+
+
+async def check_out(objects: Path, commit: str, branch: str, directory: Path) -> None:
+    """A repository of that one commit in `directory`: no remotes, no other refs, no objects but its own."""
+    agents = directory / ".git"
+    keeps = make_agents_git_dir(agents, commit, branch)
+    index = agents / "index"
+    links = {} if keeps.links else {"core.symlinks": "false"}
+    with scratch_git_dir(directory, commit) as scratch:
+        writing = git(
+            scratch, "read-tree", "-u", "--reset", commit, tree=directory, index=index, objects=objects, settings=links
+        )
+        # Without its parents (`--shallow`), so that no object of theirs comes along; and deltas only as they are.
+        packing = git(
+            scratch,
+            *("pack-objects", "--revs", "--quiet", "--window=0", "--compression=1", "--delta-base-offset"),
+            str(agents / "objects" / "pack" / "pack"),
+            objects=objects,
+            stdin=f"--shallow {commit}\n{commit}\n".encode(),
+        )
+        await _both(writing, packing, commit)
+
+
+async def write_tree(objects: Path, commit: str, directory: Path) -> None:
+    """The files alone."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with scratch_git_dir(directory, commit) as scratch:
+        try:
+            how = ("read-tree", "-u", "--reset", commit)
+            await git(scratch, *how, tree=directory, index=scratch / "index", objects=objects)
+        except GitFailed as failed:
+            raise _refused(failed, commit) from failed
+
+
+async def _both(writing: Coroutine[Any, Any, bytes], packing: Coroutine[Any, Any, bytes], commit: str) -> None:
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(writing)
+            group.create_task(packing)
+    except* GitFailed as failures:
+        first = failures.exceptions[0]
+        assert isinstance(first, GitFailed)
+        raise _refused(first, commit) from first
+
+
+def _refused(failed: GitFailed, commit: str) -> YouBenchaError:
+    """A tree that git itself will not write: names such as `.git/config` in it are an attack."""
+    if not any(word in failed.reason for word in _REFUSED):
+        return failed
+    return YouBenchaError(
+        "REPO_HOSTILE",
+        f"git refuses to write the files of commit {commit[:12]}: {failed.reason}",
+        hint="Its tree holds names that would be dangerous on this machine.",
+    )
+
+
+def has_submodules(index: Path) -> bool:
+    """Looks for their mode in an index that we made; what looks like one by chance costs time, not truth."""
+    try:
+        return (0o160000).to_bytes(4, "big") in index.read_bytes()
+    except OSError:
+        return True

@@ -1,0 +1,98 @@
+"""One process at a time.
+
+The operating system holds the lock and drops it when the process ends, however it ends: there is no stale lock to
+recognise. The file only names the holder, for the message, and is never deleted (deleting a lock file is a race).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_PAUSE_S = 0.1
+_NOTICE_EVERY_S = 1.0
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    # Windows forbids others to read a locked range: lock one byte far behind the text.
+    _FAR = 1 << 30
+
+    def _try_lock(fd: int) -> bool:
+        os.lseek(fd, _FAR, os.SEEK_SET)
+        try:
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def _try_lock(fd: int) -> bool:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a live process holds it. Looks only: nothing is written, and no file is made."""
+    try:
+        fd = os.open(path, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        return not _try_lock(fd)
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def lock_file(path: Path) -> Iterator[LockFile]:
+    """Not locked yet; unlocked at the end."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        yield LockFile(fd, path)
+    finally:
+        os.close(fd)
+
+
+class LockFile:
+    def __init__(self, fd: int, path: Path) -> None:
+        self._fd = fd
+        self._path = path
+
+    def take(self, note: str | None = None) -> bool:
+        """Whether it is ours now. Never waits: who holds it may be a task of this very event loop.
+
+        The file then holds the note, by default the number of this process.
+        """
+        if not _try_lock(self._fd):
+            return False
+        os.lseek(self._fd, 0, os.SEEK_SET)
+        os.truncate(self._fd, 0)
+        os.write(self._fd, (note or str(os.getpid())).encode())
+        return True
+
+    async def wait(self, what: str, progress: Callable[[str], None]) -> None:
+        """Until it is ours, saying so every second."""
+        start = time.monotonic()
+        due = start
+        while not self.take():
+            now = time.monotonic()
+            if now >= due:
+                progress(f"waiting for another {what}{self.holder()} ... {now - start:.0f} s")
+                due = now + _NOTICE_EVERY_S
+            await asyncio.sleep(_PAUSE_S)
+
+    def holder(self) -> str:
+        pid = self._path.read_text(encoding="utf-8", errors="replace").strip()
+        return f" (process {pid})" if pid.isdecimal() else ""

@@ -1,0 +1,105 @@
+"""Runs of the past, and their removal. A run that goes on is never touched."""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from youbencha.errors import YouBenchaError
+from youbencha.workspace.layout import ARTIFACTS, LOCK, PRIVATE
+from youbencha.workspace.lock import is_locked, lock_file
+from youbencha.workspace.removal import remove_tree
+from youbencha.workspace.walk import is_directory
+
+_NAME = re.compile(r".+-(\d{4}-\d{2}-\d{2}-\d{6})-[0-9a-f]{6}")
+_RESULTS = "results.json"
+
+
+class Run(NamedTuple):
+    path: Path
+    created_at: datetime
+    size_bytes: int
+    in_use: bool
+    """A live process holds its lock."""
+    complete: bool
+    """It has results. A run that is neither in use nor complete died."""
+
+
+def old_runs(root: Path, older_than: timedelta | None = None, keep: int | None = None) -> list[Run]:
+    """Those older than that, and not among the newest `keep`; the oldest first. Without either: all.
+
+    Only what is recognisably ours is told, by its name and by what is in it.
+    """
+    runs = sorted((found for found in _runs_in(root)), key=lambda run: (run[1], run[0].name))
+    if keep is not None:
+        runs = runs[: max(0, len(runs) - keep)]
+    now = datetime.now().astimezone()
+    chosen = [(path, made) for path, made in runs if older_than is None or now - made > older_than]
+    return [_looked_at(path, made) for path, made in chosen]
+
+
+def remove_run(run: Run, *, sources_only: bool = False) -> None:
+    """All of it, or everything but its artifacts. Refused while a live process works in it."""
+    if not run.path.is_dir():
+        return
+    with lock_file(run.path / LOCK) as lock:
+        if not lock.take():
+            raise YouBenchaError(
+                "RUN_IN_USE", f"{run.path} is in use.", hint="Wait for that run to end, or end it, then try again."
+            )
+        if os.name != "nt":
+            _remove(run.path, sources_only=sources_only)
+            return
+    _remove(run.path, sources_only=sources_only)  # Windows removes nothing that is open
+
+
+def _remove(path: Path, *, sources_only: bool) -> None:
+    if not sources_only:
+        remove_tree(path)
+        return
+    for name in os.listdir(path):  # noqa: PTH208 - only the names are wanted
+        if name != ARTIFACTS:
+            remove_tree(path / name)
+
+
+def _runs_in(root: Path) -> list[tuple[Path, datetime]]:
+    try:
+        paths = list(root.iterdir())
+    except OSError:
+        return []
+    return [(path, made) for path in paths if (made := _when_made(path)) and _is_ours(path)]
+
+
+def _is_ours(path: Path) -> bool:
+    return not path.is_symlink() and ((path / PRIVATE).is_dir() or (path / ARTIFACTS).is_dir())
+
+
+def _when_made(path: Path) -> datetime | None:
+    found = _NAME.fullmatch(path.name)
+    try:
+        return datetime.strptime(found[1], "%Y-%m-%d-%H%M%S").astimezone() if found else None
+    except ValueError:
+        return None
+
+
+def _looked_at(path: Path, made: datetime) -> Run:
+    complete = (path / ARTIFACTS / _RESULTS).is_file()
+    return Run(path, made, _size(path), is_locked(path / LOCK), complete)
+
+
+def _size(path: Path) -> int:
+    total, waiting = 0, [os.fsencode(path)]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if is_directory(entry):
+                        waiting.append(entry.path)
+                    else:
+                        total += entry.stat(follow_symlinks=False).st_size
+        except OSError:  # gone meanwhile, or not readable
+            continue
+    return total

@@ -1,0 +1,159 @@
+"""What a person sees while a run goes on."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from youbencha.cli.display import LiveDisplay, PlainDisplay, Silence, choose_display
+from youbencha.cli.lines import line_of, telling
+from youbencha.cli.progress import Progress
+from youbencha.events import (
+    AssistantText,
+    AssistantTextDelta,
+    EvaluatorFinished,
+    Event,
+    Noted,
+    PhaseStarted,
+    RequestRetried,
+    SessionStarted,
+    ToolCalled,
+    ToolReturned,
+    UsageReported,
+    Warned,
+    WorkspaceReady,
+)
+
+
+def shown(event: Event, inside: Path | None = None) -> str | None:
+    line = line_of(event, inside)
+    return None if line is None else line.plain()
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (SessionStarted(session_id="s", model="m", agent_version="2.1"), "  session started: version 2.1, model m"),
+        (SessionStarted(session_id=None, model=None, agent_version=None), "  session started: version ?, model ?"),
+        (AssistantText(text="  Hello\n\tthere "), "● Hello there"),
+        (ToolCalled(call_id="1", name="Bash", arguments={"command": "ls"}), "⚙ Bash ls"),
+        (ToolReturned(call_id="1", content="fine", is_error=False), "  ↳ ✓ fine"),
+        (ToolReturned(call_id="1", content="bad", is_error=True), "  ↳ ✗ bad"),
+        (RequestRetried(attempt=2, status=529, reason=None, delay_ms=1), "! model request failed (529), attempt 2"),
+        (
+            RequestRetried(attempt=1, status=None, reason=None, delay_ms=1),
+            "! model request failed (no answer), attempt 1",
+        ),
+        (Warned(code="X", message="look"), "! warning: look"),
+        (PhaseStarted(phase="checkout", detail="repo"), "▸ checking out repo"),
+        (EvaluatorFinished(evaluator="git-diff", status="failed", message="too much"), "✗ git-diff too much"),
+        (Noted(text="fetching"), "  fetching"),
+    ],
+)
+def test_one_line_for_each_event(event: Event, line: str) -> None:
+    assert shown(event) == line
+
+
+def test_what_nobody_wants_to_see_line_by_line() -> None:
+    assert shown(AssistantTextDelta(text="He")) is None
+
+
+def test_an_agents_escape_sequences_do_not_reach_the_terminal() -> None:
+    assert shown(AssistantText(text="a\x1b]0;title\x07b\x9b2Jc")) == "● a·]0;title·b·2Jc"
+
+
+def test_a_long_text_is_cut() -> None:
+    line = shown(AssistantText(text="word " * 100_000))
+    assert line is not None
+    assert len(line) == 102
+    assert line.endswith("…")
+
+
+def test_paths_are_shown_from_the_workspace() -> None:
+    call = ToolCalled(call_id="1", name="Read", arguments={"file_path": "/runs/1/src-modified/a.py"})
+    assert shown(call, Path("/runs/1/src-modified")) == "⚙ Read a.py"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, ""),
+        ({"description": "d", "command": "c"}, "c"),
+        ({"file_path": "/a", "old_string": "x"}, "/a"),
+        ({"command": 5, "other": "é"}, '{"command": 5, "other": "é"}'),
+    ],
+)
+def test_a_tool_call_in_a_few_words(arguments: dict[str, Any], words: str) -> None:
+    assert telling(arguments) == words
+
+
+RUN = (
+    PhaseStarted(phase="checkout", detail="repo", at=100.0),
+    WorkspaceReady(directory="/runs/1", tree="/runs/1/src-modified", at=100.5),
+    PhaseStarted(phase="agent", at=101.0),
+    SessionStarted(session_id="s", model="opus[1m]", agent_version="2.1", at=101.5),
+    ToolCalled(call_id="1", name="Read", arguments={"file_path": "/runs/1/src-modified/a.py"}, at=102.0),
+    UsageReported(input_tokens=1200, output_tokens=80, at=103.0),
+    UsageReported(output_tokens=160, cost_usd=0.0125, at=104.0),
+    AssistantText(text="[red]not markup[/nonsense]", at=105.0),
+)
+
+
+def test_progress_is_folded_from_events() -> None:
+    progress = Progress()
+    for event in RUN:
+        progress.take(event)
+    assert [(phase.name, phase.ended_at) for phase in progress.phases] == [("checkout", 101.0), ("agent", None)]
+    assert progress.directory == Path("/runs/1")
+    assert (progress.model, progress.tool_calls) == ("opus[1m]", 1)
+    assert (progress.input_tokens, progress.output_tokens, progress.cost_usd) == (1200, 160, 0.0125)
+
+
+def test_the_live_screen_tells_phases_activity_tokens_and_cost() -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, width=100, no_color=True)
+    display = LiveDisplay("case · agent", stream, console=console)
+    for event in RUN:
+        display(event)
+    console.print(display.render())
+    text = stream.getvalue()
+    assert "case · agent" in text
+    assert "✓ checkout 1.0s" in text
+    assert "agent" in text
+    assert "⚙ Read a.py" in text
+    assert "[red]not markup[/nonsense]" in text
+    assert "model opus[1m] · 1 tool call · 1,200 in / 160 out · $0.0125" in text
+
+
+def test_before_anything_is_known_nothing_is_invented() -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, width=100, no_color=True)
+    console.print(LiveDisplay("case", stream, console=console).render())
+    assert "in /" not in stream.getvalue()
+    assert "$" not in stream.getvalue()
+
+
+def test_plain_lines_in_a_pipe() -> None:
+    stream = io.StringIO()
+    display = choose_display("case", quiet=False, stream=stream)
+    assert isinstance(display, PlainDisplay)
+    with display:
+        for event in RUN:
+            display(event)
+    lines = stream.getvalue().splitlines()
+    assert lines[0].endswith("s ▸ checking out repo")
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_quiet_is_quiet() -> None:
+    stream = io.StringIO()
+    display = choose_display("case", quiet=True, stream=stream)
+    assert isinstance(display, Silence)
+    with display:
+        display(RUN[1])
+    assert stream.getvalue() == ""
+    assert display.progress.directory == Path("/runs/1")

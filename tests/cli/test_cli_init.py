@@ -1,0 +1,149 @@
+"""`yb init`: a first test case that our own loader takes, and that means something."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from yb import yb
+
+from youbencha.evaluators.judge import judge_definition
+from youbencha.spec import TestCase, load_test_case, load_yaml_model
+from youbencha.trial.checks import check_parts
+
+AGENT_FILES = [Path(".github/agents/agentic-judge.md"), Path(".claude/agents/agentic-judge.md")]
+FILES = [Path("testcase.yaml"), *AGENT_FILES]
+
+
+def git(directory: Path, *arguments: str) -> None:
+    settings = ("-c", "user.name=T", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *settings, *arguments], cwd=directory, check=True, capture_output=True)
+
+
+def repository(directory: Path) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    git(directory, "init", "--quiet")
+    (directory / "README.md").write_text("# A project\n")
+    git(directory, "add", ".")
+    git(directory, "commit", "--quiet", "-m", "first")
+    return directory
+
+
+def test_case(directory: Path) -> TestCase:
+    return load_yaml_model(directory / "testcase.yaml", TestCase, code="X", what="The test case")
+
+
+def everything(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_it_writes_a_test_case_and_both_agent_files(tmp_path: Path) -> None:
+    done = yb("init", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert set(everything(tmp_path)) == {str(path) for path in FILES}
+    for path in FILES:
+        assert f"created      {path.as_posix()}\n" in done.stdout
+    assert "yb run -c testcase.yaml" in done.stdout
+
+
+def test_the_test_case_passes_our_own_loader_with_every_check(tmp_path: Path) -> None:
+    assert yb("init", cwd=tmp_path).returncode == 0
+    loaded = load_test_case(tmp_path / "testcase.yaml", check=check_parts)
+    assert loaded.case.agent.type == "claude-code"
+    assert [each.name for each in loaded.evaluators] == ["git-diff", "agentic-judge"]
+    assert loaded.unknown_variables == ()
+
+
+def test_what_is_commented_out_is_right_as_well(tmp_path: Path) -> None:
+    """Whoever takes the `#` away must not meet an error."""
+    assert yb("init", cwd=tmp_path).returncode == 0
+    path = tmp_path / "testcase.yaml"
+    lines = path.read_text().splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("name:"))
+    options = ("# branch:", "# commit:", "# expected", "# pre_execution:", "# post_evaluation:", "#   ")
+    inner = ("  # model:", "  # version:", "  # env:", "  #   IS_SANDBOX", "  # - name:", "  #   config:", "  #     ")
+    taken = [line.replace("# ", "", 1) if line.startswith((*options, *inner)) else line for line in lines[start:]]
+    path.write_text("\n".join(taken) + "\n")
+    loaded = load_test_case(path, check=check_parts)
+    names = [each.name for each in loaded.evaluators]
+    assert names == ["git-diff", "agentic-judge", "command", "expected-diff"]
+    case = loaded.case
+    assert (case.branch, case.expected, len(case.pre_execution), len(case.post_evaluation)) == (
+        "main", "readme-done", 1, 1,
+    )  # fmt: skip
+    assert case.agent.env == {"IS_SANDBOX": "1"}
+    assert case.agent.version == "2.1.325"
+
+
+def test_in_a_repository_the_repository_is_that_one(tmp_path: Path) -> None:
+    top = repository(tmp_path)
+    assert yb("init", cwd=top).returncode == 0
+    assert test_case(top).repo == "."
+
+
+def test_below_the_top_of_a_repository_the_way_leads_up(tmp_path: Path) -> None:
+    below = repository(tmp_path) / "bench" / "cases"
+    below.mkdir(parents=True)
+    assert yb("init", cwd=below).returncode == 0
+    assert test_case(below).repo == "../.."
+
+
+@pytest.mark.parametrize("kind", ["no repository", "no commit"])
+def test_where_there_is_nothing_to_start_from_there_is_a_placeholder(tmp_path: Path, kind: str) -> None:
+    if kind == "no commit":
+        git(tmp_path, "init", "--quiet")
+    assert yb("init", cwd=tmp_path).returncode == 0
+    assert test_case(tmp_path).repo == "https://github.com/octocat/Hello-World.git"
+
+
+def test_an_existing_test_case_is_not_touched_and_nothing_else_is_written(tmp_path: Path) -> None:
+    (tmp_path / "testcase.yaml").write_text("mine\n")
+    done = yb("init", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "error [TESTCASE_EXISTS]" in done.stderr
+    assert "--force" in done.stderr
+    assert everything(tmp_path) == {"testcase.yaml": b"mine\n"}
+
+
+def test_even_a_dangling_link_is_something_that_exists(tmp_path: Path) -> None:
+    (tmp_path / "testcase.yaml").symlink_to(tmp_path / "nowhere")
+    assert yb("init", cwd=tmp_path).returncode == 1
+
+
+def test_with_force_everything_is_written_anew(tmp_path: Path) -> None:
+    for path in FILES:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("mine\n")
+    done = yb("init", "--force", cwd=tmp_path)
+    assert done.returncode == 0
+    for path in FILES:
+        assert f"overwritten  {path.as_posix()}\n" in done.stdout
+        assert (tmp_path / path).read_text() != "mine\n"
+    assert set(everything(tmp_path)) == {str(path) for path in FILES}  # nothing temporary is left
+
+
+def test_without_force_agent_files_of_ones_own_stay(tmp_path: Path) -> None:
+    mine = tmp_path / AGENT_FILES[1]
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine\n")
+    done = yb("init", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "skipped      .claude/agents/agentic-judge.md  (it is there already; --force overwrites it)" in done.stdout
+    assert mine.read_text() == "mine\n"
+    assert (tmp_path / AGENT_FILES[0]).read_text() == judge_definition()
+
+
+def test_another_directory_is_made(tmp_path: Path) -> None:
+    done = yb("init", "--dir", "new/place", cwd=tmp_path)
+    assert done.returncode == 0
+    assert test_case(tmp_path / "new" / "place").name == "readme-getting-started"
+
+
+def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / ".claude").write_text("a file where a directory should be\n")
+    done = yb("init", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "error        .claude/agents/agentic-judge.md" in done.stderr
+    assert (tmp_path / "testcase.yaml").exists()

@@ -1,0 +1,51 @@
+"""`yb install-agents`: the judge's definition where Claude Code and Copilot look for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from yb import yb
+
+from youbencha.adapters.claude_code.definition import agent_definition
+from youbencha.evaluators.judge import judge_definition
+
+COPILOT, CLAUDE = Path(".github/agents/agentic-judge.md"), Path(".claude/agents/agentic-judge.md")
+
+
+def test_both_are_created(tmp_path: Path) -> None:
+    done = yb("install-agents", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"created      {COPILOT.as_posix()}\ncreated      {CLAUDE.as_posix()}\n"
+    assert (tmp_path / COPILOT).read_text() == (tmp_path / CLAUDE).read_text() == judge_definition()
+
+
+def test_claude_code_finds_the_definition_by_its_name(tmp_path: Path) -> None:
+    assert yb("install-agents", cwd=tmp_path).returncode == 0
+    assert "You judge work" in agent_definition("agentic-judge", workspace=tmp_path, env={})
+
+
+def test_one_that_is_there_is_skipped_and_the_other_created(tmp_path: Path) -> None:
+    (tmp_path / COPILOT).parent.mkdir(parents=True)
+    (tmp_path / COPILOT).write_text("mine\n")
+    done = yb("install-agents", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"skipped      {COPILOT.as_posix()}  (it is there already")
+    assert f"created      {CLAUDE.as_posix()}" in done.stdout
+    assert (tmp_path / COPILOT).read_text() == "mine\n"
+
+
+def test_with_force_it_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / COPILOT).parent.mkdir(parents=True)
+    (tmp_path / COPILOT).write_text("mine\n")
+    done = yb("install-agents", "--force", cwd=tmp_path)
+    assert done.returncode == 0
+    assert f"overwritten  {COPILOT.as_posix()}" in done.stdout
+    assert (tmp_path / COPILOT).read_text() == judge_definition()
+
+
+def test_one_that_cannot_be_written_does_not_keep_the_other_from_it(tmp_path: Path) -> None:
+    (tmp_path / ".github").write_text("a file where a directory should be\n")
+    done = yb("install-agents", cwd=tmp_path)
+    assert done.returncode == 1
+    assert f"error        {COPILOT.as_posix()}" in done.stderr
+    assert done.stdout == f"created      {CLAUDE.as_posix()}\n"

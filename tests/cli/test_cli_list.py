@@ -1,0 +1,36 @@
+"""`yb list`: what a test case can name."""
+
+from __future__ import annotations
+
+import json
+
+from yb import yb
+
+from youbencha.adapters import adapter_names
+from youbencha.evaluators import all_evaluators
+from youbencha.spec import TestCase, parse_yaml_model
+
+
+def test_every_evaluator_and_agent_is_listed() -> None:
+    done = yb("list")
+    assert (done.returncode, done.stderr) == (0, "")
+    for evaluator in all_evaluators():
+        assert f"  {evaluator.name}" in done.stdout
+        assert evaluator.description in done.stdout
+    for agent in adapter_names():
+        assert f"\n  {agent}\n" in done.stdout
+
+
+def test_the_built_in_ones_are_among_them() -> None:
+    told = json.loads(yb("list", "--json").stdout)
+    names = {evaluator["name"] for evaluator in told["evaluators"]}
+    assert {"git-diff", "expected-diff", "command", "agentic-judge"} <= names
+    assert {"claude-code", "copilot-cli", "codex", "gemini-cli", "opencode", "command"} <= set(told["agents"])
+    assert all(evaluator["description"] for evaluator in told["evaluators"])
+
+
+def test_the_snippet_is_one_that_works() -> None:
+    text = yb("list").stdout
+    snippet = text[text.index("  agent:\n") : text.index("\nSeveral judges")]
+    case = parse_yaml_model(f"  repo: .\n{snippet}", TestCase, code="X", what="The snippet")
+    assert case.agent.type == "claude-code"

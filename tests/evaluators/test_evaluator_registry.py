@@ -1,0 +1,112 @@
+"""Evaluators are found by name, those of other packages too."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from youbencha.errors import YouBenchaError
+from youbencha.evaluators import Evaluator, all_evaluators, evaluator_names, get_evaluator
+
+PACKAGE = """
+class Good:
+    name, description = "good", "Always content."
+    def check_config(self, config, config_dir): return []
+    async def evaluate(self, context): raise NotImplementedError
+class Impostor(Good):
+    description = "Not what you asked for."
+class NoEvaluator: pass
+class Failing:
+    def __init__(self): raise RuntimeError("no licence")
+"""
+POINTS = """[youbencha.evaluators]
+good = foreign_evaluators:Good
+git-diff = foreign_evaluators:Impostor
+"""
+BROKEN = """none = foreign_evaluators:NoEvaluator
+failing = foreign_evaluators:Failing
+missing = not_installed:X
+"""
+
+
+@pytest.fixture
+def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package of somebody else, installed."""
+    (tmp_path / "foreign_evaluators.py").write_text(PACKAGE)
+    info = tmp_path / "foreign_evaluators-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: foreign-evaluators\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(POINTS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "foreign_evaluators", raising=False)
+    return info / "entry_points.txt"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("git-diff", "git-diff"),
+        ("git-diff:sources", "git-diff"),
+        ("expected-diff", "expected-diff"),
+        ("command", "command"),
+        ("command-tests", "command"),
+        ("command:tests", "command"),
+        ("agentic-judge", "agentic-judge"),
+        ("agentic-judge-docs", "agentic-judge"),
+        ("agentic-judge:docs", "agentic-judge"),
+    ],
+)
+def test_ours(name: str, kind: str) -> None:
+    evaluator = get_evaluator(name)
+    assert isinstance(evaluator, Evaluator)
+    assert evaluator.name == kind
+
+
+def test_all_of_ours_describe_themselves() -> None:
+    assert evaluator_names() == ["agentic-judge", "command", "expected-diff", "git-diff"]
+    assert [each.name for each in all_evaluators()] == evaluator_names()
+    assert all(each.description.endswith(".") for each in all_evaluators())
+
+
+@pytest.mark.usefixtures("foreign")
+def test_somebody_elses_are_found_but_replace_none_of_ours() -> None:
+    assert "good" in evaluator_names()
+    assert get_evaluator("good").description == "Always content."
+    assert get_evaluator("good:twice").name == "good"
+    assert type(get_evaluator("git-diff")).__module__ == "youbencha.evaluators.git_diff.evaluator"
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "words"),
+    [
+        ("git-dif", "EVALUATOR_UNKNOWN", "Did you mean 'git-diff'? There are: agentic-judge, command"),
+        ("zzz", "EVALUATOR_UNKNOWN", "There are: agentic-judge, command, expected-diff"),
+        ("git-diff-sources", "EVALUATOR_UNKNOWN", "git-diff"),
+        ("none", "EVALUATOR_BROKEN", "lacks name"),
+        ("failing", "EVALUATOR_BROKEN", "no licence"),
+        ("missing", "EVALUATOR_BROKEN", "not_installed"),
+    ],
+)
+def test_what_cannot_be_used_is_explained(foreign: Path, name: str, code: str, words: str) -> None:
+    foreign.write_text(POINTS + BROKEN)
+    with pytest.raises(YouBenchaError) as caught:
+        get_evaluator(name)
+    assert caught.value.code == code
+    assert words in str(caught.value)
+
+
+def test_ours_are_found_without_reading_what_is_installed() -> None:
+    """Nor is anything loaded that only the other evaluators need."""
+    script = (
+        "import sys, importlib.metadata as metadata; real = metadata.entry_points\n"
+        "def asked(*, group): assert 'youbencha' not in group; return real(group=group)\n"
+        "metadata.entry_points = asked\n"
+        "from youbencha.evaluators import get_evaluator; get_evaluator('git-diff')\n"
+        "from youbencha.adapters import get_adapter; get_adapter('claude-code')\n"
+        "print({'rapidfuzz.distance', 'xml.parsers.expat', 'youbencha.evaluators.command'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,139 @@
+"""Every example loads; those that need no model really run. Test cases of the original's kind load too."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from youbencha.spec import Settings, load_eval_config, load_test_case, load_yaml_model
+from youbencha.spec.cases import Loaded
+from youbencha.trial.checks import check_parts
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ORIGINAL = Path(__file__).parent / "original"
+OLD_SETTINGS = ORIGINAL / "settings.youbencharc.yaml"
+PATIENCE_S = 120
+
+EVAL_CONFIGS = {"eval-a-directory.yaml", "eval-config.yaml"}
+NEEDS_A_MODEL = {
+    "claude-code.yaml", "pinned-claude-code.yaml", "several-judges.yaml", "copilot.yaml", "codex.yaml", "gemini.yaml",
+}  # fmt: skip
+RUNNABLE = {
+    "any-program.yaml", "run-the-tests.yaml", "expected-reference.yaml", "hooks.yaml", "shared-evaluators.yaml",
+}  # fmt: skip
+
+
+def loads(path: Path, variables: dict[str, Any] | None = None) -> Loaded[Any]:
+    load = load_eval_config if path.name in EVAL_CONFIGS else load_test_case
+    return load(path, variables, check=check_parts)
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy, with its repository made as the README says."""
+    copy = tmp_path_factory.mktemp("examples") / "examples"
+    kept = shutil.ignore_patterns(".repos", "results", ".youbencha-*", "__pycache__")
+    shutil.copytree(EXAMPLES, copy, ignore=kept)
+    subprocess.run([sys.executable, copy / "make_repository.py"], check=True, capture_output=True)
+    return copy
+
+
+def yb(command: str, file: Path, *arguments: str, cwd: Path) -> dict[str, Any]:
+    """Run one; its bundle. It must have passed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "youbencha.cli.app", command, "-c", str(file), "--json", *arguments],
+        cwd=cwd,
+        env={**os.environ, "XDG_CACHE_HOME": str(cwd / ".cache"), "HOME": str(cwd)},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=PATIENCE_S,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    bundle: dict[str, Any] = json.loads(done.stdout)
+    assert bundle["summary"]["overall_status"] == "passed"
+    return bundle
+
+
+def test_every_example_is_looked_at_here() -> None:
+    there = {path.name for path in EXAMPLES.glob("*.yaml")}
+    assert there == NEEDS_A_MODEL | RUNNABLE | {"eval-a-directory.yaml"}
+
+
+@pytest.mark.parametrize("name", sorted(NEEDS_A_MODEL | RUNNABLE | {"eval-a-directory.yaml"}))
+def test_an_example_loads_with_every_check(name: str) -> None:
+    loaded = loads(EXAMPLES / name)
+    assert loaded.name == Path(name).stem
+    assert loaded.unknown_variables == ()
+
+
+@pytest.mark.parametrize("name", sorted(RUNNABLE))
+def test_an_example_runs_as_it_is(name: str, examples: Path) -> None:
+    bundle = yb("run", examples / name, cwd=examples.parent)
+    assert bundle["outcome"]["name"] == "solved"
+    assert bundle["agent"]["type"] == "command"
+    assert all(each["status"] == "passed" for each in bundle["evaluators"])
+
+
+def test_the_agent_did_the_work_and_not_the_hook(examples: Path) -> None:
+    bundle = yb("run", examples / "hooks.yaml", cwd=examples.parent)
+    (git_diff,) = bundle["evaluators"]
+    assert [file["path"] for file in git_diff["metrics"]["changed_files"]] == ["shop/cart.py"]
+    assert [hook["status"] for hook in bundle["hooks"]["post_evaluation"]] == ["success"] * 3
+    rows = (examples / "results" / "history.jsonl").read_text().splitlines()
+    assert all(json.loads(row) for row in rows)
+    with sqlite3.connect(examples / "results" / "history.db") as database:
+        (count,) = database.execute("SELECT COUNT(*) FROM results").fetchone()
+    assert count == len(rows) >= 1
+
+
+def test_variables_come_from_the_settings_beside_it(examples: Path) -> None:
+    bundle = yb("run", examples / "variables" / "testcase.yaml", cwd=examples / "variables")
+    assert bundle["test_case"]["branch"] == "main"
+    assert bundle["evaluators"][0]["assertions"][0]["expected"] == 20
+
+
+def test_a_directory_is_judged_without_an_agent(examples: Path) -> None:
+    bundle = yb("eval", examples / "eval-a-directory.yaml", cwd=examples.parent)
+    assert bundle["agent"] is None
+    assert [each["evaluator"] for each in bundle["evaluators"]] == ["expected-diff", "command"]
+
+
+def test_the_pinned_commit_is_the_one_that_is_made(examples: Path) -> None:
+    commit = loads(EXAMPLES / "pinned-claude-code.yaml").case.commit
+    asked = ["git", "-C", examples / ".repos" / "tiny-shop", "rev-parse", "main"]
+    assert subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip() == commit
+
+
+@pytest.mark.parametrize("path", sorted(ORIGINAL.glob("*.*")), ids=lambda path: path.name)
+def test_what_people_have_from_the_original_loads(path: Path) -> None:
+    if path == OLD_SETTINGS:
+        assert load_yaml_model(path, Settings, code="X", what="The settings").variables["PROJECT"] == "my-project"
+        return
+    variables = load_yaml_model(OLD_SETTINGS, Settings, code="X", what="The settings").variables
+    loaded = loads(path, dict(variables))
+    assert loaded.evaluators
+    assert loaded.name
+
+
+def test_what_they_say_is_understood() -> None:
+    basic = loads(ORIGINAL / "basic.yaml")
+    assert basic.case.repo == "https://github.com/octocat/Hello-World.git"
+    assert [each.name for each in basic.evaluators] == ["git-diff", "agentic-judge"]
+    assert basic.name == "basic"
+    hooks = loads(ORIGINAL / "hooks.yaml", {"SLACK_WEBHOOK_URL": "https://example.com/hook"}).case
+    assert hooks.pre_execution[0].config.args[1] == 'echo "API_URL=${API_URL}" > ${WORKSPACE_DIR}/.env'
+    assert hooks.post_evaluation[1].config.url == "https://example.com/hook"
+    assert len(loads(ORIGINAL / "post-evaluators.yaml").case.post_evaluation) == 1
+    shared = loads(ORIGINAL / "expected-branch.yaml")
+    assert [each.name for each in shared.evaluators][2:] == ["git-diff", "agentic-judge-quality"]

@@ -1,0 +1,94 @@
+"""A finished run for hooks to tell others about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from youbencha.hooks import PostHookPlaces, PreHookPlaces
+from youbencha.log import (
+    AgentRun,
+    ArtifactManifest,
+    Environment,
+    EvaluationResult,
+    Identity,
+    Outcome,
+    ResultsBundle,
+    RunExecution,
+    Summary,
+    TestCaseInfo,
+    Usage,
+)
+
+NOW = "2026-01-02T03:04:05.678Z"
+
+
+def bundle(run_id: str = "run-1", **changes: Any) -> ResultsBundle:
+    whole: dict[str, Any] = {
+        "test_case": TestCaseInfo(name="Fix it", config_file="testcase.yaml", config_hash="ab", commit="c0ffee"),
+        "execution": RunExecution(
+            started_at=NOW,
+            completed_at=NOW,
+            duration_ms=1234,
+            youbencha_version="1.2.3",
+            environment=Environment(os="Linux", python_version="3.11", workspace_dir="w"),
+        ),
+        "agent": AgentRun(
+            type="claude-code", model="opus", usage=Usage(input_tokens=10, output_tokens=20, cost_usd=0.25)
+        ),
+        "evaluators": (
+            EvaluationResult(
+                evaluator="git-diff", status="passed", message="ok", timestamp=NOW, metrics={"files": ["ä", "b\udcff"]}
+            ),
+        ),
+        "summary": Summary(total_evaluators=1, passed=1, failed=0, skipped=0, overall_status="passed"),
+        "outcome": Outcome(name="solved", valid=True, reason="passed"),
+        "identity": Identity(run_id=run_id, youbencha_version="1.2.3", config_hash="ab"),
+        "artifacts": ArtifactManifest(agent_log="youbencha-log.json", diff="git-diff.patch", reports=("report.md",)),
+    }
+    return ResultsBundle(**{**whole, **changes})
+
+
+@dataclass(frozen=True)
+class Lab:
+    """The directories of a run below one."""
+
+    root: Path
+
+    def __post_init__(self) -> None:
+        for directory in (self.workspace, self.artifacts, self.config):
+            directory.mkdir()
+        (self.artifacts / "results.json").write_text("{}")
+
+    @property
+    def workspace(self) -> Path:
+        return self.root / "src-modified"
+
+    @property
+    def artifacts(self) -> Path:
+        return self.root / "artifacts"
+
+    @property
+    def config(self) -> Path:
+        return self.root / "config dir"
+
+    @property
+    def before(self) -> PreHookPlaces:
+        return PreHookPlaces(
+            workspace_dir=self.workspace,
+            artifacts_dir=self.artifacts,
+            config_dir=self.config,
+            test_case="Fix it",
+            repo_url="https://example.com/r.git",
+            branch="main",
+        )
+
+    @property
+    def after(self) -> PostHookPlaces:
+        return PostHookPlaces(
+            workspace_dir=self.workspace,
+            artifacts_dir=self.artifacts,
+            config_dir=self.config,
+            results_path=self.artifacts / "results.json",
+        )

@@ -1,0 +1,279 @@
+"""Results kept in a file or a table, by many runs at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hook_lab import Lab, bundle
+
+from systems import linux_only, posix_only
+from youbencha.hooks import run_post_evaluation
+from youbencha.hooks.json_lines import append_line
+from youbencha.hooks.locking import opened_and_locked
+from youbencha.log import HookResult, ResultsBundle
+from youbencha.spec import DatabaseConfig, DatabaseHook
+
+WRITER = """\
+import asyncio, os, pathlib, sys
+sys.path.insert(0, sys.argv[1])
+from hook_lab import bundle
+from youbencha.hooks import PostHookPlaces, run_post_evaluation
+from youbencha.spec import DatabaseConfig, DatabaseHook
+here, kind, output, number = pathlib.Path(sys.argv[2]), *sys.argv[3:]
+places = PostHookPlaces(workspace_dir=here, artifacts_dir=here, config_dir=here, results_path=here / "r")
+hook = DatabaseHook(name="database", config=DatabaseConfig(type=kind, output_path=output))
+print("ready", flush=True)
+sys.stdin.read()
+for each in range(5):
+    large = bundle(f"{number}-{each}", version="x" * 200_000)
+    (result,) = asyncio.run(run_post_evaluation([hook], large, places, env=os.environ))
+    assert result.status == "success", result
+"""
+
+
+async def keep(lab: Lab, kind: str, output: str, results: ResultsBundle | None = None, **config: Any) -> HookResult:
+    hook = DatabaseHook(name="database", config=DatabaseConfig(type=kind, output_path=output, **config))  # type: ignore[arg-type]
+    (result,) = await run_post_evaluation([hook], results or bundle(), lab.after, env={**os.environ, "WHERE": "deep"})
+    return result
+
+
+def eight_at_once(kind: str, output: Path) -> None:
+    argv = [sys.executable, "-c", WRITER, str(Path(__file__).parent), str(output.parent), kind, output.name]
+    writers = [
+        subprocess.Popen([*argv, str(number)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for number in range(8)
+    ]
+    for writer in writers:
+        assert writer.stdout
+        assert writer.stdout.readline().strip() == b"ready"
+    for writer in writers:
+        assert writer.stdin
+        writer.stdin.close()
+        writer.stdin = None
+    for writer in writers:
+        _, errors = writer.communicate(timeout=120)
+        assert (writer.returncode, errors) == (0, b"")
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def rows(file: Path, query: str = 'SELECT * FROM "results" ORDER BY run_id') -> list[dict[str, Any]]:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.row_factory = sqlite3.Row
+        return [dict(row) for row in connection.execute(query)]
+
+
+SUMMARY = {
+    "run_id": "run-1",
+    "test_case": "Fix it",
+    "agent": "claude-code",
+    "model": "opus",
+    "overall_status": "passed",
+    "outcome": "solved",
+    "valid": True,
+    "duration_ms": 1234,
+    "input_tokens": 10,
+    "output_tokens": 20,
+    "cost_usd": 0.25,
+    "started_at": "2026-01-02T03:04:05.678Z",
+    "commit": "c0ffee",
+}
+
+
+async def test_each_result_is_one_more_line(hook_lab: Lab) -> None:
+    result = await keep(hook_lab, "json-file", "${WHERE}/results.jsonl")
+    file = hook_lab.config / "deep" / "results.jsonl"
+    assert (result.status, result.metadata["output_path"]) == ("success", str(file))
+    await keep(hook_lab, "json-file", "deep/results.jsonl", bundle("run-2"))
+    first, second = lines(file)
+    assert first.pop("exported_at").endswith("Z")
+    assert first == bundle().model_dump(mode="json")
+    assert second["identity"]["run_id"] == "run-2"
+
+
+async def test_a_summary_is_flat(hook_lab: Lab) -> None:
+    await keep(hook_lab, "json-file", "r.jsonl", include_full_bundle=False)
+    (line,) = lines(hook_lab.config / "r.jsonl")
+    line.pop("exported_at")
+    assert line == SUMMARY
+
+
+async def test_what_is_not_known_is_null(hook_lab: Lab) -> None:
+    await keep(hook_lab, "json-file", "r.jsonl", bundle(agent=None, outcome=None), include_full_bundle=False)
+    (line,) = lines(hook_lab.config / "r.jsonl")
+    unknown = {key for key, value in line.items() if value is None}
+    assert unknown == {"agent", "model", "outcome", "valid", "input_tokens", "output_tokens", "cost_usd"}
+
+
+async def test_without_append_the_file_is_replaced(hook_lab: Lab) -> None:
+    for number in range(3):
+        await keep(hook_lab, "json-file", "r.jsonl", bundle(f"run-{number}"), append=False)
+    assert [line["identity"]["run_id"] for line in lines(hook_lab.config / "r.jsonl")] == ["run-2"]
+    assert [path.name for path in hook_lab.config.iterdir()] == ["r.jsonl"]
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+async def test_a_line_without_its_end_is_given_one(end: str, hook_lab: Lab) -> None:
+    file = hook_lab.config / "r.jsonl"
+    file.write_text('{"a": 1}' + end)
+    await keep(hook_lab, "json-file", "r.jsonl")
+    first, second = lines(file)
+    assert first == {"a": 1}
+    assert second["identity"]["run_id"] == "run-1"
+
+
+def test_eight_processes_write_lines_at_once(tmp_path: Path) -> None:
+    eight_at_once("json-file", tmp_path / "r.jsonl")
+    found = sorted(line["identity"]["run_id"] for line in lines(tmp_path / "r.jsonl"))
+    assert found == sorted(f"{number}-{each}" for number in range(8) for each in range(5))
+
+
+def test_eight_processes_write_rows_at_once(tmp_path: Path) -> None:
+    eight_at_once("sqlite", tmp_path / "r.db")
+    found = sorted(row["run_id"] for row in rows(tmp_path / "r.db"))
+    assert found == sorted(f"{number}-{each}" for number in range(8) for each in range(5))
+
+
+@posix_only("an open file cannot be replaced there")
+def test_who_waited_for_a_file_that_was_replaced_writes_to_the_new_one(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    file.write_text("old\n")
+    with opened_and_locked(file):
+        waiting = subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                "import pathlib, sys; import youbencha.hooks.locking as locking\n"
+                "from youbencha.hooks.json_lines import append_line\n"
+                "was = locking._try_lock\n"
+                "def asked(fd):\n"
+                "    got = was(fd)\n"
+                "    if not got: print('waits', flush=True)\n"
+                "    return got\n"
+                "locking._try_lock = asked\n"
+                f"append_line(pathlib.Path({str(file)!r}), b'mine')",
+            ],
+            stdout=subprocess.PIPE,
+        )
+        assert waiting.stdout
+        assert waiting.stdout.readline() == b"waits\n"
+        (tmp_path / "new").write_text("new\n")
+        (tmp_path / "new").replace(file)
+    waiting.communicate(timeout=60)
+    assert (waiting.returncode, file.read_text()) == (0, "new\nmine\n")
+
+
+@linux_only("needs /dev/full's kind of limit: the size of a file")
+def test_a_disk_that_is_full_leaves_no_half_line(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    file.write_text("old\n")
+    script = (
+        "import pathlib, resource, signal; from youbencha.hooks.json_lines import append_line\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        f"append_line(pathlib.Path({str(file)!r}), b'x' * 5000)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "OSError" in done.stderr
+    assert file.read_text() == "old\n"
+
+
+def test_a_file_that_stays_locked_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    append_line(file, b"{}")
+    with (
+        opened_and_locked(file),
+        pytest.raises(Exception, match="another program keeps"),
+        opened_and_locked(file, patience_s=0.05),
+    ):
+        pass
+
+
+async def test_a_table_has_a_row_for_each_run(hook_lab: Lab) -> None:
+    result = await keep(hook_lab, "sqlite", "deep/r.db")
+    file = hook_lab.config / "deep" / "r.db"
+    assert (result.status, result.metadata["output_path"]) == ("success", str(file))
+    await keep(hook_lab, "sqlite", "deep/r.db", bundle("run-2", agent=None, outcome=None), include_full_bundle=False)
+    first, second = rows(file)
+    assert json.loads(first.pop("bundle")) == bundle().model_dump(mode="json")
+    assert first.pop("exported_at").endswith("Z")
+    assert first == {**SUMMARY, "valid": 1}
+    assert [key for key, value in second.items() if value is None] == [
+        "agent",
+        "model",
+        "outcome",
+        "valid",
+        "input_tokens",
+        "output_tokens",
+        "cost_usd",
+        "bundle",
+    ]
+
+
+async def test_the_same_run_written_twice_is_one_row(hook_lab: Lab) -> None:
+    await keep(hook_lab, "sqlite", "r.db")
+    await keep(hook_lab, "sqlite", "r.db")
+    assert len(rows(hook_lab.config / "r.db")) == 1
+
+
+async def test_without_append_only_this_table_is_emptied(hook_lab: Lab) -> None:
+    await keep(hook_lab, "sqlite", "r.db")
+    await keep(hook_lab, "sqlite", "r.db", table="others")
+    await keep(hook_lab, "sqlite", "r.db", bundle("run-2"), append=False)
+    file = hook_lab.config / "r.db"
+    assert [row["run_id"] for row in rows(file)] == ["run-2"]
+    assert [row["run_id"] for row in rows(file, 'SELECT * FROM "others"')] == ["run-1"]
+
+
+async def test_an_older_table_gets_the_columns_that_it_lacks(hook_lab: Lab) -> None:
+    file = hook_lab.config / "r.db"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute('CREATE TABLE "results" (run_id TEXT PRIMARY KEY, mine TEXT)')
+        connection.execute("INSERT INTO results VALUES ('run-0', 'kept')")
+        connection.commit()
+    assert (await keep(hook_lab, "sqlite", "r.db")).status == "success"
+    old, new = rows(file)
+    assert (old["mine"], old["model"], new["mine"], new["model"]) == ("kept", None, None, "opus")
+
+
+async def test_somebody_elses_table_is_left_alone(hook_lab: Lab) -> None:
+    file = hook_lab.config / "r.db"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute('CREATE TABLE "results" (athlete TEXT)')
+        connection.commit()
+    result = await keep(hook_lab, "sqlite", "r.db", append=False)
+    assert (result.status, "no column run_id" in result.message) == ("failed", True)
+    with closing(sqlite3.connect(file)) as connection:
+        assert [row[1] for row in connection.execute("PRAGMA table_info(results)")] == ["athlete"]
+
+
+async def test_what_is_no_database_is_told_and_left_alone(hook_lab: Lab) -> None:
+    file = hook_lab.config / "r.db"
+    file.write_text("my notes " * 100)
+    result = await keep(hook_lab, "sqlite", "r.db")
+    assert result.status == "failed"
+    assert result.error
+    assert (result.error.code, "is not a database" in result.message) == ("HOOK_DATABASE_FAILED", True)
+    assert file.read_text() == "my notes " * 100
+
+
+@pytest.mark.parametrize("kind", ["json-file", "sqlite"])
+async def test_a_place_that_cannot_be_written(kind: str, hook_lab: Lab) -> None:
+    (hook_lab.config / "file").write_text("")
+    for output in ("file/below", "."):
+        result = await keep(hook_lab, kind, output)
+        assert (result.status, result.message[:15]) == ("failed", "cannot write to"), result
+    result = await keep(hook_lab, kind, "${NOBODY_KNOWS_THIS}.x")
+    assert result.message == "output_path: ${NOBODY_KNOWS_THIS} is not defined"
+    assert [path.name for path in hook_lab.config.iterdir()] == ["file"]

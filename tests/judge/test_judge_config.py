@@ -1,0 +1,225 @@
+"""What people may write, and what they are told when it is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from judge_lab import ASSERTIONS, Judge, JudgeLab, StrictJudge
+
+from systems import posix_only
+from youbencha.adapters import get_adapter
+from youbencha.errors import ConfigError, Problem
+from youbencha.evaluators import Evaluator, get_evaluator
+from youbencha.evaluators.judge import AgenticJudge
+from youbencha.evaluators.judge.config import read_config
+from youbencha.spec import AgentSpec
+
+
+def problems(config: dict[str, Any], config_dir: Path = Path(), judge: Judge | None = None) -> list[Problem]:
+    return list(AgenticJudge(judge or Judge([""])).check_config(config, config_dir))
+
+
+def told(config: dict[str, Any], config_dir: Path = Path(), judge: Judge | None = None) -> dict[str, str]:
+    return {problem.path: problem.message for problem in problems(config, config_dir, judge)}
+
+
+def asked(**config: Any) -> list[tuple[str, str, float, float]]:
+    reading = read_config(config)
+    assert reading.judge is not None, reading.problems
+    return [(each.name, each.text, each.threshold, each.weight) for each in reading.judge.asked()]
+
+
+@pytest.mark.parametrize("name", ["agentic-judge", "agentic-judge-docs", "agentic-judge:tests"])
+def test_it_is_the_evaluator_of_these_names(name: str) -> None:
+    found = get_evaluator(name)
+    assert isinstance(found, AgenticJudge)
+    assert isinstance(found, Evaluator)
+
+
+# -- assertions ------------------------------------------------------------------------------------------------------
+
+
+def test_a_map_of_texts_and_of_more_than_texts() -> None:
+    config = {
+        "assertions": {"a": "A holds.", "b": {"description": "B holds.", "threshold": 0, "weight": 3}},
+        "threshold": 0.9,
+    }
+    assert asked(**config) == [("a", "A holds.", 0.9, 1.0), ("b", "B holds.", 0.0, 3.0)]
+
+
+def test_by_default_a_full_score_passes_and_a_half_does_not() -> None:
+    [(_, _, threshold, _)] = asked(assertions={"a": "A."})
+    assert 0.5 < threshold < 1
+
+
+@pytest.mark.parametrize("key", ["assertions", "criteria"])
+def test_a_list_gets_names_from_its_words(key: str) -> None:
+    listed = [
+        "Tests were added, and they pass in every environment that there is.",
+        {"description": "Tests were added, and they pass in every environment", "severity": "high"},
+        {"name": "mine", "description": "Votes"},
+        "votes",
+        "→ !",
+    ]
+    assert [name for name, *_ in asked(**{key: listed})] == [
+        "tests_were_added_and_they_pass_in_every",
+        "tests_were_added_and_they_pass_in_every_2",
+        "mine",
+        "votes_2",
+        "assertion_5",
+    ]
+
+
+def test_every_problem_at_once(tmp_path: Path) -> None:
+    config = {
+        "type": "nobody",
+        "timeout": 0,
+        "votes": 10,
+        "max_concurrent_votes": "3",
+        "threshold": 1.5,
+        "env": {"A": 1},
+        "prompt": "Be strict.",
+        "prompt_file": "missing.md",
+        "assertions": {"a": {"description": "", "treshold": 1}, "b": {"description": "x", "threshold": 2}},
+        "config": {"prompt": "no"},
+    }
+    assert set(told(config, tmp_path)) == {
+        "type",
+        "timeout",
+        "votes",
+        "max_concurrent_votes",
+        "threshold",
+        "env.A",
+        "prompt_file",
+        "assertions.a.description",
+        "assertions.a.treshold",
+        "assertions.b.threshold",
+        "config.prompt",
+    }
+
+
+@pytest.mark.parametrize(
+    ("config", "path", "says"),
+    [
+        ({}, "assertions", "is required"),
+        ({"assertions": {}}, "assertions", "at least 1"),
+        ({"assertions": []}, "assertions", "at least 1"),
+        ({"assertions": "all is well"}, "assertions", "must be a mapping or a list, not text"),
+        ({"assertions": {"a": 5}}, "assertions.a", "must be a mapping"),
+        ({"assertions": {"a": "x"}, "criteria": ["y"]}, "criteria", "beside"),
+        ({"assertions": {"votes": "x"}}, "assertions", "'votes' is a metric of the judge itself"),
+        ({"assertions": {"no_errors": "x", "No-Errors": "y"}}, "assertions", "given twice"),
+        ({"assertions": [{"name": "a", "description": "x"}, {"name": "A", "description": "y"}]}, "assertions", "twice"),
+        ({"assertions": {"!": "x"}}, "assertions", "no letter or digit"),
+        ({"assertions": {"a": {"description": "x", "weight": 0}}}, "assertions.a.weight", "more than 0"),
+        ({"assertions": {"a": "x"}, "votes": 0}, "votes", "at least 1"),
+    ],
+)
+def test_one_problem(config: dict[str, Any], path: str, says: str) -> None:
+    [problem] = problems({"type": "tiny", **config})
+    assert problem.path == path
+    assert says in problem.message
+
+
+# -- guidance --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["prompt_file", "instructions-file", "instructions_file"])
+def test_guidance_from_a_file(key: str, tmp_path: Path) -> None:
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "strict.txt").write_text("Be strict.\n")
+    assert told({"assertions": ASSERTIONS, key: "./prompts/strict.txt"}, tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("../secret.md", "contains '..'"),
+        ("a/..\\b.md", "contains '..'"),
+        ("/etc/passwd", "is absolute"),
+        ("C:\\x.md", "is absolute"),
+        ("missing.md", "does not exist"),
+        ("empty.md", "is empty"),
+        ("folder", "is not a regular file"),
+        ("latin.md", "is not UTF-8 text"),
+        ("long.md", "is longer than"),
+        ("a\0b", "NUL"),
+    ],
+)
+def test_guidance_that_cannot_be_used(name: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "empty.md").write_text(" \n")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "latin.md").write_bytes(b"\xff\xfe!")
+    (tmp_path / "long.md").write_text("x" * 200_001)
+    assert says in told({"assertions": ASSERTIONS, "prompt_file": name}, tmp_path)["prompt_file"]
+
+
+@posix_only("links need a privilege there")
+def test_guidance_does_not_leave_its_directory_by_a_link(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "case").mkdir()
+    (tmp_path / "case" / "link.md").symlink_to(tmp_path / "secret")
+    says = told({"assertions": ASSERTIONS, "instructions-file": "link.md"}, tmp_path / "case")
+    assert "leads out of" in says["instructions-file"]
+
+
+@pytest.mark.parametrize("other", ["prompt_file", "instructions-file", "instructions_file"])
+def test_only_one_kind_of_guidance(other: str, tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("Be kind.")
+    says = told({"assertions": ASSERTIONS, "prompt": "Be strict.", other: "a.md"}, tmp_path)
+    assert "must not stand beside `prompt`" in says[other]
+
+
+# -- the agent's own options -----------------------------------------------------------------------------------------
+
+
+def test_options_of_the_agent_stand_beside_ours_or_under_config() -> None:
+    config = {"type": "tiny", "assertions": ASSERTIONS, "max_turns": 3}
+    assert told(config, judge=StrictJudge([""])) == {}
+    assert told({"type": "tiny", "assertions": ASSERTIONS, "config": {"max_turns": 3}}, judge=StrictJudge([""])) == {}
+
+
+def test_the_agent_says_what_is_wrong_with_its_options_and_we_where() -> None:
+    config = {"type": "tiny", "assertions": ASSERTIONS, "turns": 3, "treshold": 1, "config": {"other": 1}}
+    found = {p.path: p.hint for p in problems(config, judge=StrictJudge([""]))}
+    assert found == {
+        "turns": "known keys: max_turns",
+        "treshold": "did you mean 'threshold'?",
+        "config.other": "known keys: max_turns",
+    }
+
+
+def test_an_agent_that_checks_nothing_has_no_options_beside_ours() -> None:
+    [problem] = problems({"type": "tiny", "assertions": ASSERTIONS, "treshold": 0.5, "config": {"anything": 1}})
+    assert (problem.path, problem.message, problem.hint) == ("treshold", "unknown key", "did you mean 'threshold'?")
+
+
+def test_an_option_given_in_both_places() -> None:
+    config = {"type": "tiny", "assertions": ASSERTIONS, "model": "m", "max_turns": 3}
+    config["config"] = {"model": "n", "max_turns": 4}
+    says = told(config, judge=StrictJudge([""]))
+    assert "given twice" in says["config.max_turns"]
+    assert "given twice" in says["config.model"]
+
+
+def test_a_real_agent_checks_its_options() -> None:
+    config = {"type": "claude-code", "assertions": ASSERTIONS, "permission_mode": "plan", "system_prompt": "x"}
+    real = AgenticJudge(get_adapter)
+    assert list(real.check_config(config, Path())) == []
+    [problem] = real.check_config({**config, "allow_all_tools": True}, Path())
+    assert (problem.path, problem.message) == ("allow_all_tools", "unknown key")
+
+
+async def test_without_a_type_the_options_are_checked_when_the_agent_is_known(bench: JudgeLab) -> None:
+    config = {"type": None, "nonsense": 1}
+    assert told({**config, "assertions": ASSERTIONS}) == {}
+    with pytest.raises(ConfigError) as raised:
+        await bench.judge(StrictJudge([""]), config, agent=AgentSpec(type="tiny"))
+    assert [problem.path for problem in raised.value.problems] == ["nonsense"]
+
+
+async def test_where_no_agent_was_run_a_type_is_needed(bench: JudgeLab) -> None:
+    with pytest.raises(ConfigError, match="is required where no agent was run"):
+        await bench.judge(Judge([""]), {"type": None}, agent=None, log=None)

@@ -1,0 +1,96 @@
+"""JSON objects in what a judge said."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from youbencha.evaluators.judge.extraction import LOOKED_AT, objects_in
+
+VERDICT = {"assertions": {"a": {"score": 1, "reason": 'it says }{ "here" and \\'}}}
+
+
+KEYS = ("assertions", "n", "m", "a", "value")
+
+
+def first(text: str) -> object:
+    return next(objects_in(text, KEYS), None)
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "{}",
+        "```json\n{}\n```",
+        "```\n{}\n```\nThat is all.",
+        "Here is my verdict: {} I hope it helps.",
+        'The 5" disk: {}',
+        "It's a set {{1, 2}}, and {}",
+        "an open brace {{ in words\n{}",
+        "a closing }} one\n{}",
+        'if (x) {{ say("hi }}\n{}',
+        '{{"draft": 1}}\n{}',
+        '{{broken: "}}\n{}',
+    ],
+)
+def test_an_object_is_found_with_anything_around_it(around: str) -> None:
+    text = around.replace("{{", "\x01").replace("}}", "\x02").replace("{}", json.dumps(VERDICT))
+    assert first(text.replace("\x01", "{").replace("\x02", "}")) == VERDICT
+
+
+def test_pretty_printed() -> None:
+    assert first(json.dumps(VERDICT, indent=4)) == VERDICT
+
+
+def test_the_last_comes_first_and_the_outer_before_the_inner() -> None:
+    found = list(objects_in('{"n": 1} {"else": {"n": 5}} {"n": {"m": 2}} {"no": "n"}', KEYS))
+    assert found == [{"n": {"m": 2}}, {"m": 2}, {"n": 5}, {"n": 1}]
+
+
+def test_an_object_inside_of_what_is_no_json() -> None:
+    assert first('{verdict: {"n": 1}}') == {"n": 1}
+
+
+def test_trailing_commas_are_forgiven_but_not_in_strings() -> None:
+    assert first('{"a": [1, 2,], "b": ",}", \n}') == {"a": [1, 2], "b": ",}"}
+
+
+@pytest.mark.parametrize("text", ["", "no json", "[1, 2]", "{'a': 1}", "{", "}", '{"a": }', '"{}"x' + "{"])
+def test_what_is_none_is_not_found(text: str) -> None:
+    assert list(objects_in(text, KEYS)) == []
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["{", "}", '{"a":', '{"a":[', '"', '\\"', '{"', "{}", '{"a":1}', '{"a":"\\', ",", "{,", '{"a":1,', "[", "{\n"],
+)
+def test_a_hostile_megabyte_ends(piece: str) -> None:
+    """With anything that grows faster than the text, these would take hours."""
+    text = piece * (1_000_000 // len(piece))
+    assert sum(1 for _ in objects_in(text, KEYS)) < LOOKED_AT
+    assert first('{"n": 1}\n' + text + '\n{"n": 2}') == {"n": 2}
+
+
+def test_deep_lists_are_no_crash() -> None:
+    assert first('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}") is None
+
+
+def test_objects_nested_deeper_than_any_verdict_are_not_looked_at() -> None:
+    text = '{"a":' * 50 + "1" + "}" * 50
+    assert len(list(objects_in(text, KEYS))) == 16
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+        max_leaves=10,
+    ),
+    st.text(alphabet=st.characters(exclude_characters='{}"')),
+    st.text(alphabet=st.characters(exclude_characters="{}")),
+)
+def test_whatever_object_is_written_is_found(value: object, before: str, after: str) -> None:
+    assert first(f"{before}{json.dumps({'value': value})}{after}") == {"value": value}

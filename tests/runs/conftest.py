@@ -1,0 +1,15 @@
+"""The bench for whole runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from run_lab import RunLab
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> RunLab:
+    made = RunLab(tmp_path)
+    made.make_repository()
+    return made

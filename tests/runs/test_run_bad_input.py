@@ -1,0 +1,166 @@
+"""What cannot be run: said clearly, exit code 2, and nothing left behind that looks like a result."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+from run_lab import Done, RunLab
+from yb import SCRIPT
+
+from systems import linux_only
+
+GOOD = {"name": "x", "agent": {"type": "command", "config": {"command": "true", "prompt_by": "none"}}}
+
+
+def assert_refused(done: Done, runs: RunLab, *said: str) -> None:
+    assert done.code == 2, done.out + done.err
+    assert done.out == ""
+    for text in said:
+        assert text in done.err
+    assert "Traceback" not in done.err
+    assert not list(runs.root.rglob("results.json"))
+    assert not runs.runs()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "there is no such file"),
+        ("", "is empty"),
+        ("# nothing but a comment\n", "is empty"),
+        ("[1, 2]", "must be a mapping"),
+        ("name: x\nrepo: [1\n", "is not YAML"),
+        ("a: &a {b: *a}\n", "contains itself"),
+        ("name: !!python/object/apply:os.system ['true']\n", "tags cannot be used"),
+        (b"name: \xff\xfe\n", "not UTF-8"),
+    ],
+)
+async def test_files_that_cannot_be_read(runs: RunLab, content: str | bytes | None, said: str) -> None:
+    file = runs.root / "case.yaml"
+    if content is not None:
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
+    assert_refused(await runs.yb("run", "-c", str(file)), runs, said, "case.yaml")
+
+
+async def test_a_configuration_of_fifty_megabytes(runs: RunLab) -> None:
+    file = runs.root / "case.yaml"
+    file.write_text("name: x\n" + "# filler filler filler\n" * 2_300_000)
+    assert_refused(await runs.yb("run", "-c", str(file)), runs, "larger than 1 MiB")
+
+
+async def test_a_directory_as_configuration(runs: RunLab) -> None:
+    assert_refused(await runs.yb("run", "-c", str(runs.root)), runs, "is a directory")
+
+
+async def test_every_problem_at_once_with_its_place(runs: RunLab) -> None:
+    file = runs.root / "case.yaml"
+    file.write_text(
+        "name: 5\n"
+        f"repo: {runs.repository}\n"
+        "agent:\n"
+        "  type: command\n"
+        "  config:\n"
+        "    comand: 'true'\n"
+        "    prompt: Work.\n"
+        "evaluators:\n"
+        "  - name: git-dif\n"
+        "  - name: git-diff\n"
+        "    config: {assertions: {max_file_changed: 1}}\n"
+        "  - file: nowhere.yaml\n"
+        "timeot: 5\n"
+    )
+    done = await runs.yb("run", "-c", str(file))
+    assert_refused(done, runs, "case.yaml:1:7", "case.yaml:6:5", "command", "case.yaml:9:11", "case.yaml:11:27")
+    assert_refused(
+        done, runs, "case.yaml:12:11", "case.yaml:13:1", "did you mean 'timeout'?", "did you mean 'git-diff'?"
+    )
+
+
+async def test_an_unknown_agent(runs: RunLab) -> None:
+    runs.write_case({"type": "claud-code"})
+    assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, "claud-code", "claude-code")
+
+
+async def test_a_variable_that_nobody_defined(runs: RunLab) -> None:
+    runs.write_case(GOOD["agent"], branch="${WHICH}")  # type: ignore[arg-type]
+    assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, "${WHICH}", "--var WHICH=")
+
+
+async def test_a_key_that_is_not_in_the_environment(runs: RunLab) -> None:
+    runs.write_case(runs.program("true", env={"KEY": "${NO_SUCH_KEY}"}))
+    assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, "NO_SUCH_KEY", "agent.env.KEY")
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({"repo": "http://127.0.0.1:9/nothing.git"}, "REPO_UNREACHABLE"),
+        ({"repo": "no/such/directory"}, "REPO_NOT_FOUND"),
+        ({"repo": "ext::sh -c 'touch pwned'"}, "REPO_"),
+        ({"repo": "--upload-pack=touch pwned"}, "REPO_"),
+        ({"branch": "mian"}, "REPO_BRANCH_UNKNOWN"),
+        ({"commit": "0123456789abcdef0123456789abcdef01234567"}, "REPO_COMMIT_UNKNOWN"),
+        ({"expected": "no-such-branch"}, "REPO_BRANCH_UNKNOWN"),
+    ],
+)
+async def test_repositories_that_are_not_there(runs: RunLab, more: dict[str, str], code: str) -> None:
+    runs.write_case(runs.program("true"), **more)
+    assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, code)
+    assert not list(runs.root.rglob("pwned"))
+
+
+async def test_an_empty_repository(runs: RunLab) -> None:
+    empty = runs.root / "empty"
+    empty.mkdir()
+    runs.git("init", "-q", cwd=empty)
+    runs.write_case(runs.program("true"), repo=str(empty))
+    assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, "REPO_EMPTY")
+
+
+async def test_a_program_that_is_not_there(runs: RunLab) -> None:
+    runs.write_case({"type": "command", "config": {"command": "no-such-agent-here", "prompt": "Work."}})
+    assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, "no-such-agent-here")
+
+
+async def test_a_workspace_that_is_a_file(runs: RunLab) -> None:
+    (runs.root / "taken").write_text("mine")
+    runs.write_case(runs.program("true"), workspace_dir="taken")
+    assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, "WORKSPACE_NOT_WRITABLE", "taken")
+    assert (runs.root / "taken").read_text() == "mine"
+
+
+@pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may write everywhere")
+async def test_a_workspace_that_must_not_be_written(runs: RunLab) -> None:
+    locked = runs.root / "locked"
+    locked.mkdir(mode=0o500)
+    runs.write_case(runs.program("true"), workspace_dir="locked")
+    assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, "WORKSPACE_NOT_WRITABLE")
+
+
+@linux_only("a small disk is made by mounting one in a namespace of our own")
+@pytest.mark.parametrize("size", ["16k", "200k"])
+def test_a_full_disk(runs: RunLab, size: str) -> None:
+    """16k: not even the checkout fits. 200k: it does, and the agent fills the rest."""
+    unshare = shutil.which("unshare")
+    assert unshare, "util-linux is needed"
+    disk = runs.root / "disk"
+    disk.mkdir()
+    runs.commit({"big.txt": "some words that do not repeat so much\n" * 1000})
+    runs.write_case(runs.program("head -c 10000000 /dev/urandom > filler; true"), workspace_dir=str(disk))
+    mount = f"mount -t tmpfs -o size={size} none '{disk}'"
+    inside = f"{mount} && '{SCRIPT}' run -c '{runs.case_file}'; code=$?; find '{disk}' -name results.json; exit $code"
+    command = [unshare, "-rm", "sh", "-c", inside]
+    done = subprocess.run(command, env=runs.env, capture_output=True, text=True, cwd=runs.root, check=False)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "results.json" not in done.stdout
+    assert "space" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+async def test_a_key_that_is_missing(runs: RunLab) -> None:
+    runs.case_file.write_text(json.dumps({**GOOD, "repo": str(runs.repository)}))
+    assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, "evaluators: is required")

@@ -1,0 +1,144 @@
+"""`yb run` with the real Claude Code CLI against the scripted model, on real repositories (CR-4.1)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from run_lab import Outcome, RunLab
+
+from agent_clis import NEWEST, OLD
+from claude_lab import bash, says, script, uses, versions
+from youbencha.gateway.script import Script, ScriptedModel
+from youbencha.sandbox.toolbox import InstalledAgent
+
+EDIT = bash("echo 'TAX = 0.2' > src/prices.py")
+
+
+async def run_with(runs: RunLab, cli: InstalledAgent, answers: Script, **more: object) -> Outcome:
+    async with ScriptedModel(answers) as model:
+        return await runs.run(runs.claude(cli, model, **more.pop("agent", {})), **more)  # type: ignore[arg-type, call-overload]
+
+
+@versions(NEWEST, OLD)
+async def test_cr_4_1_the_whole_workflow(runs: RunLab, claude_cli: InstalledAgent) -> None:
+    done = await run_with(
+        runs,
+        claude_cli,
+        script(EDIT, says("Done.")),
+        evaluators=[
+            {"name": "git-diff", "config": {"assertions": {"max_files_changed": 1}, "required_paths": ["src/*.py"]}},
+            {"name": "command", "config": {"command": "grep -q 0.2 src/prices.py"}},
+        ],
+    )
+    assert done.done.code == 0, done.done.err
+    bundle, log = done.bundle, done.log
+    assert bundle.summary.overall_status == "passed"
+    assert [call.name for call in log.tool_calls] == ["Bash"]
+    assert bundle.agent is not None
+    assert bundle.agent.tools_used == {"Bash": 1}
+    assert bundle.agent.version == claude_cli.version
+    assert bundle.agent.usage is not None
+    assert bundle.agent.usage.input_tokens
+    assert bundle.agent.model == log.model_info.name
+    assert bundle.identity.agent_version == claude_cli.version
+    assert bundle.identity.agent_sha256 == claude_cli.sha256
+    assert len(list(done.artifacts.glob("claude-code-logs/terminal-output-*.log"))) == 1
+
+
+@versions(NEWEST)
+async def test_a_model_that_refuses_service_is_not_the_agents_failure(runs: RunLab, claude_cli: InstalledAgent) -> None:
+    denied = {"error": {"status": 401, "message": "invalid x-api-key"}, "times": "forever"}
+    done = await run_with(runs, claude_cli, script(denied))
+    assert done.done.code == 1
+    assert done.bundle.agent is not None
+    assert done.bundle.agent.status == "failed"
+    assert done.bundle.summary.overall_status == "failed"
+    assert done.bundle.outcome is not None
+    assert (done.bundle.outcome.name, done.bundle.outcome.valid) == ("provider_error", False)
+
+
+@versions(NEWEST)
+async def test_a_timeout(runs: RunLab, claude_cli: InstalledAgent) -> None:
+    done = await run_with(runs, claude_cli, script(EDIT, bash("sleep 1000")), timeout=8_000)
+    assert done.done.code == 1
+    assert done.bundle.outcome is not None
+    assert done.bundle.outcome.name == "limit"
+    assert "+TAX = 0.2" in done.diff
+
+
+@versions(NEWEST)
+async def test_a_crash(runs: RunLab, claude_cli: InstalledAgent) -> None:
+    done = await run_with(runs, claude_cli, script(EDIT, bash("kill -9 $PPID; sleep 60")))
+    assert done.done.code == 1
+    assert done.bundle.agent is not None
+    assert (done.bundle.agent.status, done.bundle.agent.exit_code) == ("failed", 137)
+    assert done.bundle.outcome is not None
+    assert done.bundle.outcome.name == "agent_error"
+
+
+@versions(NEWEST)
+async def test_output_that_is_cut(runs: RunLab, claude_cli: InstalledAgent) -> None:
+    done = await run_with(runs, claude_cli, script(EDIT, says("x" * 11_000_000)))
+    assert done.done.code == 0, done.done.err
+    assert done.bundle.agent is not None
+    assert any("truncated" in error.message for error in done.bundle.agent.errors)
+    assert done.bundle.summary.overall_status == "passed"
+
+
+@versions(NEWEST)
+async def test_a_judge_and_an_expected_reference(runs: RunLab, claude_cli: InstalledAgent) -> None:
+    runs.commit({"src/prices.py": "TAX = 0.2\n"}, branch="solution")
+    verdict = json.dumps({"assertions": {"tax_is_right": {"score": 1, "reason": "0.2 it is"}}})
+    judging = [uses("Read", file_path="${cwd}/src/prices.py"), says(f"```json\n{verdict}\n```")]
+    judge = {"when": {"prompt_contains": "tax_is_right"}, "turns": judging}
+    answers = script(EDIT, says("Done."), conversations=[judge])
+    done = await run_with(
+        runs,
+        claude_cli,
+        answers,
+        expected="solution",
+        evaluators=[
+            {"name": "expected-diff", "config": {"threshold": 1.0}},
+            {"name": "agentic-judge", "config": {"assertions": {"tax_is_right": "The tax is 0.2."}}},
+        ],
+    )
+    assert done.done.code == 0, done.done.out + done.done.err
+    similar, judged = done.bundle.evaluators
+    assert similar.metrics["aggregate_similarity"] == 1.0
+    assert judged.metrics["tax_is_right"] == 1
+    assert judged.usage is not None
+
+
+@versions(NEWEST)
+async def test_an_agent_that_commits_and_one_that_deletes_its_repository(
+    runs: RunLab, claude_cli: InstalledAgent
+) -> None:
+    commit = bash("git add -A && git -c user.name=x -c user.email=x@y commit -qm hidden && rm -rf .git")
+    done = await run_with(runs, claude_cli, script(EDIT, commit, says("Done.")))
+    assert done.done.code == 0, done.done.err
+    assert done.bundle.evaluators[0].metrics["files_changed"] == 1
+
+
+@versions(NEWEST)
+async def test_sc_001_a_prompt_file_beside_the_test_case(runs: RunLab, claude_cli: InstalledAgent) -> None:
+    (runs.root / "task.md").write_text("Mend the tax, please.")
+    async with ScriptedModel(script(EDIT, says("Done."))) as model:
+        agent = runs.claude(claude_cli, model)
+        del agent["config"]["prompt"]
+        agent["config"]["prompt_file"] = "task.md"
+        done = await runs.run(agent)
+        assert done.done.code == 0, done.done.err
+        assert any("Mend the tax, please." in json.dumps(request.body) for request in model.requests)
+
+
+@pytest.mark.parametrize("claude_cli", [NEWEST], indirect=True)
+async def test_an_agent_without_credentials_is_told_before_it_starts(runs: RunLab, claude_cli: InstalledAgent) -> None:
+    async with ScriptedModel(script(says("never"))) as model:
+        agent = runs.claude(claude_cli, model)
+        del agent["env"]["ANTHROPIC_API_KEY"]
+        runs.write_case(agent)
+        done = await runs.yb("run", "-c", str(runs.case_file))
+    assert done.code == 2
+    assert "CLAUDE_AUTH_FAILED" in done.err
+    assert not list(runs.workspace.glob("run-*"))

@@ -1,0 +1,83 @@
+"""An interrupt leaves a valid bundle of what was finished; a kill loses nothing that was."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from run_lab import PATIENCE_S, RunLab
+
+from systems import posix_only
+from youbencha.log import ResultsBundle
+
+pytestmark = posix_only("signals are sent")
+
+
+async def appears(path: Path) -> None:
+    async def look() -> None:
+        while not path.exists():
+            await asyncio.sleep(0.02)
+
+    await asyncio.wait_for(look(), PATIENCE_S)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_while_the_agent_works(runs: RunLab, number: signal.Signals) -> None:
+    runs.write_case(runs.program(f"echo begun > README.md; touch {runs.root}/begun; sleep 1000"))
+    process = await runs.start("run", "-c", str(runs.case_file))
+    await appears(runs.root / "begun")
+    process.send_signal(number)
+    _, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+    assert process.returncode == 130, err
+    (run,) = runs.runs()
+    bundle = ResultsBundle.model_validate_json((run / "artifacts/results.json").read_bytes())
+    assert bundle.execution.interrupted
+    assert bundle.summary.overall_status == "partial"
+    assert bundle.outcome is None
+    assert bundle.agent is not None
+    assert bundle.agent.status is None
+    assert b"Traceback" not in err
+    assert str(run) in err.decode()
+
+
+async def test_while_evaluators_run(runs: RunLab) -> None:
+    slow = {"name": "command", "config": {"command": ["/bin/sh", "-c", f"touch {runs.root}/judging; sleep 1000"]}}
+    runs.write_case(runs.program("echo done > README.md"), evaluators=["git-diff", slow])
+    process = await runs.start("run", "-c", str(runs.case_file))
+    await appears(runs.root / "judging")
+    process.send_signal(signal.SIGINT)
+    await asyncio.wait_for(process.communicate(), PATIENCE_S)
+    assert process.returncode == 130
+    (run,) = runs.runs()
+    bundle = ResultsBundle.model_validate_json((run / "artifacts/results.json").read_bytes())
+    assert bundle.execution.interrupted
+    assert [result.evaluator for result in bundle.evaluators] == ["git-diff"]
+    assert bundle.summary.overall_status == "partial"
+    assert bundle.agent is not None
+    assert bundle.agent.status == "success"
+
+
+async def test_a_kill_loses_nothing_that_was_finished(runs: RunLab) -> None:
+    slow = {"name": "command", "config": {"command": ["/bin/sh", "-c", f"touch {runs.root}/judging; sleep 1000"]}}
+    runs.write_case(runs.program("echo done > README.md"), evaluators=["git-diff", slow])
+    process = await runs.start("run", "-c", str(runs.case_file))
+    await appears(runs.root / "judging")
+    (run,) = runs.runs()
+    results = run / "artifacts/results.json"
+
+    async def first_verdict() -> None:
+        while not json.loads(results.read_text())["evaluators"]:
+            await asyncio.sleep(0.02)
+
+    await asyncio.wait_for(first_verdict(), PATIENCE_S)
+    process.kill()
+    await process.communicate()
+    bundle = ResultsBundle.model_validate_json(results.read_bytes())
+    assert not bundle.execution.complete
+    assert [result.evaluator for result in bundle.evaluators] == ["git-diff"]
+    assert bundle.summary.overall_status == "partial"
+    assert (run / "artifacts/git-diff.patch").read_bytes()
+    assert (run / "artifacts/youbencha-log.json").exists()

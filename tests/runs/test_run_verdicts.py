@@ -1,0 +1,223 @@
+"""`yb run` with any program as the agent: what is judged, what is believed, what is left behind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from run_lab import RunLab
+
+EDIT = "echo 'TAX = 0.2' > src/prices.py"
+
+
+async def test_a_change_that_is_judged_well(runs: RunLab) -> None:
+    done = await runs.run(runs.program(EDIT), evaluators=[{"name": "git-diff", "config": {"max_files_changed": 1}}])
+    assert done.done.code == 0, done.done.err
+    bundle = done.bundle
+    assert bundle.summary.overall_status == "passed"
+    assert (bundle.outcome and bundle.outcome.name, bundle.outcome and bundle.outcome.valid) == ("solved", True)
+    assert bundle.execution.complete
+    assert bundle.test_case.commit == runs.git("rev-parse", "HEAD").strip()
+    assert bundle.test_case.branch == "main"
+    assert bundle.agent is not None
+    assert (bundle.agent.status, bundle.agent.exit_code) == ("success", 0)
+    assert bundle.evaluators[0].metrics["files_changed"] == 1
+    assert "+TAX = 0.2" in done.diff
+    assert (done.artifacts / "report.md").read_text().startswith("#")
+    assert (done.tree / "src/prices.py").read_text() == "TAX = 0.2\n"
+    assert "passed" in done.done.out
+
+
+async def test_what_nobody_reported_is_null(runs: RunLab) -> None:
+    agent = (await runs.run(runs.program(EDIT))).bundle.agent
+    assert agent is not None
+    assert agent.model is None
+    assert agent.turns is None
+    assert agent.usage is None or agent.usage.input_tokens is None
+
+
+async def test_a_violation_fails(runs: RunLab) -> None:
+    strict = [{"name": "git-diff", "config": {"assertions": {"max_files_changed": 0}}}]
+    done = await runs.run(runs.program(EDIT), evaluators=strict)
+    assert done.done.code == 1
+    assert done.bundle.summary.overall_status == "failed"
+    assert done.bundle.outcome is not None
+    assert (done.bundle.outcome.name, done.bundle.outcome.valid) == ("unsolved", True)
+
+
+async def test_an_agent_that_failed_cannot_pass(runs: RunLab) -> None:
+    done = await runs.run(runs.program(f"{EDIT}; exit 3"))
+    assert done.done.code == 1
+    bundle = done.bundle
+    assert bundle.evaluators[0].status == "passed"  # what it did is still told
+    assert bundle.summary.overall_status == "failed"
+    assert bundle.agent is not None
+    assert (bundle.agent.status, bundle.agent.exit_code) == ("failed", 3)
+    assert bundle.outcome is not None
+    assert bundle.outcome.name == "agent_error"
+
+
+async def test_an_agent_that_takes_too_long_cannot_pass(runs: RunLab) -> None:
+    done = await runs.run(runs.program(f"{EDIT}; sleep 1000"), timeout=700)
+    assert done.done.code == 1
+    assert done.bundle.agent is not None
+    assert done.bundle.agent.status == "timeout"
+    assert done.bundle.outcome is not None
+    assert (done.bundle.outcome.name, done.bundle.outcome.valid) == ("limit", True)
+    assert "+TAX = 0.2" in done.diff
+
+
+async def test_a_check_that_was_not_made_is_no_check_that_was_passed(runs: RunLab) -> None:
+    done = await runs.run(runs.program(EDIT), evaluators=["git-diff", "expected-diff"])
+    assert done.done.code == 1
+    assert done.bundle.summary.overall_status == "partial"
+    assert [result.status for result in done.bundle.evaluators] == ["passed", "skipped"]
+
+
+async def test_a_verifier_that_cannot_run_is_not_the_agents_failure(runs: RunLab) -> None:
+    nothing = {"name": "command", "config": {"command": ["no-such-program-anywhere"]}}
+    done = await runs.run(runs.program(EDIT), evaluators=["git-diff", nothing])
+    assert done.done.code == 1
+    assert done.bundle.outcome is not None
+    assert (done.bundle.outcome.name, done.bundle.outcome.valid) == ("verifier_error", False)
+    assert done.bundle.evaluators[1].error is not None
+
+
+async def test_the_expected_tree_is_compared_and_was_hidden_from_the_agent(runs: RunLab) -> None:
+    runs.commit({"src/prices.py": "TAX = 0.2\n"}, branch="solution")
+    look = "git branch -a > branches.txt; ls .. > beside.txt; git log --all --format=%H | wc -l > commits.txt"
+    done = await runs.run(
+        runs.program(f"{EDIT}; {look}"),
+        evaluators=[{"name": "expected-diff", "config": {"threshold": 0.1}}],
+        expected_source="branch",
+        expected="solution",
+    )
+    assert done.done.code == 0, done.done.err
+    metrics = done.bundle.evaluators[0].metrics
+    assert metrics["files_matched"] == 2
+    assert metrics["files_added"] == 3
+    assert (done.tree / "branches.txt").read_text().split() == ["*", "main"]
+    assert "src-expected" not in (done.tree / "beside.txt").read_text()
+    assert (done.tree / "commits.txt").read_text().strip() == "1"
+    assert (done.artifacts.parent / "src-expected" / "src/prices.py").read_text() == "TAX = 0.2\n"
+
+
+async def test_an_agent_that_commits_hides_nothing(runs: RunLab) -> None:
+    commit = "git add -A; git -c user.name=x -c user.email=x@y commit -qm hidden"
+    done = await runs.run(runs.program(f"{EDIT}; {commit}"))
+    metrics = done.bundle.evaluators[0].metrics
+    assert metrics["files_changed"] == 1
+    assert metrics["base_commit"] == runs.git("rev-parse", "HEAD").strip()
+    assert metrics["current_commit"] not in (None, metrics["base_commit"])
+
+
+async def test_an_agent_that_deletes_its_repository(runs: RunLab) -> None:
+    done = await runs.run(runs.program(f"{EDIT}; rm -rf .git"))
+    assert done.done.code == 0, done.done.err
+    metrics = done.bundle.evaluators[0].metrics
+    assert metrics["files_changed"] == 1
+    assert metrics["current_commit"] is None
+
+
+async def test_binary_files(runs: RunLab) -> None:
+    done = await runs.run(runs.program(r"printf '\000\001\377' > image.bin"))
+    (changed,) = done.bundle.evaluators[0].metrics["changed_files"]
+    assert (changed["path"], changed["binary"]) == ("image.bin", True)
+    assert "GIT binary patch" in done.diff
+
+
+async def test_five_thousand_files(runs: RunLab) -> None:
+    runs.commit({f"many/{n // 100}/file{n}.txt": f"{n}\n" for n in range(5_000)})
+    done = await runs.run(runs.program("for d in many/*; do for f in $d/*; do echo more >> $f; done; done"))
+    assert done.done.code == 0, done.done.err
+    assert done.bundle.evaluators[0].metrics["files_changed"] == 5_000
+    assert done.bundle.evaluators[0].metrics["lines_added"] == 5_000
+
+
+async def test_what_hooks_did_is_not_the_agents(runs: RunLab) -> None:
+    before = {"name": "script", "config": {"command": "/bin/sh", "args": ["-c", "echo x > $WORKSPACE_DIR/prepared"]}}
+    done = await runs.run(runs.program(f"test -f prepared && {EDIT}"), pre_execution=[before])
+    assert done.done.code == 0, done.done.err
+    assert [f["path"] for f in done.bundle.evaluators[0].metrics["changed_files"]] == ["src/prices.py"]
+    assert [hook.status for hook in done.bundle.hooks.pre_execution] == ["success"]
+
+
+async def test_a_hook_that_fails_before_the_agent_stops_the_run(runs: RunLab) -> None:
+    before = {"name": "script", "config": {"command": "/bin/sh", "args": ["-c", "echo broken pipes; exit 7"]}}
+    runs.write_case(runs.program("touch /tmp/never"), pre_execution=[before])
+    done = await runs.yb("run", "-c", str(runs.case_file))
+    assert done.code == 2
+    assert "PRE_EXECUTION_FAILED" in done.err
+    assert not list(runs.workspace.rglob("results.json"))
+
+
+async def test_what_hooks_say_after_the_evaluation_is_in_the_bundle(runs: RunLab) -> None:
+    ledger = {"name": "database", "config": {"type": "json-file", "output_path": "ledger.jsonl"}}
+    script = {"name": "script", "config": {"command": "/bin/sh", "args": ["-c", "cat $RESULTS_PATH > copy.json"]}}
+    broken = {"name": "script", "config": {"command": "/bin/sh", "args": ["-c", "exit 1"]}}
+    done = await runs.run(runs.program(EDIT), post_evaluation=[ledger, script, broken])
+    assert done.done.code == 0, done.done.err  # a hook never changes the verdict
+    assert [hook.status for hook in done.bundle.hooks.post_evaluation] == ["success", "success", "failed"]
+    (line,) = (runs.root / "ledger.jsonl").read_text().splitlines()
+    assert json.loads(line)["summary"]["overall_status"] == "passed"
+    assert json.loads((runs.root / "copy.json").read_text())["summary"]["overall_status"] == "passed"
+
+
+async def test_json_on_standard_output_and_nothing_else(runs: RunLab) -> None:
+    done = await runs.run(runs.program(EDIT), "--json")
+    assert json.loads(done.done.out)["summary"]["overall_status"] == "passed"
+    assert json.loads(done.done.out) == json.loads((done.artifacts / "results.json").read_text())
+
+
+async def test_quiet(runs: RunLab) -> None:
+    done = await runs.run(runs.program(EDIT), "--quiet")
+    assert done.done.err == ""
+    assert done.done.out.split() == ["passed", str(done.artifacts)]
+
+
+async def test_a_dry_run_runs_nothing(runs: RunLab) -> None:
+    runs.write_case(runs.program(EDIT))
+    done = await runs.yb("run", "-c", str(runs.case_file), "--dry-run")
+    assert done.code == 0, done.err
+    assert "git-diff" in done.out
+    assert not runs.workspace.exists()
+
+
+async def test_deleting_the_workspace_keeps_the_results(runs: RunLab) -> None:
+    done = await runs.run(
+        runs.program(f"{EDIT}; mkdir -p locked/in; touch locked/in/x; chmod 500 locked/in locked"), "--delete-workspace"
+    )
+    assert done.done.code == 0, done.done.err
+    assert sorted(path.name for path in done.artifacts.parent.iterdir()) == ["artifacts"]
+    assert done.bundle.summary.overall_status == "passed"
+
+
+async def test_the_agents_environment_and_no_more(runs: RunLab) -> None:
+    agent = runs.program("env > seen.txt", env={"GIVEN": "${FROM_OUTSIDE}"})
+    done = await runs.run(agent, env={"FROM_OUTSIDE": "hello", "SECRET_THING": "s3cr3t-value-0123456789"})
+    seen = (done.tree / "seen.txt").read_text()
+    assert "GIVEN=hello" in seen
+    assert "s3cr3t" not in seen
+
+
+async def test_no_secret_in_anything_written(runs: RunLab) -> None:
+    agent = runs.program('echo "key is $MY_API_KEY"; echo "$MY_API_KEY" >&2', env={"MY_API_KEY": "${MY_API_KEY}"})
+    judge = {"name": "command", "config": {"command": "/bin/sh", "args": ["-c", "echo sk-live-0123456789abcdefXYZ"]}}
+    done = await runs.run(agent, env={"MY_API_KEY": "sk-live-0123456789abcdefXYZ"}, evaluators=["git-diff", judge])
+    assert done.done.code == 0, done.done.err
+    for path in [*done.artifacts.rglob("*"), Path(runs.workspace)]:
+        if path.is_file():
+            assert b"0123456789abcdefXYZ" not in path.read_bytes(), path
+    assert "0123456789abcdefXYZ" not in done.done.out + done.done.err
+
+
+@pytest.mark.parametrize("at_once", [8])
+async def test_eight_runs_at_once(runs: RunLab, at_once: int) -> None:
+    import asyncio
+
+    runs.write_case(runs.program(EDIT))
+    done = await asyncio.gather(*(runs.yb("run", "-c", str(runs.case_file), "--quiet") for _ in range(at_once)))
+    assert [each.code for each in done] == [0] * at_once, [each.err for each in done]
+    assert len(runs.runs()) == at_once
+    assert len({each.out for each in done}) == at_once

@@ -1,0 +1,281 @@
+"""One setting changed, and not a character beside it."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from systems import posix_only
+from youbencha.errors import ConfigError
+from youbencha.spec import Settings, load_yaml_model
+from youbencha.spec.settings_edit import set_value, unset_value
+from youbencha.spec.settings_keys import coerced, known_keys, meant
+from youbencha.spec.settings_template import template
+
+COMMENTED = """\
+# All of us.
+workspace_dir: "runs"   # quoted, and it stays so
+
+# How long.
+timeout_ms: 5000
+
+agent:
+    # four blanks
+    model: opus  # the large one
+    timeout_ms: 9
+
+# The end.
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / ".youbencharc"
+
+
+def settings(file: Path) -> Settings:
+    return load_yaml_model(file, Settings, code="X", what="x")
+
+
+def test_a_value_is_replaced_in_its_place(file: Path) -> None:
+    file.write_text(COMMENTED)
+    set_value(file, "agent.model", "haiku")
+    assert file.read_text() == COMMENTED.replace("opus", "haiku")
+    set_value(file, "timeout_ms", "12")
+    assert file.read_text() == COMMENTED.replace("opus", "haiku").replace("5000", "12")
+
+
+def test_a_new_key_comes_below_the_last_of_its_group(file: Path) -> None:
+    file.write_text(COMMENTED.replace("    timeout_ms: 9\n", ""))
+    set_value(file, "agent.timeout_ms", "9")
+    assert file.read_text() == COMMENTED
+
+
+def test_a_new_group_comes_below_the_last_key(file: Path) -> None:
+    file.write_text(COMMENTED)
+    set_value(file, "variables.NAME", "a: b # c")
+    added = '    timeout_ms: 9\nvariables:\n  NAME: "a: b # c"\n'
+    assert file.read_text() == COMMENTED.replace("    timeout_ms: 9\n", added)
+    assert settings(file).variables == {"NAME": "a: b # c"}
+
+
+@pytest.mark.parametrize("key", ["workspace_dir", "timeout_ms", "agent.model"])
+def test_removing_a_key_leaves_every_other_line(key: str, file: Path) -> None:
+    file.write_text(COMMENTED)
+    assert unset_value(file, key)
+    name = f"{key.rpartition('.')[2]}: "
+    gone = next(line for line in COMMENTED.splitlines(keepends=True) if line.strip().startswith(name))
+    assert file.read_text() == COMMENTED.replace(gone, "", 1)
+
+
+def test_a_group_goes_with_its_last_key(file: Path) -> None:
+    file.write_text("timeout_ms: 1\nagent:\n  model: x\n\n# end\n")
+    assert unset_value(file, "agent.model")
+    assert file.read_text() == "timeout_ms: 1\n\n# end\n"
+
+
+def test_a_whole_group_can_be_removed(file: Path) -> None:
+    file.write_text(COMMENTED)
+    assert unset_value(file, "agent")
+    assert file.read_text() == COMMENTED[: COMMENTED.index("agent:")] + "\n# The end.\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("agent: {model: x, timeout_ms: 3}  # flow\n", {"agent": {"model": "y, z", "timeout_ms": 3}}),
+        ("agent: {}\n", {"agent": {"model": "y, z"}}),
+        ("agent:\n  model: >-\n    folded\n    text\ntimeout_ms: 4\n", {"agent": {"model": "y, z"}, "timeout_ms": 4}),
+        ("timeout_ms: 4", {"agent": {"model": "y, z"}, "timeout_ms": 4}),
+        ("", {"agent": {"model": "y, z"}}),
+    ],
+)
+def test_other_ways_of_writing_are_understood(before: str, after: dict[str, object], file: Path) -> None:
+    file.write_text(before)
+    set_value(file, "agent.model", "y, z")
+    assert settings(file).model_dump(exclude_unset=True) == after
+
+
+def test_flow_style_keeps_its_comment(file: Path) -> None:
+    file.write_text("# top\nagent: {model: x}  # flow\nlog_level: info # low\n")
+    set_value(file, "agent.timeout_ms", "3")
+    assert unset_value(file, "agent.model")
+    text = file.read_text()
+    assert [comment for comment in ("# top", "# flow", "# low") if comment not in text] == []
+    assert settings(file).agent.timeout_ms == 3
+    assert settings(file).agent.model is None
+
+
+def test_the_template_takes_settings_and_keeps_its_comments(file: Path) -> None:
+    file.write_text(template())
+    set_value(file, "keep_workspace", "false")
+    set_value(file, "agent.model", "opus")
+    assert file.read_text() == template() + "\nkeep_workspace: false\nagent:\n  model: opus\n"
+    assert unset_value(file, "agent.model")
+    assert unset_value(file, "keep_workspace")
+    assert file.read_text().rstrip() == template().rstrip()
+
+
+def test_the_template_shows_every_key_and_the_defaults() -> None:
+    lines = [line[2:] for line in template().splitlines() if line.startswith("# ")]
+    yaml = "\n".join(line for line in lines if ":" in line and line.split(":")[0].strip() in _names())
+    shown = Settings.model_validate(_parse(yaml))
+    assert set(_flat(shown.model_dump(exclude_unset=True))) == set(known_keys()) | {"variables.TEAM"}
+    different = shown.model_dump(exclude={"variables", "agent", "cache_dir"})
+    assert different == Settings().model_dump(exclude={"variables", "agent", "cache_dir"})
+
+
+def _names() -> set[str]:
+    return {key.rpartition(".")[2] for key in known_keys()} | {"TEAM"}
+
+
+def _parse(text: str) -> object:
+    from youbencha.spec.document import read_document
+
+    return read_document(text).data
+
+
+def _flat(values: dict[str, object], before: str = "") -> list[str]:
+    keys = []
+    for key, value in values.items():
+        keys.append(before + key)
+        if isinstance(value, dict):
+            keys += _flat(value, f"{before}{key}.")
+    return keys
+
+
+def test_json_stays_json(tmp_path: Path) -> None:
+    file = tmp_path / ".youbencharc.json"
+    file.write_text('{\n\t"timeout_ms": 5,\n\t"agent": {"model": "ä"}\n}\n', encoding="utf-8")
+    set_value(file, "agent.timeout_ms", "7")
+    assert unset_value(file, "timeout_ms")
+    expected = '{\n\t"agent": {\n\t\t"model": "ä",\n\t\t"timeout_ms": 7\n\t}\n}\n'
+    assert file.read_text(encoding="utf-8") == expected
+
+
+def test_json_without_its_ending_stays_json(file: Path) -> None:
+    file.write_text('{"timeout_ms": 5}')
+    set_value(file, "log_level", "warn")
+    assert json.loads(file.read_text()) == {"timeout_ms": 5, "log_level": "warn"}
+
+
+def test_a_new_json_file_is_json(tmp_path: Path) -> None:
+    file = tmp_path / ".youbencha.json"
+    set_value(file, "log_level", "warn")
+    assert json.loads(file.read_text()) == {"log_level": "warn"}
+
+
+def test_what_is_almost_json_is_refused_and_untouched(tmp_path: Path) -> None:
+    file = tmp_path / ".youbencharc.json"
+    file.write_text('{"timeout_ms": 5,}')
+    with pytest.raises(ConfigError, match="is not JSON"):
+        set_value(file, "log_level", "warn")
+    assert file.read_text() == '{"timeout_ms": 5,}'
+
+
+def test_windows_line_ends_stay(file: Path) -> None:
+    file.write_bytes(b"# a\r\ntimeout_ms: 5\r\n")
+    set_value(file, "log_level", "warn")
+    assert file.read_bytes() == b"# a\r\ntimeout_ms: 5\r\nlog_level: warn\r\n"
+
+
+@posix_only("links and permissions")
+def test_links_and_permissions_stay(tmp_path: Path) -> None:
+    real = tmp_path / "dotfiles"
+    real.write_text("timeout_ms: 5\n")
+    real.chmod(0o600)
+    link = tmp_path / ".youbencharc"
+    link.symlink_to(real)
+    set_value(link, "timeout_ms", "6")
+    assert link.is_symlink()
+    assert real.read_text() == "timeout_ms: 6\n"
+    assert stat.S_IMODE(real.stat().st_mode) == 0o600
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".youbencharc", "dotfiles"]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("true", True),
+        ("false", False),
+        ("True", "True"),
+        ("12", 12),
+        ("-3", -3),
+        ("1.5", 1.5),
+        ("007", "007"),
+        ("3.10", "3.10"),
+        ("1e5", "1e5"),
+        ("1_000", "1_000"),
+        ("٣", "٣"),
+        ("12345678901234567890.5", "12345678901234567890.5"),
+        ("nan", "nan"),
+        ("", ""),
+        ("null", "null"),
+    ],
+)
+def test_what_a_word_is_taken_for_survives_the_file(text: str, value: object, file: Path) -> None:
+    assert coerced(text) == value
+    assert type(coerced(text)) is type(value)
+    assert set_value(file, "variables.X", text) == value
+    written = settings(file).variables["X"]
+    assert (type(written), written) == (type(value), value)
+
+
+def test_text_stays_text_if_asked_for(file: Path) -> None:
+    assert set_value(file, "variables.X", "12", as_text=True) == "12"
+    assert settings(file).variables == {"X": "12"}
+
+
+def test_a_setting_that_takes_text_is_given_text(file: Path) -> None:
+    assert meant("agent.model", "4") == "4"
+    set_value(file, "agent.model", "4")
+    assert settings(file).agent.model == "4"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("agnet.model", "x", "agnet.model: unknown key (did you mean 'agent.model'?)"),
+        ("agent.modle", "x", "agent.modle: unknown key (did you mean 'agent.model'?)"),
+        ("timeout", "5", "timeout: unknown key (did you mean 'timeout_ms'?)"),
+        ("timeout_ms.x", "5", "unknown key"),
+        ("variables", "x", "variables: must be a mapping, not text"),
+        ("variables.a.b", "x", "unknown key"),
+        ("variables.a-b", "x", "must match"),
+        ("variables.", "x", "unknown key"),
+        ("", "x", "unknown key"),
+        ("timeout_ms", "soon", "timeout_ms: must be a whole number, not text"),
+        ("timeout_ms", "0", "must be more than 0"),
+        ("timeout_ms", "1.5", "must be a whole number"),
+        ("keep_workspace", "yes", "must be true or false"),
+        ("log_level", "inof", "did you mean 'info'?"),
+        ("evaluators.max_concurrent", "1000", "must be at most 64"),
+        ("workspace_dir", "  ", "must have at least 1"),
+    ],
+)
+def test_what_is_wrong_is_never_written(key: str, value: str, words: str, file: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        set_value(file, key, value)
+    assert words in str(caught.value)
+    assert not file.exists()
+
+
+def test_a_file_with_a_mistake_is_told_with_its_place_and_not_touched(file: Path) -> None:
+    file.write_text("timeout_ms: 5\nagnet: {model: x}\n")
+    with pytest.raises(ConfigError) as caught:
+        set_value(file, "timeout_ms", "6")
+    assert f"{file}:2:1: agnet: unknown key" in str(caught.value)
+    assert file.read_text() == "timeout_ms: 5\nagnet: {model: x}\n"
+    assert unset_value(file, "agnet")
+    assert file.read_text() == "timeout_ms: 5\n"
+
+
+def test_what_is_not_there_is_not_removed(file: Path) -> None:
+    assert not unset_value(file, "agent.model")
+    assert not file.exists()
+    file.write_text("timeout_ms: 5\n")
+    assert not unset_value(file, "agent.model")
+    assert file.read_text() == "timeout_ms: 5\n"
