@@ -26,7 +26,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"adapters"}),
     frozenset({"evaluators", "hooks", "testing"}),
     frozenset({"trial", "report"}),
-    frozenset({"demo"}),
+    frozenset({"demo", "doctor", "scaffold", "suggest"}),
     frozenset({"cli"}),
 )
 """From the ground up. A package imports from floors below its own, and never from a neighbour."""

@@ -30,7 +30,7 @@ def repository(directory: Path) -> Path:
     return directory
 
 
-def test_case(directory: Path) -> TestCase:
+def written(directory: Path) -> TestCase:
     return load_yaml_model(directory / "testcase.yaml", TestCase, code="X", what="The test case")
 
 
@@ -79,14 +79,14 @@ def test_what_is_commented_out_is_right_as_well(tmp_path: Path) -> None:
 def test_in_a_repository_the_repository_is_that_one(tmp_path: Path) -> None:
     top = repository(tmp_path)
     assert yb("init", cwd=top).returncode == 0
-    assert test_case(top).repo == "."
+    assert written(top).repo == "."
 
 
 def test_below_the_top_of_a_repository_the_way_leads_up(tmp_path: Path) -> None:
     below = repository(tmp_path) / "bench" / "cases"
     below.mkdir(parents=True)
     assert yb("init", cwd=below).returncode == 0
-    assert test_case(below).repo == "../.."
+    assert written(below).repo == "../.."
 
 
 @pytest.mark.parametrize("kind", ["no repository", "no commit"])
@@ -94,7 +94,7 @@ def test_where_there_is_nothing_to_start_from_there_is_a_placeholder(tmp_path: P
     if kind == "no commit":
         git(tmp_path, "init", "--quiet")
     assert yb("init", cwd=tmp_path).returncode == 0
-    assert test_case(tmp_path).repo == "https://github.com/octocat/Hello-World.git"
+    assert written(tmp_path).repo == "https://github.com/octocat/Hello-World.git"
 
 
 def test_an_existing_test_case_is_not_touched_and_nothing_else_is_written(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_without_force_agent_files_of_ones_own_stay(tmp_path: Path) -> None:
 def test_another_directory_is_made(tmp_path: Path) -> None:
     done = yb("init", "--dir", "new/place", cwd=tmp_path)
     assert done.returncode == 0
-    assert test_case(tmp_path / "new" / "place").name == "readme-getting-started"
+    assert written(tmp_path / "new" / "place").name == "readme-getting-started"
 
 
 def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def repository(tmp_path: Path) -> Path:
     )
 
 
-def tests_pass(repository: Path) -> bool:
+def is_mended(repository: Path) -> bool:
     done = subprocess.run(
         [sys.executable, "-B", "-m", "unittest", "-q"], cwd=repository, capture_output=True, check=False
     )
@@ -33,7 +33,7 @@ def tests_pass(repository: Path) -> bool:
 
 
 def test_the_bug_is_real(repository: Path) -> None:
-    assert not tests_pass(repository)
+    assert not is_mended(repository)
 
 
 def test_the_scripts_edit_mends_it(repository: Path) -> None:
@@ -43,7 +43,7 @@ def test_the_scripts_edit_mends_it(repository: Path) -> None:
     code = (repository / "pricing.py").read_text()
     assert code.count(WRONG) == 1
     (repository / "pricing.py").write_text(code.replace(WRONG, RIGHT))
-    assert tests_pass(repository)
+    assert is_mended(repository)
 
 
 def test_the_script_can_be_loaded() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evaluating import NOW, START, OverRun, binary, changed, problems
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluating import NOW, START, OverRun, binary, changed, problems
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.git_diff.measure import MOST_LISTED, change_entropy, change_metrics
 

@@ -222,9 +222,11 @@ async def test_a_table_has_a_row_for_each_run(hook_lab: Lab) -> None:
 
 
 async def test_the_same_run_written_twice_is_one_row(hook_lab: Lab) -> None:
-    await keep(hook_lab, "sqlite", "r.db")
-    await keep(hook_lab, "sqlite", "r.db")
-    assert len(rows(hook_lab.config / "r.db")) == 1
+    for name in ("first", "second"):
+        result = await keep(hook_lab, "sqlite", "r.db", bundle(version=name))
+        assert result.status == "success"
+    (row,) = rows(hook_lab.config / "r.db")
+    assert json.loads(row["bundle"])["version"] == "second"
 
 
 async def test_without_append_only_this_table_is_emptied(hook_lab: Lab) -> None:

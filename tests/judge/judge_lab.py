@@ -112,7 +112,7 @@ class StrictJudge(Judge):
     """One that knows its options."""
 
     def check_config(self, config: Mapping[str, Any], config_dir: Path | None) -> Sequence[Problem]:
-        known = ("prompt", "agent_name", "version", "max_turns", "executable")
+        known = ("prompt", "agent_name", "version", "max_turns", "executable", "model")
         return [Problem(key, "unknown key", "known keys: max_turns") for key in config if key not in known]
 
 

@@ -292,15 +292,15 @@ index 1111111111111111111111111111111111111111..22222222222222222222222222222222
 +++ b/src/pricing.py
 @@ -1,7 +1,9 @@
  \"\"\"What things cost.\"\"\"
- 
+~
 +from decimal import ROUND_HALF_UP, Decimal
 +
- 
+~
  def rounded(price: float) -> float:
 -    return round(price, 2)
 +    return float(Decimal(str(price)).quantize(Decimal("0.01"), rounding=ROUND_HALF_UP))
- 
- 
+~
+~
 @@ -20,4 +22,3 @@ def total(cart: list[float]) -> float:
      result = 0.0
 -    # add up
@@ -341,7 +341,7 @@ index 5555555555555555555555555555555555555555..00000000000000000000000000000000
 +++ /dev/null
 @@ -1 +0,0 @@
 -bye
-"""
+""".replace("\n~\n", "\n \n").replace("\n~\n", "\n \n")  # a line that is one space
 
 
 def big_patch(files: int, lines: int) -> str:
@@ -355,7 +355,11 @@ def big_patch(files: int, lines: int) -> str:
 def log(messages: int = 4, calls: int = 5, text: str = "") -> YouBenchaLog:
     spoken = [
         {"role": "user", "content": "Make it round half up, and add tests.", "timestamp": WHEN},
-        {"role": "assistant", "content": f"I'll look at the code first.\n\n{text}", "timestamp": "2026-03-01T09:30:04Z"},
+        {
+            "role": "assistant",
+            "content": f"I'll look at the code first.\n\n{text}",
+            "timestamp": "2026-03-01T09:30:04Z",
+        },
         {"role": "assistant", "content": "A subagent speaks. Übermäßig 😀", "parent": "call-3"},
         {"role": "assistant", "content": "Done:\n" + "\n".join(f"- step {at}" for at in range(30)), "timestamp": LATER},
     ]

@@ -60,7 +60,7 @@ async def test_a_model_that_refuses_service_is_not_the_agents_failure(runs: RunL
 
 @versions(NEWEST)
 async def test_a_timeout(runs: RunLab, claude_cli: InstalledAgent) -> None:
-    done = await run_with(runs, claude_cli, script(EDIT, bash("sleep 1000")), timeout=8_000)
+    done = await run_with(runs, claude_cli, script(EDIT, says("never", delay="5m")), timeout=8_000)
     assert done.done.code == 1
     assert done.bundle.outcome is not None
     assert done.bundle.outcome.name == "limit"

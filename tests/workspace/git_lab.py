@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from youbencha.workspace import Repository, open_repository
+
 IDENTITY = {
     "GIT_AUTHOR_NAME": "a person",
     "GIT_AUTHOR_EMAIL": "person@localhost",
@@ -67,6 +69,26 @@ def files(directory: Path) -> dict[str, str]:
     """All files but those of git, with what is in them."""
     found = sorted(path for path in directory.rglob("*") if ".git" not in path.relative_to(directory).parts)
     return {path.relative_to(directory).as_posix(): path.read_text() for path in found if path.is_file()}
+
+
+class Opener:
+    """`open_repository` with what every test has."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.cache_dir = base / "cache"
+        self.said: list[str] = []
+
+    async def __call__(self, source: str | Path, **about: str) -> Repository:
+        return await open_repository(
+            str(source), base=self.base, cache_dir=self.cache_dir, progress=self.said.append, **about
+        )
+
+    async def checked_out(self, source: str | Path, **about: str) -> Path:
+        directory = self.base / "run" / "src-modified"
+        directory.mkdir(parents=True)
+        await (await self(source, **about)).check_out(directory)
+        return directory
 
 
 @contextmanager

@@ -130,19 +130,6 @@ async def test_more_than_a_log_may_hold(tree: Path) -> None:
     assert b"TRUNCATED" not in patch
 
 
-async def test_ignored_files_are_shown_too(tree: Path) -> None:
-    (tree / ".gitignore").write_text("*.log\nbuild/\n")
-    snapshot = await start(tree)
-    (tree / "a.log").write_text("log\n")
-    (tree / "build").mkdir()
-    (tree / "build" / "out").write_text("out\n")
-    (tree / ".gitignore").write_text("*\n")
-    patch = (await snapshot.diff()).decode()
-    assert "b/a.log" in patch
-    assert "b/build/out" in patch
-    assert "b/.gitignore" in patch
-
-
 async def test_an_empty_tree(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import os
 import shutil
 from pathlib import Path
 
 import pytest
+from git_lab import Opener, commit, files, git, head
 
-from conftest import Opener  # type: ignore[import-not-found]
-from git_lab import commit, files, git, head
 from youbencha.errors import YouBenchaError
 
 
@@ -156,15 +157,19 @@ async def test_what_is_no_commit_is_none(opener: Opener, source: Path) -> None:
 
 async def test_an_id_that_several_begin_with(opener: Opener, source: Path) -> None:
     tree = git(source, "rev-parse", "HEAD^{tree}")
-    seen: dict[str, str] = {}
-    for number in range(2000):
-        made = git(source, "commit-tree", tree, "-m", str(number))
-        if made[:4] in seen:
+    seen: dict[str, bytes] = {}
+    for number in itertools.count():
+        text = f"tree {tree}\nauthor a <a@b> {number} +0000\ncommitter a <a@b> 1 +0000\n\nx\n".encode()
+        begin = hashlib.sha1(b"commit %d\0" % len(text) + text).hexdigest()[:4]
+        if begin in seen:
             break
-        seen[made[:4]] = made
-    error = await refused(opener, source, commit=made[:4])
+        seen[begin] = text
+    both = [git(source, "hash-object", "-t", "commit", "-w", "--stdin", stdin=each) for each in (seen[begin], text)]
+    error = await refused(opener, source, commit=begin)
+    assert error.code == "REPO_COMMIT_UNKNOWN"
     assert "begin with" in error.message
-    assert made in str(error)
+    assert all(each in str(error.hint) for each in both)
+    assert (await opener(source, commit=both[0][:12])).commit == both[0]
 
 
 async def test_an_empty_repository(opener: Opener, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
 def settings_here() -> LoadedSettings:
     from youbencha.spec.settings_files import load_settings
 
-    return load_settings(Path.cwd(), Path.home())
+    loaded = load_settings(Path.cwd(), Path.home())
+    for warning in loaded.warnings:
+        print(f"warning  {warning}", file=sys.stderr)
+    return loaded
 
 
 def variables_given(written: Sequence[str] | None) -> dict[str, str]:

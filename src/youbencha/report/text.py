@@ -14,12 +14,14 @@ _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff"
     "\U000e0000-\U000e007f]"
 )
+_BLANK = re.compile("[ \t\n]+")
+"""Not `split()`, which takes the thin spaces in our own numbers, too."""
 _LONGEST_LINE = 300
 
 
 def visible(text: str) -> str:
     """Every character can be seen; only line ends and tabs stay what they are."""
-    if text.isascii() and text.isprintable():
+    if text.isprintable():
         return text
     text = _COLOUR.sub("", text) if "\x1b" in text else text
     text = text.replace("\r\n", "\n") if "\r" in text else text
@@ -28,7 +30,7 @@ def visible(text: str) -> str:
 
 def one_line(text: str, limit: int = _LONGEST_LINE) -> str:
     """For a cell or a headline. What is left out shows as `…`."""
-    return shortened(" ".join(visible(text[: limit * 8]).split()), limit)
+    return shortened(_BLANK.sub(" ", visible(text[: limit * 8])).strip(" "), limit)
 
 
 def shortened(text: str, limit: int) -> str:

@@ -17,7 +17,7 @@ def _stripped(value: object) -> object:
     return value.strip() if isinstance(value, str) else value
 
 
-Line = Annotated[str, BeforeValidator(_stripped), Field(min_length=1)]
+Line = Annotated[str, Field(min_length=1), BeforeValidator(_stripped)]
 """Text where white space around it means nothing."""
 
 Milliseconds = Annotated[int, Field(gt=0)]

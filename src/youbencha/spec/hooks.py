@@ -27,7 +27,7 @@ class WebhookConfig(Written):
     method: Literal["POST", "PUT", "PATCH"] = "POST"
     headers: dict[str, str] = Field(default_factory=dict)
     include_artifacts: bool = False
-    """Send the texts of the reports, the diff and the agent's log along."""
+    """Send the texts of the reports, the diff, the agent's log and the evaluators' artifacts along."""
     retry_on_failure: bool = True
     """Three attempts, 1 s and 2 s apart, when there is no answer or one of 408, 425, 429, 5xx."""
     timeout_ms: Milliseconds = 5_000

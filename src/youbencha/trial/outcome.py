@@ -83,7 +83,8 @@ def outcome_of(status: Status, errors: Sequence[ErrorRecord], results: Sequence[
 
 def _why_not(status: Status, errors: Sequence[ErrorRecord]) -> tuple[OutcomeName, str]:
     for error in errors:
-        if (cause := cause_of(error.code)) is not None:
+        cause = cause_of(error.code)
+        if cause is not None and (status != "timeout" or cause == "limit"):
             return cause, error.message
     if status == "timeout":
         return "limit", "the agent did not finish in time"

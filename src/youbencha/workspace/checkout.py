@@ -7,6 +7,7 @@ Directories of submodules stay empty.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,14 @@ from typing import Any
 from youbencha.errors import YouBenchaError
 from youbencha.workspace.git import GitFailed, git
 from youbencha.workspace.git_dir import make_agents_git_dir, scratch_git_dir
+from youbencha.workspace.layout import not_writable
 
-_REFUSED = ("invalid path", "malformed", "Invalid path")
+_REFUSED = re.compile(r"invalid path|malformed", re.IGNORECASE)
+_NO_ROOM = re.compile(
+    r"unable to (write|create|open|append)|cannot (create|write|mkdir)|could not (write|open)|write error"
+    r"|No space left|File too large|Disk quota|Permission denied|Read-only file system",
+    re.IGNORECASE,
+)
 
 
 async def check_out(objects: Path, commit: str, branch: str, directory: Path) -> None:
@@ -36,7 +43,7 @@ async def check_out(objects: Path, commit: str, branch: str, directory: Path) ->
             objects=objects,
             stdin=f"--shallow {commit}\n{commit}\n".encode(),
         )
-        await _both(writing, packing, commit)
+        await _both(writing, packing, commit, directory)
 
 
 async def write_tree(objects: Path, commit: str, directory: Path) -> None:
@@ -47,10 +54,12 @@ async def write_tree(objects: Path, commit: str, directory: Path) -> None:
             how = ("read-tree", "-u", "--reset", commit)
             await git(scratch, *how, tree=directory, index=scratch / "index", objects=objects)
         except GitFailed as failed:
-            raise _refused(failed, commit) from failed
+            raise _told(failed, commit, directory) from failed
 
 
-async def _both(writing: Coroutine[Any, Any, bytes], packing: Coroutine[Any, Any, bytes], commit: str) -> None:
+async def _both(
+    writing: Coroutine[Any, Any, bytes], packing: Coroutine[Any, Any, bytes], commit: str, directory: Path
+) -> None:
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(writing)
@@ -58,18 +67,20 @@ async def _both(writing: Coroutine[Any, Any, bytes], packing: Coroutine[Any, Any
     except* GitFailed as failures:
         first = failures.exceptions[0]
         assert isinstance(first, GitFailed)
-        raise _refused(first, commit) from first
+        raise _told(first, commit, directory) from first
 
 
-def _refused(failed: GitFailed, commit: str) -> YouBenchaError:
-    """A tree that git itself will not write: names such as `.git/config` in it are an attack."""
-    if not any(word in failed.reason for word in _REFUSED):
-        return failed
-    return YouBenchaError(
-        "REPO_HOSTILE",
-        f"git refuses to write the files of commit {commit[:12]}: {failed.reason}",
-        hint="Its tree holds names that would be dangerous on this machine.",
-    )
+def _told(failed: GitFailed, commit: str, directory: Path) -> YouBenchaError:
+    """What git says about the place it writes to, or about names that it will not write: `.git/config`, say."""
+    if _NO_ROOM.search(failed.reason):
+        return not_writable(directory, failed.reason)
+    if _REFUSED.search(failed.reason):
+        return YouBenchaError(
+            "REPO_HOSTILE",
+            f"git refuses to write the files of commit {commit[:12]}: {failed.reason}",
+            hint="Its tree holds names that would be dangerous on this machine.",
+        )
+    return failed
 
 
 def has_submodules(index: Path) -> bool:

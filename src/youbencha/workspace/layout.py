@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -36,23 +37,16 @@ class RunDirectory:
     def create(cls, root: Path, name: str | None = None) -> Self:
         """In `root`, which is made if need be, and is then ignored by the user's git. Leaves nothing if it fails."""
         root = root.absolute()
-        with ExitStack() as undo:
-            try:
-                _make_root(root)
-                path = root / _new_name(name or "run")
-                path.mkdir()
-                undo.callback(remove_tree, path)
-                held = undo.enter_context(ExitStack())
-                _hold(path, held)
-                run = cls(path, held)
-                for directory in (run.modified, run.artifacts, run.private):
-                    directory.mkdir()
-            except OSError as error:
-                raise YouBenchaError(
-                    "WORKSPACE_NOT_WRITABLE",
-                    f"Cannot make a workspace in {root}: {error.strerror or error}",
-                    hint="Make room there, or set `workspace_dir` to a directory that you may write to.",
-                ) from error
+        with writing_to(root), ExitStack() as undo:
+            _make_root(root)
+            path = root / _new_name(name or "run")
+            path.mkdir()
+            undo.callback(remove_tree, path)
+            held = undo.enter_context(ExitStack())
+            _hold(path, held)
+            run = cls(path, held)
+            for directory in (run.modified, run.artifacts, run.private):
+                directory.mkdir()
             undo.pop_all()
             return run
 
@@ -79,6 +73,22 @@ class RunDirectory:
         """All of it, because nothing ran."""
         self.close()
         remove_tree(self.path)
+
+
+@contextmanager
+def writing_to(place: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise not_writable(place, error.strerror or str(error)) from error
+
+
+def not_writable(place: Path, reason: str) -> YouBenchaError:
+    return YouBenchaError(
+        "WORKSPACE_NOT_WRITABLE",
+        f"Cannot write the workspace {place}: {reason}",
+        hint="Make room there, or set `workspace_dir` to a directory that you may write to.",
+    )
 
 
 def write_atomically(path: Path, data: bytes) -> None:

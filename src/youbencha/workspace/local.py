@@ -47,7 +47,7 @@ class LocalStore:
 
 def find_git_dir(path: Path) -> Path | None:
     """Of a working tree or of a bare repository, whose name may be written without `.git`."""
-    candidates = (path, path.with_name(f"{path.name}.git"))
+    candidates = (path, path.parent / f"{path.name}.git")
     return git_dir_of_tree(path) or next((each for each in candidates if _is_git_dir(each)), None)
 
 
@@ -83,6 +83,6 @@ def _not_found(path: Path) -> Path:
         reason, hint = f"There is no directory {path}.", "Check the path; a relative one starts at the file it is in."
     else:
         reason, hint = f"{path} is no git repository.", "Make it one: `git init`, `git add .`, `git commit`."
-        if above := next((parent for parent in path.parents if find_git_dir(parent)), None):
+        if above := next((parent for parent in path.parents if git_dir_of_tree(parent)), None):
             hint = f"{above} is one: name that."
     raise YouBenchaError("REPO_NOT_FOUND", reason, hint=hint)

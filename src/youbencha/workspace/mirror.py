@@ -122,6 +122,8 @@ class Mirror:
             if self._git_dir.exists():
                 self._git_dir.rename(self._home / f"{_PARTIAL}{os.urandom(4).hex()}")
             partial.rename(self._git_dir)
+        except GitFailed as failed:
+            raise _not_writable(self._home, failed.reason) from failed
         finally:
             self._clear()
 
@@ -154,11 +156,15 @@ class Mirror:
         try:
             self._home.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise YouBenchaError(
-                "CACHE_NOT_WRITABLE",
-                f"Cannot keep a mirror of the repository in {self._home}: {error.strerror or error}",
-                hint="Make room there, or set `cache_dir` in the settings to a directory that you may write to.",
-            ) from error
+            raise _not_writable(self._home, error.strerror or str(error)) from error
+
+
+def _not_writable(home: Path, reason: str) -> YouBenchaError:
+    return YouBenchaError(
+        "CACHE_NOT_WRITABLE",
+        f"Cannot keep a mirror of the repository in {home}: {reason}",
+        hint="Make room there, or set `cache_dir` in the settings to a directory that you may write to.",
+    )
 
 
 def _directory_name(place: RemotePlace) -> str:

@@ -71,6 +71,12 @@ FAILURES = (
 """What git says, and what it means; anything else means that the place was not reached."""
 
 
+_OUR_SIDE = re.compile(
+    r"bad object|corrupt|missing object|not a git repository: '|did not send all necessary objects"
+    r"|unable to create|unable to write|cannot lock ref|No space left|packed-refs",
+)
+
+
 async def ask_remote(
     place: RemotePlace, git_dir: Path, *arguments: str, timeout_s: float = LOOK_S, after: tuple[str, ...] = ()
 ) -> str:
@@ -114,12 +120,12 @@ async def _has_own_ssh(env: Mapping[str, str]) -> bool:
 def _error(place: RemotePlace, result: ProcessResult, timeout_s: float) -> YouBenchaError:
     url = place.public_url
     said = result.output.strip()
+    if _is_about_our_side(said):
+        return GitFailed("fetch", said)
     for failure in () if result.timed_out else FAILURES:
         if failure.says.search(said):
             message, hint = failure.message.format(url=url), failure.hint.format(url=url)
             return YouBenchaError(failure.code, message, hint=hint, context={"reason": said})
-    if _is_about_the_mirror(said):
-        return GitFailed("fetch", said)
     reason = f"no answer within {timeout_s:.0f} s" if result.timed_out else _last_word(said)
     return YouBenchaError(
         "REPO_UNREACHABLE",
@@ -129,10 +135,9 @@ def _error(place: RemotePlace, result: ProcessResult, timeout_s: float) -> YouBe
     )
 
 
-def _is_about_the_mirror(said: str) -> bool:
-    """What is wrong is on our side of the line: something killed an earlier git, or the disk is at fault."""
-    words = ("bad object", "corrupt", "missing object", "unable to create", "cannot lock ref", "No space left")
-    return any(word.lower() in said.lower() for word in words)
+def _is_about_our_side(said: str) -> bool:
+    """The mirror is damaged, or the disk is at fault. What the other side says begins with `remote:`."""
+    return any(_OUR_SIDE.search(line) for line in said.splitlines() if not line.startswith("remote:"))
 
 
 def _last_word(said: str) -> str:

@@ -12,6 +12,7 @@ from youbencha.workspace.git import GitFailed
 from youbencha.workspace.git_dir import make_git_dir, probe
 from youbencha.workspace.head import is_ref_name
 from youbencha.workspace.ignored import NAME, keep_rules
+from youbencha.workspace.layout import writing_to
 from youbencha.workspace.local import LocalStore
 from youbencha.workspace.refs import RefKind
 from youbencha.workspace.removal import remove_tree
@@ -91,9 +92,10 @@ class Repository:
         links, a tree with submodules, which stay empty), it is taken.
         """
         directory, git_dir = directory.absolute(), git_dir.absolute()
-        make_git_dir(git_dir, self.commit)
-        for file in (directory / ".git" / "objects" / "pack").iterdir():
-            shutil.copyfile(file, git_dir / "objects" / "pack" / file.name)
+        with writing_to(git_dir):
+            make_git_dir(git_dir, self.commit)
+            for file in (directory / ".git" / "objects" / "pack").iterdir():
+                shutil.copyfile(file, git_dir / "objects" / "pack" / file.name)
         index = directory / ".git" / "index"
         if has_submodules(index) or not probe(git_dir).exact:
             start = Snapshot(directory, git_dir, self.commit, self.commit, ignored=True)
@@ -121,7 +123,8 @@ class Repository:
 
     async def _again_if_damaged(self, make: Callable[[], Awaitable[None]], directory: Path) -> None:
         try:
-            await make()
+            with writing_to(directory):
+                await make()
         except GitFailed as failed:
             if not await self._store.renew():
                 raise YouBenchaError(
@@ -130,4 +133,5 @@ class Repository:
                     hint="Some objects are missing there: `git fsck` says which. A partial clone cannot be used.",
                 ) from failed
             remove_tree(directory)
-            await make()
+            with writing_to(directory):
+                await make()

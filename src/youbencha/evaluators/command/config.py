@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Annotated, Literal, Self
 
@@ -13,14 +12,8 @@ from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, field
 from youbencha.evaluators.globs import GlobText
 from youbencha.spec import ProblemAt, Written
 from youbencha.spec.base import Line, Milliseconds
-from youbencha.spec.messages import did_you_mean
 
 DEFAULT_TIMEOUT_MS = 300_000
-_OWN_METRICS = ("exit_code", "duration_ms", "timed_out", "signal", "output_tail", "output_truncated", "junit_error")
-_OWN_NUMBERS = ("exit_code", "duration_ms")
-JUNIT_METRICS = ("tests", "failures", "errors", "skipped", "pass_rate")
-_SHELL_WORDS = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "<", "2>", "2>&1", "&>"})
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 Strings = Annotated[tuple[str, ...], Field(strict=False)]
 
@@ -100,52 +93,6 @@ class CommandConfig(Written):
             if posix.is_absolute() or windows.anchor or ".." in (*posix.parts, *windows.parts):
                 raise ValueError("must be a path below the tree, without `..`")
         return directory
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        self._check_command()
-        for name in self.metrics:
-            if name in _OWN_METRICS or (self.junit and name in JUNIT_METRICS):
-                raise ProblemAt("metrics", f"{name} has a meaning of its own: choose another name")
-        for name in self.assertions:
-            self._check_assertion(name)
-        return self
-
-    def _check_command(self) -> None:
-        if isinstance(self.command, tuple):
-            if self.shell:
-                raise ProblemAt("command", "must be one line of text if `shell` is true")
-            return
-        if self.shell:
-            return
-        try:
-            words = shlex.split(self.command)
-        except ValueError as error:
-            raise ProblemAt("command", f"cannot be split into words: {str(error).lower()}") from None
-        operators = [word for word in words if word in _SHELL_WORDS or word.endswith(";")]
-        if operators:
-            hint = "add `shell: true`; or write a list of words if it is meant as it stands"
-            raise ProblemAt("command", f"{operators[0]!r} means something only to a shell", hint=hint)
-        if _ASSIGNMENT.match(words[0]):
-            raise ProblemAt("command", "must begin with a program", hint="variables go into `env`")
-
-    def _check_assertion(self, name: str) -> None:
-        end, _, metric = name.partition("_")
-        known = list(self._numbers())
-        if end not in ("min", "max") or metric not in known:
-            if end in ("min", "max") and metric in JUNIT_METRICS:
-                raise ProblemAt("assertions", f"{name} needs `junit`, which gives {metric}")
-            choices = [f"{which}_{each}" for each in known for which in ("min", "max")]
-            hint = did_you_mean(name, choices) or f"known: {', '.join(choices)}"
-            raise ProblemAt("assertions", f"there is nothing to hold {name} against", hint=hint)
-        if end == "min" and self.assertions[name] > self.assertions.get(f"max_{metric}", float("inf")):
-            raise ProblemAt("assertions", f"{name} must not be more than max_{metric}: nothing could pass")
-
-    def _numbers(self) -> Iterator[str]:
-        yield from _OWN_NUMBERS
-        if self.junit:
-            yield from JUNIT_METRICS
-        yield from (name for name, metric in self.metrics.items() if metric.type != "string")
 
     def words(self) -> tuple[str, ...]:
         """The program and its arguments, where no shell is asked for."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from youbencha.errors import Problem, YouBenchaError
+from youbencha.errors import Problem
 
 _SYSTEM = {
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "TEMP", "TMP",
@@ -33,10 +33,7 @@ _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def command_environment(harness: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """What the program runs with. What the configuration gives wins over everything."""
-    missing = list(missing_references(harness, given))
-    if missing:
-        raise YouBenchaError("COMMAND_ENV_MISSING", f"{missing[0].path} {missing[0].message}.", hint=missing[0].hint)
+    """What the program runs with. What the configuration gives wins; each of its references was found to be set."""
     resolved = {name: _REFERENCE.sub(lambda match: harness[match[1]], value) for name, value in given.items()}
     return {**{name: value for name, value in harness.items() if _passes(name, value)}, **resolved}
 

@@ -12,9 +12,10 @@ from typing import Any
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators.base import EvaluationContext
 from youbencha.evaluators.command.config import CommandConfig
+from youbencha.evaluators.command.contradictions import contradictions
 from youbencha.evaluators.command.copying import copy_tree
-from youbencha.evaluators.command.environment import command_environment, missing_references
-from youbencha.evaluators.command.junit import reports, junit_metrics
+from youbencha.evaluators.command.environment import command_environment
+from youbencha.evaluators.command.junit import junit_metrics, reports
 from youbencha.evaluators.command.output import metrics_in, tail
 from youbencha.evaluators.command.program import NotThere, arguments, working_directory
 from youbencha.evaluators.command.verdict import assertion_results, process_metrics, summary
@@ -30,15 +31,11 @@ class CommandEvaluator:
     description = "Runs a program on the result, such as its tests: exit code, timeout, JUnit and regex metrics."
 
     def check_config(self, config: Mapping[str, Any], config_dir: Path) -> Sequence[Problem]:
-        problems = config_problems(CommandConfig, config)
-        if problems:
-            return problems
-        env = read_config(CommandConfig, config, self.name).env
-        return list(missing_references(os.environ, env))
+        return config_problems(CommandConfig, config, contradictions)
 
     async def evaluate(self, context: EvaluationContext) -> EvaluationResult:
         started = time.monotonic()
-        config = read_config(CommandConfig, context.config, context.name)
+        config = read_config(CommandConfig, context.config, context.name, contradictions)
         env = command_environment(os.environ, config.env)
         env.setdefault("YOUBENCHA_CONFIG_DIR", str(context.config_dir))
         redactor = Redactor.for_env(os.environ, env)

@@ -121,4 +121,4 @@ def _message(comparison: Comparison, threshold: float, *, passed: bool) -> str:
         f"{comparison.count('added'):,} added, {comparison.count('removed'):,} missing"
     )
     verdict = "reaches" if passed else "is below"
-    return f"Similarity {rounded_down(comparison.aggregate):.4g} {verdict} the threshold of {threshold:g}: {counts}."
+    return f"Similarity {rounded_down(comparison.aggregate):g} {verdict} the threshold of {threshold:g}: {counts}."

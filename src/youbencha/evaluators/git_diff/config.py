@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from collections.abc import Iterator
+from typing import Annotated
 
-from pydantic import AliasChoices, Field, field_validator, model_validator
+from pydantic import AliasChoices, Field, field_validator
 
+from youbencha.errors import Problem
 from youbencha.evaluators.globs import GlobList
-from youbencha.spec import ProblemAt, Written
+from youbencha.spec import Written
 
 Lines = Annotated[int, Field(ge=0)]
 Bits = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -35,18 +37,6 @@ class DiffLimits(Written):
     def given(self) -> dict[str, float]:
         values = {name: getattr(self, name) for name in LIMITS}
         return {name: value for name, value in values.items() if value is not None}
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        check_order(self.given())
-        return self
-
-
-def check_order(limits: dict[str, float]) -> None:
-    for measure in MEASURES:
-        least, most = limits.get(f"min_{measure}"), limits.get(f"max_{measure}")
-        if least is not None and most is not None and least > most:
-            raise ProblemAt(f"min_{measure}", f"must not be more than max_{measure}: nothing could pass")
 
 
 class GitDiffConfig(DiffLimits):
@@ -76,14 +66,19 @@ class GitDiffConfig(DiffLimits):
             "changes are counted from there, whatever the agent commits; best leave it out"
         )
 
-    @model_validator(mode="after")
-    def _each_limit_once(self) -> Self:
-        here, below = self.given(), self.assertions.given()
-        for name in here.keys() & below.keys():
-            raise ProblemAt(name, f"is given twice: here, and as `assertions.{name}`")
-        check_order({**here, **below})
-        return self
-
     def limits(self) -> dict[str, float]:
         together = {**self.given(), **self.assertions.given()}
         return {name: together[name] for name in LIMITS if name in together}
+
+
+def contradictions(config: GitDiffConfig) -> Iterator[Problem]:
+    here, below = config.given(), config.assertions.given()
+    for name in here:
+        if name in below:
+            yield Problem(name, f"is given twice: here, and as `assertions.{name}`")
+    limits = config.limits()
+    for measure in MEASURES:
+        least, most = f"min_{measure}", f"max_{measure}"
+        if least in limits and most in limits and limits[least] > limits[most]:
+            where = least if least in here else f"assertions.{least}"
+            yield Problem(where, f"must not be more than {most}: nothing could pass")

@@ -10,7 +10,7 @@ from typing import Any
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators.base import EvaluationContext
 from youbencha.evaluators.config import config_problems, read_config
-from youbencha.evaluators.git_diff.config import GitDiffConfig
+from youbencha.evaluators.git_diff.config import GitDiffConfig, contradictions
 from youbencha.evaluators.git_diff.measure import change_metrics
 from youbencha.evaluators.git_diff.paths import forbidden_results, required_results
 from youbencha.evaluators.globs import PathFilter
@@ -25,11 +25,11 @@ class GitDiff:
     description = "Counts what the agent changed (files, lines, entropy), with limits, required and forbidden paths."
 
     def check_config(self, config: Mapping[str, Any], config_dir: Path) -> Sequence[Problem]:
-        return config_problems(GitDiffConfig, config)
+        return config_problems(GitDiffConfig, config, contradictions)
 
     async def evaluate(self, context: EvaluationContext) -> EvaluationResult:
         started = time.monotonic()
-        config = read_config(GitDiffConfig, context.config, context.name)
+        config = read_config(GitDiffConfig, context.config, context.name, contradictions)
         changes = context.changes
         if changes is None:
             return finished(context, started, "skipped", _NO_BEGINNING)

@@ -8,7 +8,6 @@ from typing import Any
 
 from youbencha.evaluators.judge.answer import Answer
 from youbencha.evaluators.judge.assertions import Assertion
-from youbencha.evaluators.result import counted
 from youbencha.log import AssertionResult, Usage
 
 _COUNTS = ("input_tokens", "output_tokens", "total_tokens", "cache_read_tokens", "cache_creation_tokens", "cost_usd")
@@ -97,8 +96,9 @@ def message(results: Sequence[Scored], answers: Sequence[Answer]) -> str:
     shown = ", ".join(f"{f.assertion.name} ({f.score:g} of at least {f.assertion.threshold:g})" for f in failed[:5])
     more = f" and {len(failed) - 5} more" if len(failed) > 5 else ""
     contradicted = ' The judge itself said "passed".' if judge_status(answers) == "passed" else ""
+    what = f"{len(failed)} of {len(results)} assertions" if len(results) > 1 else "The assertion"
     does = "does" if len(failed) == 1 else "do"
-    return f"{len(failed)} of {counted(len(results), 'assertion')} {does} not hold{by}: {shown}{more}.{contradicted}"
+    return f"{what} {does} not hold{by}: {shown}{more}.{contradicted}"
 
 
 def total_usage(usages: Sequence[Usage | None]) -> Usage | None:

@@ -1,0 +1,80 @@
+"""`yb prune`: old runs go, others stay."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from yb import yb
+from youbencha.workspace import RunDirectory
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    root = tmp_path / ".youbencha-workspace"
+    for _ in range(3):
+        with RunDirectory.create(root) as run:
+            (run.modified / "big.txt").parent.mkdir(exist_ok=True)
+            (run.modified / "big.txt").write_text("x" * 1000)
+            (run.artifacts / "results.json").write_text("{}")
+    return root
+
+
+def runs(root: Path) -> list[str]:
+    return sorted(path.name for path in root.iterdir() if path.is_dir())
+
+
+def test_by_default_only_what_is_older_than_a_week(workspace: Path) -> None:
+    done = yb("prune", "--yes", cwd=workspace.parent)
+    assert done.returncode == 0
+    assert "nothing to remove" in done.stdout
+    assert len(runs(workspace)) == 3
+
+
+def test_keeping_the_newest(workspace: Path) -> None:
+    before = runs(workspace)
+    done = yb("prune", "--keep", "1", "--yes", cwd=workspace.parent)
+    assert done.returncode == 0, done.stderr
+    assert "removed 2 runs" in done.stdout
+    assert len(runs(workspace)) == 1
+    assert runs(workspace)[0] in before
+
+
+def test_a_dry_run_removes_nothing(workspace: Path) -> None:
+    done = yb("prune", "--keep", "0", "--dry-run", cwd=workspace.parent)
+    assert "would remove 3 runs" in done.stdout
+    assert len(runs(workspace)) == 3
+
+
+def test_nobody_answered(workspace: Path) -> None:
+    done = yb("prune", "--keep", "0", cwd=workspace.parent)
+    assert done.returncode == 130
+    assert len(runs(workspace)) == 3
+
+
+def test_one_that_is_still_going_on_is_not_touched(workspace: Path) -> None:
+    with RunDirectory.create(workspace) as going_on:
+        yb("prune", "--keep", "0", "--yes", cwd=workspace.parent)
+        assert runs(workspace) == [going_on.path.name]
+
+
+def test_what_is_not_ours_is_not_touched(workspace: Path) -> None:
+    (workspace / "notes").mkdir()
+    (workspace / "link").symlink_to(workspace.parent)
+    yb("prune", "--keep", "0", "--yes", cwd=workspace.parent)
+    assert sorted(os.listdir(workspace)) == [".gitignore", "link", "notes"]
+
+
+def test_the_results_can_be_kept(workspace: Path) -> None:
+    yb("prune", "--keep", "0", "--sources-only", "--yes", cwd=workspace.parent)
+    assert len(runs(workspace)) == 3
+    assert len(list(workspace.glob("*/artifacts/results.json"))) == 3
+    assert not list(workspace.glob("*/src-modified"))
+
+
+def test_an_age_that_is_none(workspace: Path) -> None:
+    done = yb("prune", "--older-than", "tomorrow", cwd=workspace.parent)
+    assert done.returncode == 2
+    assert "7d" in done.stderr

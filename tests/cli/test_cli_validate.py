@@ -1,0 +1,95 @@
+"""`yb validate`: everything that is wrong, and what is probably not meant."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from yb import yb
+
+GOOD = """\
+name: Mend the tax
+description: The tax is wrong.
+repo: ./shop
+agent:
+  type: claude-code
+  config:
+    prompt: Mend the tax of the shop and run its tests.
+evaluators:
+  - name: git-diff
+"""
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Path:
+    file = tmp_path / "testcase.yaml"
+    file.write_text(GOOD)
+    return file
+
+
+def test_a_good_one(case: Path) -> None:
+    done = yb("validate", "-c", str(case), "-v", cwd=case.parent)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "valid: Mend the tax (git-diff)\n", "")
+
+
+def test_all_that_is_wrong_and_where(case: Path) -> None:
+    case.write_text(GOOD.replace("prompt:", "promt:").replace("git-diff", "git-dif") + "extra: 1\n")
+    done = yb("validate", "-c", str(case), cwd=case.parent)
+    assert done.returncode == 2
+    for place in (":7:5", ":9:11", ":10:1"):
+        assert f"{case}{place}" in done.stderr
+
+
+def test_warnings_do_not_make_it_invalid(case: Path) -> None:
+    case.write_text(GOOD + "  - name: git-diff\n  - name: expected-diff\n")
+    done = yb("validate", "-c", str(case), cwd=case.parent)
+    assert done.returncode == 0
+    assert done.stderr.count("git-diff is there 2 times") == 2
+    assert f"{case}:11:11: evaluators.2.name: expected-diff has no reference" in done.stderr
+
+
+def test_only_a_thorough_look_minds_a_short_prompt(case: Path) -> None:
+    case.write_text(GOOD.replace("Mend the tax of the shop and run its tests.", "Mend ${it}."))
+    assert yb("validate", "-c", str(case), cwd=case.parent).stderr == ""
+    thorough = yb("validate", "-c", str(case), "-v", cwd=case.parent)
+    assert thorough.returncode == 0
+    assert "very short" in thorough.stderr
+    assert "${it} is not defined" in thorough.stderr
+
+
+def test_variables_of_the_settings_are_put_in(case: Path) -> None:
+    case.write_text(GOOD.replace("./shop", "${WHERE}/shop"))
+    assert yb("validate", "-c", str(case), cwd=case.parent).returncode == 2
+    assert yb("validate", "-c", str(case), "--var", "WHERE=.", cwd=case.parent).returncode == 0
+    (case.parent / ".youbencharc").write_text("variables: {WHERE: .}\n")
+    assert yb("validate", "-c", str(case), cwd=case.parent).returncode == 0
+
+
+def test_for_programs(case: Path) -> None:
+    assert json.loads(yb("validate", "-c", str(case), "--json").stdout) == {
+        "valid": True,
+        "problems": [],
+        "warnings": [],
+    }
+    case.write_text(GOOD + "extra: 1\n")
+    done = yb("validate", "-c", str(case), "--json")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["valid"]) == (2, False)
+    assert [(problem["line"], problem["path"]) for problem in told["problems"]] == [("10", "extra")]
+
+
+def test_an_eval_configuration_too(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "eval.yaml").write_text("directory: out\nevaluators: [git-diff]\n")
+    done = yb("validate", "-c", str(tmp_path / "eval.yaml"), cwd=tmp_path)
+    assert done.returncode == 0
+    assert "valid: eval (git-diff)" in done.stdout
+
+
+def test_keys_of_the_environment_need_not_be_there_to_validate(case: Path) -> None:
+    case.write_text(
+        GOOD.replace("  type: claude-code", "  type: claude-code\n  env: {ANTHROPIC_API_KEY: '${NOT_SET}'}")
+    )
+    assert yb("validate", "-c", str(case), cwd=case.parent).returncode == 0

@@ -1,0 +1,234 @@
+"""command: real programs on a real tree."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from evaluating import OverRun
+
+from systems import posix_only
+from youbencha.errors import YouBenchaError
+
+PYTHON = sys.executable
+pytestmark = posix_only("the programs here are small shell and Python scripts")
+
+
+def python(code: str, **more: Any) -> dict[str, Any]:
+    return {"command": [PYTHON, "-c", code], **more}
+
+
+async def test_exit_code_zero_passes(over: OverRun) -> None:
+    (over.tree / "a.txt").write_text("hello")
+    result = await over.evaluate("command", python("print(open('a.txt').read())", name="Reading"))
+    assert result.status == "passed"
+    assert result.message.startswith("Reading took ")
+    metrics = result.metrics
+    assert (metrics["exit_code"], metrics["signal"], metrics["timed_out"]) == (0, None, False)
+    assert metrics["output_tail"] == "hello\n"
+    assert metrics["duration_ms"] > 0
+    assert [artifact.path for artifact in result.artifacts] == ["evaluators/command/output.log"]
+    assert (over.artifacts / result.artifacts[0].path).read_text() == "hello\n"
+
+
+async def test_another_exit_code_fails(over: OverRun) -> None:
+    result = await over.evaluate("command-x", python("import sys; print('bad', file=sys.stderr); sys.exit(3)"))
+    assert result.status == "failed"
+    assert "its exit code is 3, not 0" in result.message
+    assert [(a.name, a.passed, a.expected, a.actual) for a in result.assertions] == [("exit_code", False, 0, 3)]
+    assert result.metrics["output_tail"] == "bad\n"
+
+
+@pytest.mark.parametrize(("expected", "status"), [(3, "passed"), ([0, 3], "passed"), ([0, 1], "failed")])
+async def test_the_exit_code_that_was_asked_for(over: OverRun, expected: Any, status: str) -> None:
+    result = await over.evaluate("command", python("raise SystemExit(3)", expect_exit_code=expected))
+    assert result.status == status
+
+
+async def test_a_signal_is_told(over: OverRun) -> None:
+    result = await over.evaluate("command", python("import os; os.kill(os.getpid(), 11)"))
+    assert (result.status, result.metrics["exit_code"], result.metrics["signal"]) == ("failed", None, "SIGSEGV")
+    assert "SIGSEGV ended it" in result.message
+
+
+async def test_a_timeout_ends_the_whole_tree(over: OverRun) -> None:
+    code = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(100)'], start_new_session=True)\n"
+        "print(child.pid, flush=True); time.sleep(100)"
+    )
+    result = await over.evaluate("command", python(code, timeout=1500))
+    assert (result.status, result.metrics["timed_out"]) == ("failed", True)
+    assert "it was ended after 1.5 s" in result.message
+    assert not psutil.pid_exists(int(result.metrics["output_tail"]))
+
+
+async def test_it_runs_in_a_copy(over: OverRun) -> None:
+    (over.tree / "a.txt").write_text("before")
+    code = "open('a.txt', 'w').write('after'); open('new', 'w').write('x')"
+    result = await over.evaluate("command", python(code))
+    assert result.status == "passed"
+    assert [path.name for path in over.tree.iterdir()] == ["a.txt"]
+    assert (over.tree / "a.txt").read_text() == "before"
+
+
+@pytest.mark.parametrize(("by_eval", "written"), [(False, True), (True, False)])
+async def test_in_place_only_where_the_tree_is_ours(over: OverRun, by_eval: bool, written: bool) -> None:
+    await over.evaluate("command", python("open('new', 'w')", copy=False), by_eval=by_eval)
+    assert (over.tree / "new").exists() is written
+
+
+async def test_without_a_shell_nothing_is_expanded(over: OverRun) -> None:
+    result = await over.evaluate("command", {"command": "echo '$HOME' *", "args": ["a b"]})
+    assert result.metrics["output_tail"] == "$HOME * a b\n"
+
+
+async def test_with_a_shell(over: OverRun) -> None:
+    config = {"command": 'echo one && echo "$1" | tr a-z A-Z', "args": ["two words"], "shell": True}
+    assert (await over.evaluate("command", config)).metrics["output_tail"] == "one\nTWO WORDS\n"
+
+
+async def test_a_program_of_the_tree(over: OverRun) -> None:
+    script = over.tree / "sub" / "run.sh"
+    script.parent.mkdir()
+    script.write_text("#!/bin/sh\npwd; exit 7\n")
+    script.chmod(0o755)
+    result = await over.evaluate("command", {"command": "./run.sh", "working_dir": "sub"})
+    assert result.metrics["exit_code"] == 7
+    assert result.metrics["output_tail"].endswith("/sub\n")
+
+
+async def test_a_program_that_is_nowhere_is_nobodys_failure(over: OverRun) -> None:
+    with pytest.raises(YouBenchaError, match="not on PATH") as caught:
+        await over.evaluate("command", {"command": "no-such-program-anywhere --x"})
+    assert caught.value.code == "COMMAND_NOT_FOUND"
+    with pytest.raises(YouBenchaError, match="no such file"):
+        await over.evaluate("command", {"command": "/no/such/program"})
+
+
+async def test_what_the_agent_removed_is_its_failure(over: OverRun, tmp_path: Path) -> None:
+    """Else an agent could escape a verdict by deleting the tests."""
+
+    async def message(**config: Any) -> str:
+        result = await over.evaluate("command", config)
+        assert result.status == "failed"
+        return result.message
+
+    assert "there is no ./run.sh in the tree" in await message(command="./run.sh")
+    assert "there is no directory tests in the tree" in await message(command="true", working_dir="tests")
+    (over.tree / "away").symlink_to(tmp_path)
+    over.scratch = tmp_path / "scratch2"
+    assert "away leads out of the tree" in await message(command="true", working_dir="away")
+    (over.tree / "run.sh").write_text("not a program")
+    over.scratch = tmp_path / "scratch3"
+    assert "./run.sh is not executable" in await message(command="./run.sh")
+    (over.tree / "run.sh").chmod(0o755)
+    (over.tree / "run.sh").write_bytes(b"\x7fELF nonsense")
+    over.scratch = tmp_path / "scratch4"
+    assert "Cannot start" in await message(command="./run.sh")
+
+
+async def test_a_tree_that_is_gone(over: OverRun) -> None:
+    over.tree.rmdir()
+    assert (await over.evaluate("command", {"command": "test -e src"})).status == "failed"
+
+
+async def test_the_environment(over: OverRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", "very-secret-value")
+    monkeypatch.setenv("TEST_REGION", "north")
+    code = "import os; print(os.environ.get('MY_API_KEY'), os.environ['R'], os.environ['YOUBENCHA_CONFIG_DIR'])"
+    result = await over.evaluate("command", python(code, env={"R": "${TEST_REGION}-1"}))
+    assert result.metrics["output_tail"] == f"None north-1 {over.artifacts.parent}\n"
+
+
+async def test_a_secret_that_is_given_is_never_written(over: OverRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", "very-secret-value")
+    code = "import os, sys; print('key', os.environ['K']); sys.exit(1)"
+    config = python(code, env={"K": "${MY_API_KEY}"}, metrics={"k": {"pattern": "key (.*)", "type": "string"}})
+    result = await over.evaluate("command", config)
+    assert result.metrics["k"] == "[REDACTED]"
+    written = result.model_dump_json() + (over.artifacts / result.artifacts[0].path).read_text()
+    assert "very-secret-value" not in written
+
+
+async def test_a_reference_to_nothing_is_an_error(over: OverRun) -> None:
+    with pytest.raises(YouBenchaError, match="NOT_SET_ANYWHERE"):
+        await over.evaluate("command", {"command": "true", "env": {"A": "${NOT_SET_ANYWHERE}"}})
+
+
+async def test_metrics_from_the_output(over: OverRun) -> None:
+    output = "coverage 10%\\ncoverage 81.5%\\n1,234 requests\\nby me\\nhuge 1e999\\nnext x7"
+    patterns = {
+        "coverage": {"pattern": r"coverage ([\d.]+)%"},
+        "requests": {"pattern": r"[\d,]+(?= requests)", "type": "int"},
+        "who": {"pattern": "by (?P<name>.*)$", "type": "string", "group": "name"},
+        "huge": {"pattern": "huge (.*)"},
+        "not_a_number": {"pattern": "next (.*)", "type": "int"},
+        "absent": {"pattern": "nowhere"},
+        "optional": {"pattern": "next(y)?", "type": "string"},
+    }
+    config = python(f"print('{output}')", metrics=patterns, assertions={"min_coverage": 81.5, "max_requests": 1000})
+    result = await over.evaluate("command", config)
+    found = {name: result.metrics[name] for name in patterns}
+    assert found == {
+        "coverage": 81.5,
+        "requests": 1234,
+        "who": "me",
+        "huge": None,
+        "not_a_number": None,
+        "absent": None,
+        "optional": None,
+    }
+    assert result.status == "failed"
+    assert result.message.endswith("; but requests is 1,234, more than 1,000.")
+
+
+async def test_a_metric_that_is_not_there_reaches_no_limit(over: OverRun) -> None:
+    config = {"command": "true", "metrics": {"n": {"pattern": "(x)"}}, "assertions": {"max_n": 5}}
+    result = await over.evaluate("command", config)
+    assert result.status == "failed"
+    assert "n is not known" in result.message
+
+
+async def test_much_output_is_bounded(over: OverRun) -> None:
+    code = "import sys\nfor _ in range(300): sys.stdout.write('x' * 99_999 + '\\n')\nprint('the end')"
+    result = await over.evaluate("command", python(code))
+    assert result.status == "passed"
+    assert result.metrics["output_truncated"] is True
+    assert len(result.metrics["output_tail"]) <= 4_000
+
+
+JUNIT = """<?xml version="1.0"?><testsuites><testsuite name="s" tests="99">
+<testcase name="a"/><testcase name="b"><failure/></testcase><testcase name="c"><skipped/></testcase>
+<testcase name="d"><error/></testcase></testsuite></testsuites>"""
+
+
+async def test_a_junit_report(over: OverRun) -> None:
+    code = f"import os; os.mkdir('out'); open('out/TEST-a.xml', 'w').write('''{JUNIT}''')"
+    config = python(code, junit="out/*.xml", assertions={"min_pass_rate": 0.5, "max_errors": 0})
+    result = await over.evaluate("command", config)
+    wanted = {"tests": 4, "failures": 1, "errors": 1, "skipped": 1, "pass_rate": pytest.approx(1 / 3)}
+    assert {name: result.metrics[name] for name in wanted} == wanted
+    assert result.status == "failed"
+    assert "4 tests, 2 failed, 1 skipped; but pass_rate is 0.3333, less than 0.5; errors is 1, more" in result.message
+
+
+@pytest.mark.parametrize("copy", [True, False])
+async def test_a_report_that_the_agent_left_does_not_count(over: OverRun, copy: bool) -> None:
+    (over.tree / "report.xml").write_text(JUNIT)
+    os.utime(over.tree / "report.xml", (4_000_000_000, 4_000_000_000))
+    result = await over.evaluate("command", {"command": "true", "junit": "report.xml", "copy": copy})
+    assert result.status == "failed"
+    assert "no JUnit report was written to report.xml" in result.message
+    assert "tests" not in result.metrics
+
+
+async def test_two_in_one_run_keep_their_logs_apart(over: OverRun, tmp_path: Path) -> None:
+    await over.evaluate("command", {"command": "echo one"})
+    over.scratch = tmp_path / "another"
+    result = await over.evaluate("command", {"command": "echo two"})
+    assert [artifact.path for artifact in result.artifacts] == ["evaluators/command/output-2.log"]

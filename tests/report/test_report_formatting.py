@@ -1,0 +1,101 @@
+"""Numbers and unknowns, as people read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from youbencha.report.formatting import THIN, count, duration, label, percent, plural, short_value, size, usd, value
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (None, "unknown"),
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1000, "1.0 s"),
+        (59_940, "59.9 s"),
+        (59_950, "1 min 00 s"),
+        (60_000, "1 min 00 s"),
+        (187_412, "3 min 07 s"),
+        (3_599_600, "1 h 00 min"),
+        (7_260_000, "2 h 01 min"),
+    ],
+)
+def test_durations(milliseconds: int | None, text: str) -> None:
+    assert duration(milliseconds) == text
+
+
+@pytest.mark.parametrize(
+    ("dollars", "text"),
+    [
+        (None, "unknown"),
+        (0, "$0.00"),
+        (0.00001, "< $0.0001"),
+        (0.0421, "$0.0421"),
+        (1, "$1.00"),
+        (1234.5, f"$1{THIN}234.50"),
+    ],
+)
+def test_dollars(dollars: float | None, text: str) -> None:
+    assert usd(dollars) == text
+
+
+def test_counts() -> None:
+    assert [count(None), count(0), count(1_204_000)] == ["unknown", "0", f"1{THIN}204{THIN}000"]
+    assert [plural(1, "file"), plural(0, "file"), plural(2000, "file")] == ["1 file", "0 files", f"2{THIN}000 files"]
+
+
+def test_a_share_is_never_rounded_up_to_the_whole() -> None:
+    assert [percent(1), percent(0.99999), percent(0.784), percent(0.5), percent(0)] == [
+        "100%",
+        "99.9%",
+        "78.4%",
+        "50%",
+        "0%",
+    ]
+
+
+def test_sizes() -> None:
+    assert [size(0), size(1023), size(1536), size(5 * 1024**2), size(3 * 1024**4)] == [
+        "0 B",
+        "1023 B",
+        "1.5 KiB",
+        "5.0 MiB",
+        "3072.0 GiB",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("anything", "text"),
+    [
+        (None, "unknown"),
+        (True, "yes"),
+        (False, "no"),
+        (12345, f"12{THIN}345"),
+        (0.5, "0.5"),
+        (2.0, "2"),
+        (1.45914, "1.4591"),
+        (0.00012345, "0.000123"),
+        (float("nan"), "nan"),
+        ("text", "text"),
+        ([1, "ä"], '[1, "ä"]'),
+        ({"a": {"b": None}}, '{"a": {"b": null}}'),
+        ({"odd": {1}}, '{"odd": "{1}"}'),
+    ],
+)
+def test_whatever_an_evaluator_measured(anything: Any, text: str) -> None:
+    assert value(anything) == text
+
+
+def test_a_long_value_is_cut_and_says_so() -> None:
+    shown = short_value(list(range(10_000)))
+    assert len(shown) == 600
+    assert shown.endswith("…")
+
+
+def test_labels() -> None:
+    assert label("files_changed") == "Files changed"
+    assert label("") == ""

@@ -1,0 +1,140 @@
+"""Results are found where a person points, and refused with a reason."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sample
+
+from youbencha.errors import YouBenchaError
+from youbencha.report import find_results, load_results
+from youbencha.report.loading import LARGEST_RESULTS
+
+
+def write(path: Path, document: Any = None, *, age_s: float = 0) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(sample.document() if document is None else document), encoding="utf-8")
+    moment = 1_800_000_000 - age_s
+    os.utime(path, (moment, moment))
+    return path
+
+
+def refused(path: Path) -> YouBenchaError:
+    with pytest.raises(YouBenchaError) as caught:
+        load_results(path)
+    assert caught.value.hint
+    return caught.value
+
+
+def test_all_that_was_written_is_read(tmp_path: Path) -> None:
+    file = write(tmp_path / "results.json")
+    assert load_results(file) == sample.bundle()
+
+
+def test_a_file_of_any_name(tmp_path: Path) -> None:
+    assert find_results(write(tmp_path / "kept.json")) == tmp_path / "kept.json"
+
+
+def test_an_artifacts_directory_and_a_run(tmp_path: Path) -> None:
+    file = write(tmp_path / "run-1" / "artifacts" / "results.json")
+    assert find_results(tmp_path / "run-1" / "artifacts") == file
+    assert find_results(tmp_path / "run-1") == file
+
+
+@pytest.mark.parametrize("below", ["", ".youbencha-workspace", ".youbencha-eval"])
+def test_of_several_runs_the_newest(tmp_path: Path, below: str) -> None:
+    write(tmp_path / below / "run-9" / "artifacts" / "results.json", age_s=100)
+    newest = write(tmp_path / below / "run-1" / "artifacts" / "results.json", age_s=5)
+    write(tmp_path / below / "run-2" / "artifacts" / "results.json", age_s=10)
+    (tmp_path / below / "run-3" / "artifacts").mkdir(parents=True)
+    (tmp_path / below / "a-file").write_text("")
+    assert find_results(tmp_path) == newest
+
+
+def test_a_runs_own_results_come_before_others_below_it(tmp_path: Path) -> None:
+    own = write(tmp_path / "artifacts" / "results.json", age_s=100)
+    write(tmp_path / "inner" / "artifacts" / "results.json")
+    assert find_results(tmp_path) == own
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    gone = refused(tmp_path / "gone")
+    assert gone.code == "RESULTS_NOT_FOUND"
+    assert str(tmp_path / "gone") in gone.message
+    empty = refused(tmp_path)
+    assert empty.code == "RESULTS_NOT_FOUND"
+    assert str(tmp_path) in empty.message
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "it is empty"),
+        (b" \n", "it is empty"),
+        (b"{", "it is no JSON"),
+        (b"\xff\xfe", "it is no UTF-8 text"),
+        (b"[1]", "it holds no object"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "it is no JSON"),
+        (b"{}", "summary: Field required"),
+        (b'{"identity": {}}', "test_case: Field required"),
+        (b'{"evaluators": [3], "agent": "x", "test_case": 5, "execution": []}', "execution.started_at"),
+    ],
+)
+def test_no_results(tmp_path: Path, content: bytes, reason: str) -> None:
+    file = tmp_path / "results.json"
+    file.write_bytes(content)
+    error = refused(file)
+    assert error.code == "RESULTS_INVALID"
+    assert str(file) in error.message
+    assert reason in error.message
+
+
+def test_a_wrong_value_is_named_with_its_place(tmp_path: Path) -> None:
+    document = sample.document()
+    document["evaluators"][1]["status"] = "great"
+    error = refused(write(tmp_path / "results.json", document))
+    assert "evaluators.1.status: " in error.message
+
+
+def test_many_wrong_values_are_not_all_listed(tmp_path: Path) -> None:
+    document = sample.document() | {"evaluators": [{}] * 100}
+    message = refused(write(tmp_path / "results.json", document)).message
+    assert len(message.splitlines()) < 10
+    assert "more" in message
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    with file.open("wb") as stream:
+        stream.truncate(LARGEST_RESULTS + 1)  # a hole: it takes no room
+    assert "67,108,865 bytes" in refused(file).message
+
+
+def test_keys_of_a_newer_version_are_left_out(tmp_path: Path) -> None:
+    document = sample.document() | {"signature": {"by": "me"}}
+    document["agent"]["mood"] = "good"
+    document["evaluators"][2]["assertions"][0]["colour"] = 1
+    assert load_results(write(tmp_path / "results.json", document)) == sample.bundle()
+
+
+def test_not_a_number_is_unknown(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps(sample.document()).replace("1.4591", "NaN"))
+    assert load_results(file).evaluators[0].metrics["change_entropy"] is None
+
+
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    document = sample.document()
+    document["agent"]["warnings"][0]["message"] = "caf\udce9"
+    assert load_results(write(tmp_path / "results.json", document)).agent.warnings[0].message == "caf\\udce9"  # type: ignore[union-attr]
+
+
+def test_a_byte_order_mark_is_no_harm(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps(sample.document()), encoding="utf-8-sig")
+    assert load_results(file) == sample.bundle()

@@ -1,0 +1,217 @@
+"""report.md says what is in the bundle, and text from outside stays text. Read as GitHub's tables are read."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import sample
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from youbencha.report import render_markdown
+from youbencha.report.markdown_text import block, code, escaped, paragraph, table
+from youbencha.report.text import one_line
+
+READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+OURS = {"<details>", "</details>", "<summary>", "</summary>", "<code>", "</code>"}
+SECTIONS = ["Summary", "Outcome", "Test Case", "Execution", "Agent", "Evaluators", "Hooks", "Artifacts"]
+
+
+def tokens(text: str) -> list[Token]:
+    return [inner for token in READER.parse(text) for inner in (token, *(token.children or ()))]
+
+
+def sections(text: str) -> list[str]:
+    parsed = READER.parse(text)
+    return [
+        parsed[at + 1].content for at, token in enumerate(parsed) if token.type == "heading_open" and token.tag == "h2"
+    ]
+
+
+def shown(text: str) -> str:
+    """What a reader sees, without the zero-width gaps."""
+    return "".join(token.content for token in tokens(text) if token.type in ("text", "code_inline")).replace(
+        "\u200b", ""
+    )
+
+
+def rows(text: str, heading: str) -> list[list[str]]:
+    """The cells of the table below a line."""
+    lines = text.split(heading, 1)[1].lstrip("\n").split("\n\n")
+    body = next(part for part in lines if part.startswith("|"))
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in body.splitlines()[2:]]
+
+
+def test_its_sections() -> None:
+    assert sections(render_markdown(sample.bundle())) == SECTIONS
+
+
+def test_a_bundle_of_eval_has_no_agent_and_no_outcome() -> None:
+    text = render_markdown(sample.bundle(agent=None, outcome=None, hooks={}))
+    assert sections(text) == [name for name in SECTIONS if name not in ("Outcome", "Hooks")]
+    assert "No agent ran" in text
+
+
+def test_an_empty_bundle() -> None:
+    nothing = {"total_evaluators": 0, "passed": 0, "failed": 0, "skipped": 0, "overall_status": "failed"}
+    text = render_markdown(sample.bundle(evaluators=[], summary=nothing, artifacts={}))
+    assert "None ran." in text
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        "| **Verdict** | ❌ failed |",
+        "| **Tokens** | 12\u202f345 in · 6\u202f789 out · 1\u202f204\u202f000 cache read · 45\u202f100 cache write |",
+        "| **Cost** | $0.4321 (metered by the gateway) |",
+        "| **Turns** | 14 |",
+        "| **Tools** | 23 calls: Bash 9, Read 7, Edit 6, Write 1 |",
+        "| **Model** | `claude-sonnet-4-5-20250929` |",
+        "| **Judging cost** | $0.1387 |",
+        "| ❌ | no\\_unrelated\\_changes | 0.4 | 0.8 | The image in docs/",
+        "| Current commit | unknown |",
+        '| Judges | {"model": "claude-sonnet-4-5", "agreement": \\[1, 0.66\\]} |',
+        "| `docs/größe-价格.png` | added | binary | binary | 0 |",
+        "**Error** `COMMAND_NOT_FOUND`: pytest is not on PATH.",
+        "| ❌ | webhook | after | No answer after 3 attempts (503 Service Unavailable) | 1.0 s |",
+        "| Changes | `git-diff.patch` |",
+    ],
+)
+def test_what_it_tells(fact: str) -> None:
+    assert fact in render_markdown(sample.bundle())
+
+
+def test_unknown_is_never_zero() -> None:
+    text = render_markdown(sample.bundle(agent={"type": "command"}))
+    for name in ("Model", "Tokens", "Cost", "Turns", "Tools", "Agent time"):
+        assert re.search(rf"\| \*\*{name}\*\* \| `?unknown`? \|", text), name
+    assert "not run to an end" in text
+
+
+def test_a_part_of_the_usage_is_unknown() -> None:
+    agent = sample.document()["agent"] | {"usage": {"output_tokens": 0, "cost_usd": 0.0, "partial": True}}
+    text = render_markdown(sample.bundle(agent=agent))
+    assert "at least unknown in · 0 out" in text
+    assert "at least $0.00 (source unknown)" in text
+
+
+def test_what_limits_the_verdict_is_beside_it() -> None:
+    execution = sample.document()["execution"] | {"interrupted": True, "complete": False}
+    outcome = {"name": "provider_error", "valid": False, "reason": "529", "retry": True}
+    text = render_markdown(sample.bundle(execution=execution, outcome=outcome))
+    assert "❌ failed, interrupted, not complete, not a measurement of the agent |" in text
+    assert "no: it belongs into no score" in text
+    assert "may end otherwise" in text
+
+
+def test_the_twenty_least_similar_files() -> None:
+    listed = rows(render_markdown(sample.bundle()), "**Least similar files**")
+    assert [row[0] for row in listed] == [f"`src/file_{at:02d}.py`" for at in range(29, 9, -1)]
+    assert listed[0][1] == "71%"
+    assert "… and 9 more" in render_markdown(sample.bundle())
+
+
+def with_metrics(**metrics: Any) -> str:
+    return render_markdown(sample.bundle(evaluators=[sample.git_diff() | {"metrics": metrics}]))
+
+
+def test_fifty_changed_files() -> None:
+    text = with_metrics(changed_files=sample.changed_files(63))
+    assert len(rows(text, "**Changed files**")) == 50
+    assert "… and 13 more" in text
+
+
+def test_what_the_evaluator_left_out_counts_too() -> None:
+    text = with_metrics(changed_files=sample.changed_files(63), changed_files_omitted=1000)
+    assert "… and 1\u202f013 more" in text
+    assert "omitted" not in text
+
+
+def test_what_a_program_printed_stands_in_a_block() -> None:
+    text = with_metrics(output_tail="3 passed\n````\n1 failed", exit_code=1, signal=None, duration_ms=2500)
+    assert "**Output tail**\n\n`````text\n3 passed\n````\n1 failed\n`````" in text
+    assert "| Duration | 2.5 s |" in text
+    assert "ignal" not in text
+
+
+def test_scores_and_reasons_are_told_once() -> None:
+    judged = sample.judge()
+    judged["metrics"] = {each["name"]: each["actual"] for each in judged["assertions"]} | {"overall_score": 0.7}
+    judged["metrics"]["reasons"] = {each["name"]: each["message"] for each in judged["assertions"]}
+    text = render_markdown(sample.bundle(evaluators=[judged]))
+    assert text.count("A new test file covers") == 1
+    assert "| Overall score | 0.7 |" in text
+    assert "| Tests added |" not in text
+
+
+def test_it_is_pure() -> None:
+    assert render_markdown(sample.hostile_bundle()) == render_markdown(sample.hostile_bundle())
+
+
+# Text that means harm.
+
+
+@pytest.fixture(scope="module")
+def hostile() -> str:
+    return render_markdown(sample.hostile_bundle())
+
+
+def test_harm_adds_no_section_no_markup_and_no_link(hostile: str) -> None:
+    assert sections(hostile) == SECTIONS
+    found = tokens(hostile)
+    assert {token.content for token in found if token.type == "html_inline"} <= OURS
+    blocks = "".join(token.content for token in found if token.type == "html_block")
+    assert set(re.findall(r"<[^>]*>", blocks)) <= OURS
+    assert not [token for token in found if token.type in ("link_open", "image", "s_open", "em_open")]
+
+
+def test_harm_changes_no_table(hostile: str) -> None:
+    harmless = render_markdown(sample.bundle(execution=sample.hostile_bundle().execution))
+    count = [token.type for token in READER.parse(hostile)].count
+    assert count("table_open") == [token.type for token in READER.parse(harmless)].count("table_open")
+    for line in hostile.splitlines():  # the reader drops cells that are too many, so they are counted here
+        if line.startswith("| "):
+            assert line.count("|") in (3, 4, 5, 6), line
+
+
+def test_harm_calls_nobody(hostile: str) -> None:
+    outside_of_code = re.sub(r"(?s)^(`{3,})text\n.*?^\1$", "", hostile, flags=re.MULTILINE)
+    assert "@everyone" not in outside_of_code
+    assert "#1 " not in outside_of_code
+    assert "everyone" in outside_of_code
+
+
+def test_it_can_be_written(hostile: str) -> None:
+    hostile.encode("utf-8")
+
+
+@pytest.mark.parametrize("text", sample.HOSTILE)
+def test_a_reader_sees_the_text_itself(text: str) -> None:
+    for written in (escaped(text), paragraph(text), code(text)):
+        assert shown(written) == one_line(text)
+        in_a_cell = table(("a", "b"), [(written, "x")])
+        cells = [token.content for token in READER.parse(in_a_cell) if token.type == "inline"]
+        assert len(cells) == 4
+        assert shown(in_a_cell) == "ab" + one_line(text) + "x"
+
+
+@pytest.mark.parametrize(
+    "start", ["# a", "- a", "+ a", "1. a", "1) a", "> a", "=== a", "::: a", "    a", "```", "| a |"]
+)
+def test_a_paragraph_is_nothing_else(start: str) -> None:
+    parsed = READER.parse(f"before\n\n{paragraph(start)}\n")
+    assert [token.type for token in parsed if token.type.endswith("_open")] == ["paragraph_open"] * 2
+
+
+@pytest.mark.parametrize("text", ["```", "a\n```\nb", "`````x", "~~~", ""])
+def test_a_block_ends_where_it_ends(text: str) -> None:
+    parsed = READER.parse(f"{block(text)}\n\nafter\n")
+    assert [token.type for token in parsed][:2] == ["fence", "paragraph_open"]
+    assert parsed[0].content.rstrip("\n") == text
+
+
+def test_one_dollar_is_a_price_and_two_are_no_formula() -> None:
+    assert escaped("$1") == "$1"
+    assert "$" not in escaped("$x$")

@@ -1,0 +1,70 @@
+"""`yb eval`: judging a directory that is somebody's own, without touching it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from run_lab import Outcome, RunLab
+
+
+async def judged(runs: RunLab, directory: Path, evaluators: list[Any], **more: Any) -> Outcome:
+    file = runs.root / "eval.yaml"
+    file.write_text(json.dumps({"name": "e", "directory": str(directory), "evaluators": evaluators, **more}))
+    done = await runs.yb("eval", "-c", str(file))
+    (made,) = [path for path in (runs.root / ".youbencha-eval").iterdir() if path.is_dir()]
+    return Outcome(done, made / "artifacts")
+
+
+def state(runs: RunLab) -> tuple[str, bytes, list[str]]:
+    files = sorted(str(path) for path in runs.repository.rglob("*") if ".git" not in path.parts)
+    return runs.git("status", "--porcelain"), (runs.repository / ".git/index").read_bytes(), files
+
+
+async def test_uncommitted_changes_are_seen_and_nothing_is_touched(runs: RunLab) -> None:
+    (runs.repository / "README.md").write_text("# Another shop\n")
+    (runs.repository / "new.py").write_text("x = 1\n")
+    runs.git("status")  # git itself refreshes its index when asked
+    before = state(runs)
+    tests = {"name": "command", "config": {"command": ["/bin/sh", "-c", "touch made-by-tests; test -f new.py"]}}
+    done = await judged(runs, runs.repository, [{"name": "git-diff", "config": {"max_files_changed": 2}}, tests])
+    assert done.done.code == 0, done.done.err
+    assert state(runs) == before
+    assert done.bundle.agent is None
+    assert done.bundle.outcome is None
+    assert done.bundle.summary.overall_status == "passed"
+    assert sorted(f["path"] for f in done.bundle.evaluators[0].metrics["changed_files"]) == ["README.md", "new.py"]
+    assert done.bundle.test_case.directory == str(runs.repository)
+
+
+async def test_two_directories_compared(runs: RunLab) -> None:
+    for name, text in (("out", "one two three\n"), ("reference", "one two four\n")):
+        (runs.root / name).mkdir()
+        (runs.root / name / "a.txt").write_text(text)
+    done = await judged(
+        runs,
+        runs.root / "out",
+        [{"name": "expected-diff", "config": {"threshold": 0.99}}],
+        expected_directory="reference",
+    )
+    assert done.done.code == 1
+    assert done.bundle.evaluators[0].status == "failed"
+    assert 0.5 < done.bundle.evaluators[0].metrics["aggregate_similarity"] < 0.99
+
+
+async def test_a_directory_in_no_repository_has_no_changes_to_tell(runs: RunLab) -> None:
+    (runs.root / "plain").mkdir()
+    done = await judged(runs, runs.root / "plain", ["git-diff"])
+    assert done.done.code == 1
+    assert done.bundle.evaluators[0].status == "skipped"
+
+
+async def test_a_directory_that_is_not_there(runs: RunLab) -> None:
+    file = runs.root / "eval.yaml"
+    file.write_text("directory: nowhere\nexpected_directory: neither\nevaluators: [git-diff]\n")
+    done = await runs.yb("eval", "-c", str(file))
+    assert done.code == 2
+    assert "eval.yaml:1:12" in done.err
+    assert "eval.yaml:2:21" in done.err
+    assert not (runs.root / ".youbencha-eval").exists()

@@ -1,0 +1,106 @@
+"""From what happened to what it means."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from youbencha.adapters.claude_code import codes
+from youbencha.log import ErrorRecord, EvaluationResult, EvaluationStatus, OutcomeName, Status
+from youbencha.trial.outcome import POLICIES, cause_of, outcome_of, summary_of
+
+AT = "2026-01-01T00:00:00.000Z"
+
+
+def result(status: EvaluationStatus, name: str = "x") -> EvaluationResult:
+    return EvaluationResult(evaluator=name, status=status, message="m", timestamp=AT)
+
+
+def error(code: str | None) -> ErrorRecord:
+    return ErrorRecord(message=f"because of {code}", timestamp=AT, code=code)
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome", "valid"),
+    [
+        (codes.MAX_TURNS, "limit", True),
+        (codes.MAX_BUDGET, "limit", True),
+        (codes.REFUSED, "refused", True),
+        (codes.CRASHED, "agent_error", True),
+        (codes.EXIT_CODE, "agent_error", True),
+        (codes.NO_RESULT, "agent_error", True),
+        (codes.EXECUTION_ERROR, "agent_error", True),
+        (codes.AUTH_FAILED, "provider_error", False),
+        (codes.RATE_LIMIT, "provider_error", False),
+        (codes.API_ERROR, "provider_error", False),
+        ("COPILOT_RATE_LIMIT", "provider_error", False),
+        ("SOMETHING_NEW", "agent_error", True),
+        (None, "agent_error", True),
+    ],
+)
+def test_why_an_agent_failed(code: str | None, outcome: OutcomeName, valid: bool) -> None:
+    told = outcome_of("failed", [error(code)], [result("passed")])
+    assert (told.name, told.valid) == (outcome, valid)
+    assert told.reason == f"because of {code}"
+
+
+def test_a_timeout_is_a_limit_whatever_else_went_wrong() -> None:
+    told = outcome_of("timeout", [error(codes.API_ERROR), error(codes.TIMEOUT)], [])
+    assert (told.name, told.reason) == ("limit", f"because of {codes.TIMEOUT}")
+    assert outcome_of("timeout", [], []).name == "limit"
+
+
+def test_a_failure_of_unknown_cause_is_said_to_be_one() -> None:
+    assert "did not say why" in outcome_of("failed", [], []).reason
+
+
+@pytest.mark.parametrize(
+    ("statuses", "outcome"),
+    [
+        (["passed", "passed"], "solved"),
+        (["passed", "failed"], "unsolved"),
+        (["skipped", "failed"], "unsolved"),
+        (["passed", "skipped"], "verifier_error"),
+        (["skipped"], "verifier_error"),
+    ],
+)
+def test_what_the_evaluators_say_of_an_agent_that_finished(
+    statuses: list[EvaluationStatus], outcome: OutcomeName
+) -> None:
+    assert outcome_of("success", [], [result(status) for status in statuses]).name == outcome
+
+
+def test_truncated_output_is_no_failure() -> None:
+    assert outcome_of("success", [error(codes.OUTPUT_TRUNCATED)], [result("passed")]).name == "solved"
+
+
+def test_only_what_all_of_it_supports_is_passed() -> None:
+    """The verdict over every combination of what an agent and two evaluators can do."""
+    statuses: tuple[EvaluationStatus, ...] = ("passed", "failed", "skipped")
+    agents: tuple[Status | None, ...] = ("success", "failed", "timeout", None)
+    for agent, first, second, complete in itertools.product(agents, statuses, statuses, (True, False)):
+        verdict = summary_of([result(first), result(second)], expected=2, agent=agent, complete=complete)
+        all_good = agent in ("success", None) and first == second == "passed" and complete
+        any_bad = agent in ("failed", "timeout") or "failed" in (first, second)
+        assert verdict.overall_status == ("passed" if all_good else "failed" if any_bad else "partial")
+
+
+def test_an_evaluator_that_is_still_missing_keeps_the_verdict_open() -> None:
+    assert summary_of([result("passed")], expected=2, agent="success", complete=True).overall_status == "partial"
+    assert summary_of([], expected=1, agent="success", complete=True).overall_status == "partial"
+
+
+def test_what_did_not_measure_the_agent_may_be_tried_again() -> None:
+    assert {name for name, policy in POLICIES.items() if not policy.valid} == {
+        "provider_error",
+        "infra_error",
+        "verifier_error",
+    }
+    assert all(policy.retry is not policy.valid for policy in POLICIES.values())
+
+
+def test_causes_are_told_by_the_end_of_a_code() -> None:
+    assert cause_of("CLAUDE_TIMEOUT") == "limit"
+    assert cause_of("TIMEOUTS_ARE_FINE") is None
+    assert cause_of(None) is None
