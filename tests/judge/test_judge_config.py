@@ -212,6 +212,11 @@ def test_a_real_agent_checks_its_options() -> None:
     assert (problem.path, problem.message) == ("allow_all_tools", "unknown key")
 
 
+def test_without_a_type_the_options_are_those_of_the_test_cases_agent() -> None:
+    [problem] = AgenticJudge(StrictJudge([""])).check_config({"assertions": ASSERTIONS, "votse": 3}, Path(), "tiny")
+    assert (problem.path, problem.hint) == ("votse", "did you mean 'votes'?")
+
+
 async def test_without_a_type_the_options_are_checked_when_the_agent_is_known(bench: JudgeLab) -> None:
     config = {"type": None, "nonsense": 1}
     assert told({**config, "assertions": ASSERTIONS}) == {}

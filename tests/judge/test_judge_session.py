@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -323,6 +325,20 @@ async def test_a_judge_of_the_agents_type_is_the_same_agent(bench: JudgeLab) -> 
     assert (first.model, first.config["executable"], first.config["version"]) == ("m-2", "/a", "1.5")
     assert not {"agent_name", "max_turns"} & set(first.config), "what it was told for its task is not for judging"
     assert (second.model, second.config["version"], "executable" in second.config) == ("m-3", "1.6", False)
+
+
+async def test_git_does_not_find_the_repository_that_the_workspace_lies_in(bench: JudgeLab, tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True, timeout=60)
+    codes: list[int] = []
+
+    def uses_git(context: AgentExecutionContext) -> str:
+        env = {**os.environ, **context.env}
+        command = ["git", "rev-parse", "--show-toplevel"]
+        codes.append(subprocess.run(command, cwd=context.workspace_dir, env=env, capture_output=True).returncode)
+        return GOOD
+
+    await bench.judge(Judge([uses_git]))
+    assert codes == [128]
 
 
 async def test_an_interrupted_session_leaves_no_copy(bench: JudgeLab) -> None:

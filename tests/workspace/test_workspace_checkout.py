@@ -274,13 +274,16 @@ async def test_a_link_and_a_directory_of_one_name(opener: Opener, source: Path, 
 
 @linux_only("a size limit for what a process may write")
 async def test_a_disk_that_is_full(opener: Opener, source: Path, tmp_path: Path) -> None:
-    """A checkout that cannot be written is an error, not half a tree."""
+    """A limit on the size of files fails as a full disk does, if the signal that comes with it is ignored."""
+    wrapper = tmp_path / "bin" / "git"
+    wrapper.parent.mkdir()
+    wrapper.write_text(f'#!/bin/sh\ntrap "" XFSZ\nexec "{shutil.which("git")}" "$@"\n')
+    wrapper.chmod(0o755)
     (source / "large").write_bytes(os.urandom(3_000_000))
     commit(source, {})
     script = (
-        "import asyncio, resource, signal, sys\nfrom pathlib import Path\n"
+        "import asyncio, resource, sys\nfrom pathlib import Path\n"
         "from youbencha.errors import YouBenchaError\nfrom youbencha.workspace import open_repository\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))\n"
         "async def main():\n"
         "    repository = await open_repository(sys.argv[1], base=Path('/'))\n"
@@ -291,5 +294,6 @@ async def test_a_disk_that_is_full(opener: Opener, source: Path, tmp_path: Path)
     target = tmp_path / "target"
     target.mkdir()
     argv = [sys.executable, "-c", script, str(source), str(target)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    env = {**os.environ, "PATH": f"{wrapper.parent}:{os.environ['PATH']}"}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=60)
     assert done.stdout.startswith("WORKSPACE_NOT_WRITABLE "), done

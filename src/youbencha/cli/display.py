@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+
 class Display(Protocol):
     """An event sink that is open while the run goes on."""
 
@@ -105,7 +108,6 @@ class LiveDisplay:
         return Group(*(part for part in body if part is not None))
 
     def _phases(self, now: float) -> Text:
-        from rich.spinner import Spinner
         from rich.text import Text
 
         text = Text(no_wrap=True, overflow="ellipsis")
@@ -115,8 +117,8 @@ class LiveDisplay:
             if phase.ended_at is not None:
                 text.append_text(Text.assemble(("✓ ", "green"), (f"{name} {took}   ", "dim")))
             else:
-                frame = Spinner("dots").render(now)
-                text.append_text(Text.assemble((str(frame), "cyan"), " ", (f"{name} ", "bold"), (took, "cyan")))
+                frame = _FRAMES[int(now * 10) % len(_FRAMES)]
+                text.append_text(Text.assemble((frame, "cyan"), " ", (f"{name} ", "bold"), (took, "cyan")))
         return text
 
     def _figures(self) -> Text | None:

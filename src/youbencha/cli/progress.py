@@ -61,7 +61,7 @@ class Progress:
             case EvaluatorFinished(evaluator=name, status=status):
                 self.evaluators.append((name, status))
         line = line_of(event, self.inside)
-        if line is not None:
+        if line is not None and not isinstance(event, PhaseStarted):  # phases have a line of their own
             self.recent.append(line)
         return line
 

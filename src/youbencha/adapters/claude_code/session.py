@@ -80,6 +80,10 @@ class Session:
     def session_id(self) -> str | None:
         return self._session_id
 
+    def usage_so_far(self) -> UsageReported | None:
+        """The sum of the calls, if it has grown since this was last asked."""
+        return self._ledger.news()
+
     @property
     def has_result(self) -> bool:
         return self._results > 0

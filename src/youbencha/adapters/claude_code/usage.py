@@ -56,6 +56,20 @@ class Ledger:
         self._calls: dict[str, Tokens] = {}
         self._current: dict[str | None, str] = {}
         self._reported: UsageReported | None = None
+        self._told = Tokens()
+
+    def news(self) -> UsageReported | None:
+        """The sum of the calls so far, if it has grown: for whoever watches. The last word is the result's."""
+        seen = add_all(list(self._calls.values()))
+        if seen == self._told or self._reported is not None:
+            return None
+        self._told = seen
+        return UsageReported(
+            input_tokens=seen.input,
+            output_tokens=seen.output,
+            cache_read_tokens=seen.cache_read,
+            cache_creation_tokens=seen.cache_creation,
+        )
 
     def note_total(self, usage: UsageReported) -> None:
         self._reported = usage

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from youbencha.adapters.claude_code.session import Session
+from youbencha.adapters.claude_code.signals import ModelCalled
 from youbencha.adapters.cli_agent.watch import LiveWatch
 from youbencha.events import Event, EventSink, RequestRetried
 from youbencha.process import Redactor
@@ -35,6 +36,8 @@ class Watch(LiveWatch):
         return self._given_id or self.session.session_id
 
     def on_event(self, event: Event) -> None:
+        if isinstance(event, ModelCalled) and (so_far := self.session.usage_so_far()):
+            self._tell(so_far)
         if isinstance(event, RequestRetried) and event.status == _UNAUTHORIZED:
             self.on_rejected_key()
 

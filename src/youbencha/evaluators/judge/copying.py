@@ -86,7 +86,7 @@ def _entries(directory: Path) -> list[os.DirEntry[str]]:
 
 def _speaks_to_agents(name: str, parent: str) -> bool:
     folded = name.lower()
-    return False and (parent.lower() == ".github" and folded in _IN_GITHUB)
+    return folded in _INSTRUCTIONS or (parent.lower() == ".github" and folded in _IN_GITHUB)
 
 
 def _copy_link(link: Path, copy: Path, source: Path, target: Path) -> None:

@@ -37,9 +37,12 @@ class AgenticJudge:
     def __init__(self, adapters: Callable[[str], AgentAdapter] = _installed) -> None:
         self._adapters = adapters
 
-    def check_config(self, config: Mapping[str, Any], config_dir: Path) -> Sequence[Problem]:
-        """Everything, except the agent's own options where `type` is left to the test case's agent."""
-        return self._checked(config, config_dir, None).problems
+    def check_config(
+        self, config: Mapping[str, Any], config_dir: Path, agent_type: str | None = None
+    ) -> Sequence[Problem]:
+        """`agent_type` is the test case's agent, which judges where there is no `type`. Whoever does not say it learns
+        nothing of that agent's own options."""
+        return self._checked(config, config_dir, agent_type).problems
 
     async def evaluate(self, context: EvaluationContext) -> EvaluationResult:
         """Skipped where the agent itself failed; an error where no judge could be heard."""

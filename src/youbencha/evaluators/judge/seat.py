@@ -21,7 +21,7 @@ _SHARED = frozenset({"agent_name", "model", "version"})
 _CLI = frozenset({"executable", "version"})
 _SAFE_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     # Settings, hooks, MCP servers and CLAUDE.md of the judged tree, and of any directory above it, have no say then.
-    "claude-code": {},
+    "claude-code": {"setting_sources": ["user"]},
 }
 """Unless the person says otherwise, by the agent's type."""
 

@@ -1,0 +1,156 @@
+"""The documentation says what the code does: keys, commands, links, and every piece of YAML in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from youbencha.cli.app import _COMMANDS
+from youbencha.cli.schema import Format
+from youbencha.evaluators.command.config import CommandConfig
+from youbencha.evaluators.expected_diff.evaluator import ExpectedDiffConfig
+from youbencha.evaluators.git_diff.config import GitDiffConfig
+from youbencha.evaluators.judge.config import JudgeConfig
+from youbencha.log import ResultsBundle
+from youbencha.spec import (
+    AgentSpec,
+    DatabaseConfig,
+    EvalConfig,
+    ScriptConfig,
+    Settings,
+    TestCase,
+    WebhookConfig,
+    load_test_case,
+)
+from youbencha.spec.settings_keys import known_keys
+from youbencha.trial.checks import check_parts
+from youbencha.trial.outcome import POLICIES
+
+DOCS = Path(__file__).parents[2] / "docs"
+MINE = ("getting-started", "test-case", "evaluators", "hooks", "settings", "results", "commands")
+YAML_BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#\s]+)?(#[^)\s]+)?\)")
+
+
+def text_of(name: str) -> str:
+    return (DOCS / f"{name}.md").read_text(encoding="utf-8")
+
+
+def section(name: str, title: str) -> str:
+    """From a heading to the next one of its kind."""
+    text = text_of(name)
+    found = re.search(rf"^(#+) {re.escape(title)}\n(.*?)(?=^\1 |\Z)", text, re.MULTILINE | re.DOTALL)
+    assert found, f"{name}.md has no section {title}"
+    return found[2]
+
+
+def words(text: str) -> set[str]:
+    """Everything that stands in backticks, word by word."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    return {word for code in re.findall(r"`([^`]+)`", text) for word in re.findall(r"[\w-]+", code)}
+
+
+def documents() -> Iterator[tuple[str, Any]]:
+    for name in MINE:
+        for block in YAML_BLOCK.findall(text_of(name)):
+            yield name, YAML(typ="safe").load(block)
+
+
+def as_test_case(data: Any) -> dict[str, Any] | None:
+    """A snippet, completed by what it leaves out. None for what is no part of a test case."""
+    whole: dict[str, Any] = {
+        "repo": ".",
+        "agent": {"type": "claude-code", "config": {"prompt": "Do it."}},
+        "evaluators": ["git-diff"],
+    }
+    if isinstance(data, list) and all("name" in each for each in data):
+        return {**whole, "evaluators": data}
+    return {**whole, **data} if isinstance(data, dict) and set(data) <= set(TestCase.model_fields) else None
+
+
+SNIPPETS = [(name, case) for name, data in documents() if (case := as_test_case(data))]
+
+
+def test_there_are_snippets_to_look_at() -> None:
+    assert len(SNIPPETS) >= 9
+    assert {name for name, _ in SNIPPETS} >= {"getting-started", "test-case", "evaluators", "hooks"}
+
+
+@pytest.mark.parametrize(("name", "case"), SNIPPETS, ids=[f"{name}-{n}" for n, (name, _) in enumerate(SNIPPETS)])
+def test_every_snippet_is_right(name: str, case: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "evaluators").mkdir()
+    (tmp_path / "evaluators" / "small-change.yaml").write_text("name: git-diff\n")
+    with (tmp_path / "testcase.yaml").open("w") as file:
+        YAML().dump(case, file)
+    load_test_case(tmp_path / "testcase.yaml", check=check_parts)
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "model", "unsaid"),
+    [
+        ("test-case", "Keys", TestCase, set()),
+        ("test-case", "agent", AgentSpec, set()),
+        ("test-case", "Judge a directory", EvalConfig, set()),
+        ("hooks", "script", ScriptConfig, set()),
+        ("hooks", "webhook", WebhookConfig, set()),
+        ("hooks", "database", DatabaseConfig, set()),
+        ("evaluators", "expected-diff", ExpectedDiffConfig, {"include_paths", "exclude_paths"}),
+        ("evaluators", "command", CommandConfig, {"in_copy", "label"}),
+        ("evaluators", "agentic-judge", JudgeConfig, {"instructions_file"}),
+        ("results", "results.json", ResultsBundle, set()),
+        ("settings", "Settings", Settings, set()),
+    ],
+)
+def test_every_key_is_explained(name: str, title: str, model: Any, unsaid: set[str]) -> None:
+    assert set(model.model_fields) - unsaid - words(section(name, title)) == set()
+
+
+def test_every_option_of_git_diff_is_explained() -> None:
+    said = words(section("evaluators", "git-diff"))
+    old = {"base_commit", "include_entropy"}
+    limits = {each for each in GitDiffConfig.model_fields if each.startswith(("min_", "max_"))}
+    assert set(GitDiffConfig.model_fields) - limits - old - said == set()
+    assert {each.partition("_")[2] for each in limits} <= said
+
+
+def test_every_setting_is_explained_and_no_other() -> None:
+    rows = re.findall(r"^\| `([a-z_.]+)` \|", text_of("settings"), re.MULTILINE)
+    assert set(rows) == {key for key in known_keys() if not key.startswith("variables.")} - {"agent", "evaluators"}
+
+
+def test_every_command_is_listed_and_no_other() -> None:
+    rows = re.findall(r"^\| `yb ([a-z-]+)", text_of("commands"), re.MULTILINE)
+    assert rows == sorted(rows, key=rows.index)
+    assert set(rows) == set(_COMMANDS)
+
+
+def test_every_schema_is_named() -> None:
+    (row,) = [line for line in text_of("commands").splitlines() if line.startswith("| `yb schema")]
+    assert {each.value for each in Format} <= words(row)
+
+
+def test_the_outcomes_are_those_of_the_table() -> None:
+    rows = re.findall(r"^\| `([a-z_]+)` \| (yes|no) \|", section("results", "What kind of result is it?"), re.MULTILINE)
+    assert {name: valid == "yes" for name, valid in rows} == {name: each.valid for name, each in POLICIES.items()}
+
+
+@pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
+def test_every_link_leads_somewhere(path: Path) -> None:
+    for target, anchor in LINK.findall(path.read_text(encoding="utf-8")):
+        if target.startswith(("http://", "https://")):
+            continue
+        file = (path.parent / target) if target else path
+        assert file.exists(), f"{path.name}: {target}"
+        if anchor:
+            assert anchor[1:] in anchors(file), f"{path.name}: {target}{anchor}"
+
+
+def anchors(path: Path) -> set[str]:
+    """As GitHub makes them out of headings."""
+    titles = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
