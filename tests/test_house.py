@@ -24,8 +24,8 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"workspace"}),
     frozenset({"sandbox", "gateway"}),
     frozenset({"adapters"}),
-    frozenset({"evaluators", "hooks", "testing"}),
-    frozenset({"trial", "report"}),
+    frozenset({"evaluators", "hooks", "report", "testing"}),
+    frozenset({"trial"}),
     frozenset({"demo", "doctor", "scaffold", "suggest"}),
     frozenset({"cli"}),
 )

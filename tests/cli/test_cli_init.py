@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from yb import yb
 
+from yb import yb
 from youbencha.evaluators.judge import judge_definition
 from youbencha.spec import TestCase, load_test_case, load_yaml_model
 from youbencha.trial.checks import check_parts

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from judge_lab import PATCH, Judge, JudgeLab, StrictJudge, agent_log, contents, ours
 
-from systems import ON_WINDOWS
+from systems import ON_WINDOWS, posix_only
 from youbencha.adapters import AgentExecutionContext
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.judge import AgenticJudge, judge_definition
@@ -389,6 +389,14 @@ async def test_our_definition_is_there_and_the_trees_is_not(kind: str, bench: Ju
     found, prompt = await defined(bench, kind)
     assert found == {"agentic-judge.md": judge_definition()}
     assert "Go by evidence" not in prompt, "the definition says it"
+
+
+@posix_only("links need a privilege there")
+async def test_nothing_is_written_through_a_link_of_the_tree(bench: JudgeLab, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (bench.tree / ".github").symlink_to(tmp_path / "elsewhere")
+    assert (await defined(bench, "copilot-cli"))[0] == {"agentic-judge.md": judge_definition()}
+    assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 @pytest.mark.parametrize("kind", PLACES)

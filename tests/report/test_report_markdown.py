@@ -203,6 +203,7 @@ def test_a_reader_sees_the_text_itself(text: str) -> None:
 def test_a_paragraph_is_nothing_else(start: str) -> None:
     parsed = READER.parse(f"before\n\n{paragraph(start)}\n")
     assert [token.type for token in parsed if token.type.endswith("_open")] == ["paragraph_open"] * 2
+    assert shown(paragraph(start)) == start.strip()
 
 
 @pytest.mark.parametrize("text", ["```", "a\n```\nb", "`````x", "~~~", ""])

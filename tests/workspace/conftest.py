@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 from git_lab import Opener, new_repository
 
 
+@pytest.fixture(scope="session")
+def _original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Made once: a dozen calls of git for every test would be most of its time."""
+    return new_repository(tmp_path_factory.mktemp("original") / "source")
+
+
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
-    return new_repository(tmp_path / "source")
+def source(tmp_path: Path, _original: Path) -> Path:
+    return Path(shutil.copytree(_original, tmp_path / "source", symlinks=True))
 
 
 @pytest.fixture

@@ -46,6 +46,20 @@ def commit(directory: Path, files: dict[str, str], message: str = "change") -> s
     return git(directory, "rev-parse", "HEAD")
 
 
+def commit_many(directory: Path, count: int) -> str:
+    """Straight into a pack: thousands of files need not be written first."""
+    stream = bytearray(b"commit refs/heads/main\ncommitter a <a@b> 1 +0000\ndata 4\nmany\nfrom refs/heads/main^0\n")
+    for number in range(count):
+        text = f"file {number}\n".encode()
+        stream += b"M 100644 inline %s\ndata %d\n%s\n" % (many_name(number).encode(), len(text), text)
+    git(directory, "fast-import", "--quiet", stdin=bytes(stream))
+    return head(directory, "main")
+
+
+def many_name(number: int) -> str:
+    return f"d{number % 50}/e{number % 7}/f{number}.txt"
+
+
 def new_repository(path: Path) -> Path:
     """Two commits on `main`; a branch `solution` and the tags `v1` (annotated), `light`; all different."""
     path.mkdir(parents=True)

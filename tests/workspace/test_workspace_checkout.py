@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from git_lab import HttpBackend, Opener, commit, files, git, head, new_repository, served
+from git_lab import HttpBackend, Opener, commit, commit_many, files, git, head, many_name, new_repository, served
 
 from systems import ON_LINUX, linux_only, posix_only
 from youbencha.errors import YouBenchaError
@@ -36,7 +36,8 @@ async def test_a_repository_to_work_in(opener: Opener, source: Path) -> None:
 @pytest.mark.parametrize("way", ["path", "http"])
 async def test_nothing_but_one_commit(opener: Opener, source: Path, tmp_path: Path, way: str) -> None:
     git(source, "notes", "add", "-m", "the secret answer", "v1")
-    git(source, "stash", "--quiet", "--include-untracked") if (source / "x").exists() else None
+    (source / "README.md").write_text("stashed\n")
+    git(source, "stash", "--quiet")
     git(source, "gc", "--quiet")
     if way == "path":
         directory = await opener.checked_out(source)
@@ -134,11 +135,12 @@ async def test_an_empty_commit(opener: Opener, tmp_path: Path) -> None:
 
 
 async def test_five_thousand_files(opener: Opener, source: Path, tmp_path: Path) -> None:
-    commit(source, {f"d{n % 50}/e{n % 7}/f{n}.txt": f"file {n}\n" for n in range(5000)})
+    commit_many(source, 5000)
     directory = await opener.checked_out(source)
+    assert (directory / many_name(4999)).read_text() == "file 4999\n"
     snapshot = await (await opener(source)).snapshot(directory, tmp_path / "start.git")
     for number in range(0, 5000, 50):
-        (directory / "d0" / f"e{number % 7}" / f"f{number}.txt").write_text("changed\n")
+        (directory / many_name(number)).write_text("changed\n")
     shutil.rmtree(directory / "d1")
     changes = await snapshot.changes(tmp_path / "patch")
     kinds = [change.kind for change in changes.files]

@@ -16,7 +16,7 @@ _GAP = "&#8203;"
 _ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "\\": "&#92;", "@": "@" + _GAP, "#": "#" + _GAP}
 _ESCAPED |= {sign: f"\\{sign}" for sign in "`*_[]~"}
 _MEANINGFUL = re.compile(r"[&<>|\\`*_\[\]~]|@(?=\w)|#(?=\d)")
-_BLOCK_START = re.compile(r"^([-+#=:]|\d+(?=[.)]))")
+_BLOCK_START = re.compile(r"^(\d*)([-+#=:]|(?<=\d)[.)])")
 _BACKTICKS = re.compile("`+")
 _LONGEST_BLOCK = 8000
 
@@ -29,7 +29,7 @@ def escaped(text: str, limit: int = 300) -> str:
 
 def paragraph(text: str, limit: int = 2000) -> str:
     """A line of its own: neither a heading, a list, nor a table."""
-    return _BLOCK_START.sub(lambda found: _as_entity(found.group()), escaped(text, limit))
+    return _BLOCK_START.sub(lambda found: f"{found[1]}&#{ord(found[2])};", escaped(text, limit))
 
 
 def code(text: str, limit: int = 300) -> str:
@@ -53,7 +53,3 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequenc
     """Cells come escaped. Columns of `numbers` stand on the right."""
     line = ["---:" if column in numbers else "---" for column in range(len(header))]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, line, *rows))
-
-
-def _as_entity(sign: str) -> str:
-    return sign + "&#46;" if sign.isdigit() else f"&#{ord(sign)};"

@@ -16,4 +16,4 @@ def render_json(bundle: ResultsBundle) -> str:
     except PydanticSerializationError:  # a file name that is no UTF-8: pydantic gives up, an escape does not
         import json
 
-        return json.dumps(bundle.model_dump(mode="json"), indent=2) + "\n"
+        return json.dumps(bundle.model_dump(), indent=2, default=str) + "\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ _MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master
 _PATCH_BYTES = 20_000
 _LARGEST_COUNTED = 1_000_000
 _HOW = ("--no-ext-diff", "--no-textconv", "--no-renames", "-z")
+_ADDRESS = re.compile(r"[\w.+@-]{2,}:")  # https://…, git@host:…, but no C:\\…
 _KINDS: Mapping[str, ChangeKind] = {"A": "added", "D": "deleted", "T": "type_changed"}
 
 
@@ -28,7 +30,7 @@ class Home:
     head: str
     branch: str | None
     remote: str | None
-    """Without credentials."""
+    """Without credentials. None for a path, too: it would start somewhere else in the test case."""
     is_clean: bool
     likely_baseline: str
 
@@ -54,7 +56,7 @@ async def find_home(directory: Path) -> Home | None:
     said = await git.ask("rev-parse", "--show-toplevel", "HEAD")
     if said is None:
         return None
-    top, head = said.splitlines()
+    top, head = said.rsplit("\n", 1)
     branch = (await git.ask("symbolic-ref", "--short", "HEAD") or "").strip() or None
     remote = (await git.ask("config", "--get", "remote.origin.url") or "").strip()
     is_clean = not (await git.ask("status", "--porcelain", "--untracked-files=normal") or "").strip()
@@ -62,7 +64,7 @@ async def find_home(directory: Path) -> Home | None:
         top=Path(top),
         head=head,
         branch=branch,
-        remote=public_url(remote) if remote else None,
+        remote=public_url(remote) if _ADDRESS.match(remote) else None,
         is_clean=is_clean,
         likely_baseline=await _likely_baseline(git, head, branch) if is_clean else "HEAD",
     )

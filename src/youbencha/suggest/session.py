@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, get_adapter
 from youbencha.errors import ConfigError, YouBenchaError
@@ -23,6 +25,9 @@ NO_AGENT = "none"
 _TIMEOUT_MS = 600_000
 _ROUNDS = 2
 _NOT_COPIED = shutil.ignore_patterns(".git", "node_modules", ".venv", "__pycache__", "target", ".youbencha-workspace")
+
+# The folder was in another agent's hands: its settings, hooks and CLAUDE.md have no say.
+_SAFE: Mapping[str, Mapping[str, Any]] = {"claude-code": {"setting_sources": ["user"]}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,7 @@ class Session:
             workspace_dir=tree,
             repo_dir=tree,
             artifacts_dir=artifacts,
-            config={"prompt": prompt},
+            config={**_SAFE.get(adapter.name, {}), "prompt": prompt},
             timeout=_TIMEOUT_MS,
             model=self.model,
             on_event=self.on_event,

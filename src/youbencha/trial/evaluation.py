@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import EvaluationContext, get_evaluator
@@ -110,7 +111,14 @@ def _not_judged(name: str, error: Exception, started: float) -> EvaluationResult
         duration_ms=round((time.time() - started) * 1000),
         timestamp=iso_time(started),
         error=told,
+        **_spent(error),
     )
+
+
+def _spent(error: Exception) -> dict[str, Any]:
+    """What a verifier left and used up before it failed: a judge's tokens are paid for all the same."""
+    context = error.context if isinstance(error, YouBenchaError) else {}
+    return {name: context[name] for name in ("usage", "artifacts") if name in context}
 
 
 def _remove_if_empty(directory: Path) -> None:

@@ -23,8 +23,7 @@ def current_commit(tree: Path) -> str | None:
     ref = name.removeprefix("ref: ").strip()
     if not is_ref_name(ref):
         return None
-    loose = _read(git_dir, ref, _SMALL)
-    return _as_id(loose) if loose is not None else _packed(git_dir, ref)
+    return _as_id(_read(git_dir, ref, _SMALL)) if os.path.lexists(git_dir / ref) else _packed(git_dir, ref)
 
 
 def is_ref_name(name: str) -> bool:
@@ -56,11 +55,13 @@ def _read(git_dir: Path, name: str, limit: int) -> str | None:
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except (OSError, RuntimeError):  # RuntimeError: links in a circle
         return None
-    with os.fdopen(fd, "rb") as file:
+    try:
         about = os.fstat(fd)
         if not stat.S_ISREG(about.st_mode) or about.st_size > limit:
             return None
-        try:
+        with os.fdopen(fd, "rb", closefd=False) as file:
             return file.read(limit).decode("utf-8", "replace")
-        except OSError:
-            return None
+    except OSError:
+        return None
+    finally:
+        os.close(fd)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -54,8 +55,8 @@ class Snapshot(NamedTuple):
 
     async def changes(self, patch_file: Path) -> Changes:
         """Everything that is different now, whatever was committed; the patch is written to `patch_file`."""
-        index = await indexed(self.tree, self.git_dir, await self._paths())
-        files = await differences(self.git_dir, self.start, index, patch_file)
+        async with indexed(self.tree, self.git_dir, await self._paths()) as index:
+            files = await differences(self.git_dir, self.start, index, patch_file)
         return Changes(files, patch_file, base_commit=self.base_commit, current_commit=current_commit(self.tree))
 
     async def diff(self) -> bytes:
@@ -76,6 +77,7 @@ async def paths_at(git_dir: Path, start: str, *, objects: Path | None = None) ->
     return set(output.split(b"\0"))
 
 
+@asynccontextmanager
 async def indexed(
     tree: Path,
     git_dir: Path,
@@ -84,30 +86,34 @@ async def indexed(
     objects: Path | None = None,
     settings: Mapping[str, str] | None = None,
     ours: bool = True,
-) -> Path:
+) -> AsyncIterator[Path]:
     """An index of every file anew, not only of those whose times have changed: times can be set."""
-    index = git_dir / "now.index"
-    index.unlink(missing_ok=True)
-    if not paths:
-        return index
-    names = b"\0".join(paths) + b"\0"
-    how = ("update-index", "--add", "--remove", "-z", "--stdin")
+    index = _new_file(git_dir, "index")
+    names = b"".join(path + b"\0" for path in paths)
     about = {**ONLY_RECORDED, **(settings or {})}
+
+    async def record() -> None:
+        how = ("update-index", "--add", "--remove", "-z", "--stdin")
+        await git(git_dir, *how, tree=tree, index=index, stdin=names, objects=objects, settings=about)
+
     try:
-        await git(git_dir, *how, tree=tree, index=index, stdin=names, objects=objects, settings=about)
-    except GitFailed:
-        if not ours or not _make_readable(tree, paths):
-            raise
+        if paths:
+            try:
+                await record()
+            except GitFailed:
+                if not ours or not _make_readable(tree, paths):
+                    raise
+                await record()
+        yield index
+    finally:
         index.unlink(missing_ok=True)
-        await git(git_dir, *how, tree=tree, index=index, stdin=names, objects=objects, settings=about)
-    return index
 
 
 async def differences(
     git_dir: Path, start: str, index: Path, patch_file: Path, *, objects: Path | None = None
 ) -> tuple[FileChange, ...]:
     """Between the start and the index. By way of a file: what a process writes is kept in memory."""
-    answer = git_dir / "answer"
+    answer = _new_file(git_dir, "answer")
     try:
         await git(git_dir, "diff-index", "--cached", *HOW, f"--output={answer}", start, index=index, objects=objects)
         return read_difference(answer, patch_file)
@@ -116,8 +122,13 @@ async def differences(
 
 
 async def _recorded(tree: Path, git_dir: Path, paths: Collection[bytes]) -> str:
-    index = await indexed(tree, git_dir, paths)
-    return (await git(git_dir, "write-tree", index=index)).decode().strip()
+    async with indexed(tree, git_dir, paths) as index:
+        return (await git(git_dir, "write-tree", index=index)).decode().strip()
+
+
+def _new_file(git_dir: Path, what: str) -> Path:
+    """One that nobody else has: a git that was killed leaves its lock beside it."""
+    return git_dir / f"{what}-{os.urandom(4).hex()}"
 
 
 def _make_readable(tree: Path, paths: Collection[bytes]) -> bool:

@@ -54,8 +54,8 @@ async def changes_in_repository(
     hidden = [*_OURS, *_below(directory, [*left_out, _our_root(git_dir, directory)])]
     paths = await _that_count(files_in(directory, ours=False, left_out=hidden), start, place, git_dir, objects)
     settings = await users_settings(place.git_dir, _SETTINGS)
-    index = await indexed(directory, git_dir, paths, objects=objects, settings=settings, ours=False)
-    files = await differences(git_dir, start, index, patch_file, objects=objects)
+    async with indexed(directory, git_dir, paths, objects=objects, settings=settings, ours=False) as index:
+        files = await differences(git_dir, start, index, patch_file, objects=objects)
     return Changes(files, patch_file, base_commit=commit, current_commit=commit)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from youbencha.evaluators.judge.copying import SUFFIX
+
 JUDGE_NAME = "agentic-judge"
 
 AGENT_DIRECTORIES: Mapping[str, str] = {"claude-code": ".claude/agents", "copilot-cli": ".github/agents"}
@@ -37,8 +39,13 @@ def install_definition(agent_type: str, name: str | None, *, config_dir: Path, t
         text = judge_definition()
     if text is None:
         return None  # perhaps in the person's home, where the agent itself looks
-    target = tree / directory / f"{name}.md"
-    target.parent.mkdir(parents=True, exist_ok=True)
+    place = tree
+    for part in Path(directory).parts:
+        place /= part
+        if place.is_symlink() or place.is_file():
+            place.rename(place.with_name(part + SUFFIX))  # nothing is written through a link of the judged tree
+    place.mkdir(parents=True, exist_ok=True)
+    target = place / f"{name}.md"
     target.write_text(text, encoding="utf-8")
     return target
 

@@ -1,0 +1,126 @@
+"""`yb report`, as a person runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from yb import yb
+
+DOCUMENT = {
+    "version": "1.0.0",
+    "test_case": {"name": "Größe | <b>", "config_file": "testcase.yaml", "config_hash": "0" * 64},
+    "execution": {
+        "started_at": "2026-03-01T09:30:00.000Z",
+        "completed_at": "2026-03-01T09:30:02.000Z",
+        "duration_ms": 2000,
+        "youbencha_version": "0.2.0",
+        "environment": {"os": "Linux", "python_version": "3.12.4", "workspace_dir": "."},
+    },
+    "agent": {"type": "command", "status": "success", "exit_code": 0},
+    "evaluators": [
+        {
+            "evaluator": "git-diff",
+            "status": "passed",
+            "message": "1 file changed",
+            "timestamp": "2026-03-01T09:30:02.000Z",
+        }
+    ],
+    "summary": {"total_evaluators": 1, "passed": 1, "failed": 0, "skipped": 0, "overall_status": "passed"},
+    "outcome": {"name": "solved", "valid": True, "reason": "every evaluator passed"},
+    "identity": {"run_id": "run-1", "youbencha_version": "0.2.0", "config_hash": "0" * 64},
+}
+
+
+@pytest.fixture
+def artifacts(tmp_path: Path) -> Path:
+    directory = tmp_path / ".youbencha-workspace" / "run-1" / "artifacts"
+    directory.mkdir(parents=True)
+    (directory / "results.json").write_text(json.dumps(DOCUMENT), encoding="utf-8")
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [
+        (None, "report.md"),
+        ("md", "report.md"),
+        ("json", "report.json"),
+        ("html", "report.html"),
+        ("junit", "report.xml"),
+    ],
+)
+def test_it_writes_beside_the_results_and_says_where(artifacts: Path, form: str | None, name: str) -> None:
+    options = ["--format", form] if form else []
+    done = yb("report", "--from", str(artifacts / "results.json"), *options)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{artifacts / name}\n"
+    assert "Größe" in (artifacts / name).read_text(encoding="utf-8")
+
+
+def test_from_a_project_the_newest_run(artifacts: Path, tmp_path: Path) -> None:
+    done = yb("report", "--from", ".", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / done.stdout.strip()).samefile(artifacts / "report.md")
+
+
+def test_into_a_file(artifacts: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out.xml"
+    done = yb("report", "--from", str(artifacts), "--format", "junit", "--output", str(target))
+    assert (done.returncode, done.stdout) == (0, f"{target}\n")
+    assert ElementTree.parse(target).getroot().tag == "testsuites"
+    assert not (artifacts / "report.xml").exists()
+
+
+def test_onto_stdout_and_nothing_else(artifacts: Path) -> None:
+    done = yb("report", "--from", str(artifacts), "--format", "json", "--output", "-")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["identity"]["run_id"] == "run-1"
+    assert [path.name for path in artifacts.iterdir()] == ["results.json"]
+
+
+@pytest.mark.parametrize(
+    ("content", "code"), [(None, "RESULTS_NOT_FOUND"), ("", "RESULTS_INVALID"), ('{"version": 1}', "RESULTS_INVALID")]
+)
+def test_bad_input_is_a_sentence_and_exit_2(tmp_path: Path, content: str | None, code: str) -> None:
+    file = tmp_path / "results.json"
+    if content is not None:
+        file.write_text(content)
+    done = yb("report", "--from", str(file))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert f"[{code}]" in done.stderr
+    assert str(file) in done.stderr
+    assert "hint" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_no_place_to_write_to(artifacts: Path, tmp_path: Path) -> None:
+    done = yb("report", "--from", str(artifacts), "--output", str(tmp_path / "gone" / "report.md"))
+    assert done.returncode == 2
+    assert "[REPORT_NOT_WRITTEN]" in done.stderr
+
+
+@pytest.mark.parametrize("options", [["--format", "pdf"], ["--from"], []])
+def test_wrong_options(artifacts: Path, options: list[str]) -> None:
+    given = ["--from", str(artifacts)] if options[:1] == ["--format"] else []
+    assert yb("report", *given, *options).returncode == 2
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems open files in other ways")
+def test_it_is_opened_on_request(artifacts: Path, tmp_path: Path) -> None:
+    opener = tmp_path / "bin" / "xdg-open"
+    opener.parent.mkdir()
+    opener.write_text(
+        f'#!/bin/sh\nprintf %s "$1" > "{tmp_path}/opened.tmp" && mv "{tmp_path}/opened.tmp" "{tmp_path}/opened"\n'
+    )
+    opener.chmod(0o755)
+    path = f"{opener.parent}{os.pathsep}{os.environ['PATH']}"
+    done = yb("report", "--from", str(artifacts), "--format", "html", "--open", PATH=path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "opened").read_text().endswith("report.html")

@@ -1,0 +1,270 @@
+"""One page that needs nothing else, and that nobody's text can change."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+import sample
+
+from youbencha.log import ResultsBundle
+from youbencha.report import Attachments, render_html
+from youbencha.report.text import visible
+
+VOID = {"meta", "link", "br"}
+URL_ATTRIBUTES = {"href", "src", "action", "data", "srcset", "xlink:href", "formaction", "poster"}
+
+
+class Page(HTMLParser):
+    """What a browser makes of it: its tags with their attributes, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.unbalanced: list[str] = []
+        self.text: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.unbalanced.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] != "style":
+            self.text.append(data)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+    @property
+    def words(self) -> str:
+        return " ".join(" ".join(self.text).split())
+
+
+def everything() -> Attachments:
+    text = sample.hostile_text()
+    patch = sample.PATCH + f"diff --git a/{sample.IMAGE} b/{sample.IMAGE}\n@@ -0,0 +1 @@\n+{sample.SCRIPT}\n"
+    return Attachments(diff=patch, diff_file="git-diff.patch", log=sample.log(text=text))
+
+
+@pytest.fixture(scope="module")
+def typical() -> Page:
+    return Page(
+        render_html(sample.bundle(), Attachments(diff=sample.PATCH, diff_file="git-diff.patch", log=sample.log()))
+    )
+
+
+@pytest.fixture(scope="module")
+def hostile() -> Page:
+    return Page(render_html(sample.hostile_bundle(), everything()))
+
+
+def policy_of(page: Page) -> str:
+    return next(
+        each["content"] or "" for each in page.all("meta") if each.get("http-equiv") == "Content-Security-Policy"
+    )
+
+
+@pytest.mark.parametrize("kind", ["typical", "hostile"])
+def test_it_is_well_formed(kind: str, request: pytest.FixtureRequest) -> None:
+    page: Page = request.getfixturevalue(kind)
+    assert (page.open, page.unbalanced) == ([], [])
+    identifiers = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(identifiers) == len(set(identifiers))
+    targets = {(each["href"] or "")[1:] for each in page.all("a") if (each["href"] or "").startswith("#")}
+    assert targets <= set(identifiers)
+
+
+@pytest.mark.parametrize("kind", ["typical", "hostile"])
+def test_it_asks_nobody_for_anything(kind: str, request: pytest.FixtureRequest) -> None:
+    page: Page = request.getfixturevalue(kind)
+    urls = [value or "" for _, attributes in page.tags for name, value in attributes.items() if name in URL_ATTRIBUTES]
+    assert urls
+    assert all(url.startswith(("#", "./", "data:image/svg+xml,")) for url in urls)
+    style = re.search(r"<style>(.*?)</style>", render_html(sample.bundle()), re.DOTALL)
+    assert style is not None
+    assert "url(" not in style[1]
+    assert "@import" not in style[1]
+
+
+def test_its_policy_lets_in_its_own_style_and_nothing_else() -> None:
+    text = render_html(sample.bundle())
+    style = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
+    assert len(style) == 1
+    digest = base64.b64encode(hashlib.sha256(style[0].encode()).digest()).decode()
+    policy = policy_of(Page(text))
+    assert "default-src 'none'" in policy
+    assert f"style-src 'sha256-{digest}'" in policy
+    assert "unsafe" not in policy
+    assert "script-src" not in policy
+
+
+def test_harm_adds_no_tag_and_no_attribute(hostile: Page) -> None:
+    """Every tag is one that a page without harm could have, too."""
+    names = {tag for tag, _ in hostile.tags}
+    assert names.isdisjoint({"script", "img", "iframe", "object", "form", "base", "b0"})
+    assert hostile.all("style") == [{}]
+    attributes = {name for _, found in hostile.tags for name in found}
+    assert not [name for name in attributes if name.startswith("on") or name in ("style", "src", "srcdoc")]
+    known = {
+        "aria-hidden",
+        "aria-label",
+        "charset",
+        "class",
+        "colspan",
+        "content",
+        "height",
+        "href",
+        "http-equiv",
+        "id",
+    }
+    known |= {
+        "lang",
+        "name",
+        "open",
+        "preserveaspectratio",
+        "rel",
+        "role",
+        "rx",
+        "scope",
+        "tabindex",
+        "viewbox",
+        "width",
+    }
+    assert attributes <= known | {"x"}
+
+
+@pytest.mark.parametrize("text", sample.HOSTILE)
+def test_harm_is_shown_as_what_it_is(hostile: Page, text: str) -> None:
+    assert " ".join(visible(text).split()) in hostile.words
+
+
+def test_a_template_in_a_text_is_not_run(hostile: Page) -> None:
+    assert "{{ 7*7 }}" in hostile.words
+    assert " $x$ 49 " not in hostile.words
+
+
+def test_it_can_be_written() -> None:
+    render_html(sample.hostile_bundle(), everything()).encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "failed unsolved: 2 of 4 evaluators did not pass",
+        "Evaluators passed 1 of 4 2 failed, 1 skipped",
+        "Cost $0.4321 metered by the gateway",
+        "12\u202f345 in · 6\u202f789 out · 1\u202f204\u202f000 cache read · 45\u202f100 cache write",
+        "✗ no no_unrelated_changes 0.4 0.8 The image in docs/",
+        "COMMAND_NOT_FOUND pytest is not on PATH.",
+        "… and 9 more",
+        "Changes +6 −3 in 6 files",
+        "A binary file: nothing to read.",
+        "No newline at end of file",
+        "from old name.txt",
+        "✗ failed Bash pytest -q",
+        "· result unknown Odd not json",
+        "503 Service Unavailable",
+        "Executable SHA-256",
+    ],
+)
+def test_what_it_tells(typical: Page, words: str) -> None:
+    plain = html.unescape(words).replace("\u202f", " ")
+    assert plain in typical.words.replace("\u202f", " ")
+
+
+def test_failures_are_open_and_the_rest_is_folded(typical: Page) -> None:
+    cards = {each["class"]: "open" in each for each in typical.all("details") if "card" in (each.get("class") or "")}
+    assert (cards["card failed"], cards["card skipped"], cards["card passed"]) == (True, True, False)
+
+
+def test_the_verdict_is_in_the_title_and_the_heading() -> None:
+    text = render_html(sample.bundle())
+    assert "<title>failed: Prices are rounded half up</title>" in text
+    assert '<header class="verdict failed">' in text
+
+
+def test_links_to_files_beside_it() -> None:
+    artifacts = {"agent_log": "javascript:alert(1)", "diff": "//evil.example/x", "reports": ["a b/ü?#.md"]}
+    page = Page(render_html(sample.bundle(artifacts=artifacts, evaluators=[])))
+    links = [each["href"] for each in page.all("a") if (each["href"] or "").startswith("./")]
+    assert links == ["./javascript%3Aalert%281%29", "./evil.example/x", "./a%20b/%C3%BC%3F%23.md"]
+
+
+def test_unknown_is_never_zero() -> None:
+    page = Page(render_html(sample.bundle(agent={"type": "command"}, evaluators=[])))
+    for name in ("Cost", "Tokens", "Turns", "Tool calls", "Model"):
+        assert f"{name} unknown" in page.words, name
+
+
+def test_what_limits_the_verdict_is_said_at_the_top() -> None:
+    execution = sample.document()["execution"] | {"interrupted": True, "complete": False}
+    outcome = {"name": "infra_error", "valid": False, "reason": "no disk"}
+    words = Page(render_html(sample.bundle(execution=execution, outcome=outcome))).words
+    assert "this run is interrupted." in words
+    assert "this run is not a measurement of the agent, and belongs into no score." in words
+
+
+@pytest.mark.parametrize("status", ["passed", "failed", "partial"])
+def test_every_verdict_has_its_colour(status: str) -> None:
+    summary = {"total_evaluators": 0, "passed": 0, "failed": 0, "skipped": 0, "overall_status": status}
+    text = render_html(sample.bundle(summary=summary, evaluators=[]))
+    assert f".verdict.{status} {{ border-color:" in text
+
+
+def test_a_bundle_of_eval() -> None:
+    page = Page(render_html(sample.bundle(agent=None, outcome=None, hooks={}, evaluators=[])))
+    assert (page.open, page.unbalanced) == ([], [])
+    assert "None ran." in page.words
+
+
+def test_large_material_is_shown_in_part_and_says_so() -> None:
+    beside = Attachments(
+        diff=sample.big_patch(120, 1000),
+        diff_file="git-diff.patch",
+        diff_left_out=3 * 1024**2,
+        log=sample.log(messages=1000, calls=1000, text="x" * 50_000),
+    )
+    text = render_html(sample.bundle(), beside)
+    assert len(text) < 8_000_000
+    words = Page(text).words
+    for note in (
+        "20 more files not shown",
+        "3.0 MiB",
+        "800 messages left out",
+        "800 calls left out",
+        "more characters",
+    ):
+        assert note in words, note
+
+
+def test_why_there_is_no_log_is_said() -> None:
+    assert "too large" in Page(render_html(sample.bundle(), Attachments(log_note="The log is too large."))).words
+
+
+def test_every_metric_of_every_shape_can_be_shown() -> None:
+    metrics: dict[str, Any] = {"a": None, "b": True, "c": [], "d": {"e": [1, {"f": None}]}, "g": "x\ny", "h": 1e300}
+    metrics |= {
+        "rows": [{"path": "x"}, {"path": "y", "similarity": None}],
+        "similar": [{"path": "x", "similarity": None}],
+    }
+    result = sample.git_diff() | {"metrics": metrics}
+    bundle = ResultsBundle.model_validate(sample.document() | {"evaluators": [result]})
+    words = Page(render_html(bundle)).words
+    assert '{"e": [1, {"f": null}]}' in words
+    assert "None" not in words.replace("None ran", "")

@@ -1,0 +1,146 @@
+"""JUnit XML that CI systems take: by the rules that their schemas have in common."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import sample
+
+from youbencha.log import ResultsBundle
+from youbencha.report import render_junit
+
+SUITE = {"name", "tests", "failures", "errors", "skipped", "time", "timestamp"}
+
+
+def suite_of(bundle: ResultsBundle) -> ElementTree.Element:
+    root = ElementTree.fromstring(render_junit(bundle).encode("utf-8"))
+    assert root.tag == "testsuites"
+    suite = root.find("testsuite")
+    assert suite is not None
+    return suite
+
+
+def results(bundle: ResultsBundle) -> dict[str, str]:
+    return {case.get("name", ""): case[0].tag if len(case) else "passed" for case in suite_of(bundle).iter("testcase")}
+
+
+def typical_agent(**changes: Any) -> dict[str, Any]:
+    return sample.document()["agent"] | changes
+
+
+@pytest.mark.parametrize("bundle", [sample.bundle(), sample.hostile_bundle()], ids=["typical", "hostile"])
+def test_the_rules_that_all_schemas_share(bundle: ResultsBundle) -> None:
+    root = ElementTree.fromstring(render_junit(bundle).encode("utf-8"))
+    suite = suite_of(bundle)
+    cases = suite.findall("testcase")
+    assert set(suite.attrib) == SUITE
+    assert [child.tag for child in suite] == ["properties"] + ["testcase"] * len(cases)
+    for element in (root, suite):
+        assert element.get("tests") == str(len(cases))
+        for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+            assert element.get(attribute) == str(len(suite.findall(f"testcase/{tag}"))), attribute
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", suite.get("timestamp", ""))
+    for case in cases:
+        assert set(case.attrib) == {"classname", "name", "time"}
+        assert len(case) <= 1
+        assert re.fullmatch(r"\d+\.\d{3}", case.get("time", ""))
+    for each in (*suite.iter("failure"), *suite.iter("error")):
+        assert set(each.attrib) == {"message", "type"}
+        assert each.text
+        assert "\n" not in each.get("message", "")
+    for each in suite.iter("property"):
+        assert set(each.attrib) == {"name", "value"}
+
+
+@pytest.mark.parametrize("bundle", [sample.bundle(), sample.hostile_bundle()], ids=["typical", "hostile"])
+def test_another_parser_takes_it_too(tmp_path: Path, bundle: ResultsBundle) -> None:
+    if (xmllint := shutil.which("xmllint")) is None:
+        pytest.skip("no xmllint")
+    (tmp_path / "report.xml").write_text(render_junit(bundle), encoding="utf-8")
+    done = subprocess.run([xmllint, "--noout", "--nonet", tmp_path / "report.xml"], capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_one_case_for_the_agent_and_each_evaluator() -> None:
+    assert results(sample.bundle()) == {
+        "agent claude-code": "passed",
+        "git-diff": "passed",
+        "expected-diff": "failure",
+        "agentic-judge-quality": "failure",
+        "command": "error",
+    }
+
+
+def test_times_are_seconds() -> None:
+    times = {case.get("name"): case.get("time") for case in suite_of(sample.bundle()).iter("testcase")}
+    assert times["agent claude-code"] == "160.300"
+    assert times["git-diff"] == "0.012"
+
+
+def test_a_failure_names_what_did_not_hold() -> None:
+    failure = suite_of(sample.bundle()).find("testcase[@name='agentic-judge-quality']/failure")
+    assert failure is not None
+    assert failure.get("message") == "1 of 3 assertions below its threshold"
+    assert "no_unrelated_changes: expected 0.8, got 0.4\n    The image in docs/" in (failure.text or "")
+    assert "tests_added" not in (failure.text or "")
+
+
+def test_an_error_brings_its_hint_and_trace() -> None:
+    error = suite_of(sample.bundle()).find("testcase[@name='command']/error")
+    assert error is not None
+    assert error.get("type") == "COMMAND_NOT_FOUND"
+    assert "Install pytest" in (error.text or "")
+    assert "Traceback" in (error.text or "")
+
+
+@pytest.mark.parametrize(
+    ("agent", "outcome", "result"),
+    [
+        ({"status": "failed"}, {"name": "agent_error", "valid": True, "reason": "it crashed"}, "failure"),
+        ({"status": "timeout"}, {"name": "limit", "valid": True, "reason": "too slow"}, "failure"),
+        ({"status": "failed"}, {"name": "provider_error", "valid": False, "reason": "529"}, "error"),
+        ({"status": None}, {"name": "infra_error", "valid": False, "reason": "no disk"}, "error"),
+        ({"status": None}, None, "skipped"),
+    ],
+)
+def test_the_agents_own_case(agent: dict[str, Any], outcome: dict[str, Any] | None, result: str) -> None:
+    bundle = sample.bundle(agent=typical_agent(**agent), outcome=outcome)
+    assert results(bundle)["agent claude-code"] == result
+
+
+def test_skipped_for_a_reason_that_is_nobodys_fault() -> None:
+    skipped = sample.broken() | {"error": None, "message": "nothing to compare with"}
+    bundle = sample.bundle(evaluators=[skipped])
+    assert results(bundle)["command"] == "skipped"
+    found = suite_of(bundle).find("testcase/skipped")
+    assert found is not None
+    assert found.attrib == {"message": "nothing to compare with"}
+
+
+def test_a_failed_run_is_never_green() -> None:
+    summary = {"total_evaluators": 0, "passed": 0, "failed": 0, "skipped": 0, "overall_status": "failed"}
+    outcome = {"name": "unsolved", "valid": True, "reason": "nothing was evaluated"}
+    for agent in (None, typical_agent()):
+        bundle = sample.bundle(evaluators=[], summary=summary, agent=agent, outcome=outcome)
+        assert results(bundle)["run"] == "error"
+
+
+def test_properties_are_numbers_for_programs() -> None:
+    found = {each.get("name"): each.get("value") for each in suite_of(sample.bundle()).iter("property")}
+    assert found["model"] == "claude-sonnet-4-5-20250929"
+    assert (found["cost_usd"], found["cost_source"], found["input_tokens"]) == ("0.4321", "gateway", "12345")
+    unknown = suite_of(sample.bundle(agent={"type": "command"})).iter("property")
+    assert {each.get("name") for each in unknown}.isdisjoint({"cost_usd", "input_tokens", "model", "turns"})
+
+
+def test_characters_that_xml_cannot_hold() -> None:
+    bundle = sample.bundle(evaluators=[sample.expected_diff() | {"message": "a\x00b\ufffec\ud800d\x1b[0me"}])
+    failure = suite_of(bundle).find("testcase/failure")
+    assert failure is not None
+    assert failure.get("message") == "a␀b⟨U+FFFE⟩c⟨U+D800⟩de"

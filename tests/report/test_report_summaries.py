@@ -1,0 +1,133 @@
+"""The short forms: the last lines on a terminal, and what GitHub shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sample
+
+from youbencha.report import (
+    github_annotations,
+    render_step_summary,
+    render_terminal,
+    terminal_text,
+    write_step_summary,
+)
+
+ON_GITHUB = {"GITHUB_ACTIONS": "true"}
+
+
+def test_the_last_lines() -> None:
+    lines = dict(render_terminal(sample.bundle(), Path("runs") / "1"))
+    assert lines == {
+        "Verdict": "failed",
+        "Outcome": "unsolved: 2 of 4 evaluators did not pass",
+        "Agent": "claude-code 2.1.120, as careful-coder",
+        "Agent status": "success (exit code 0)",
+        "Model": "claude-sonnet-4-5-20250929",
+        "Agent time": "2 min 40 s",
+        "Tokens": "12 345 in · 6 789 out · 1 204 000 cache read · 45 100 cache write",
+        "Cost": "$0.4321 (metered by the gateway)",
+        "Turns": "14",
+        "Tools": "23 calls: Bash 9, Read 7, Edit 6, Write 1",
+        "Duration": "3 min 07 s",
+        "Judging cost": "$0.1387",
+        "git-diff": "passed: 3 files changed, 42 lines added, 7 removed",
+        "expected-diff": "failed: Similarity 78.4%, below the threshold of 80%",
+        "agentic-judge-quality": "failed: 1 of 3 assertions below its threshold",
+        "command": "skipped: Could not start: pytest: pytest is not on PATH.",
+        "Results": str(Path("runs") / "1"),
+    }
+
+
+def test_without_an_agent_and_without_a_place() -> None:
+    lines = dict(render_terminal(sample.bundle(agent=None, outcome=None, evaluators=[])))
+    assert list(lines) == ["Verdict", "Duration", "Results"]
+    assert lines["Results"] == sample.document()["execution"]["environment"]["workspace_dir"]
+
+
+def test_a_path_is_never_cut() -> None:
+    path = Path("x" * 1000)
+    assert dict(render_terminal(sample.bundle(), path))["Results"] == str(path)
+
+
+def test_the_terminal_and_ci_get_no_orders() -> None:
+    lines = terminal_text(render_terminal(sample.hostile_bundle())).split("\n")
+    assert len(lines) == len(render_terminal(sample.bundle()))
+    for line in lines:
+        assert line.isprintable(), line
+        assert not line.lstrip().startswith("::")
+        assert len(line) < 300 or line.startswith("Results ")
+
+
+def test_values_stand_below_each_other() -> None:
+    assert terminal_text([("a", "1"), ("long", "2")]) == "a     1\nlong  2"
+    assert terminal_text([]) == ""
+
+
+def test_a_step_summary_is_added_to_what_is_there(tmp_path: Path) -> None:
+    file = tmp_path / "summary.md"
+    file.write_text("# Before\n")
+    env = {"GITHUB_STEP_SUMMARY": str(file)}
+    assert write_step_summary(sample.bundle(), env)
+    assert write_step_summary(sample.hostile_bundle(), env)
+    text = file.read_text(encoding="utf-8")
+    assert text.startswith("# Before\n### ❌ Prices are rounded half up\n")
+    assert text.count("### ❌") == 2
+
+
+def test_no_summary_is_no_failure(tmp_path: Path) -> None:
+    assert not write_step_summary(sample.bundle(), {})
+    assert not write_step_summary(sample.bundle(), {"GITHUB_STEP_SUMMARY": ""})
+    assert not write_step_summary(sample.bundle(), {"GITHUB_STEP_SUMMARY": str(tmp_path)})
+    assert not write_step_summary(sample.bundle(), {"GITHUB_STEP_SUMMARY": str(tmp_path / "gone" / "x")})
+
+
+def test_a_summary_that_github_would_drop_is_not_written(tmp_path: Path) -> None:
+    many = [sample.git_diff() | {"evaluator": f"e{at}", "message": "x" * 300} for at in range(5000)]
+    file = tmp_path / "summary.md"
+    assert not write_step_summary(sample.bundle(evaluators=many), {"GITHUB_STEP_SUMMARY": str(file)})
+    assert not file.exists()
+
+
+def test_what_the_summary_says() -> None:
+    text = render_step_summary(sample.bundle())
+    assert "| ❌ | expected-diff | Similarity 78.4%, below the threshold of 80% | 184 ms |" in text
+    assert "| **Cost** | $0.4321 (metered by the gateway) |" in text
+
+
+def test_annotations_only_where_somebody_reads_them() -> None:
+    assert github_annotations(sample.bundle(), {}) == []
+    assert github_annotations(sample.bundle(), {"GITHUB_ACTIONS": "false"}) == []
+
+
+def test_one_annotation_for_each_that_did_not_pass() -> None:
+    name = "Prices are rounded half up%3A"
+    assert github_annotations(sample.bundle(), ON_GITHUB) == [
+        f"::error title={name} expected-diff::Similarity 78.4%25, below the threshold of 80%25",
+        f"::error title={name} agentic-judge-quality::1 of 3 assertions below its threshold",
+        f"::warning title={name} command::pytest is not on PATH.",
+    ]
+
+
+@pytest.mark.parametrize("status", ["failed", "timeout"])
+def test_an_agent_that_failed(status: str) -> None:
+    agent = sample.document()["agent"] | {"status": status}
+    first = github_annotations(sample.bundle(agent=agent), ON_GITHUB)[0]
+    assert first.endswith(f" agent::The agent ended with {status}.")
+
+
+def test_an_annotation_is_one_order_on_one_line() -> None:
+    for line in github_annotations(sample.hostile_bundle(), ON_GITHUB):
+        assert "\n" not in line
+        assert "\r" not in line
+        title, _, message = line.split(" title=", 1)[1].partition("::")
+        assert ":" not in title
+        assert "," not in title
+        assert message
+
+
+def test_no_more_than_github_shows() -> None:
+    many = [sample.expected_diff()] * 30
+    assert len(github_annotations(sample.bundle(evaluators=many), ON_GITHUB)) == 10

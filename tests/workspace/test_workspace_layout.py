@@ -1,0 +1,221 @@
+"""The directory of a run: made, held, emptied, removed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from git_lab import git
+
+from systems import linux_only, posix_only
+from youbencha.errors import YouBenchaError
+from youbencha.workspace import RunDirectory, old_runs, remove_run, write_atomically
+from youbencha.workspace.removal import remove_tree
+
+needs_posix = posix_only("links and modes")
+
+
+def test_what_is_made(tmp_path: Path) -> None:
+    with RunDirectory.create(tmp_path / "deep" / "root") as run:
+        assert re.fullmatch(r"run-\d{4}-\d\d-\d\d-\d{6}-[0-9a-f]{6}", run.path.name)
+        assert sorted(os.listdir(run.path)) == [".lock", ".youbencha", "artifacts", "src-modified"]
+        assert json.loads((run.path / ".lock").read_text())["pid"] == os.getpid()
+    with RunDirectory.create(tmp_path / "deep" / "root", "mine") as named:
+        assert named.path.name.startswith("mine-")
+
+
+def test_the_users_repository_stays_clean(source: Path) -> None:
+    with RunDirectory.create(source / ".youbencha-workspace"):
+        assert git(source, "status", "--porcelain", "--untracked-files=all") == ""
+
+
+def test_a_root_that_was_there_is_left_as_it_is(tmp_path: Path) -> None:
+    with RunDirectory.create(tmp_path):
+        assert not (tmp_path / ".gitignore").exists()
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(YouBenchaError) as caught:
+        RunDirectory.create(tmp_path / "file" / "root")
+    assert caught.value.code == "WORKSPACE_NOT_WRITABLE"
+    assert caught.value.hint
+
+
+@linux_only("a size limit for what a process may write")
+def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
+    script = (
+        "import resource, signal, sys\nfrom pathlib import Path\nfrom youbencha.errors import YouBenchaError\n"
+        "from youbencha.workspace import RunDirectory\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+        "try:\n    RunDirectory.create(Path(sys.argv[1]))\nexcept YouBenchaError as error:\n    print(error.code)\n"
+    )
+    argv = [sys.executable, "-B", "-c", script, str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.strip() == "WORKSPACE_NOT_WRITABLE", done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_results_are_kept(tmp_path: Path) -> None:
+    with RunDirectory.create(tmp_path) as run:
+        (run.artifacts / "results.json").write_text("{}")
+        (run.modified / "file").write_text("x")
+        run.delete_sources()
+        assert os.listdir(run.path) == ["artifacts"]
+        assert os.listdir(run.artifacts) == ["results.json"]
+
+
+def test_nothing_is_kept(tmp_path: Path) -> None:
+    with RunDirectory.create(tmp_path / "root") as run:
+        run.remove()
+        assert os.listdir(tmp_path / "root") == [".gitignore"]
+
+
+@needs_posix
+def test_what_agents_leave_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("x")
+    with RunDirectory.create(tmp_path / "root") as run:
+        (run.modified / "link").symlink_to(outside)
+        (run.modified / "file-link").symlink_to(outside / "precious")
+        closed = run.modified / "closed" / "deeper"
+        closed.mkdir(parents=True)
+        (closed / "file").write_text("x")
+        (closed / "file").chmod(0o400)
+        (closed / "link").symlink_to(outside)
+        closed.chmod(0o500)
+        closed.parent.chmod(0o000)
+        with open(os.fsencode(run.modified) + (b"/caf\xe9" if sys.platform == "linux" else b"/cafe"), "wb"):
+            pass
+        os.mkfifo(run.modified / "pipe")
+        run.expected.symlink_to(outside)
+        run.delete_sources()
+        assert os.listdir(run.path) == ["artifacts"]
+    assert (outside / "precious").read_text() == "x"
+
+
+@needs_posix
+def test_paths_longer_than_a_call_may_name(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    top.mkdir()
+    here = os.open(top, os.O_RDONLY)
+    for _ in range(1200):
+        os.mkdir("a-long-name", dir_fd=here)
+        deeper = os.open("a-long-name", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = deeper
+    os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+    os.close(here)
+    remove_tree(top)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    write_atomically(path, b"one")
+    write_atomically(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert os.listdir(tmp_path) == ["results.json"]
+    with pytest.raises(YouBenchaError) as caught:
+        write_atomically(tmp_path / "nowhere" / "x", b"x")
+    assert caught.value.code == "ARTIFACTS_NOT_WRITABLE"
+    (tmp_path / "directory").mkdir()
+    with pytest.raises(YouBenchaError):
+        write_atomically(tmp_path / "directory", b"x")
+    assert sorted(os.listdir(tmp_path)) == ["directory", "results.json"]
+
+
+# -- old runs -----------------------------------------------------------------------------------------------------
+
+
+def past_run(root: Path, days: float, *, complete: bool = True) -> Path:
+    made = datetime.now() - timedelta(days=days)
+    path = root / f"run-{made:%Y-%m-%d-%H%M%S}-{os.urandom(3).hex()}"
+    (path / "artifacts").mkdir(parents=True)
+    (path / "src-modified").mkdir()
+    (path / "src-modified" / "file").write_bytes(b"x" * 1000)
+    (path / ".lock").write_text('{"pid": 1}')
+    if complete:
+        (path / "artifacts" / "results.json").write_bytes(b"{}")
+    return path
+
+
+def test_runs_by_age_and_number(tmp_path: Path) -> None:
+    paths = [past_run(tmp_path, days) for days in (10, 5, 1)]
+    assert [run.path for run in old_runs(tmp_path)] == paths
+    assert [run.path for run in old_runs(tmp_path, older_than=timedelta(days=2))] == paths[:2]
+    assert [run.path for run in old_runs(tmp_path, keep=1)] == paths[:2]
+    assert [run.path for run in old_runs(tmp_path, older_than=timedelta(days=2), keep=2)] == paths[:1]
+    assert old_runs(tmp_path, keep=9) == []
+    assert [run.path for run in old_runs(tmp_path, keep=0)] == paths
+    first = old_runs(tmp_path)[0]
+    assert abs(datetime.now().astimezone() - first.created_at - timedelta(days=10)) < timedelta(hours=2)
+    assert 1002 <= first.size_bytes <= 1100
+    assert old_runs(tmp_path / "nowhere") == []
+
+
+def test_dead_runs_are_told(tmp_path: Path) -> None:
+    past_run(tmp_path, 1, complete=False)
+    (run,) = old_runs(tmp_path)
+    assert (run.complete, run.in_use) == (False, False)
+
+
+def test_only_what_is_ours(tmp_path: Path) -> None:
+    (tmp_path / "run-2026-01-01-000000-abcdef").mkdir()  # the name alone
+    (tmp_path / "my-project" / "artifacts").mkdir(parents=True)  # the directory alone
+    (tmp_path / "run-2026-99-99-000000-abcdef" / "artifacts").mkdir(parents=True)
+    (tmp_path / "run-2026-01-01-000000-aaaaaa").write_text("a file")
+    elsewhere = past_run(tmp_path / "elsewhere", 1)
+    try:
+        (tmp_path / "run-2026-01-01-000000-bbbbbb").symlink_to(elsewhere)
+    except OSError:
+        pytest.skip("no links here")
+    assert old_runs(tmp_path) == []
+
+
+def test_a_run_that_goes_on_is_not_touched(tmp_path: Path) -> None:
+    with RunDirectory.create(tmp_path) as going_on:
+        (run,) = old_runs(tmp_path)
+        assert run.in_use
+        with pytest.raises(YouBenchaError) as caught:
+            remove_run(run)
+        assert caught.value.code == "RUN_IN_USE"
+        assert going_on.modified.is_dir()
+    (run,) = old_runs(tmp_path)
+    assert not run.in_use
+    remove_run(run)
+    assert old_runs(tmp_path) == []
+    remove_run(run)  # gone is gone
+
+
+def test_a_killed_run_is_not_in_use(tmp_path: Path) -> None:
+    script = (
+        "import os, signal, sys\nfrom pathlib import Path\nfrom youbencha.workspace import RunDirectory\n"
+        "run = RunDirectory.create(Path(sys.argv[1]))\nprint(run.path.name, flush=True)\n"
+        "input()\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        name = process.stdout.readline().strip()
+        (run,) = old_runs(tmp_path)
+        assert (run.path.name, run.in_use) == (name, True)
+        process.stdin.write("\n")
+    (run,) = old_runs(tmp_path)
+    assert (run.in_use, run.complete) == (False, False)
+
+
+def test_only_the_sources(tmp_path: Path) -> None:
+    path = past_run(tmp_path, 3)
+    remove_run(old_runs(tmp_path)[0], sources_only=True)
+    assert os.listdir(path) == ["artifacts"]
+    assert old_runs(tmp_path)[0].complete
