@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
+
 from yb import yb
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the programs on PATH are shell scripts")
@@ -72,7 +73,7 @@ def test_other_agents_that_are_not_there_are_no_fault(computer: Computer) -> Non
 def test_without_any_agent_it_is_not(computer: Computer) -> None:
     done = computer.doctor()
     assert done.returncode == 2
-    assert done.stdout.endswith("Not ready. Missing: an agent.\n")
+    assert done.stdout.endswith("Not ready. Missing: an agent that can be used.\n")
 
 
 def test_an_agent_without_a_login_says_how_to_get_one(computer: Computer) -> None:

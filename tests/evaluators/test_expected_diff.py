@@ -131,11 +131,14 @@ async def test_links_are_not_followed_and_special_files_not_opened(over: OverRun
         (tree / "link").symlink_to(target)
         (tree / "same").symlink_to("/dev/zero")
     (over.tree / "directory").symlink_to("/")
+    write(over.tree, other="what is outside")
+    (over.expected / "other").symlink_to(tmp_path / "outside")
     (over.tree / "file.txt").symlink_to("a")
     os.mkfifo(over.tree / "pipe")
     found = similarities((await over.evaluate("expected-diff")).metrics)
     assert found == {
         "secret": (0.0, "changed"),
+        "other": (0.0, "changed"),
         "link": (pytest.approx(8 / 9, abs=1e-6), "changed"),
         "same": (1.0, "matched"),
         "directory": (0.0, "added"),

@@ -58,7 +58,9 @@ async def test_nothing_but_one_commit(opener: Opener, source: Path, tmp_path: Pa
     assert not list(directory.parent.glob(".*"))  # nor anything of ours
 
 
-@pytest.mark.parametrize(("branch", "shown"), [("solution", "solution"), ("v1", "v1"), (None, "main")])
+@pytest.mark.parametrize(
+    ("branch", "shown"), [("solution", "solution"), ("v1", "v1"), (None, "main"), ("refs/heads/solution", "solution")]
+)
 async def test_the_name_of_the_branch(opener: Opener, source: Path, branch: str | None, shown: str) -> None:
     about = {"branch": branch} if branch else {"commit": head(source, "v1")}
     directory = await opener.checked_out(source, **about)
@@ -117,6 +119,7 @@ async def test_submodules_stay_empty(opener: Opener, source: Path, tmp_path: Pat
     commit(source, {}, "with a submodule")
     directory = await opener.checked_out(source)
     assert list((directory / "lib" / "inner").iterdir()) == []
+    assert opener.said == ["submodules are not fetched; these directories are empty: lib/inner"]
     snapshot = await (await opener(source)).snapshot(directory, tmp_path / "start.git")
     assert (await snapshot.changes(tmp_path / "patch")).files == ()
     (directory / "lib" / "inner" / "new").write_text("x\n")
@@ -201,6 +204,7 @@ async def test_nothing_of_a_repository_runs(opener: Opener, source: Path, tmp_pa
     changes = await snapshot.changes(tmp_path / "patch")
     assert [change.path for change in changes.files] == ["new"]
     assert (directory / "large.bin").read_text().startswith("version https://git-lfs")
+    assert any("LFS" in line for line in opener.said)
     assert not (tmp_path / "it-ran").exists()
     assert "trap" not in (directory / ".git" / "config").read_text()
 

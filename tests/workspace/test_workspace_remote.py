@@ -286,11 +286,18 @@ def ruin_pack(mirror: Path) -> None:
             path.write_bytes(data)
 
 
+def ruin_everything_there(mirror: Path) -> None:
+    """As if nothing had ever been fetched, but for what the names say."""
+    for path in (mirror / "objects" / "pack").iterdir():
+        path.chmod(0o600)
+        path.unlink()
+
+
 def ruin_head(mirror: Path) -> None:
     (mirror / "HEAD").unlink()
 
 
-@pytest.mark.parametrize("ruin", [ruin_objects, ruin_pack, ruin_head])
+@pytest.mark.parametrize("ruin", [ruin_objects, ruin_pack, ruin_everything_there, ruin_head])
 async def test_a_damaged_mirror_is_made_anew(opener: Opener, source: Path, tmp_path: Path, ruin: object) -> None:
     with served(HttpBackend.of(tmp_path)) as url:
         await opener(f"{url}/source")

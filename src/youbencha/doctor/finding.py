@@ -31,8 +31,8 @@ class Diagnosis:
     @property
     def missing(self) -> tuple[str, ...]:
         """What keeps every run from working. One agent is enough, whichever it is."""
-        broken = [each.name for each in self.findings if each.group != "agents" and False]
-        return (*broken, *(() if self.usable_agents else ("an agent",)))
+        broken = [each.name for each in self.findings if each.group != "agents" and each.state == "failed"]
+        return (*broken, *(() if self.usable_agents else ("an agent that can be used",)))
 
     @property
     def ready(self) -> bool:

@@ -59,7 +59,7 @@ def _load(where: str) -> Any:
 def _foreign() -> dict[str, str]:
     from importlib.metadata import entry_points  # tens of milliseconds, that few runs need
 
-    return {point.name: point.value for point in entry_points(group=GROUP) if point.name not in BUILT_IN}
+    return {point.name: point.value for point in entry_points(group=GROUP)}
 
 
 def _unknown(name: str) -> YouBenchaError:

@@ -49,6 +49,10 @@ class Facts:
     tests: str | None
     """The command that runs the project's own tests."""
 
+    @property
+    def top(self) -> Path:
+        return self.home.top if self.home else self.directory
+
 
 async def find_home(directory: Path) -> Home | None:
     """None where there is no repository, or one without a commit."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, get_adapter
 from youbencha.errors import ConfigError, YouBenchaError
+from youbencha.evaluators.judge.copying import copy_tree
 from youbencha.events import EventSink, Noted
 from youbencha.spec import load_test_case
 from youbencha.suggest.answer import NoAnswer, read_answer
@@ -24,10 +22,6 @@ from youbencha.trial.checks import check_parts
 NO_AGENT = "none"
 _TIMEOUT_MS = 600_000
 _ROUNDS = 2
-_NOT_COPIED = shutil.ignore_patterns(".git", "node_modules", ".venv", "__pycache__", "target", ".youbencha-workspace")
-
-# The folder was in another agent's hands: its settings, hooks and CLAUDE.md have no say.
-_SAFE: Mapping[str, Mapping[str, Any]] = {"claude-code": {"setting_sources": ["user"]}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +46,9 @@ class Session:
         first = prompt = first_prompt(self.facts, basis, self.wanted.prompt, self.instructions)
         problems: list[str] = []
         with tempfile.TemporaryDirectory(prefix="youbencha-suggest-", ignore_cleanup_errors=True) as scratch:
+            # As for a judge: the folder was in another agent's hands, and nothing in it may instruct this one.
             tree = Path(scratch) / "work"
-            await asyncio.to_thread(_copy, self.facts, tree)
+            await asyncio.to_thread(copy_tree, self.facts.top, tree)
             for number in range(_ROUNDS):
                 answer = await self._run(adapter, tree, prompt, Path(scratch) / f"artifacts-{number}")
                 text, problems = self._checked(answer)
@@ -68,7 +63,7 @@ class Session:
             workspace_dir=tree,
             repo_dir=tree,
             artifacts_dir=artifacts,
-            config={**_SAFE.get(adapter.name, {}), "prompt": prompt},
+            config={"prompt": prompt},
             timeout=_TIMEOUT_MS,
             model=self.model,
             on_event=self.on_event,
@@ -118,12 +113,3 @@ def problems_in(text: str) -> list[str]:
         except ConfigError as error:
             return [str(replace(problem, file=None, line=None, column=None)) for problem in error.problems]
     return []
-
-
-def _copy(facts: Facts, to: Path) -> None:
-    """What cannot be copied (a socket, a file that may not be read) is not worth a failure: it is only looked at."""
-    source = facts.home.top if facts.home else facts.directory
-    try:
-        shutil.copytree(source, to, symlinks=True, ignore=_NOT_COPIED)
-    except shutil.Error:
-        to.mkdir(exist_ok=True)

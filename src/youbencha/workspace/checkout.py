@@ -7,6 +7,7 @@ Directories of submodules stay empty.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import Coroutine
 from pathlib import Path
@@ -17,11 +18,12 @@ from youbencha.workspace.git import GitFailed, git
 from youbencha.workspace.git_dir import make_agents_git_dir, scratch_git_dir
 from youbencha.workspace.layout import not_writable
 
-_REFUSED = re.compile(r"invalid path|malformed", re.IGNORECASE)
-_NO_ROOM = re.compile(
-    r"unable to (write|create|open|append)|cannot (create|write|mkdir)|could not (write|open)|write error"
-    r"|No space left|File too large|Disk quota|Permission denied|Read-only file system",
-    re.IGNORECASE,
+_SUBMODULE = 0o160000
+_ENOUGH = 65536
+_REFUSED = r"(?i)invalid path|malformed"
+_NO_ROOM = (
+    r"(?i)unable to (write|create|open|append)|cannot (create|write|mkdir)|could not (write|open)|write error"
+    r"|No space left|File too large|Disk quota|Permission denied|Read-only file system"
 )
 
 
@@ -72,9 +74,9 @@ async def _both(
 
 def _told(failed: GitFailed, commit: str, directory: Path) -> YouBenchaError:
     """What git says about the place it writes to, or about names that it will not write: `.git/config`, say."""
-    if _NO_ROOM.search(failed.reason):
+    if re.search(_NO_ROOM, failed.reason):
         return not_writable(directory, failed.reason)
-    if _REFUSED.search(failed.reason):
+    if re.search(_REFUSED, failed.reason):
         return YouBenchaError(
             "REPO_HOSTILE",
             f"git refuses to write the files of commit {commit[:12]}: {failed.reason}",
@@ -83,9 +85,21 @@ def _told(failed: GitFailed, commit: str, directory: Path) -> YouBenchaError:
     return failed
 
 
-def has_submodules(index: Path) -> bool:
-    """Looks for their mode in an index that we made; what looks like one by chance costs time, not truth."""
+async def submodules_in(directory: Path) -> list[str]:
+    """Right after `check_out`: the paths of submodules. Only where one may be, git is asked."""
+    agents = directory / ".git"
+    index = agents / "index"
+    if not index.exists() or _SUBMODULE.to_bytes(4, "big") not in index.read_bytes():
+        return []
+    listed = await git(agents, "ls-files", "--stage", "-z", tree=directory)
+    entries = (entry.partition(b"\t") for entry in listed.split(b"\0"))
+    return [os.fsdecode(path) for about, _, path in entries if about.startswith(b"%o " % _SUBMODULE)]
+
+
+def uses_large_files(directory: Path) -> bool:
+    """Whether the repository keeps files elsewhere, so that only pointers to them are here."""
     try:
-        return (0o160000).to_bytes(4, "big") in index.read_bytes()
+        with (directory / ".gitattributes").open("rb") as file:
+            return b"filter=lfs" in file.read(_ENOUGH)
     except OSError:
-        return True
+        return False

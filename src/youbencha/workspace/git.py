@@ -107,7 +107,8 @@ async def git(
 
 async def users_settings(git_dir: Path, pattern: str) -> dict[str, str]:
     """What the user's own configuration, all of it, says about the settings whose names match."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    kept = ("GIT_CONFIG", "GIT_EXEC_PATH")
+    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name.startswith(kept)}
     argv = [git_program(), f"--git-dir={git_dir}", "config", "--null", "--get-regexp", pattern]
     _, output, _ = await _run(argv, git_dir, env, None)
     found = (entry.partition("\n") for entry in output.decode(errors="replace").split("\0") if entry)

@@ -18,7 +18,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.workspace.git import GitFailed
 from youbencha.workspace.git_dir import make_git_dir
 from youbencha.workspace.lock import lock_file
-from youbencha.workspace.objects import commit_beginning, is_full_id, unknown_commit
+from youbencha.workspace.objects import commit_beginning, has_object, is_full_id, unknown_commit
 from youbencha.workspace.refs import Refs, from_listing
 from youbencha.workspace.remote import FETCH_S, ask_remote
 from youbencha.workspace.removal import remove_tree
@@ -29,6 +29,8 @@ _FETCH = ("fetch", "--quiet", "--no-tags", "--prune", "--no-write-fetch-head", "
 _LIST = ("ls-remote", "--symref")
 _LISTED = ("HEAD", "refs/heads/*", "refs/tags/*")
 _PARTIAL = ".partial-"
+_Identity = tuple[int, int]
+"""Tells one mirror from the next in the same place."""
 _UNDER_WAY = ".fetching"
 """Exists while something is fetched. Found by the next who has the lock, it says that a fetch was killed."""
 
@@ -41,7 +43,8 @@ class Mirror:
         self._git_dir = self._home / "mirror.git"
         self._progress = progress
         self._refs: Refs | None = None
-        self._known = _identity(self._git_dir)
+        self._known: _Identity | None = None
+        """Which mirror we have read from."""
 
     @property
     def objects(self) -> Path:
@@ -62,6 +65,7 @@ class Mirror:
             found = await self._have(written)
         if found is None:
             raise unknown_commit(written, self.public_url)
+        self._known = _identity(self._git_dir)
         return found
 
     async def bring(self, object_id: str) -> str:
@@ -89,17 +93,24 @@ class Mirror:
         async with self._locked():
             if await self._have(wanted):  # another fetched it while we waited
                 return
-            if not self._usable():
+            if not self._usable() or not await self._fetched():
                 await self._build()
-            else:
-                try:
-                    await self._fetch(self._git_dir, *_REFSPECS)
-                except GitFailed:
-                    await self._build()
-            if is_full_id(wanted) and not await self._have(wanted):
+            elif wanted in await self._offered() and not await has_object(self._git_dir, wanted):
+                await self._build()  # git says that it is here, but it is not
+            if is_full_id(wanted) and not await has_object(self._git_dir, wanted):
                 # On no branch; most servers give it all the same to who knows its name.
                 await self._fetch(self._git_dir, f"+{wanted}:refs/youbencha/{wanted}", prune=False)
-        self._known = _identity(self._git_dir)
+
+    async def _fetched(self) -> bool:
+        """False if the mirror is not fit for it."""
+        try:
+            await self._fetch(self._git_dir, *_REFSPECS)
+        except GitFailed:
+            return False
+        return True
+
+    async def _offered(self) -> frozenset[str]:
+        return frozenset((await self.refs()).ids.values())
 
     def _usable(self) -> bool:
         """Whether there is a mirror, of the same kind as the repository is now."""
@@ -172,8 +183,7 @@ def _directory_name(place: RemotePlace) -> str:
     return f"{readable}-{hashlib.sha256(place.key.encode()).hexdigest()[:16]}"
 
 
-def _identity(git_dir: Path) -> tuple[int, int] | None:
-    """Tells one mirror from the next in the same place."""
+def _identity(git_dir: Path) -> _Identity | None:
     try:
         about = (git_dir / "config").stat()
     except OSError:

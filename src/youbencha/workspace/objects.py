@@ -24,6 +24,14 @@ async def commit_at(git_dir: Path, object_id: str) -> str | None:
     return output.decode().strip()
 
 
+async def has_object(git_dir: Path, object_id: str) -> bool:
+    try:
+        await git(git_dir, "cat-file", "-e", object_id)
+    except GitFailed:
+        return False
+    return True
+
+
 async def commit_beginning(git_dir: Path, prefix: str, where: str) -> str | None:
     """The one commit whose id begins so. Never a branch that happens to have such a name."""
     if is_full_id(prefix):

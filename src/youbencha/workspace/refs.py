@@ -38,7 +38,7 @@ class Refs(NamedTuple):
             )
         if name is None:
             return self.head or self._no_head(where)
-        short = name.removeprefix(_HEADS).removeprefix(_TAGS)
+        short = short_name(name)
         found = next((self.ids[place + short] for place in _PLACES[kind] if place + short in self.ids), None)
         return found or self._unknown(short, kind, where)
 
@@ -64,6 +64,10 @@ class Refs(NamedTuple):
     def _names(self, places: Iterable[str]) -> list[str]:
         short = {name.removeprefix(place) for place in places for name in self.ids if name.startswith(place)}
         return sorted(short - {"HEAD"})
+
+
+def short_name(name: str) -> str:
+    return name.removeprefix(_HEADS).removeprefix(_TAGS)
 
 
 def from_listing(output: str) -> Refs:

@@ -97,7 +97,8 @@ async def _environment(place: RemotePlace) -> dict[str, str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or _is_kept(name)}
     env |= _ENVIRONMENT
     if place.url != place.public_url:
-        count = int(env.get("GIT_CONFIG_COUNT") or 0)
+        written = env.get("GIT_CONFIG_COUNT", "")
+        count = int(written) if written.isdecimal() else 0
         env[f"GIT_CONFIG_KEY_{count}"] = f"url.{place.url}.insteadOf"
         env[f"GIT_CONFIG_VALUE_{count}"] = place.public_url
         env["GIT_CONFIG_COUNT"] = str(count + 1)

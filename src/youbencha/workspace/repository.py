@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
-from youbencha.workspace.checkout import check_out, has_submodules, write_tree
+from youbencha.workspace.checkout import check_out, submodules_in, uses_large_files, write_tree
 from youbencha.workspace.git import GitFailed
 from youbencha.workspace.git_dir import make_git_dir, probe
 from youbencha.workspace.head import is_ref_name
 from youbencha.workspace.ignored import NAME, keep_rules
 from youbencha.workspace.layout import writing_to
 from youbencha.workspace.local import LocalStore
-from youbencha.workspace.refs import RefKind
+from youbencha.workspace.refs import RefKind, short_name
 from youbencha.workspace.removal import remove_tree
 from youbencha.workspace.snapshot import Snapshot
 from youbencha.workspace.source import RemotePlace, read_source
@@ -45,11 +45,12 @@ async def open_repository(
     """
     place = read_source(source, base)
     store: Store = _mirror(place, cache_dir, progress) if isinstance(place, RemotePlace) else LocalStore(place)
+    name = short_name(branch) if branch is not None else None
     if commit is not None:
-        return Repository(store, await store.commit(commit), branch)
+        return Repository(store, await store.commit(commit), name, progress)
     refs = await store.refs()
-    found = await store.bring(refs.pick(branch, "branch", store.public_url))
-    return Repository(store, found, branch or refs.default_branch)
+    found = await store.bring(refs.pick(name, "branch", store.public_url))
+    return Repository(store, found, name or refs.default_branch, progress)
 
 
 def _mirror(place: RemotePlace, cache_dir: Path | None, progress: Callable[[str], None]) -> Store:
@@ -62,8 +63,9 @@ def _mirror(place: RemotePlace, cache_dir: Path | None, progress: Callable[[str]
 class Repository:
     """One commit of a repository. Make one with `open_repository`."""
 
-    def __init__(self, store: Store, commit: str, branch: str | None) -> None:
+    def __init__(self, store: Store, commit: str, branch: str | None, progress: Callable[[str], None]) -> None:
         self._store = store
+        self._progress = progress
         self.commit = commit
         """In full."""
         self.branch = branch
@@ -84,6 +86,10 @@ class Repository:
             await check_out(self._store.objects, self.commit, self._local_branch(), directory.absolute())
 
         await self._again_if_damaged(make, directory)
+        if submodules := await submodules_in(directory):
+            self._progress(f"submodules are not fetched; these directories are empty: {', '.join(submodules)}")
+        if uses_large_files(directory):
+            self._progress("files that the repository keeps in Git LFS are not fetched; pointers are in their place")
 
     async def snapshot(self, directory: Path, git_dir: Path, *, ignored: bool = False) -> Snapshot:
         """How a directory is right after `check_out`, before anything else has touched it.
@@ -96,11 +102,10 @@ class Repository:
             make_git_dir(git_dir, self.commit)
             for file in (directory / ".git" / "objects" / "pack").iterdir():
                 shutil.copyfile(file, git_dir / "objects" / "pack" / file.name)
-        index = directory / ".git" / "index"
-        if has_submodules(index) or not probe(git_dir).exact:
+        if await submodules_in(directory) or not probe(git_dir).exact:
             start = Snapshot(directory, git_dir, self.commit, self.commit, ignored=True)
             return (await start.retake())._replace(ignored=ignored)
-        if NAME in index.read_bytes():
+        if NAME in (directory / ".git" / "index").read_bytes():
             keep_rules(directory, files_in(directory), git_dir)
         return Snapshot(directory, git_dir, self.commit, self.commit, ignored)
 

@@ -1,18 +1,25 @@
 """What every CLI agent needs, once: prompt, lookup, environment, live events, verdict and log.
 
 An adapter on it says what differs (`CliAdapter`): its configuration, its command line, its own variables, its events.
+What is not used is not loaded: an agent without events, or a run without a fault, pays for neither.
 """
 
-from youbencha.adapters.cli_agent.adapter import CliAdapter
-from youbencha.adapters.cli_agent.causes import Cause, words
-from youbencha.adapters.cli_agent.config import AgentConfig, Argument, Word, fits_argument
-from youbencha.adapters.cli_agent.facts import SessionFacts
-from youbencha.adapters.cli_agent.kind import Kind
-from youbencha.adapters.cli_agent.locate import Cli
-from youbencha.adapters.cli_agent.session import Handler, StreamReader
-from youbencha.adapters.cli_agent.signals import CallFailed, CallMetered, TurnTaken
-from youbencha.adapters.cli_agent.task import Task
-from youbencha.adapters.cli_agent.tokens import Tokens, usage_of
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from youbencha.adapters.cli_agent import codes, fields
+
+if TYPE_CHECKING:
+    from youbencha.adapters.cli_agent.adapter import CliAdapter
+    from youbencha.adapters.cli_agent.causes import Cause, words
+    from youbencha.adapters.cli_agent.config import AgentConfig, Argument, Word, fits_argument
+    from youbencha.adapters.cli_agent.facts import SessionFacts
+    from youbencha.adapters.cli_agent.kind import Kind
+    from youbencha.adapters.cli_agent.locate import Cli
+    from youbencha.adapters.cli_agent.session import Handler, StreamReader
+    from youbencha.adapters.cli_agent.signals import CallFailed, CallMetered, TurnTaken
+    from youbencha.adapters.cli_agent.task import Task
+    from youbencha.adapters.cli_agent.tokens import Tokens, usage_of
 
 __all__ = [
     "AgentConfig",
@@ -30,7 +37,36 @@ __all__ = [
     "Tokens",
     "TurnTaken",
     "Word",
+    "codes",
+    "fields",
     "fits_argument",
     "usage_of",
     "words",
 ]
+
+_HOME_OF = {
+    "AgentConfig": "config",
+    "Argument": "config",
+    "CallFailed": "signals",
+    "CallMetered": "signals",
+    "Cause": "causes",
+    "Cli": "locate",
+    "CliAdapter": "adapter",
+    "Handler": "session",
+    "Kind": "kind",
+    "SessionFacts": "facts",
+    "StreamReader": "session",
+    "Task": "task",
+    "Tokens": "tokens",
+    "TurnTaken": "signals",
+    "Word": "config",
+    "fits_argument": "config",
+    "usage_of": "tokens",
+    "words": "causes",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)

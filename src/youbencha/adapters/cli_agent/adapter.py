@@ -11,26 +11,27 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.cli_agent.artifacts import new_log_file
-from youbencha.adapters.cli_agent.causes import Cause
 from youbencha.adapters.cli_agent.config import AgentConfig, parse_config
 from youbencha.adapters.cli_agent.context import check_context
 from youbencha.adapters.cli_agent.environment import passed_on
 from youbencha.adapters.cli_agent.facts import SessionFacts
 from youbencha.adapters.cli_agent.kind import Kind
 from youbencha.adapters.cli_agent.locate import Cli, Finder
-from youbencha.adapters.cli_agent.normalize import normalize
 from youbencha.adapters.cli_agent.prompt import read_prompt
 from youbencha.adapters.cli_agent.result import Finished, build_result
-from youbencha.adapters.cli_agent.session import Session, StreamReader
 from youbencha.adapters.cli_agent.task import Task
 from youbencha.adapters.cli_agent.watch import LiveWatch
 from youbencha.errors import ConfigError, Problem
 from youbencha.log import YouBenchaLog
-from youbencha.process import Command, Limits, Redactor, run
+from youbencha.process import Command, Limits, ProcessResult, Redactor, run
+
+if TYPE_CHECKING:
+    from youbencha.adapters.cli_agent.causes import Cause
+    from youbencha.adapters.cli_agent.session import Session, StreamReader
 
 C = TypeVar("C", bound=AgentConfig)
 
@@ -66,10 +67,10 @@ class CliAdapter(ABC, Generic[C]):
     def reader(self) -> StreamReader | None:
         """A new reader of its events; None where it writes plain text."""
 
-    def require_authentication(self, cli: Cli[str], env: Mapping[str, str]) -> None:
+    def require_authentication(self, env: Mapping[str, str], config: C | None) -> None:
         """Raise `kind.auth_failed(...)` where there are no credentials. Spends nothing."""
 
-    def completed(self, task: Task[C], facts: SessionFacts) -> SessionFacts:
+    def completed(self, task: Task[C], facts: SessionFacts, done: ProcessResult) -> SessionFacts:
         """What can be known when the process is gone and its files are there: tokens, for some."""
         return facts
 
@@ -80,8 +81,8 @@ class CliAdapter(ABC, Generic[C]):
         """Who serves the model, where that depends on the run."""
         return None
 
-    async def locate(self, config: C, env: Mapping[str, str], workspace: Path | None) -> Cli[str]:
-        """The program to run. There is no workspace yet where only readiness is asked for."""
+    async def locate(self, config: C, env: Mapping[str, str], context: AgentExecutionContext | None) -> Cli[str]:
+        """The program to run. There is no context yet where only readiness is asked for."""
         return await self._finder().locate(env, executable=config.executable, version=config.version)
 
     # -- the contract ------------------------------------------------------------------------------------------
@@ -96,13 +97,14 @@ class CliAdapter(ABC, Generic[C]):
         cli = await self._finder().find(env)
         if cli is None:
             return False
-        self.require_authentication(cli, env)
+        self.require_authentication(env, None)
         return True
 
     async def check_ready(self, config: Mapping[str, Any], env: Mapping[str, str]) -> None:
         """Raise if this test case's CLI is not there, or has no credentials."""
-        given = self._environment(env)
-        self.require_authentication(await self.locate(self._parsed(config), given, None), given)
+        given, parsed = self._environment(env), self._parsed(config)
+        await self.locate(parsed, given, None)
+        self.require_authentication(given, parsed)
 
     def check_config(self, config: Mapping[str, Any], config_dir: Path | None) -> Sequence[Problem]:
         """What is wrong with `agent.config`, all of it."""
@@ -124,7 +126,7 @@ class CliAdapter(ABC, Generic[C]):
         workspace = context.workspace_dir.absolute()
         env = self._environment(context.env)
         prompt = read_prompt(self.kind, config, workspace=workspace, config_dir=context.config_dir)
-        cli = await self.locate(config, env, workspace)
+        cli = await self.locate(config, env, context)
         with tempfile.TemporaryDirectory(prefix="youbencha-", ignore_cleanup_errors=True) as scratch:
             task = Task(
                 config=config,
@@ -134,11 +136,14 @@ class CliAdapter(ABC, Generic[C]):
                 artifacts=context.artifacts_dir.absolute(),
                 scratch=Path(scratch),
                 env=env,
+                config_dir=context.config_dir.absolute() if context.config_dir else None,
             )
             return await self._run(task, context)
 
     def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
         """The result as a YouBenchaLog."""
+        from youbencha.adapters.cli_agent.normalize import normalize
+
         redactor = Redactor.for_env(self._harness_env(), context.env)
         return normalize(
             self.kind, result, context, reader=self.reader(), adapter_version=self.version, redactor=redactor
@@ -149,8 +154,7 @@ class CliAdapter(ABC, Generic[C]):
     async def _run(self, task: Task[C], context: AgentExecutionContext) -> AgentExecutionResult:
         command = self.command(task)
         redactor = Redactor.for_env(self._harness_env(), command.env)
-        reader = self.reader()
-        session = Session(self.kind, reader) if reader else None
+        session = self._session()
         watch = LiveWatch(session, context.on_event, redactor)
         log_file = new_log_file(context.artifacts_dir, self.kind.logs)
         done = await run(
@@ -169,7 +173,7 @@ class CliAdapter(ABC, Generic[C]):
                 kind=self.kind,
                 task=task,
                 done=done,
-                facts=self.completed(task, session.facts() if session else SessionFacts()),
+                facts=self.completed(task, session.facts() if session else SessionFacts(), done),
                 timeout_ms=context.timeout,
                 log_file=log_file,
                 redactor=redactor,
@@ -180,6 +184,14 @@ class CliAdapter(ABC, Generic[C]):
                 has_agents=self.has_agents,
             )
         )
+
+    def _session(self) -> Session | None:
+        reader = self.reader()
+        if reader is None:
+            return None
+        from youbencha.adapters.cli_agent.session import Session
+
+        return Session(self.kind, reader)
 
     def _parsed(self, raw: Mapping[str, Any]) -> C:
         return parse_config(self.kind, self.config_model, raw)  # type: ignore[return-value]  # C is what it is

@@ -7,8 +7,8 @@ otherwise it is plain text, and all of it is the assistant's one message.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.cli_agent import codes
@@ -16,16 +16,16 @@ from youbencha.adapters.cli_agent.facts import SessionFacts
 from youbencha.adapters.cli_agent.kind import Kind
 from youbencha.adapters.cli_agent.problems import truncated
 from youbencha.adapters.cli_agent.reading import event_spans, has_code, truncation, with_prompt
-from youbencha.adapters.cli_agent.session import Session, StreamReader
 from youbencha.adapters.cli_agent.terminal_text import clean_text
-from youbencha.adapters.cli_agent.transcript import Transcript
 from youbencha.events import AssistantText, AssistantTextDelta, Event
 from youbencha.log import AgentInfo, ErrorRecord, Message, ModelInfo, ToolCall, YouBenchaLog
 from youbencha.process import Redactor
 
+if TYPE_CHECKING:
+    from youbencha.adapters.cli_agent.session import StreamReader
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
+
+class _Reading(NamedTuple):
     facts: SessionFacts
     messages: list[Message]
     tool_calls: list[ToolCall]
@@ -77,37 +77,44 @@ def live_facts(details: Mapping[str, Any]) -> SessionFacts | None:
 
 def _read_stream(kind: Kind, reader: StreamReader, output: str, end: int, redactor: Redactor) -> _Reading | None:
     """None if there is no event in it."""
-    session, transcript, draft = Session(kind, reader), Transcript(), _Draft()
+    from youbencha.adapters.cli_agent.session import Session
+    from youbencha.adapters.cli_agent.transcript import Transcript
+
+    session, transcript, draft = Session(kind, reader), Transcript(), _Draft(redactor)
     for start, stop in event_spans(output, end):
         for event in session.feed(output[start:stop]):
-            draft.observe(event)
-            transcript.observe(event)
+            transcript.observe(draft.passed(event))
     for event in session.finish():
-        draft.observe(event)
-        transcript.observe(event)
+        transcript.observe(draft.passed(event))
     if not session.stream_seen:
         return None
-    for event in draft.unfinished(redactor):
+    for event in draft.unfinished():
         transcript.observe(event)
     return _Reading(session.facts(), transcript.messages, transcript.tool_calls())
 
 
 class _Draft:
-    """The text that was being written when the stream ended: a finished message would have repeated it."""
+    """The text that was being written when the stream ended: a finished message would have repeated it.
 
-    def __init__(self) -> None:
+    Each line came redacted, but only together do the pieces show a secret that lies across them.
+    """
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
         self._written: dict[str | None, list[str]] = {}
 
-    def observe(self, event: Event) -> None:
+    def passed(self, event: Event) -> Event:
         if isinstance(event, AssistantTextDelta):
             self._written.setdefault(event.parent, []).append(event.text)
-        elif isinstance(event, AssistantText):
-            self._written.pop(event.parent, None)
+        elif isinstance(event, AssistantText) and self._written.pop(event.parent, []):
+            # A reader may have put it together from the pieces.
+            return replace(event, text=self._redactor.text(event.text))
+        return event
 
-    def unfinished(self, redactor: Redactor) -> list[Event]:
-        # Each line came redacted, but only together do the pieces show a secret that lies across them.
+    def unfinished(self) -> list[Event]:
         return [
-            AssistantText(text=redactor.text("".join(parts)), parent=parent) for parent, parts in self._written.items()
+            AssistantText(text=self._redactor.text("".join(parts)), parent=parent)
+            for parent, parts in self._written.items()
         ]
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.adapters.base import AgentExecutionResult
 from youbencha.adapters.cli_agent import codes
-from youbencha.adapters.cli_agent.causes import Cause
 from youbencha.adapters.cli_agent.facts import SessionFacts
 from youbencha.adapters.cli_agent.kind import Kind
 from youbencha.adapters.cli_agent.problems import problem
@@ -18,12 +16,14 @@ from youbencha.adapters.cli_agent.verdict import Ending, judge
 from youbencha.log import ErrorRecord, iso_time
 from youbencha.process import ProcessResult, Redactor
 
+if TYPE_CHECKING:
+    from youbencha.adapters.cli_agent.causes import Cause
+
 TAIL_CHARACTERS = 8_000
 TIMEOUT_EXIT_CODE = -1
 
 
-@dataclass(frozen=True, kw_only=True)
-class Finished:
+class Finished(NamedTuple):
     """A run that is over, and what its adapter knows of it."""
 
     kind: Kind

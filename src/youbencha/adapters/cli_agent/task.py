@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from youbencha.adapters.cli_agent.config import AgentConfig
 from youbencha.adapters.cli_agent.locate import Cli
@@ -13,8 +12,7 @@ from youbencha.adapters.cli_agent.locate import Cli
 C = TypeVar("C", bound=AgentConfig)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Task(Generic[C]):
+class Task(NamedTuple, Generic[C]):
     config: C
     """With the test case's own model in it, if it names one."""
     cli: Cli[str]
@@ -24,3 +22,5 @@ class Task(Generic[C]):
     scratch: Path
     """An empty directory outside the workspace, gone after the run: for prompts and settings in files."""
     env: Mapping[str, str]
+    config_dir: Path | None = None
+    """Where the file lies that the configuration comes from."""

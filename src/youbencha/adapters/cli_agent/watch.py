@@ -67,6 +67,8 @@ class LiveWatch:
             finished = self._drafts.pop(event.parent, None)
             if finished and (text := finished.finish()):
                 yield AssistantTextDelta(text=text.decode("utf-8", "surrogatepass"), parent=event.parent)
+            if finished:  # a reader may have put it together from the pieces
+                event = replace(event, text=self._redactor.text(event.text))
         yield event
 
     def _tell(self, event: Event) -> None:

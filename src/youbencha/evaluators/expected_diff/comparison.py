@@ -73,7 +73,7 @@ def compare_trees(ours: Path, expected: Path, counted: PathFilter, still_wanted:
 
 def rounded_down(similarity: float) -> float:
     """Six digits, and never up: what is not identical must not read 1.0, nor what failed like its threshold."""
-    return round(similarity, 6)
+    return math.floor(similarity * 1e6) / 1e6
 
 
 def _by_path(files: Iterable[TreeFile], counted: PathFilter) -> dict[str, TreeFile]:

@@ -1,0 +1,6 @@
+"""Codex, OpenAI's CLI: the adapter, and the configuration that it takes."""
+
+from youbencha.adapters.codex.adapter import CodexAdapter
+from youbencha.adapters.codex.config import CodexConfig
+
+__all__ = ["CodexAdapter", "CodexConfig"]

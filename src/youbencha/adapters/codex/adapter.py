@@ -1,0 +1,104 @@
+"""Codex: `codex exec`, which gets its prompt on stdin, writes JSON events, and ends."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from youbencha.adapters.cli_agent import CliAdapter, Kind, SessionFacts, StreamReader, Task
+from youbencha.adapters.codex.config import CodexConfig
+from youbencha.adapters.codex.events import CodexReader
+from youbencha.adapters.codex.session_file import with_session_file
+from youbencha.process import Command, ProcessResult
+
+KIND = Kind(
+    name="codex",
+    title="Codex",
+    prefix="CODEX",
+    command="codex",
+    logs="codex-logs",
+    provider="openai",
+    how_to_authenticate="Set OPENAI_API_KEY or CODEX_API_KEY (in agent.env, or around us), or run `codex login`.",
+)
+
+_KEYS = ("CODEX_API_KEY", "OPENAI_API_KEY")
+_BASE_URL = "OPENAI_BASE_URL"
+_PROVIDER = "youbencha"
+_OWN_WAYS = frozenset({"model_provider", "oss_provider", "cli_auth_credentials_store"})
+"""Settings of Codex that lead to a model without what we could see: another provider, a system's key ring."""
+
+
+class CodexAdapter(CliAdapter[CodexConfig]):
+    kind = KIND
+    config_model = CodexConfig
+    variables = frozenset(
+        {*_KEYS, _BASE_URL, "CODEX_HOME", "CODEX_ACCESS_TOKEN", "CODEX_CA_CERTIFICATE", "OPENAI_ORGANIZATION",
+         "OPENAI_PROJECT"}
+    )  # fmt: skip
+    has_agents = False
+
+    def command(self, task: Task[CodexConfig]) -> Command:
+        config = task.config
+        argv = [*task.cli.argv, "exec", "--json", "--skip-git-repo-check", "-C", str(task.workspace)]
+        if config.sandbox:
+            argv += ["--sandbox", config.sandbox]
+        else:
+            argv.append("--dangerously-bypass-approvals-and-sandbox")
+        argv += ["--model", config.model] if config.model else []
+        argv += ["--profile", config.profile] if config.profile else []
+        for setting in _settings(config, task.env):
+            argv += ["-c", setting]
+        # No prompt here: Codex then takes stdin as it is, of any length, whatever it begins with.
+        return Command(
+            argv=(*argv, *config.extra_args), cwd=task.workspace, env=_with_key(task.env), stdin=task.prompt.encode()
+        )
+
+    def reader(self) -> StreamReader:
+        return CodexReader()
+
+    def require_authentication(self, env: Mapping[str, str], config: CodexConfig | None) -> None:
+        local = config is not None and "--oss" in config.extra_args
+        if local or any(env.get(name) for name in (*_KEYS, _BASE_URL, "CODEX_ACCESS_TOKEN")):
+            return
+        home = codex_home(env)
+        if home and ((home / "auth.json").exists() or _goes_its_own_way(home / "config.toml")):
+            return
+        raise KIND.auth_failed("there is no API key in the environment, and nobody has logged in.")
+
+    def completed(self, task: Task[CodexConfig], facts: SessionFacts, done: ProcessResult) -> SessionFacts:
+        return with_session_file(facts, codex_home(task.env))
+
+
+def codex_home(env: Mapping[str, str]) -> Path | None:
+    if own := env.get("CODEX_HOME"):
+        return Path(own)
+    home = env.get("HOME") or env.get("USERPROFILE")
+    return Path(home) / ".codex" if home else None
+
+
+def _settings(config: CodexConfig, env: Mapping[str, str]) -> Iterator[str]:
+    """Settings of Codex's own file, given on the command line. JSON's strings are strings of TOML too."""
+    if config.reasoning_effort:
+        yield f"model_reasoning_effort={json.dumps(config.reasoning_effort)}"
+    if url := env.get(_BASE_URL):
+        # Measured: Codex 0.166 does not look at this variable, and takes another URL only as another provider.
+        key = next((name for name in _KEYS if env.get(name)), None)
+        fields = {"name": _PROVIDER, "base_url": url, "wire_api": "responses", **({"env_key": key} if key else {})}
+        written = ", ".join(f"{name} = {json.dumps(value)}" for name, value in fields.items())
+        yield f"model_provider={json.dumps(_PROVIDER)}"
+        yield f"model_providers.{_PROVIDER}={{{written}}}"
+
+
+def _with_key(env: Mapping[str, str]) -> Mapping[str, str]:
+    """Measured: Codex 0.166 takes a key only from CODEX_API_KEY, or from a login."""
+    key = env.get("OPENAI_API_KEY")
+    return {**env, "CODEX_API_KEY": key} if key and not env.get("CODEX_API_KEY") else env
+
+
+def _goes_its_own_way(settings: Path) -> bool:
+    try:
+        return not _OWN_WAYS.isdisjoint(tomllib.loads(settings.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,158 @@
+"""What Codex says, event by event (`codex exec --json`, as of 0.166)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from youbencha.adapters.cli_agent import CallFailed, Handler, StreamReader, Tokens
+from youbencha.adapters.cli_agent.fields import Record, count, mapping, text
+from youbencha.events import (
+    AssistantText,
+    AssistantThinking,
+    Event,
+    RequestRetried,
+    SessionResult,
+    SessionStarted,
+    ToolCalled,
+    ToolDenied,
+    ToolReturned,
+    UsageReported,
+    Warned,
+)
+
+_RETRY = re.compile(r"Reconnecting\.\.\. (?P<attempt>\d+)/\d+(?: \((?P<why>.*)\))?\s*$", re.DOTALL)
+_STATUS = re.compile(r"\bstatus:? (?P<status>[45]\d\d)\b")
+_API_BODY = re.compile(r'"message":\s*"(?P<text>(?:[^"\\]|\\.)*)"')
+
+_TOOL_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
+    "command_execution": ("command",),
+    "file_change": ("changes",),
+    "mcp_tool_call": ("arguments",),
+    "web_search": ("query",),
+    "collab_tool_call": ("tool", "prompt"),
+}
+"""Items that are calls of tools, and what of each the model wrote."""
+
+
+class CodexReader(StreamReader):
+    def __init__(self) -> None:
+        self._called: set[str] = set()
+        self._last_text: str | None = None
+
+    def handlers(self) -> Mapping[str, Handler]:
+        return {
+            "thread.started": self._started,
+            "turn.started": lambda record: (),
+            "item.started": self._item_started,
+            "item.updated": lambda record: (),
+            "item.completed": self._item_completed,
+            "turn.completed": self._completed,
+            "turn.failed": self._failed,
+            "error": self._error,
+        }
+
+    def _started(self, record: Record) -> Iterator[Event]:
+        yield SessionStarted(session_id=text(record.get("thread_id")), model=None, agent_version=None)
+
+    def _item_started(self, record: Record) -> Iterator[Event]:
+        item = mapping(record.get("item"))
+        if item.get("type") in _TOOL_ARGUMENTS:
+            yield from self._call(item)
+
+    def _item_completed(self, record: Record) -> Iterator[Event]:
+        item = mapping(record.get("item"))
+        said = text(item.get("text")) or ""
+        match item.get("type"):
+            case "agent_message":
+                self._last_text = said
+                yield AssistantText(text=said)
+            case "reasoning":
+                yield AssistantThinking(text=said)
+            case "error":  # a mere notice: what fails the run comes as turn.failed
+                yield Warned(code="CODEX_NOTICE", message=text(item.get("message")) or "")
+            case kind if kind in _TOOL_ARGUMENTS:
+                yield from self._call(item)
+                yield from _returned(item)
+
+    def _call(self, item: Record) -> Iterator[Event]:
+        """Some tools are told of only when they have ended."""
+        call_id = text(item.get("id"))
+        if call_id is not None and call_id in self._called:
+            return
+        self._called.add(call_id or "")
+        yield ToolCalled(call_id=call_id, name=_tool_name(item), arguments=_arguments(item))
+
+    def _completed(self, record: Record) -> Iterator[Event]:
+        if usage := mapping(record.get("usage")):
+            tokens = tokens_of(usage)
+            yield UsageReported(
+                input_tokens=tokens.input,
+                output_tokens=tokens.output,
+                cache_read_tokens=tokens.cache_read,
+                cache_creation_tokens=tokens.cache_creation,
+            )
+        yield SessionResult(subtype="completed", is_error=False, text=self._last_text, turns=None, duration_ms=None)
+
+    def _failed(self, record: Record) -> Iterator[Event]:
+        said = text(mapping(record.get("error")).get("message")) or ""
+        yield _call_failed(said)
+        yield SessionResult(subtype="failed", is_error=True, text=said, turns=None, duration_ms=None)
+
+    def _error(self, record: Record) -> Iterator[Event]:
+        said = text(record.get("message")) or ""
+        retry = _RETRY.match(said)
+        if retry is None:
+            yield _call_failed(said)
+        else:
+            attempt, why = int(retry["attempt"]), retry["why"]
+            yield RequestRetried(attempt=attempt, status=_status(said), reason=why, delay_ms=None)
+
+
+def tokens_of(usage: Record) -> Tokens:
+    """Codex counts the cached tokens as part of its input; everywhere here they stand apart."""
+    whole, read = count(usage.get("input_tokens")), count(usage.get("cached_input_tokens"))
+    created = count(usage.get("cache_write_input_tokens"))
+    alone = None if whole is None else max(0, whole - (read or 0) - (created or 0))
+    return Tokens(alone, count(usage.get("output_tokens")), read, created)
+
+
+def _call_failed(said: str) -> CallFailed:
+    """Some failures are the API's whole body, as JSON: its message says all of it."""
+    body = _API_BODY.search(said) if said.lstrip().startswith("{") else None
+    return CallFailed(kind=None, status=_status(said), text=body["text"] if body else said)
+
+
+def _status(said: str) -> int | None:
+    found = _STATUS.search(said)
+    return int(found["status"]) if found else None
+
+
+def _tool_name(item: Record) -> str:
+    server, tool = text(item.get("server")), text(item.get("tool"))
+    return f"{server}.{tool}" if server and tool else str(item["type"])
+
+
+def _arguments(item: Record) -> dict[str, Any]:
+    given = {name: item[name] for name in _TOOL_ARGUMENTS[str(item["type"])] if item.get(name) is not None}
+    inner = given.get("arguments")
+    return inner if isinstance(inner, dict) else given
+
+
+def _returned(item: Record) -> Iterator[Event]:
+    call_id, status = text(item.get("id")), item.get("status")
+    if status == "declined":
+        yield ToolDenied(call_id=call_id, name=_tool_name(item))
+    failed = status in ("failed", "declined") or item.get("exit_code") not in (0, None)
+    yield ToolReturned(call_id=call_id, content=_content(item), is_error=failed)
+
+
+def _content(item: Record) -> str:
+    if (output := text(item.get("aggregated_output"))) is not None:
+        return output
+    if said := text(mapping(item.get("error")).get("message")):
+        return said
+    parts = mapping(item.get("result")).get("content")
+    texts = (text(mapping(part).get("text")) for part in parts) if isinstance(parts, list) else ()
+    return "\n".join(part for part in texts if part)

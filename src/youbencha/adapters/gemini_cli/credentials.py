@@ -1,0 +1,52 @@
+"""How Gemini CLI gets to a model, and what must be set up for a key to be used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+_SETTINGS = {
+    "security": {"auth": {"selectedType": "gemini-api-key"}},
+    "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
+    "privacy": {"usageStatisticsEnabled": False},
+}
+_SWITCHES = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA", "GEMINI_CLI_USE_COMPUTE_ADC", "CLOUD_SHELL")
+"""Each names a way that needs no key: what else it needs, the CLI says itself."""
+
+
+def authenticated(env: Mapping[str, str]) -> bool:
+    """Whether there is a key, a switch or a login; not whether it is any good."""
+    home = _home(env)
+    return bool(_key(env)) or _switched(env) or bool(home and (home / ".gemini" / "oauth_creds.json").exists())
+
+
+def own_home(env: Mapping[str, str], scratch: Path) -> dict[str, str]:
+    """With a key, the CLI gets a home of its own, in which its settings say to use the key.
+
+    Its settings alone decide whether it uses a key or a login. Without any it goes by the environment, and then takes
+    GOOGLE_GEMINI_BASE_URL for a way that it does not know itself (0.61: exit 41). Settings of the system would do too,
+    but are not read from below a directory that all may write to, such as /tmp.
+    """
+    key = _key(env)
+    if not key or _switched(env):
+        return {}
+    with_key = {"GEMINI_API_KEY": key}
+    if env.get("GEMINI_CLI_HOME"):
+        return with_key
+    (scratch / ".gemini").mkdir()
+    (scratch / ".gemini" / "settings.json").write_text(json.dumps(_SETTINGS), encoding="utf-8")
+    return {**with_key, "GEMINI_CLI_HOME": str(scratch)}
+
+
+def _key(env: Mapping[str, str]) -> str | None:
+    return env.get("GEMINI_API_KEY") or env.get("GOOGLE_API_KEY")
+
+
+def _switched(env: Mapping[str, str]) -> bool:
+    return any(env.get(name) == "true" for name in _SWITCHES)
+
+
+def _home(env: Mapping[str, str]) -> Path | None:
+    home = env.get("GEMINI_CLI_HOME") or env.get("HOME") or env.get("USERPROFILE")
+    return Path(home) if home else None

@@ -1,0 +1,134 @@
+"""What Gemini CLI says, event by event (`--output-format stream-json`, as of 0.61)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from youbencha.adapters.cli_agent import CallFailed, CallMetered, Handler, StreamReader, Tokens
+from youbencha.adapters.cli_agent.fields import Record, count, mapping, text
+from youbencha.events import (
+    AssistantText,
+    AssistantTextDelta,
+    Event,
+    SessionResult,
+    SessionStarted,
+    ToolCalled,
+    ToolDenied,
+    ToolReturned,
+    UsageReported,
+    Warned,
+)
+
+_API_ERROR = re.compile(r"^\[API Error: (?P<said>.*)\]\s*$", re.DOTALL)
+_CODE = re.compile(r'"code":\s*(?P<code>[45]\d\d)\b')
+_MESSAGE = re.compile(r'"message":\s*"(?P<text>(?:[^"\\]|\\.)*)"')
+
+
+class GeminiReader(StreamReader):
+    """A text comes in pieces, without an end: it ends where something else begins."""
+
+    def __init__(self) -> None:
+        self._draft: list[str] = []
+        self._sent_at: str | None = None
+        self._tools: dict[str, str] = {}
+
+    def handlers(self) -> Mapping[str, Handler]:
+        return {
+            "init": self._started,
+            "message": self._message,
+            "tool_use": self._tool_called,
+            "tool_result": self._tool_returned,
+            "error": self._error,
+            "result": self._result,
+        }
+
+    def finish(self) -> Iterable[Event]:
+        return self._ended_text()
+
+    def _started(self, record: Record) -> Iterator[Event]:
+        yield SessionStarted(
+            session_id=text(record.get("session_id")), model=text(record.get("model")), agent_version=None
+        )
+
+    def _message(self, record: Record) -> Iterator[Event]:
+        """The prompt is said again too; that one is known."""
+        if record.get("role") != "assistant":
+            return
+        content = text(record.get("content")) or ""
+        if record.get("delta") is True:
+            self._sent_at = self._sent_at or text(record.get("timestamp"))
+            self._draft.append(content)
+            yield AssistantTextDelta(text=content)
+        else:
+            yield from self._ended_text()
+            yield AssistantText(text=content, sent_at=text(record.get("timestamp")))
+
+    def _tool_called(self, record: Record) -> Iterator[Event]:
+        yield from self._ended_text()
+        call_id, name = text(record.get("tool_id")), text(record.get("tool_name")) or "unknown"
+        if call_id is not None:
+            self._tools[call_id] = name
+        yield ToolCalled(call_id=call_id, name=name, arguments=mapping(record.get("parameters")))
+
+    def _tool_returned(self, record: Record) -> Iterator[Event]:
+        yield from self._ended_text()
+        call_id, error = text(record.get("tool_id")), mapping(record.get("error"))
+        name = self._tools.pop(call_id or "", "unknown")
+        if error.get("type") == "policy_violation":
+            yield ToolDenied(call_id=call_id, name=name)
+        output = text(record.get("output"))
+        content = output if output is not None else text(error.get("message")) or ""
+        yield ToolReturned(call_id=call_id, content=content, is_error=record.get("status") == "error")
+
+    def _error(self, record: Record) -> Iterator[Event]:
+        yield from self._ended_text()
+        said = text(record.get("message")) or ""
+        if record.get("severity") == "error":
+            yield CallFailed(kind=None, status=None, text=said)
+        else:
+            yield Warned(code="GEMINI_NOTICE", message=said)
+
+    def _result(self, record: Record) -> Iterator[Event]:
+        yield from self._ended_text()
+        stats, said = mapping(record.get("stats")), text(mapping(record.get("error")).get("message"))
+        if stats:
+            yield _usage(stats)
+            # No tokens: those are in the sum. This one says which model it was.
+            yield CallMetered(tokens=Tokens(), model=_model(mapping(stats.get("models"))))
+        if said and (api := _API_ERROR.match(said)):
+            yield _call_failed(api["said"])
+        yield SessionResult(
+            subtype=text(record.get("status")),
+            is_error=record.get("status") != "success",
+            text=said,
+            turns=None,
+            duration_ms=count(stats.get("duration_ms")),
+        )
+
+    def _ended_text(self) -> Iterator[Event]:
+        if self._draft:
+            yield AssistantText(text="".join(self._draft), sent_at=self._sent_at)
+        self._draft, self._sent_at = [], None
+
+
+def _usage(stats: Record) -> UsageReported:
+    """What went into thinking is only in the total. It is output, and is paid for as such."""
+    whole, prompt = count(stats.get("total_tokens")), count(stats.get("input_tokens"))
+    written = whole - prompt if whole is not None and prompt is not None and whole >= prompt else None
+    return UsageReported(
+        input_tokens=count(stats.get("input")),
+        output_tokens=written if written is not None else count(stats.get("output_tokens")),
+        cache_read_tokens=count(stats.get("cached")),
+    )
+
+
+def _model(models: Record) -> str | None:
+    """The one that did most, where there were several: it asks smaller ones on the side."""
+    return max(models, key=lambda name: count(mapping(models[name]).get("total_tokens")) or 0, default=None)
+
+
+def _call_failed(said: str) -> CallFailed:
+    """Most often the API's whole body, as JSON: its message says all of it."""
+    code, message = _CODE.search(said), _MESSAGE.search(said)
+    return CallFailed(kind=None, status=int(code["code"]) if code else None, text=message["text"] if message else said)

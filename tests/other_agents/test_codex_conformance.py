@@ -1,0 +1,18 @@
+"""The real Codex through the conformance kit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from codex_bench import codex_agent
+
+from youbencha.testing import AdapterContract, Agent
+
+pytestmark = pytest.mark.real_cli
+
+
+class TestCodex(AdapterContract):
+    @pytest.fixture
+    def agent(self, tmp_path: Path) -> Agent:
+        return codex_agent(tmp_path)

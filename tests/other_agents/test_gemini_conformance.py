@@ -1,0 +1,18 @@
+"""The real Gemini CLI through the conformance kit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from gemini_bench import gemini_agent
+
+from youbencha.testing import AdapterContract, Agent
+
+pytestmark = pytest.mark.real_cli
+
+
+class TestGeminiCli(AdapterContract):
+    @pytest.fixture
+    def agent(self, tmp_path: Path) -> Agent:
+        return gemini_agent(tmp_path)

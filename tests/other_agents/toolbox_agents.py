@@ -1,0 +1,124 @@
+"""Real CLIs from the toolbox, and a bench for them: a workspace, a clean home, a scripted model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult
+from youbencha.events import Event
+from youbencha.gateway.script import RecordedRequest, Script, ScriptedModel
+from youbencha.log import YouBenchaLog
+from youbencha.sandbox.toolbox import InstalledAgent, Toolbox, default_root
+from youbencha.testing import Agent, Prepared, Situation
+
+API_KEY = "sk-dummy-0123456789abcdef"
+TOOLBOX = str(default_root())
+"""As it is before any test looks elsewhere."""
+
+
+def installed(name: str) -> InstalledAgent:
+    """A CLI from the toolbox. Without it the test is skipped, or fails where it must not be skipped."""
+    found = Toolbox().find(name)
+    if found is None:
+        reason = f"{name} is not in the toolbox: run `make agents` or `yb agents install {name}`"
+        if os.environ.get("YOUBENCHA_REQUIRE_REAL_CLI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found
+
+
+def script(*turns: Mapping[str, Any], **settings: Any) -> Script:
+    return Script.model_validate({"turns": list(turns), **settings})
+
+
+def harness_env(home: Path) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "HOME": str(home), "YOUBENCHA_TOOLBOX": TOOLBOX}
+
+
+@dataclass(frozen=True)
+class Session:
+    """One execution, and everything that can be known of it."""
+
+    result: AgentExecutionResult
+    log: YouBenchaLog
+    requests: list[RecordedRequest]
+    events: list[Event]
+
+    def codes(self) -> list[str | None]:
+        return [error.code for error in self.result.errors]
+
+
+@dataclass
+class Bench:
+    """One agent, ready to be run against a script."""
+
+    adapter: AgentAdapter
+    directory: Path
+    model: str
+    variables: Mapping[str, str]
+    """How the agent finds the scripted model: `{url}` stands for it."""
+    config: dict[str, Any] = field(default_factory=dict)
+
+    def env(self, model: ScriptedModel) -> dict[str, str]:
+        return {name: value.format(url=model.url) for name, value in self.variables.items()}
+
+    async def run(self, model_script: Script, *, timeout: int = 60_000, **config: Any) -> Session:
+        workspace = self.directory / "workspace"
+        workspace.mkdir(exist_ok=True)
+        events: list[Event] = []
+        async with ScriptedModel(model_script) as model:
+            context = AgentExecutionContext(
+                workspace_dir=workspace,
+                repo_dir=workspace,
+                artifacts_dir=self.directory / "artifacts",
+                config={"prompt": "Do what you are told.", **self.config, **config},
+                timeout=timeout,
+                env=self.env(model),
+                model=self.model,
+                on_event=events.append,
+            )
+            result = await self.adapter.execute(context)
+        return Session(result, self.adapter.normalize_log(result, context), model.requests, events)
+
+
+@dataclass
+class KitAgent(Agent):
+    """For the conformance kit: each situation is a script."""
+
+    bench: Bench
+    without_cli: AgentAdapter
+    without_credentials: AgentAdapter
+    turns: Mapping[Situation, list[dict[str, Any]]]
+
+    def adapter(self) -> AgentAdapter:
+        return self.bench.adapter
+
+    def adapter_without_cli(self) -> AgentAdapter:
+        return self.without_cli
+
+    def adapter_without_credentials(self) -> AgentAdapter:
+        return self.without_credentials
+
+    @asynccontextmanager
+    async def in_situation(self, situation: Situation, workspace: Path) -> AsyncIterator[Prepared]:
+        async with ScriptedModel(script(*self.turns[situation])) as model:
+            yield Prepared(
+                config={"model": self.bench.model, **self.bench.config},
+                env=self.bench.env(model),
+                prompts=lambda: [prompt_of(request) for request in model.requests if request.kind == "turn"],
+            )
+
+
+def prompt_of(request: RecordedRequest) -> str:
+    """The person's words: they stand last, after what the CLI itself says."""
+    if request.wire == "gemini":
+        return str(request.body["contents"][0]["parts"][-1]["text"])
+    users = [item for item in request.body["input"] if item.get("role") == "user"]
+    return str(users[-1]["content"][-1]["text"])
