@@ -53,8 +53,13 @@ class Evaluator(Protocol):
         """One sentence, for `yb list`."""
         ...
 
-    def check_config(self, config: Mapping[str, Any], config_dir: Path) -> Sequence[Problem]:
-        """What is wrong with a configuration, all of it, before anything runs. Paths are relative to `config`."""
+    def check_config(
+        self, config: Mapping[str, Any], config_dir: Path, *, agent_type: str | None = None
+    ) -> Sequence[Problem]:
+        """What is wrong with a configuration, all of it, before anything runs. Paths are relative to `config`.
+
+        `agent_type` is the test case's agent, which a judge is, too, unless it says otherwise.
+        """
         ...
 
     async def evaluate(self, context: EvaluationContext) -> EvaluationResult:

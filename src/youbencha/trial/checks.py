@@ -17,8 +17,9 @@ OF_THE_AGENT = ("agent_name", "version")
 def check_parts(parts: Parts) -> list[Problem]:
     """Every problem of the agent's and the evaluators' own options."""
     problems = [] if parts.agent is None else _agent_problems(parts, parts.agent)
+    kind = parts.agent.get("type") if parts.agent else None
     for evaluator in parts.evaluators:
-        problems += _evaluator_problems(evaluator)
+        problems += _evaluator_problems(evaluator, kind if isinstance(kind, str) else None)
     return problems
 
 
@@ -59,7 +60,7 @@ def _in_agent(parts: Parts, agent: Mapping[str, Any], problem: Problem) -> Probl
     return parts.source.problem(path, problem.message, problem.hint, at_key=_is_about_key(problem))
 
 
-def _evaluator_problems(evaluator: NamedEvaluator) -> Sequence[Problem]:
+def _evaluator_problems(evaluator: NamedEvaluator, agent_type: str | None) -> Sequence[Problem]:
     try:
         found = get_evaluator(evaluator.name)
     except YouBenchaError as error:
@@ -68,7 +69,7 @@ def _evaluator_problems(evaluator: NamedEvaluator) -> Sequence[Problem]:
         evaluator.problem(
             problem.message, problem.hint, key=("config", *_steps(problem.path)), at_key=_is_about_key(problem)
         )
-        for problem in found.check_config(evaluator.config, evaluator.config_dir)
+        for problem in found.check_config(evaluator.config, evaluator.config_dir, agent_type=agent_type)
     ]
 
 

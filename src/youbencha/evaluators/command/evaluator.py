@@ -30,7 +30,9 @@ class CommandEvaluator:
     name = "command"
     description = "Runs a program on the result, such as its tests: exit code, timeout, JUnit and regex metrics."
 
-    def check_config(self, config: Mapping[str, Any], config_dir: Path) -> Sequence[Problem]:
+    def check_config(
+        self, config: Mapping[str, Any], config_dir: Path, *, agent_type: str | None = None
+    ) -> Sequence[Problem]:
         return config_problems(CommandConfig, config, contradictions)
 
     async def evaluate(self, context: EvaluationContext) -> EvaluationResult:

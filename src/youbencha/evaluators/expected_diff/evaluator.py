@@ -37,7 +37,9 @@ class ExpectedDiff:
     name = "expected-diff"
     description = "Compares the tree with a reference: similarity of each file and of all together, with a threshold."
 
-    def check_config(self, config: Mapping[str, Any], config_dir: Path) -> Sequence[Problem]:
+    def check_config(
+        self, config: Mapping[str, Any], config_dir: Path, *, agent_type: str | None = None
+    ) -> Sequence[Problem]:
         return config_problems(ExpectedDiffConfig, config)
 
     async def evaluate(self, context: EvaluationContext) -> EvaluationResult:

@@ -24,7 +24,9 @@ class GitDiff:
     name = "git-diff"
     description = "Counts what the agent changed (files, lines, entropy), with limits, required and forbidden paths."
 
-    def check_config(self, config: Mapping[str, Any], config_dir: Path) -> Sequence[Problem]:
+    def check_config(
+        self, config: Mapping[str, Any], config_dir: Path, *, agent_type: str | None = None
+    ) -> Sequence[Problem]:
         return config_problems(GitDiffConfig, config, contradictions)
 
     async def evaluate(self, context: EvaluationContext) -> EvaluationResult:
