@@ -10,6 +10,12 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from youbencha.adapters.cli_agent import AgentConfig
+from youbencha.adapters.codex.config import CodexConfig
+from youbencha.adapters.command import CommandConfig as CommandAgentConfig
+from youbencha.adapters.copilot_cli.config import CopilotCliConfig
+from youbencha.adapters.gemini_cli.config import GeminiCliConfig
+from youbencha.adapters.opencode.config import OpenCodeConfig
 from youbencha.cli.app import _COMMANDS
 from youbencha.cli.schema import Format
 from youbencha.evaluators.command.config import CommandConfig
@@ -32,7 +38,8 @@ from youbencha.trial.checks import check_parts
 from youbencha.trial.outcome import POLICIES
 
 DOCS = Path(__file__).parents[2] / "docs"
-MINE = ("getting-started", "test-case", "evaluators", "hooks", "settings", "results", "commands")
+COMMON = set(AgentConfig.model_fields)
+MINE = ("getting-started", "test-case", "evaluators", "hooks", "settings", "results", "commands", "other-agents")
 YAML_BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)?(#[^)\s]+)?\)")
 
@@ -104,6 +111,12 @@ def test_every_snippet_is_right(name: str, case: dict[str, Any], tmp_path: Path)
         ("evaluators", "agentic-judge", JudgeConfig, {"instructions_file"}),
         ("results", "results.json", ResultsBundle, set()),
         ("settings", "Settings", Settings, set()),
+        ("other-agents", "copilot-cli", CopilotCliConfig, COMMON),
+        ("other-agents", "codex", CodexConfig, COMMON),
+        ("other-agents", "gemini-cli", GeminiCliConfig, COMMON),
+        ("other-agents", "opencode", OpenCodeConfig, COMMON),
+        ("other-agents", "command: any program", CommandAgentConfig, COMMON),
+        ("other-agents", "Other agents", AgentConfig, set()),
     ],
 )
 def test_every_key_is_explained(name: str, title: str, model: Any, unsaid: set[str]) -> None:

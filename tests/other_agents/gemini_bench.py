@@ -19,12 +19,16 @@ def runs(command: str) -> dict[str, Any]:
     return {"tools": [{"name": "run_shell_command", "input": {"command": command}}]}
 
 
+IN_PIECES = " ".join([MARKER] * 9)
+"""A text arrives, and is printed, in four pieces: with so many markers in it, some are printed whole."""
+
 TURNS: dict[Situation, list[dict[str, Any]]] = {
-    Situation.ANSWERS: [{"text": f"The answer is {MARKER}."}],
+    Situation.ANSWERS: [{"text": IN_PIECES}],
     Situation.WRITES_FILE: [runs('printf "%s" "$KIT_PROBE" > kit.txt'), {"text": "Written."}],
-    Situation.SAYS_MUCH: [{"text": "0123456789abcde\n" * 1_000_000}],
+    # Not the same line over and over: the CLI takes that for a loop, and asks the model to stop it.
+    Situation.SAYS_MUCH: [{"text": "".join(f"{line * 7919:015x}\n" for line in range(1_000_000))}],
     Situation.FAILS: [{"error": {"status": 400, "message": "the script says no"}}],
-    Situation.HANGS: [{**runs("true"), "text": f"Wait for {MARKER}."}, {"hang": True, "text": "..."}],
+    Situation.HANGS: [{**runs("true"), "text": IN_PIECES}, {"hang": True, "text": "..."}],
 }
 
 

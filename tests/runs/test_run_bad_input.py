@@ -76,7 +76,7 @@ async def test_every_problem_at_once_with_its_place(runs: RunLab) -> None:
     done = await runs.yb("run", "-c", str(file))
     assert_refused(done, runs, "case.yaml:1:7", "case.yaml:6:5", "command", "case.yaml:9:11", "case.yaml:11:27")
     assert_refused(
-        done, runs, "case.yaml:12:11", "case.yaml:13:1", "did you mean 'timeout'?", "did you mean 'git-diff'?"
+        done, runs, "case.yaml:12:11", "case.yaml:13:1", "did you mean 'timeout'?", "Did you mean 'git-diff'?"
     )
 
 

@@ -19,8 +19,7 @@ def demo(
 
     The first time, the CLI is fetched into the toolbox (about 160 MB).
     """
-    import asyncio
-
+    from youbencha.cli.asynchronous import run_async
     from youbencha.cli.display import choose_display
     from youbencha.cli.run import conclude, telling_where
     from youbencha.demo import prepare_demo, run_demo
@@ -28,8 +27,8 @@ def demo(
 
     directory = workspace.resolve() / f"demo-{datetime.now():%Y-%m-%d-%H%M%S-%f}"
     with telling_where(choose_display("demo · claude-code", quiet=False)) as display:
-        prepared = asyncio.run(prepare_demo(directory, progress=lambda text: display(Noted(text=text))))
-        finished = asyncio.run(run_demo(prepared, on_event=display))
+        prepared = run_async(prepare_demo(directory, progress=lambda text: display(Noted(text=text))))
+        finished = run_async(run_demo(prepared, on_event=display))
     _show_diff((finished.directory.artifacts / "git-diff.patch").read_text(encoding="utf-8", errors="replace"))
     code = conclude(finished.bundle, finished.directory.artifacts, as_json=False, quiet=False)
     typer.echo(f"\nThe test case: {prepared.test_case}\nNow yours: `yb init`, then `yb run -c testcase.yaml`.")

@@ -24,8 +24,7 @@ def evaluate(
 
     Example: `yb eval -c eval.yaml`
     """
-    import asyncio
-
+    from youbencha.cli.asynchronous import run_async
     from youbencha.cli.display import choose_display
     from youbencha.cli.run import conclude, telling_where
     from youbencha.cli.settings import settings_here, variables_given
@@ -33,5 +32,5 @@ def evaluate(
 
     plan = make_eval_plan(config, settings_here(), variables=variables_given(var))
     with telling_where(choose_display(plan.loaded.name, quiet=quiet)) as display:
-        finished = asyncio.run(evaluate_directory(plan, on_event=display))
+        finished = run_async(evaluate_directory(plan, on_event=display))
     return conclude(finished.bundle, finished.directory.artifacts, as_json=as_json, quiet=quiet)

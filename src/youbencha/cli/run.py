@@ -47,8 +47,7 @@ def run(
 
     Example: `yb run -c testcase.yaml`
     """
-    import asyncio
-
+    from youbencha.cli.asynchronous import run_async
     from youbencha.cli.display import choose_display
     from youbencha.cli.settings import settings_here, variables_given
     from youbencha.trial import make_plan, run_test_case
@@ -61,7 +60,7 @@ def run(
     delete = not settings.settings.keep_workspace if delete_workspace is None else delete_workspace
     title = f"{plan.loaded.name} · {plan.case.agent.type}"
     with telling_where(choose_display(title, quiet=quiet)) as display:
-        finished = asyncio.run(run_test_case(plan, on_event=display, delete_workspace=delete))
+        finished = run_async(run_test_case(plan, on_event=display, delete_workspace=delete))
     return conclude(finished.bundle, finished.directory.artifacts, as_json=as_json, quiet=quiet)
 
 

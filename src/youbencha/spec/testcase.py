@@ -20,7 +20,7 @@ class AgentSpec(Written):
 
     type: Line
     agent_name: Line | None = None
-    model: Line | None = None
+    model: Annotated[Line, Field(pattern=r"^[^-\s]\S*$")] | None = None
     """Any name: whether there is such a model, only its provider knows."""
     version: Line | None = None
     """Of the agent's CLI, from the toolbox."""

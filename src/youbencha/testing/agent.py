@@ -54,6 +54,8 @@ class Agent(ABC):
 
     prompt_key = "prompt"
     """The configuration key that takes the prompt."""
+    time_to_speak_ms: int | None = None
+    """How long it may take to say its first word on a busy machine. Without it, ten seconds."""
 
     @abstractmethod
     def adapter(self) -> AgentAdapter:

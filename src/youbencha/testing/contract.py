@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -30,13 +30,17 @@ SPECIAL_PROMPT = "Say \"it\" and 'that': `id` $(id) ${HOME} $HOME; a\\b | c > d 
 class AdapterContract:
     """Subclass it as a test class, and give it a fixture `agent`."""
 
+    share_sessions = False
+    """True for an agent that is slow to start: tests that only look at a session then look at the same one."""
+
     @pytest.fixture
     def agent(self) -> Agent:
         raise NotImplementedError("define a fixture `agent` that returns your youbencha.testing.Agent")
 
     @pytest.fixture
     def kit(self, agent: Agent, tmp_path: Path) -> Kit:
-        return Kit(agent, tmp_path)
+        shared = _SHARED.setdefault(type(self), {}) if self.share_sessions else None
+        return Kit(agent, tmp_path, shared=shared)
 
     # -- the shape ---------------------------------------------------------------------------------------------
 
@@ -87,9 +91,8 @@ class AdapterContract:
 
     @pytest.mark.asyncio
     async def test_cr_2_3_timeout(self, kit: Kit) -> None:
-        start = time.monotonic()
-        result = await kit.execute(Situation.HANGS, timeout=_SHORT_MS)
-        assert time.monotonic() - start < _SHORT_MS / 1000 + _DEADLINE_MARGIN_S
+        result = await kit.execute(Situation.HANGS, timeout=kit.short_ms)
+        assert kit.took_s < kit.short_ms / 1000 + _DEADLINE_MARGIN_S
         assert result.status == "timeout"
         assert result.exit_code != 0
         assert MARKER in result.output  # what was said before the deadline is kept
@@ -163,7 +166,7 @@ class AdapterContract:
     @pytest.mark.asyncio
     async def test_cr_3_the_log(self, kit: Kit, situation: Situation) -> None:
         """CR-3.1 schema, CR-3.2 agent, CR-3.3 model, CR-3.5 execution, CR-3.10 errors."""
-        result = await kit.execute(situation, timeout=_SHORT_MS if situation is Situation.HANGS else _LONG_MS)
+        result = await kit.execute(situation, timeout=kit.short_ms if situation is Situation.HANGS else _LONG_MS)
         adapter = kit.agent.adapter()
         log = adapter.normalize_log(result, kit.last_context)
         assert YouBenchaLog.model_validate_json(log.model_dump_json()) == log
@@ -196,14 +199,28 @@ class AdapterContract:
 class Kit:
     """One workspace, and the agent working in it."""
 
-    def __init__(self, agent: Agent, directory: Path, adapter: AgentAdapter | None = None) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        directory: Path,
+        adapter: AgentAdapter | None = None,
+        *,
+        shared: dict[tuple[Situation, int], Looked] | None = None,
+    ) -> None:
         self.agent = agent
         self._adapter = adapter
+        self._shared = shared
+        self.took_s = 0.0
         self.expected_exit_code: int | None = None
         self.workspace = directory / "kit" / "workspace"
         self.artifacts = directory / "kit" / "artifacts"
         self.workspace.mkdir(parents=True)
         self._contexts: list[AgentExecutionContext] = []
+
+    @property
+    def short_ms(self) -> int:
+        """A timeout that leaves the agent just enough time to speak."""
+        return self.agent.time_to_speak_ms or _SHORT_MS
 
     @property
     def last_context(self) -> AgentExecutionContext:
@@ -217,8 +234,23 @@ class Kit:
         timeout: int = _LONG_MS,
         env: dict[str, str] | None = None,
     ) -> AgentExecutionResult:
+        key = (situation, timeout)
+        if self._shared is not None and env is None:
+            if key not in self._shared:
+                self._shared[key] = Looked(self, await self._execute(situation, prompt, timeout, {}))
+            first = self._shared[key]
+            vars(self).update(vars(first.kit))
+            return first.result
+        return await self._execute(situation, prompt, timeout, env or {})
+
+    async def _execute(
+        self, situation: Situation, prompt: str, timeout: int, env: dict[str, str]
+    ) -> AgentExecutionResult:
         async with self._prepared(situation) as prepared:
-            return await self._run(prepared, prompt, timeout, env or {})
+            start = time.monotonic()
+            result = await self._run(prepared, prompt, timeout, env)
+            self.took_s = time.monotonic() - start
+            return result
 
     async def prompts_seen(self, prompt: str) -> list[str]:
         async with self._prepared(Situation.ANSWERS) as prepared:
@@ -256,3 +288,13 @@ def _applicable(make: Callable[[], AgentAdapter]) -> AgentAdapter:
         return make()
     except NotApplicable as reason:
         pytest.skip(str(reason))
+
+
+class Looked(NamedTuple):
+    """A session that several tests look at."""
+
+    kit: Kit
+    result: AgentExecutionResult
+
+
+_SHARED: dict[type[AdapterContract], dict[tuple[Situation, int], Looked]] = {}

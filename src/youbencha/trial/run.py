@@ -129,7 +129,7 @@ class Trial:
         self._expected = expected
         self._record = record
         self._on_event = on_event
-        self._digest = Digest()
+        self._digest = Digest(plan.cache_dir)
         self._files = ResultFiles(directory.artifacts, record, Redactor.for_env(os.environ, plan.env))
 
     async def run(self, *, delete_workspace: bool) -> Finished:

@@ -85,6 +85,10 @@ class CliAdapter(ABC, Generic[C]):
         """The program to run. There is no context yet where only readiness is asked for."""
         return await self._finder().locate(env, executable=config.executable, version=config.version)
 
+    def redactor(self, task: Task[C]) -> Redactor:
+        """Knows the secrets of the harness and of this run."""
+        return Redactor.for_env(self._harness_env(), task.env)
+
     # -- the contract ------------------------------------------------------------------------------------------
 
     @property
@@ -153,7 +157,7 @@ class CliAdapter(ABC, Generic[C]):
 
     async def _run(self, task: Task[C], context: AgentExecutionContext) -> AgentExecutionResult:
         command = self.command(task)
-        redactor = Redactor.for_env(self._harness_env(), command.env)
+        redactor = self.redactor(task)
         session = self._session()
         watch = LiveWatch(session, context.on_event, redactor)
         log_file = new_log_file(context.artifacts_dir, self.kind.logs)

@@ -1,0 +1,68 @@
+"""Tokens of a session, from `session-state/ID/events.jsonl` in the CLI's home.
+
+`inputTokens` there holds the cached ones too (1,000 new, 700 read and 50 written make 1,750), ours does not. The last
+line, `session.shutdown`, has the totals; a session that was cut off has only a record for each call.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import orjson
+
+from youbencha.adapters.cli_agent import Tokens, fields, usage_of
+from youbencha.adapters.cli_agent.fields import Record
+from youbencha.adapters.cli_agent.tokens import add_all
+from youbencha.adapters.copilot_cli.credentials import copilot_home
+from youbencha.log import Usage
+
+_WANTED = (b'"session.usage_record"', b'"session.shutdown"')
+_LONGEST_LINE = 32 * 1024 * 1024
+
+
+def usage_in(env: Mapping[str, str], session_id: str | None) -> Usage | None:
+    """None where nobody wrote it down."""
+    home = copilot_home(env)
+    if home is None or session_id is None or Path(session_id).name != session_id:
+        return None
+    calls: list[Tokens] = []
+    for record in _records(home / "session-state" / session_id / "events.jsonl"):
+        data = fields.mapping(record.get("data"))
+        if record.get("type") == "session.usage_record":
+            calls.append(_tokens(fields.mapping(data.get("usage"))))
+        elif totals := _totals(data):
+            return usage_of(add_all(totals), None, partial=False)
+    return usage_of(add_all(calls), None, partial=True) if calls else None
+
+
+def _totals(shutdown: Record) -> list[Tokens]:
+    metrics = fields.mapping(fields.mapping(shutdown.get("accountingSnapshot")).get("modelMetrics"))
+    return [_tokens(fields.mapping(fields.mapping(model).get("usage"))) for model in metrics.values()]
+
+
+def _tokens(usage: Record) -> Tokens:
+    given = fields.count(usage.get("inputTokens"))
+    read, written = fields.count(usage.get("cacheReadTokens")), fields.count(usage.get("cacheWriteTokens"))
+    new = None if given is None else max(0, given - (read or 0) - (written or 0))
+    return Tokens(new, fields.count(usage.get("outputTokens")), read, written)
+
+
+def _records(path: Path) -> Iterator[Record]:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):  # the agent may have put a pipe there
+            return
+        with path.open("rb") as file:
+            while line := file.readline(_LONGEST_LINE):
+                if any(kind in line for kind in _WANTED):
+                    yield _parsed(line)
+    except OSError:
+        return
+
+
+def _parsed(line: bytes) -> Record:
+    try:
+        return fields.mapping(orjson.loads(line))
+    except orjson.JSONDecodeError:
+        return {}

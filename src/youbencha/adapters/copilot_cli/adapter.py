@@ -1,0 +1,122 @@
+"""CopilotCliAdapter: the contract of `adapters/base.py` for the GitHub Copilot CLI."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+
+from youbencha.adapters.cli_agent import Cause, CliAdapter, Kind, SessionFacts, Task, codes, fits_argument, words
+from youbencha.adapters.copilot_cli.accounting import usage_in
+from youbencha.adapters.copilot_cli.config import CopilotCliConfig
+from youbencha.adapters.copilot_cli.credentials import has_login
+from youbencha.adapters.copilot_cli.events import CopilotReader
+from youbencha.adapters.copilot_cli.own_log import keep_logs
+from youbencha.process import Command, ProcessResult
+
+COPILOT = Kind(
+    name="copilot-cli",
+    title="Copilot CLI",
+    prefix="COPILOT",
+    command="copilot",
+    logs="copilot-logs",
+    provider="github",
+    how_to_authenticate="Set COPILOT_GITHUB_TOKEN, GH_TOKEN or GITHUB_TOKEN (in agent.env or your environment), run "
+    "`copilot` and type /login, or bring a model of your own: COPILOT_PROVIDER_BASE_URL and COPILOT_MODEL.",
+)
+_CHOOSES_SESSION = frozenset({"--session-id", "--resume", "-r", "--continue", "--connect"})
+
+
+class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
+    """Runs the Copilot CLI with a prompt and reads its JSON events."""
+
+    kind = COPILOT
+    config_model = CopilotCliConfig
+    variables = frozenset({
+        "COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "GH_HOST", "COPILOT_GH_HOST", "COPILOT_HOME",
+        "COPILOT_MODEL", "COPILOT_OFFLINE", "COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_TYPE",
+        "COPILOT_PROVIDER_API_KEY", "COPILOT_PROVIDER_API_KEY_COMMAND", "COPILOT_PROVIDER_BEARER_TOKEN",
+        "COPILOT_PROVIDER_WIRE_API", "COPILOT_PROVIDER_TRANSPORT", "COPILOT_PROVIDER_AZURE_API_VERSION",
+        "COPILOT_PROVIDER_MODEL_ID", "COPILOT_PROVIDER_WIRE_MODEL", "COPILOT_PROVIDER_MAX_PROMPT_TOKENS",
+        "COPILOT_PROVIDER_MAX_OUTPUT_TOKENS", "COPILOT_PROVIDER_HEADERS",
+    })  # fmt: skip
+    quiet = {"COPILOT_AUTO_UPDATE": "false"}
+    causes = (
+        Cause(
+            code=COPILOT.code(codes.MAX_BUDGET),
+            kind="max_budget",
+            words=words(r"session limits?.{0,40}reached|max(?:imum)? ai credits"),
+            says="Copilot CLI stopped at its limit of AI credits",
+            hint="Raise `max_ai_credits`, or give the agent a smaller task.",
+        ),
+        Cause(
+            code=COPILOT.code(codes.EXECUTION_ERROR),
+            kind="agent_not_found",
+            words=words(r"^No such agent"),
+            says="Copilot CLI does not know this agent",
+            hint="Put NAME.agent.md into .github/agents of the repository (or your ~/.copilot/agents), or mend "
+            "`agent_name`.",
+        ),
+    )
+
+    def command(self, task: Task[CopilotCliConfig]) -> Command:
+        as_argument = fits_argument(f"--prompt={task.prompt}")
+        # Joined by `=`, a prompt that starts with a dash is no option. Without a prompt, the CLI reads its input.
+        prompt = [f"--prompt={task.prompt}"] if as_argument else []
+        return Command(
+            argv=(*task.cli.argv, *_flags(task), *task.config.extra_args, *prompt),
+            cwd=task.workspace,
+            env=task.env,
+            stdin=None if as_argument else task.prompt.encode(),
+        )
+
+    def reader(self) -> CopilotReader:
+        return CopilotReader()
+
+    def require_authentication(self, env: Mapping[str, str], config: CopilotCliConfig | None) -> None:
+        if not has_login(env):
+            raise COPILOT.auth_failed("there is no token, no stored login and no provider of one's own.")
+
+    def provider(self, task: Task[CopilotCliConfig]) -> str | None:
+        if not task.env.get("COPILOT_PROVIDER_BASE_URL"):
+            return None
+        return task.env.get("COPILOT_PROVIDER_TYPE") or "openai"
+
+    def completed(self, task: Task[CopilotCliConfig], facts: SessionFacts, done: ProcessResult) -> SessionFacts:
+        """Its events name no tokens; the session's own file does, also of a session that was cut off."""
+        keep_logs(task, self.redactor(task))
+        session_id = facts.session_id or _session_id(task)
+        usage = usage_in(task.env, session_id)
+        return facts.model_copy(update={"session_id": session_id, "usage": usage})
+
+
+def _flags(task: Task[CopilotCliConfig]) -> list[str]:
+    config = task.config
+    values: dict[str, str | None] = {
+        "--output-format": "json",
+        # The API is streamed all the same; but a secret in pieces could not be masked in the log.
+        "--stream": "off",
+        "--log-level": config.log_level,
+        "--log-dir": str(task.scratch / "logs"),
+        # What is below it (`.github/agents`) is trusted, so that a repository's own agents can be chosen.
+        "--add-dir": str(task.workspace),
+        "--model": config.model,
+        "--agent": config.agent_name,
+        "--reasoning-effort": config.reasoning_effort,
+        "--max-ai-credits": None if config.max_ai_credits is None else str(config.max_ai_credits),
+        "--session-id": _session_id(task),
+    }
+    switches = {
+        "--no-color": True,
+        "--no-ask-user": True,
+        "--allow-all-tools": config.allow_all_tools,
+        "--allow-all-paths": config.allow_all_paths,
+    }
+    flags = [part for flag, value in values.items() if value is not None for part in (flag, value)]
+    return [*flags, *(flag for flag, is_on in switches.items() if is_on)]
+
+
+def _session_id(task: Task[CopilotCliConfig]) -> str | None:
+    """Chosen by us, so that a session that never came to its end is known by name. The scratch directory is its own."""
+    if _CHOOSES_SESSION.intersection(argument.partition("=")[0] for argument in task.config.extra_args):
+        return None
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, task.scratch.as_uri()))

@@ -1,0 +1,48 @@
+"""Which program ran, byte for byte, without reading hundreds of megabytes in every run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from youbencha.trial.executable import sha256_of
+
+LARGE = b"program " * 200_000
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "program"
+    path.write_bytes(LARGE)
+    return path
+
+
+def test_the_digest_is_right_and_remembered(program: Path, tmp_path: Path) -> None:
+    expected = hashlib.sha256(LARGE).hexdigest()
+    assert sha256_of(program, tmp_path / "cache") == expected
+    (memory,) = (tmp_path / "cache" / "digests").iterdir()
+    told = memory.read_text().splitlines()
+    memory.write_text(f"{told[0]}\n{'0' * 64}\n")
+    assert sha256_of(program, tmp_path / "cache") == "0" * 64  # it was not read again
+    memory.write_text("nonsense")
+    assert sha256_of(program, tmp_path / "cache") == expected
+
+
+def test_a_program_that_changed_is_read_again(program: Path, tmp_path: Path) -> None:
+    first = sha256_of(program, tmp_path / "cache")
+    times = program.stat()
+    program.write_bytes(LARGE[:-1] + b"!")
+    os.utime(program, ns=(times.st_atime_ns, times.st_mtime_ns))  # times can be set
+    assert sha256_of(program, tmp_path / "cache") != first
+
+
+def test_what_cannot_be_read_is_unknown(tmp_path: Path) -> None:
+    assert sha256_of(tmp_path / "nothing", tmp_path / "cache") is None
+
+
+def test_a_cache_that_cannot_be_written_costs_only_time(program: Path, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    assert sha256_of(program, tmp_path / "cache") == hashlib.sha256(LARGE).hexdigest()
