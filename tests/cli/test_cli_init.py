@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from agent_clis import NEWEST
+from claude_lab import ClaudeLab, bash, says, script, versions
+from systems import ON_WINDOWS
 from yb import yb
 from youbencha.evaluators.judge import judge_definition
 from youbencha.spec import TestCase, load_test_case, load_yaml_model
@@ -147,3 +152,26 @@ def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "error        .claude/agents/agentic-judge.md" in done.stderr
     assert (tmp_path / "testcase.yaml").exists()
+
+
+SCORES = {"tells_how_to_install": {"score": 1, "reason": "It does."}, "is_true": {"score": 0.9, "reason": "It is."}}
+
+
+@versions(NEWEST)
+@pytest.mark.skipif(ON_WINDOWS, reason="the CLI is found by its name on PATH")
+async def test_it_runs_as_it_is(lab: ClaudeLab, tmp_path: Path) -> None:
+    """With the real Claude Code as agent and as judge; what the model says is ours."""
+    top = repository(tmp_path / "project")
+    assert yb("init", cwd=top).returncode == 0
+    judge = {"when": {"prompt_contains": "You judge work"}, "turns": [says(json.dumps({"assertions": SCORES}))]}
+    work = bash("printf '\\n## Getting started\\n\\nRun make.\\n' >> README.md")
+    lab.put_on_path()
+    async with lab.model(script(work, says("Done."), conversations=[judge])) as model:
+        env = {**lab.harness_env, **lab.env(model), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+        done = await asyncio.to_thread(lambda: yb("run", "-c", "testcase.yaml", "--json", cwd=top, **env))
+    assert done.returncode == 0, done.stderr
+    bundle = json.loads(done.stdout)
+    assert bundle["outcome"]["name"] == "solved"
+    assert [each["status"] for each in bundle["evaluators"]] == ["passed", "passed"]
+    assert bundle["evaluators"][1]["metrics"]["is_true"] == 0.9
+    assert (top / "README.md").read_text() == "# A project\n"  # the agent worked in a copy

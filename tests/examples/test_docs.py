@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from ruamel.yaml import YAML
 
 from youbencha.adapters.cli_agent import AgentConfig
@@ -140,6 +142,36 @@ def test_every_command_is_listed_and_no_other() -> None:
     rows = re.findall(r"^\| `yb ([a-z-]+)", text_of("commands"), re.MULTILINE)
     assert rows == sorted(rows, key=rows.index)
     assert set(rows) == set(_COMMANDS)
+
+
+def options_of(name: str) -> set[str]:
+    """What a command takes, those of its subcommands included."""
+    module, _, attribute = _COMMANDS[name].partition(":")
+    found = getattr(import_module(f"youbencha.cli.{module}"), attribute)
+    app = found
+    if not isinstance(found, typer.Typer):
+        app = typer.Typer(add_completion=False)
+        app.command(name)(found)
+    command: Any = typer.main.get_command(app)
+    commands = [command, *getattr(command, "commands", {}).values()]
+    return {option for each in commands for param in each.params for option in (*param.opts, *param.secondary_opts)}
+
+
+@pytest.mark.parametrize("name", _COMMANDS)
+def test_every_option_that_is_named_exists(name: str) -> None:
+    (row,) = [line for line in text_of("commands").splitlines() if re.match(rf"\| `yb {name}[ `]", line)]
+    about = section("commands", f"yb {name}") if f"## yb {name}\n" in text_of("commands") else ""
+    named = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", " ".join(re.findall(r"`([^`]+)`", row + about))))
+    assert named - options_of(name) - {"--debug"} == set()
+
+
+@pytest.mark.parametrize(
+    "name", ["run", "eval", "report", "prune", "init", "install-agents", "suggest-testcase", "doctor"]
+)
+def test_every_option_that_exists_is_named(name: str) -> None:
+    short = {option for option in options_of(name) if not option.startswith("--")}
+    unsaid = {"--config", "--format", "--workspace-dir"} if name == "prune" else {"--config"}
+    assert options_of(name) - short - unsaid - set(re.findall(r"--[a-z][a-z-]*", text_of("commands"))) == set()
 
 
 def test_every_schema_is_named() -> None:

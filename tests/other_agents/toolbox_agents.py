@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -61,7 +62,7 @@ class Bench:
 
     adapter: AgentAdapter
     directory: Path
-    model: str
+    model: str | None
     variables: Mapping[str, str]
     """How the agent finds the scripted model: `{url}` stands for it."""
     config: dict[str, Any] = field(default_factory=dict)
@@ -116,8 +117,16 @@ class KitAgent(Agent):
             )
 
 
+_WHEN = re.compile(r"\A<current_datetime>[^<]*</current_datetime>\n\n")
+"""What Copilot puts before a prompt."""
+
+
 def prompt_of(request: RecordedRequest) -> str:
     """The person's words: they stand last, after what the CLI itself says."""
+    if request.wire == "anthropic-messages":
+        content = request.body["messages"][0]["content"]
+        text = content if isinstance(content, str) else content[-1]["text"]
+        return _WHEN.sub("", text)
     if request.wire == "gemini":
         return str(request.body["contents"][0]["parts"][-1]["text"])
     users = [item for item in request.body["input"] if item.get("role") == "user"]

@@ -9,9 +9,9 @@ import subprocess
 
 import pytest
 from run_lab import Done, RunLab
-from yb import SCRIPT
 
 from systems import linux_only
+from yb import SCRIPT
 
 GOOD = {"name": "x", "agent": {"type": "command", "config": {"command": "true", "prompt_by": "none"}}}
 

@@ -47,6 +47,10 @@ def run(
 
     Example: `yb run -c testcase.yaml`
     """
+    from youbencha.process import get_ready
+
+    if not dry_run:
+        get_ready()  # while we read the test case and fetch the repository
     from youbencha.cli.asynchronous import run_async
     from youbencha.cli.display import choose_display
     from youbencha.cli.settings import settings_here, variables_given

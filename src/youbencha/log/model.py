@@ -3,8 +3,6 @@
 Unknown is null. A zero in here was measured.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -36,7 +34,7 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class ErrorRecord(_Record):

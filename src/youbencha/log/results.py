@@ -4,8 +4,6 @@ Unknown is null. `summary.overall_status` is the verdict; `outcome` says what ki
 measures the agent at all.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field

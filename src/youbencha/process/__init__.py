@@ -5,7 +5,7 @@ from youbencha.process.errors import ProcessStartError
 from youbencha.process.lookup import find_executable
 from youbencha.process.model import OUTPUT_LIMIT_BYTES, Command, Exit, Limits, ProcessResult, Started
 from youbencha.process.redact import RedactedStream, Redactor
-from youbencha.process.run import run
+from youbencha.process.run import get_ready, run
 
 __all__ = [
     "OUTPUT_LIMIT_BYTES",
@@ -19,5 +19,6 @@ __all__ = [
     "Redactor",
     "Started",
     "find_executable",
+    "get_ready",
     "run",
 ]

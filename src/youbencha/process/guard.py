@@ -6,12 +6,12 @@ that detaches itself (child subreaper), and ends the whole tree when the program
 the harness is gone, however it went: a kill -9 closes the guard's socket too.
 
 Only the standard library and psutil are imported here: start-up time is part of the first run of every harness.
+The harness imports this file too, for the words that both speak; psutil, which it hardly ever needs, only where used.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import json
 import os
@@ -24,9 +24,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-import psutil
+if TYPE_CHECKING:
+    import psutil
 
 assert sys.platform != "win32"
 
@@ -37,15 +38,15 @@ TAG = "YOUBENCHA_RUN"
 _POLL_S = 0.02
 _KILL_FOR_S = 5.0
 
-_LIBC = ctypes.CDLL(None)
-
 
 def become_subreaper() -> bool:
     """Ask Linux to make us the parent of orphaned descendants."""
     if sys.platform != "linux":
         return False
+    import ctypes
+
     pr_set_child_subreaper = 36
-    return bool(_LIBC.prctl(pr_set_child_subreaper, 1, 0, 0, 0) == 0)
+    return bool(ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1, 0, 0, 0) == 0)
 
 
 def ignore_ending_signals() -> None:
@@ -60,6 +61,8 @@ def find_strays(tag: str, session: int | None) -> list[psutil.Process]:
 
     Both are needed: macOS hides the environment of its own programs (/bin/sleep), others leave the session.
     """
+    import psutil
+
     strays = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
@@ -69,18 +72,24 @@ def find_strays(tag: str, session: int | None) -> list[psutil.Process]:
 
 
 def signal_all(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
+    import psutil
+
     for process in processes:
         with contextlib.suppress(psutil.Error, OSError):
             process.send_signal(number)
 
 
 def _is_alive(process: psutil.Process) -> bool:
+    import psutil
+
     with contextlib.suppress(psutil.Error):
         return bool(process.status() != psutil.STATUS_ZOMBIE)
     return False
 
 
 def _program(process: psutil.Process) -> str:
+    import psutil
+
     with contextlib.suppress(psutil.Error, OSError):
         return process.exe() or "?"
     return "?"
@@ -137,6 +146,8 @@ class Tree:
         """As a subreaper we are the parent of all who lost theirs: there are no strays, by construction."""
 
     def members(self) -> list[psutil.Process]:
+        import psutil
+
         found = {child.pid: child for child in psutil.Process().children(recursive=True)}
         found |= {stray.pid: stray for stray in self.strays()}
         return [process for process in found.values() if _is_alive(process)]
@@ -281,6 +292,8 @@ class Nursery:
         gone, even if the guard was killed: so the harness learns of the loss when there is nothing left to fear."""
 
     def serve(self) -> None:
+        import psutil  # noqa: F401 - before any agent runs: it might remove the file
+
         become_subreaper()
         ignore_ending_signals()
         gc.freeze()  # a guard that never collects what it shares with us never copies it
@@ -331,6 +344,8 @@ class Nursery:
             time.sleep(_POLL_S / 10)
 
     def _orphans(self) -> list[psutil.Process]:
+        import psutil
+
         found = []
         for child in psutil.Process().children():
             if child.pid not in self._lines:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 MIB = 1024 * 1024
 OUTPUT_LIMIT_BYTES = 10 * MIB
 
 
-@dataclass(frozen=True, kw_only=True)
-class Command:
+class Command(NamedTuple):
     """A program and its world. Never a shell line: `argv` reaches the program as it is."""
 
     argv: tuple[str, ...]
@@ -25,8 +24,7 @@ class Command:
     """Give the program a terminal to write to; stdout and stderr are then one stream."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limits:
+class Limits(NamedTuple):
     timeout_s: float | None = None
     output_bytes: int = OUTPUT_LIMIT_BYTES
     """Kept of stdout and stderr together. The program is never stopped or blocked by it."""
@@ -38,16 +36,15 @@ class Limits:
     """Between SIGTERM and SIGKILL. The caller has its result within a second of the deadline."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Exit:
+class Exit(NamedTuple):
     """How the process ended, told once nothing of its tree is left."""
 
     code: int | None
     """None if a signal ended it, or if nobody knows."""
     signal: str | None
-    signal_number: int | None = None
     lifetime_s: float
     """Of the process itself, without our own work around it."""
+    signal_number: int | None = None
     leftovers: tuple[str, ...] = ()
     """The programs of descendants that were still running when it ended, and were ended then; `?` if unknown."""
     guard_lost: bool = False
@@ -65,8 +62,7 @@ class Exit:
         return 128 + self.signal_number if self.signal_number else -1
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProcessResult:
+class ProcessResult(NamedTuple):
     exit: Exit
     output: str
     truncated: bool
@@ -85,7 +81,6 @@ class ProcessResult:
     """Why the log file is incomplete, if it is (a full disk, say)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(NamedTuple):
     pid: int
     executable: str

@@ -22,6 +22,11 @@ _KILL_MARGINS_S = (0.25, 0.15)
 """Beyond the grace time: until we stop waiting for the system to end the tree, and for the last resort."""
 
 
+def get_ready() -> None:
+    """Begin what the first `run` would have to wait for. For whoever knows early that there will be one."""
+    this_system().get_ready()
+
+
 async def run(
     command: Command,
     *,

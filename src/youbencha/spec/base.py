@@ -1,7 +1,5 @@
 """What all models of what people write have in common."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field

@@ -1,7 +1,5 @@
 """Which evaluators judge a run: written in place, or kept in a file of their own."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator

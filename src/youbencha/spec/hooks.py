@@ -1,7 +1,5 @@
 """What may run before the agent and after the evaluation."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

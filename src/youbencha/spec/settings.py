@@ -1,7 +1,5 @@
 """Settings (`.youbencharc`): defaults of a person or a project. Everything may be left out."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """A test case: a repository, an agent with a task, and how to judge what it leaves behind."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, Field, model_validator

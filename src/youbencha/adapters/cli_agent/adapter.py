@@ -21,7 +21,7 @@ from youbencha.adapters.cli_agent.environment import passed_on
 from youbencha.adapters.cli_agent.facts import SessionFacts
 from youbencha.adapters.cli_agent.kind import Kind
 from youbencha.adapters.cli_agent.locate import Cli, Finder
-from youbencha.adapters.cli_agent.prompt import read_prompt
+from youbencha.adapters.cli_agent.prompt import check_prompt, read_prompt
 from youbencha.adapters.cli_agent.result import Finished, build_result
 from youbencha.adapters.cli_agent.task import Task
 from youbencha.adapters.cli_agent.watch import LiveWatch
@@ -113,10 +113,7 @@ class CliAdapter(ABC, Generic[C]):
     def check_config(self, config: Mapping[str, Any], config_dir: Path | None) -> Sequence[Problem]:
         """What is wrong with `agent.config`, all of it."""
         try:
-            parsed = self._parsed(config)
-            if parsed.prompt_file is None or (config_dir and (config_dir / parsed.prompt_file).exists()):
-                # A prompt file that is not there may still come with the repository.
-                read_prompt(self.kind, parsed, workspace=config_dir or Path(), config_dir=config_dir)
+            check_prompt(self.kind, self._parsed(config), config_dir)
         except ConfigError as error:
             return error.problems
         return ()

@@ -34,13 +34,23 @@ def read_prompt(kind: Kind, config: AgentConfig, *, workspace: Path, config_dir:
     return text
 
 
+def check_prompt(kind: Kind, config: AgentConfig, config_dir: Path | None) -> None:
+    """What can be said of a prompt before the repository is there: a file that is missing may come with it."""
+    if config.prompt_file is not None:
+        file = _PromptFile(kind, config.prompt_file)
+        file.check_name()
+        if config_dir is None or not os.path.lexists(config_dir / config.prompt_file):
+            return
+    read_prompt(kind, config, workspace=config_dir or Path(), config_dir=config_dir)
+
+
 class _PromptFile:
     def __init__(self, kind: Kind, name: str) -> None:
         self._kind = kind
         self._name = name
 
     def read(self, workspace: Path, config_dir: Path | None) -> str:
-        self._check_name()
+        self.check_name()
         base = self._base(workspace, config_dir)
         text = self._text(self._inside(base), base)
         if not text:
@@ -83,7 +93,7 @@ class _PromptFile:
             raise self._wrong(f"{self._name} is a link that leads out of {base}", "use a file, or a link inside")
         return path
 
-    def _check_name(self) -> None:
+    def check_name(self) -> None:
         name = self._name
         if "\0" in name:
             raise self._wrong("contains a NUL character")

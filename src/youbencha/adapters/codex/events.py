@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from youbencha.adapters.cli_agent import CallFailed, Handler, StreamReader, Tokens
+from youbencha.adapters.cli_agent.api_body import read_api_body
 from youbencha.adapters.cli_agent.fields import Record, count, mapping, text
 from youbencha.events import (
     AssistantText,
@@ -24,7 +25,6 @@ from youbencha.events import (
 
 _RETRY = re.compile(r"Reconnecting\.\.\. (?P<attempt>\d+)/\d+(?: \((?P<why>.*)\))?\s*$", re.DOTALL)
 _STATUS = re.compile(r"\bstatus:? (?P<status>[45]\d\d)\b")
-_API_BODY = re.compile(r'"message":\s*"(?P<text>(?:[^"\\]|\\.)*)"')
 
 _TOOL_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "command_execution": ("command",),
@@ -119,9 +119,8 @@ def tokens_of(usage: Record) -> Tokens:
 
 
 def _call_failed(said: str) -> CallFailed:
-    """Some failures are the API's whole body, as JSON: its message says all of it."""
-    body = _API_BODY.search(said) if said.lstrip().startswith("{") else None
-    return CallFailed(kind=None, status=_status(said), text=body["text"] if body else said)
+    body = read_api_body(said)
+    return CallFailed(kind=None, status=body.status or _status(said), text=body.message)
 
 
 def _status(said: str) -> int | None:

@@ -13,6 +13,7 @@ from youbencha.errors import ConfigError
 from youbencha.process import Command
 
 _PLACEHOLDER = re.compile(r"\{(prompt|prompt_file|model|agent_name|workspace|config_dir)\}")
+_OF_THE_PROMPT = re.compile(r"\{prompt(_file)?\}")
 PROMPT_VARIABLE = "YOUBENCHA_PROMPT"
 
 
@@ -40,7 +41,7 @@ def _argv(task: Task[CommandConfig], prompt_file: Path) -> tuple[str, ...]:
     written = task.config.words[1:]
     # In one pass: what a prompt holds in braces is not looked at again.
     words = [_PLACEHOLDER.sub(lambda found: values[found[1]], word) for word in written]
-    if task.prompt and task.config.prompt_by == "argument" and not any(map(_PLACEHOLDER.search, written)):
+    if task.prompt and task.config.prompt_by == "argument" and not any(map(_OF_THE_PROMPT.search, written)):
         words.append(task.prompt)
     return (*task.cli.argv, *_fitting(words))
 

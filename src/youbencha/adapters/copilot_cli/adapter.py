@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from typing import ClassVar
 
 from youbencha.adapters.cli_agent import Cause, CliAdapter, Kind, SessionFacts, Task, codes, fits_argument, words
 from youbencha.adapters.copilot_cli.accounting import usage_in
@@ -39,7 +40,7 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
         "COPILOT_PROVIDER_MODEL_ID", "COPILOT_PROVIDER_WIRE_MODEL", "COPILOT_PROVIDER_MAX_PROMPT_TOKENS",
         "COPILOT_PROVIDER_MAX_OUTPUT_TOKENS", "COPILOT_PROVIDER_HEADERS",
     })  # fmt: skip
-    quiet = {"COPILOT_AUTO_UPDATE": "false"}
+    quiet: ClassVar[Mapping[str, str]] = {"COPILOT_AUTO_UPDATE": "false"}
     causes = (
         Cause(
             code=COPILOT.code(codes.MAX_BUDGET),

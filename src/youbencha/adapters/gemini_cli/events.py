@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from youbencha.adapters.cli_agent import CallFailed, CallMetered, Handler, StreamReader, Tokens
+from youbencha.adapters.cli_agent.api_body import read_api_body
 from youbencha.adapters.cli_agent.fields import Record, count, mapping, text
 from youbencha.events import (
     AssistantText,
@@ -21,8 +22,6 @@ from youbencha.events import (
 )
 
 _API_ERROR = re.compile(r"^\[API Error: (?P<said>.*)\]\s*$", re.DOTALL)
-_CODE = re.compile(r'"code":\s*(?P<code>[45]\d\d)\b')
-_MESSAGE = re.compile(r'"message":\s*"(?P<text>(?:[^"\\]|\\.)*)"')
 
 
 class GeminiReader(StreamReader):
@@ -97,7 +96,8 @@ class GeminiReader(StreamReader):
             # No tokens: those are in the sum. This one says which model it was.
             yield CallMetered(tokens=Tokens(), model=_model(mapping(stats.get("models"))))
         if said and (api := _API_ERROR.match(said)):
-            yield _call_failed(api["said"])
+            body = read_api_body(api["said"])
+            yield CallFailed(kind=None, status=body.status, text=body.message)
         yield SessionResult(
             subtype=text(record.get("status")),
             is_error=record.get("status") != "success",
@@ -126,9 +126,3 @@ def _usage(stats: Record) -> UsageReported:
 def _model(models: Record) -> str | None:
     """The one that did most, where there were several: it asks smaller ones on the side."""
     return max(models, key=lambda name: count(mapping(models[name]).get("total_tokens")) or 0, default=None)
-
-
-def _call_failed(said: str) -> CallFailed:
-    """Most often the API's whole body, as JSON: its message says all of it."""
-    code, message = _CODE.search(said), _MESSAGE.search(said)
-    return CallFailed(kind=None, status=int(code["code"]) if code else None, text=message["text"] if message else said)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from youbencha.adapters.cli_agent import Cause, CliAdapter, Kind, SessionFacts, Task, codes, words
 from youbencha.adapters.opencode.config import OpenCodeConfig
@@ -29,7 +30,7 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
     kind = OPENCODE
     config_model = OpenCodeConfig
     variables = OWN_VARIABLES
-    quiet = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_SHARE": "1"}
+    quiet: ClassVar[Mapping[str, str]] = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_SHARE": "1"}
     causes = (
         Cause(
             code=OPENCODE.code(codes.EXECUTION_ERROR),

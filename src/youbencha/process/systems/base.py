@@ -51,3 +51,7 @@ class System(Protocol):
     async def spawn(self, command: Command, limits: Limits) -> Running:
         """Start a program. Raises ProcessStartError if that fails."""
         ...
+
+    def get_ready(self) -> None:
+        """Begin what takes time before the first program can be started, and do not wait for it."""
+        ...

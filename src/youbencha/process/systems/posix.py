@@ -103,6 +103,9 @@ class PosixSystem:
         except OSError as error:  # no descriptors, no disk, no processes left
             raise start_error(command, str(error), error.errno) from error
 
+    def get_ready(self) -> None:
+        _the_nursery().prepare_guard()
+
 
 async def _spawn(command: Command, limits: Limits) -> PosixRunning:
     with contextlib.ExitStack() as on_failure, open_stdin(command.stdin) as stdin:

@@ -150,6 +150,9 @@ class WindowsSystem:
         self._kernel = kernel or WindowsKernel()
         self._load_winpty = load_winpty or _import_winpty
 
+    def get_ready(self) -> None:
+        return  # nothing stands between us and a program here
+
     async def spawn(self, command: Command, limits: Limits) -> Running:
         try:
             with contextlib.ExitStack() as on_failure:

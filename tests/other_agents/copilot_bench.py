@@ -1,0 +1,54 @@
+"""The Copilot CLI, the real one, on its bench. It talks to the scripted model as to a provider of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from toolbox_agents import API_KEY, Bench, KitAgent, harness_env, installed
+
+from youbencha.adapters.copilot_cli import CopilotCliAdapter
+from youbencha.testing import Situation
+from youbencha.testing.agent import MARKER
+
+MODEL = "claude-sonnet-4.6"
+
+
+def runs(command: str) -> dict[str, Any]:
+    return {"tools": [{"name": "bash", "input": {"command": command, "description": "a command of the test"}}]}
+
+
+TURNS: dict[Situation, list[dict[str, Any]]] = {
+    Situation.ANSWERS: [{"text": f"The answer is {MARKER}."}],
+    Situation.WRITES_FILE: [runs('printf "%s" "$KIT_PROBE" > kit.txt'), {"text": "Written."}],
+    # By a tool: its output is printed as it comes, and 15 MB in one message take the CLI three times as long.
+    Situation.SAYS_MUCH: [runs("seq 1 2500000"), {"text": "Said."}],
+    Situation.FAILS: [{"error": {"status": 400, "message": "the script says no"}}],
+    Situation.HANGS: [{**runs("true"), "text": f"Wait for {MARKER}."}, {"hang": True, "text": "..."}],
+}
+
+
+def home_env(directory: Path) -> dict[str, str]:
+    """A home of its own, but a cache for all: in each new one the CLI unpacks 235 MB."""
+    home = directory / "home"
+    home.mkdir(exist_ok=True)
+    return {**harness_env(home), "XDG_CACHE_HOME": str(directory.parent / "copilot-cache")}
+
+
+def copilot_bench(directory: Path) -> Bench:
+    installed("copilot-cli")
+    variables = {
+        "COPILOT_PROVIDER_BASE_URL": "{url}",
+        "COPILOT_PROVIDER_TYPE": "anthropic",
+        "COPILOT_PROVIDER_API_KEY": API_KEY,
+        "COPILOT_OFFLINE": "true",
+    }
+    adapter = CopilotCliAdapter(env={**home_env(directory), "GH_TOKEN": API_KEY})
+    return Bench(adapter, directory, MODEL, variables)
+
+
+def copilot_agent(directory: Path) -> KitAgent:
+    bench = copilot_bench(directory)
+    env = home_env(directory)
+    nowhere = CopilotCliAdapter(env={**env, "PATH": "/nowhere", "YOUBENCHA_TOOLBOX": str(directory / "none")})
+    return KitAgent(bench, nowhere, CopilotCliAdapter(env=env), TURNS)

@@ -1,0 +1,14 @@
+"""A small program through the conformance kit, as the agent that it is."""
+
+from __future__ import annotations
+
+import pytest
+from command_bench import CommandAgent
+
+from youbencha.testing import AdapterContract, Agent
+
+
+class TestCommand(AdapterContract):
+    @pytest.fixture
+    def agent(self) -> Agent:
+        return CommandAgent()

@@ -1,0 +1,304 @@
+"""The Copilot CLI adapter on recorded output: the command line, the faults, the tokens, the log."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recorded_cli import RecordedCli, lines, transcript
+
+from youbencha.adapters.copilot_cli import CopilotCliAdapter
+from youbencha.adapters.copilot_cli.accounting import usage_in
+from youbencha.adapters.copilot_cli.credentials import has_login
+from youbencha.events import AssistantText, ToolCalled, ToolReturned
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the recorded CLI is a shell script")
+
+TOOL_USE = transcript("copilot_tool_use-1.0.102.ndjson")
+RESULT = {"type": "result", "sessionId": "s-1", "exitCode": 0, "usage": {}}
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> RecordedCli:
+    return RecordedCli(tmp_path, CopilotCliAdapter)
+
+
+# -- the command line -------------------------------------------------------------------------------------------------
+
+
+async def test_the_command_line(cli: RecordedCli) -> None:
+    played = await cli.play(TOOL_USE)
+    for flag in ("--allow-all-tools", "--allow-all-paths", "--no-ask-user", "--no-color"):
+        assert flag in played.argv
+    assert played.value_of("--output-format") == "json"
+    assert played.value_of("--log-level") == "all"
+    assert played.value_of("--add-dir") == str(cli.workspace)
+    assert not Path(played.value_of("--log-dir")).is_relative_to(cli.workspace)
+    assert played.argv[-1] == "--prompt=Do it."
+    assert not {"--model", "--agent", "--reasoning-effort", "--max-ai-credits"} & set(played.argv)
+
+
+async def test_options(cli: RecordedCli) -> None:
+    options = {"model": "gpt-5", "agent_name": "reviewer", "reasoning_effort": "high", "max_ai_credits": 50}
+    switches = {"log_level": "none", "allow_all_tools": False, "allow_all_paths": False}
+    played = await cli.play(TOOL_USE, **options, **switches, extra_args=["--deny-tool", "shell(rm)"])
+    assert played.value_of("--model") == "gpt-5"
+    assert played.value_of("--agent") == "reviewer"
+    assert played.value_of("--reasoning-effort") == "high"
+    assert played.value_of("--max-ai-credits") == "50"
+    assert played.value_of("--log-level") == "none"
+    assert played.value_of("--deny-tool") == "shell(rm)"
+    assert not {"--allow-all-tools", "--allow-all-paths"} & set(played.argv)
+
+
+async def test_the_test_cases_model_wins(cli: RecordedCli) -> None:
+    played = await cli.play(TOOL_USE, model="from-config", context={"model": "from-the-case"})
+    assert played.value_of("--model") == "from-the-case"
+
+
+async def test_a_session_of_ones_own_choice(cli: RecordedCli) -> None:
+    played = await cli.play(TOOL_USE, extra_args=["--resume=abc"])
+    assert "--session-id" not in played.argv
+
+
+async def test_a_prompt_that_no_argument_can_hold(cli: RecordedCli) -> None:
+    prompt = "x" * 200_000
+    played = await cli.play(TOOL_USE, prompt=prompt)
+    assert played.stdin == prompt
+    assert not any(word.startswith("--prompt") for word in played.argv)
+
+
+async def test_the_environment(cli: RecordedCli) -> None:
+    played = await cli.play(TOOL_USE, env={"GIVEN": "yes"})
+    assert (played.env["COPILOT_AUTO_UPDATE"], played.env["GIVEN"]) == ("false", "yes")
+
+
+@pytest.mark.parametrize(
+    ("config", "path"),
+    [
+        ({"prompt": "x", "reasoning_effort": "enormous"}, "reasoning_effort"),
+        ({"prompt": "x", "max_ai_credits": 5}, "max_ai_credits"),
+        ({"prompt": "x", "extra_args": ["--model", "y"]}, "extra_args"),
+        ({"prompt": "x", "extra_args": ["word"]}, "extra_args"),
+        ({"prompt": "x", "allow_all_tool": True}, "allow_all_tool"),
+        ({}, "prompt"),
+    ],
+)
+def test_what_is_wrong_with_a_configuration(config: dict[str, Any], path: str) -> None:
+    assert [problem.path for problem in CopilotCliAdapter().check_config(config, None)] == [path]
+
+
+# -- what it says -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_session_with_a_tool(cli: RecordedCli) -> None:
+    played = await cli.play(TOOL_USE)
+    log = played.log
+    assert (played.result.status, played.result.errors, played.warnings()) == ("success", (), [])
+    assert [(message.role, message.content) for message in log.messages] == [
+        ("user", "Do it."),
+        ("assistant", "Done: wrote hello.txt"),
+    ]
+    (call,) = log.tool_calls
+    assert (call.name, json.loads(call.arguments)["command"]) == ("bash", "echo hello > hello.txt")
+    assert (call.is_error, call.result) == (False, "\n<shellId: 0 completed with exit code 0>")
+    assert (log.model_info.name, log.model_info.provider) == ("claude-sonnet-4.6", "github")
+    assert (log.agent_info.version, log.turns) == ("1.2.3", 2)
+    assert log.session_id == "83349802-1160-4a6f-b89b-ae09cf779295"
+    assert log.usage is None  # its events name no tokens, and there is no file of the session
+
+
+async def test_live_events(cli: RecordedCli) -> None:
+    played = await cli.play(TOOL_USE)
+    seen = [type(event) for event in played.events]
+    assert seen.index(ToolCalled) < seen.index(ToolReturned) < seen.index(AssistantText)
+
+
+async def test_a_rejected_key(cli: RecordedCli) -> None:
+    played = await cli.play(transcript("copilot_err_401-1.0.102.ndjson"), ending="exit 1")
+    assert (played.result.status, played.codes()) == ("failed", ["COPILOT_AUTH_FAILED"])
+    assert "Authentication failed with provider" in played.result.errors[0].message
+    assert played.warnings() == ["COPILOT_REQUESTS_RETRIED"]
+    assert played.result.details["session"]["retries"] == {"401": 2}
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "kind"),
+    [
+        ({"errorType": "rate_limit", "statusCode": 429, "message": "slow down"}, "COPILOT_RATE_LIMIT", "rate_limit"),
+        ({"errorType": "query", "statusCode": 400, "message": "400 no"}, "COPILOT_API_ERROR", "other"),
+        ({"errorType": "query", "statusCode": 503, "message": "busy"}, "COPILOT_API_ERROR", "server"),
+        ({"errorType": "query", "message": "Session limits reached"}, "COPILOT_MAX_BUDGET", "max_budget"),
+        ({}, "COPILOT_API_ERROR", "other"),
+    ],
+)
+async def test_errors_of_a_session(cli: RecordedCli, error: dict[str, Any], code: str, kind: str) -> None:
+    output = lines({"type": "session.error", "data": error}, {**RESULT, "exitCode": 1})
+    played = await cli.play(output, ending="exit 1")
+    assert (played.result.status, played.codes()) == ("failed", [code])
+    assert (played.result.errors[0].context or {})["kind"] == kind
+
+
+@pytest.mark.parametrize(
+    ("stderr", "code"),
+    [
+        ("Error: No authentication information found.\n\nCopilot can be …", "COPILOT_AUTH_FAILED"),
+        ("No such agent: nosuch, available: \n", "COPILOT_EXECUTION_ERROR"),
+        ("error: unknown option '--stream'\n", "COPILOT_EXIT_CODE"),
+    ],
+)
+async def test_what_it_says_before_its_first_event(cli: RecordedCli, stderr: str, code: str) -> None:
+    played = await cli.play(stderr=stderr, ending="exit 1")
+    assert (played.result.status, played.codes()) == ("failed", [code])
+    assert stderr.splitlines()[0] in played.result.errors[0].message
+
+
+async def test_exit_0_without_a_closing_word_is_no_success(cli: RecordedCli) -> None:
+    output = "".join(line for line in TOOL_USE.splitlines(keepends=True) if '"type":"result"' not in line)
+    played = await cli.play(output)
+    assert (played.result.status, played.codes()) == ("failed", ["COPILOT_NO_RESULT"])
+
+
+async def test_a_good_closing_word_with_a_bad_exit_code_is_no_success(cli: RecordedCli) -> None:
+    played = await cli.play(TOOL_USE, ending="exit 3")
+    assert (played.result.status, played.result.exit_code, played.codes()) == ("failed", 3, ["COPILOT_EXIT_CODE"])
+
+
+async def test_a_crash(cli: RecordedCli) -> None:
+    played = await cli.play(TOOL_USE, ending="kill -SEGV $$")
+    assert (played.result.status, played.result.exit_code, played.codes()) == ("failed", 139, ["COPILOT_CRASHED"])
+
+
+async def test_denied_tools_are_told(cli: RecordedCli) -> None:
+    output = lines(
+        {"type": "tool.execution_start", "data": {"toolCallId": "t", "toolName": "bash", "arguments": {}}},
+        {
+            "type": "tool.execution_complete",
+            "data": {"toolCallId": "t", "success": False, "error": {"code": "denied", "message": "Permission denied"}},
+        },
+        RESULT,
+    )
+    played = await cli.play(output)
+    assert (played.result.status, played.warnings()) == ("success", ["COPILOT_TOOL_DENIED"])
+    assert (played.result.warnings[0].context or {})["tools"] == {"bash": 1}
+    assert (played.log.tool_calls[0].is_error, played.log.tool_calls[0].result) == (True, "Permission denied")
+
+
+async def test_a_text_that_was_being_written(cli: RecordedCli) -> None:
+    """Only somebody who asks for a stream gets pieces, and a session that is cut off ends in them."""
+    pieces = ({"type": "assistant.message_delta", "data": {"deltaContent": piece}} for piece in ("I was ab", "out to"))
+    played = await cli.play(lines(*pieces), ending="exit 1")
+    assert [message.content for message in played.log.messages] == ["Do it.", "I was about to"]
+
+
+async def test_lines_that_are_no_events(cli: RecordedCli) -> None:
+    played = await cli.play("a hook says hello\n" + TOOL_USE)
+    assert (played.result.status, played.warnings()) == ("success", ["COPILOT_MALFORMED_LINE"])
+
+
+async def test_a_subagents_words_are_marked_as_such(cli: RecordedCli) -> None:
+    message = {"content": "Looks good.", "model": "small", "parentToolCallId": "t-1"}
+    output = lines({"type": "assistant.message", "data": message}, RESULT)
+    played = await cli.play(output, model="large")
+    assert played.log.messages[-1].parent == "t-1"
+    assert played.log.model_info.name == "large"
+
+
+# -- its own files ----------------------------------------------------------------------------------------------------
+
+
+def usage_record(given: int, made: int, read: int = 0, written: int = 0) -> dict[str, Any]:
+    usage = {"inputTokens": given, "outputTokens": made, "cacheReadTokens": read, "cacheWriteTokens": written}
+    return {"type": "session.usage_record", "data": {"usage": usage}}
+
+
+def shutdown(**models: dict[str, int]) -> dict[str, Any]:
+    metrics = {name: {"usage": usage} for name, usage in models.items()}
+    return {"type": "session.shutdown", "data": {"accountingSnapshot": {"modelMetrics": metrics}}}
+
+
+def session_file(home: Path, text: str, session: str = "s-1") -> None:
+    path = home / "session-state" / session / "events.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+
+
+def test_tokens_of_a_whole_session(tmp_path: Path) -> None:
+    large = {"inputTokens": 3500, "outputTokens": 50, "cacheReadTokens": 1400, "cacheWriteTokens": 100}
+    session_file(tmp_path, lines(usage_record(1750, 25, 700, 50), shutdown(large=large, small={"inputTokens": 10})))
+    usage = usage_in({"COPILOT_HOME": str(tmp_path)}, "s-1")
+    assert usage is not None
+    assert (usage.input_tokens, usage.output_tokens) == (2000 + 10, 50)
+    assert (usage.cache_read_tokens, usage.cache_creation_tokens, usage.partial) == (1400, 100, False)
+    assert usage.cost_usd is None
+
+
+def test_tokens_of_a_session_that_was_cut_off(tmp_path: Path) -> None:
+    broken = '{"type":"session.usage_record", "data": {"usage"\n'
+    session_file(tmp_path, lines(usage_record(1750, 25, 700, 50), usage_record(100, 5)) + broken)
+    usage = usage_in({"COPILOT_HOME": str(tmp_path)}, "s-1")
+    assert usage is not None
+    assert (usage.input_tokens, usage.output_tokens, usage.partial) == (1100, 30, True)
+
+
+@pytest.mark.parametrize("session", [None, "s-2", "../s-1", "s-1"])
+def test_no_tokens_where_nobody_wrote_them_down(tmp_path: Path, session: str | None) -> None:
+    session_file(tmp_path / "home", lines({"type": "session.start"}))
+    assert usage_in({"COPILOT_HOME": str(tmp_path / "home")}, session) is None
+    assert usage_in({}, session) is None
+
+
+def test_a_pipe_in_the_place_of_a_session_is_not_waited_on(tmp_path: Path) -> None:
+    (tmp_path / "session-state" / "s-1").mkdir(parents=True)
+    os.mkfifo(tmp_path / "session-state" / "s-1" / "events.jsonl")
+    assert usage_in({"COPILOT_HOME": str(tmp_path)}, "s-1") is None
+
+
+async def test_its_own_log_is_kept_with_secrets_masked(cli: RecordedCli) -> None:
+    before = """
+while [ "$1" != --log-dir ]; do shift; done; mkdir "$2"
+echo "the key is hunter2-distinct-aaaa" > "$2/process-1.log"
+ln -s /etc/hosts "$2/process-2.log"
+"""
+    played = await cli.play(TOOL_USE, before=before, env={"SOME_API_KEY": "hunter2-distinct-aaaa"})
+    kept = sorted(path.name for path in (cli.artifacts / "copilot-logs").iterdir())
+    assert len(kept) == 2
+    assert kept[0] == "process-1.log"
+    assert kept[1].startswith("terminal-output-")
+    assert (cli.artifacts / "copilot-logs" / "process-1.log").read_text() == "the key is [REDACTED]\n"
+    assert played.result.status == "success"
+
+
+# -- credentials ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["GH_TOKEN", "GITHUB_TOKEN", "COPILOT_GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL"])
+def test_credentials_in_the_environment(name: str) -> None:
+    assert has_login({name: "x"})
+    assert not has_login({name: ""})
+
+
+@pytest.mark.parametrize(
+    ("text", "is_login"),
+    [
+        ('{"firstLaunchAt": "2026-11-15"}', False),
+        ('{"logged_in_users": []}', False),
+        ('// managed\n{"logged_in_users": [{"host": "https://github.com", "login": "me"}]}', True),
+        ('{"lastLoggedInUser": {"login": "me"}}', True),
+    ],
+)
+def test_a_stored_login(tmp_path: Path, text: str, is_login: bool) -> None:
+    (tmp_path / ".copilot").mkdir()
+    (tmp_path / ".copilot" / "config.json").write_text(text)
+    assert has_login({"HOME": str(tmp_path)}) is is_login
+
+
+def test_a_login_of_githubs_own_cli(tmp_path: Path) -> None:
+    assert not has_login({"HOME": str(tmp_path)})
+    (tmp_path / ".config" / "gh").mkdir(parents=True)
+    (tmp_path / ".config" / "gh" / "hosts.yml").touch()
+    assert has_login({"HOME": str(tmp_path)})
