@@ -154,7 +154,7 @@ async def test_errors_of_a_session(cli: RecordedCli, error: dict[str, Any], code
 async def test_what_it_says_before_its_first_event(cli: RecordedCli, stderr: str, code: str) -> None:
     played = await cli.play(stderr=stderr, ending="exit 1")
     assert (played.result.status, played.codes()) == ("failed", [code])
-    assert stderr.splitlines()[0] in played.result.errors[0].message
+    assert stderr.splitlines()[0].strip() in played.result.errors[0].message
 
 
 async def test_exit_0_without_a_closing_word_is_no_success(cli: RecordedCli) -> None:

@@ -175,7 +175,7 @@ async def test_a_program_that_cannot_start_is_explained_and_leaks_nothing(tmp_pa
     before = open_descriptors()
     for name, command in failing_commands(tmp_path).items():
         with pytest.raises(ProcessStartError, match="Cannot start") as caught:
-            await run(Command(**{**vars(command), "terminal": terminal}))
+            await run(command._replace(terminal=terminal))
         assert caught.value.code == "PROCESS_START_FAILED", name
         assert caught.value.hint, name
         assert "by hand" not in caught.value.hint, name

@@ -192,6 +192,21 @@ async def test_credentials_are_on_no_command_line(
     assert TOKEN not in lines
 
 
+@needs_posix
+async def test_nothing_that_git_says_shows_a_credential(
+    opener: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talkative = tmp_path / "bin" / "git"
+    talkative.parent.mkdir()
+    talkative.write_text('#!/bin/sh\necho "fatal: with $(env | grep GIT_CONFIG_KEY)" >&2\nexit 128\n')
+    talkative.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{talkative.parent}:{os.environ['PATH']}")
+    with pytest.raises(YouBenchaError) as caught:
+        await opener(f"https://me:{TOKEN}@127.0.0.1:1/x")
+    assert "GIT_CONFIG_KEY" in caught.value.message
+    assert TOKEN not in f"{caught.value}{caught.value.context}"
+
+
 async def test_the_users_own_helper_is_asked(
     opener: Opener, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -308,6 +323,16 @@ async def test_a_damaged_mirror_is_made_anew(opener: Opener, source: Path, tmp_p
     git(mirror_of(opener), "fsck")
 
 
+async def test_a_mirror_that_is_damaged_while_it_is_used(opener: Opener, source: Path, tmp_path: Path) -> None:
+    """Two at once find out; one of them mends it."""
+    with served(HttpBackend.of(tmp_path)) as url:
+        both = [await opener(f"{url}/source") for _ in range(2)]
+        ruin_objects(mirror_of(opener))
+        await asyncio.gather(*(each.check_out(tmp_path / f"run-{n}" / "src") for n, each in enumerate(both)))
+        assert [files(tmp_path / f"run-{n}" / "src")["README.md"] for n in range(2)] == ["third\n"] * 2
+    assert len([line for line in opener.said if "damaged" in line]) == 1
+
+
 async def test_what_a_killed_git_left_is_no_obstacle(opener: Opener, source: Path, tmp_path: Path) -> None:
     with served(HttpBackend.of(tmp_path)) as url:
         await opener(f"{url}/source")
@@ -318,6 +343,7 @@ async def test_what_a_killed_git_left_is_no_obstacle(opener: Opener, source: Pat
         newer = commit(source, {"README.md": "fourth\n"})
         assert (await opener(f"{url}/source")).commit == newer
     assert not list(mirror.rglob("*.lock"))
+    assert len([line for line in opener.said if "first time" in line]) == 1  # and nothing had to be fetched twice
 
 
 @needs_posix

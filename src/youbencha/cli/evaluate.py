@@ -30,7 +30,9 @@ def evaluate(
     from youbencha.cli.settings import settings_here, variables_given
     from youbencha.trial import evaluate_directory, make_eval_plan
 
-    plan = make_eval_plan(config, settings_here(), variables=variables_given(var))
+    settings = settings_here()
+    quiet = quiet or settings.settings.log_level in ("warn", "error")
+    plan = make_eval_plan(config, settings, variables=variables_given(var))
     with telling_where(choose_display(plan.loaded.name, quiet=quiet)) as display:
         finished = run_async(evaluate_directory(plan, on_event=display))
     return conclude(finished.bundle, finished.directory.artifacts, as_json=as_json, quiet=quiet)

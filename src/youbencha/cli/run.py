@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,6 +62,7 @@ def run(
     if dry_run:
         _show_plan(plan, as_json=as_json)
         return 0
+    quiet = quiet or settings.settings.log_level in ("warn", "error")
     delete = not settings.settings.keep_workspace if delete_workspace is None else delete_workspace
     title = f"{plan.loaded.name} · {plan.case.agent.type}"
     with telling_where(choose_display(title, quiet=quiet)) as display:
@@ -82,11 +84,7 @@ def telling_where(display: Display) -> Iterator[Display]:
 
 def conclude(bundle: ResultsBundle, artifacts: Path, *, as_json: bool, quiet: bool) -> int:
     """Show what came of it: to a person, to a program, to GitHub. The exit code."""
-    import os
-
-    from youbencha.report import write_step_summary
-
-    write_step_summary(bundle, os.environ)
+    _tell_github(bundle)
     if as_json:
         sys.stdout.write(bundle.model_dump_json(indent=2) + "\n")
     elif quiet:
@@ -94,6 +92,16 @@ def conclude(bundle: ResultsBundle, artifacts: Path, *, as_json: bool, quiet: bo
     else:
         _show(bundle, artifacts)
     return 0 if bundle.summary.overall_status == "passed" else NOT_PASSED
+
+
+def _tell_github(bundle: ResultsBundle) -> None:
+    if not {"GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS"} & os.environ.keys():
+        return
+    from youbencha.report import github_annotations, write_step_summary
+
+    write_step_summary(bundle)
+    for line in github_annotations(bundle):
+        typer.echo(line, err=True)
 
 
 def _show(bundle: ResultsBundle, artifacts: Path) -> None:

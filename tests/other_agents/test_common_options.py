@@ -1,0 +1,85 @@
+"""What is the same for every agent: changing the agent changes only `agent.type` (SC-009), and codes end alike."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from youbencha.adapters import ChecksConfig, ChecksReadiness, get_adapter
+from youbencha.adapters.claude_code import codes as claude_codes
+from youbencha.adapters.cli_agent import codes
+from youbencha.adapters.cli_agent.environment import passed_on
+
+AGENTS = ["claude-code", "codex", "command", "copilot-cli", "gemini-cli", "opencode"]
+COMMON: dict[str, Any] = {
+    "agent_name": "reviewer",
+    "model": "claude-sonnet-4-5",
+    "version": "1.0.0",
+    "executable": "/somewhere/agent",
+    "extra_args": ["--unknown-to-all"],
+}
+PAGE = Path(__file__).parents[2] / "docs" / "agents-others.md"
+
+
+def problems(agent: str, config: dict[str, Any], where: Path | None = None) -> list[str]:
+    adapter = get_adapter(agent)
+    assert isinstance(adapter, ChecksConfig)
+    needed = {"command": "a"} if agent == "command" else {}
+    return [problem.path for problem in adapter.check_config({**needed, **config}, where)]
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_the_common_options_are_good_for_all(agent: str, tmp_path: Path) -> None:
+    (tmp_path / "task.md").write_text("Do it.")
+    assert problems(agent, {"prompt": "Do it.", **COMMON}) == []
+    assert problems(agent, {"prompt_file": "task.md", **COMMON}, tmp_path) == []
+    assert problems(agent, {"prompt_file": "comes-with-the-repository.md"}, tmp_path) == []
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_what_is_wrong_for_all(agent: str, tmp_path: Path) -> None:
+    (tmp_path / "empty.md").touch()
+    assert problems(agent, {"prompt": "x", "prompt_file": "y"}) == ["prompt_file"]
+    assert problems(agent, {"prompt": " \n"}) == ["prompt"]
+    assert problems(agent, {"prompt_file": "empty.md"}, tmp_path) == ["prompt_file"]
+    assert problems(agent, {"prompt": "x", "agent_name": "a b", "unheard_of": 1}) == ["agent_name", "unheard_of"]
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_each_can_say_whether_it_is_ready(agent: str) -> None:
+    assert isinstance(get_adapter(agent), ChecksReadiness)
+
+
+def test_codes_end_in_the_same_way_for_all() -> None:
+    """Outcomes are told by how a code ends."""
+    of_claude = {value.removeprefix("CLAUDE_") for name, value in vars(claude_codes).items() if name.isupper()}
+    of_others = {value for name, value in vars(codes).items() if name.isupper()}
+    assert of_others - of_claude == {"AGENT_IGNORED"}
+    assert of_claude - of_others == {"ROOT_REFUSED", "MCP_FAILED", "MODEL_FALLBACK"}
+
+
+@pytest.mark.parametrize("suffix", sorted(value for name, value in vars(codes).items() if name.isupper()))
+def test_every_code_is_explained(suffix: str) -> None:
+    assert re.search(rf"`(?:[A-Z]+)?_{suffix}`", PAGE.read_text(encoding="utf-8")), suffix
+
+
+@pytest.mark.parametrize("agent", [agent for agent in AGENTS if agent not in ("claude-code",)])
+def test_every_option_is_explained(agent: str) -> None:
+    section = PAGE.read_text(encoding="utf-8").split(f"\n## {agent}\n")[1].split("\n## ")[0]
+    adapter: Any = get_adapter(agent)
+    own = set(adapter.config_model.model_fields) - {"prompt", "prompt_file", *COMMON}
+    assert [option for option in sorted(own) if f"`{option}`" not in section] == []
+
+
+def test_what_passes_into_an_agents_environment() -> None:
+    harness = {"PATH": "/bin", "LC_ALL": "C", "AWS_SECRET": "no", "MY_KEY": "own", "Path": "w", "https_proxy": "p"}
+    assert passed_on(harness, {"MY_KEY"}) == {
+        "PATH": "/bin",
+        "LC_ALL": "C",
+        "MY_KEY": "own",
+        "Path": "w",
+        "https_proxy": "p",
+    }
