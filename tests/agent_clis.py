@@ -16,19 +16,29 @@ OLDEST = "1.0.128"
 ALL_VERSIONS = (NEWEST, OLD, OLDEST)
 AGENT = "claude-code"
 
+OTHERS = {"codex": "0.166.0", "copilot-cli": "1.0.102", "gemini-cli": "0.61.0", "opencode": "1.18.33"}
+"""All from npm, and all as they were measured: their events are no promise of theirs, and change."""
+
 
 def request(version: str) -> str:
     """As `yb agents install` takes it."""
     return AGENT if version == NEWEST else f"{AGENT}@{version}"
 
 
+def wanted() -> list[str]:
+    """What can be had here."""
+    of_claude = {version: request(version) for version in ALL_VERSIONS}
+    if shutil.which("npm") is None:
+        del of_claude[OLDEST]
+        print(f"no npm here: the tests for Claude Code {OLDEST}, {', '.join(OTHERS)} will be skipped")
+        return [*of_claude.values()]
+    return [*of_claude.values(), *(f"{name}@{version}" for name, version in OTHERS.items())]
+
+
 def main() -> int:
-    for version in ALL_VERSIONS:
-        if version == OLDEST and shutil.which("npm") is None:
-            print(f"no npm here: the tests for Claude Code {version} will be skipped")
-            continue
-        install = "from youbencha.cli import main; main()"
-        done = subprocess.run([sys.executable, "-c", install, "agents", "install", request(version)], check=False)
+    install = "from youbencha.cli import main; main()"
+    for each in wanted():
+        done = subprocess.run([sys.executable, "-c", install, "agents", "install", each], check=False)
         if done.returncode != 0:
             return done.returncode
     return 0

@@ -37,8 +37,12 @@ def codex_bench(directory: Path) -> Bench:
     return Bench(adapter, directory, MODEL, variables)
 
 
+class CodexAgent(KitAgent):
+    time_to_speak_ms = 6_000  # it starts in one, and speaks at once
+
+
 def codex_agent(directory: Path) -> KitAgent:
     bench = codex_bench(directory)
     env = harness_env(directory / "home")
     nowhere = CodexAdapter(env={**env, "PATH": "/nowhere", "YOUBENCHA_TOOLBOX": str(directory / "none")})
-    return KitAgent(bench, nowhere, CodexAdapter(env=env), TURNS)
+    return CodexAgent(bench, nowhere, CodexAdapter(env=env), TURNS)

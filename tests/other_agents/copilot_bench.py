@@ -7,6 +7,7 @@ from typing import Any
 
 from toolbox_agents import API_KEY, Bench, KitAgent, harness_env, installed
 
+from agent_clis import OTHERS
 from youbencha.adapters.copilot_cli import CopilotCliAdapter
 from youbencha.testing import Situation
 from youbencha.testing.agent import MARKER
@@ -44,7 +45,7 @@ def copilot_bench(directory: Path) -> Bench:
         "COPILOT_OFFLINE": "true",
     }
     adapter = CopilotCliAdapter(env={**home_env(directory), "GH_TOKEN": API_KEY})
-    return Bench(adapter, directory, MODEL, variables)
+    return Bench(adapter, directory, MODEL, variables, {"version": OTHERS["copilot-cli"]})
 
 
 def copilot_agent(directory: Path) -> KitAgent:

@@ -41,8 +41,12 @@ def gemini_bench(directory: Path) -> Bench:
     return Bench(adapter, directory, MODEL, variables)
 
 
+class GeminiAgent(KitAgent):
+    time_to_speak_ms = 12_000  # it takes two seconds to start, and three times that on a busy machine
+
+
 def gemini_agent(directory: Path) -> KitAgent:
     bench = gemini_bench(directory)
     env = harness_env(directory / "home")
     nowhere = GeminiCliAdapter(env={**env, "PATH": "/nowhere", "YOUBENCHA_TOOLBOX": str(directory / "none")})
-    return KitAgent(bench, nowhere, GeminiCliAdapter(env=env), TURNS)
+    return GeminiAgent(bench, nowhere, GeminiCliAdapter(env=env), TURNS)

@@ -7,6 +7,7 @@ from typing import Any
 
 from toolbox_agents import API_KEY, Bench, KitAgent, harness_env, installed
 
+from agent_clis import OTHERS
 from youbencha.adapters.opencode import OpenCodeAdapter
 from youbencha.testing import Situation
 from youbencha.testing.agent import MARKER
@@ -37,7 +38,7 @@ def opencode_bench(directory: Path) -> Bench:
         "OPENCODE_DISABLE_MODELS_FETCH": "1",  # models.dev is none of a test's business
     }
     adapter = OpenCodeAdapter(env={**harness_env(home), "ANTHROPIC_API_KEY": API_KEY})
-    return Bench(adapter, directory, MODEL, variables)
+    return Bench(adapter, directory, MODEL, variables, {"version": OTHERS["opencode"]})
 
 
 class OpenCodeAgent(KitAgent):

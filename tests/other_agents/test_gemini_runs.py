@@ -40,6 +40,14 @@ async def test_a_key_that_is_refused(bench: Bench) -> None:
     assert (done.result.status, done.codes()) == ("failed", ["GEMINI_AUTH_FAILED"])
 
 
+async def test_a_repositorys_env_file_is_not_the_agents_environment(bench: Bench) -> None:
+    (bench.directory / "workspace").mkdir()
+    (bench.directory / "workspace" / ".env").write_text("KIT_LEAK=leaked\n")
+    done = await bench.run(script(runs('echo "<$KIT_LEAK>"'), {"text": "Done."}))
+    assert done.result.status == "success", done.result.errors
+    assert [call.result for call in done.log.tool_calls] == ["<>"]
+
+
 async def test_a_mode_that_would_ask_does_without(bench: Bench) -> None:
     turns = (runs("echo hello > hello.txt"), {"text": "Done."})
     done = await bench.run(script(*turns), approval_mode="default")

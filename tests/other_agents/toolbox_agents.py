@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from agent_clis import OTHERS
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult
 from youbencha.events import Event
 from youbencha.gateway.script import RecordedRequest, Script, ScriptedModel
@@ -26,9 +27,9 @@ TOOLBOX = str(default_root())
 
 def installed(name: str) -> InstalledAgent:
     """A CLI from the toolbox. Without it the test is skipped, or fails where it must not be skipped."""
-    found = Toolbox().find(name)
+    found = Toolbox().find(name, OTHERS[name])
     if found is None:
-        reason = f"{name} is not in the toolbox: run `make agents` or `yb agents install {name}`"
+        reason = f"{name} is not in the toolbox: run `make agents` or `yb agents install {name}@{OTHERS[name]}`"
         if os.environ.get("YOUBENCHA_REQUIRE_REAL_CLI"):
             pytest.fail(reason)
         pytest.skip(reason)

@@ -116,10 +116,14 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+    reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
+    try:
         write_text(pipe, "through")
+        assert pipe.is_fifo()
         assert reader.communicate(timeout=60)[0] == b"through"
-    assert pipe.is_fifo()
+    finally:
+        reader.kill()
+        reader.communicate()
 
 
 def test_the_markdown_needs_none_of_the_heavy_libraries() -> None:

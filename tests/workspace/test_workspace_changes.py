@@ -14,6 +14,7 @@ from git_lab import Opener, commit, git, head
 from systems import ON_LINUX, posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.workspace import FileChange, Snapshot
+from youbencha.workspace.difference import read_difference
 from youbencha.workspace.head import current_commit, is_ref_name
 
 needs_posix = posix_only("links, modes and names that it does not have")
@@ -224,3 +225,17 @@ async def test_several_at_once(start: Snapshot, tmp_path: Path) -> None:
     (start.tree / "lines.txt").write_text("mine\n")
     found = await asyncio.gather(*(start.changes(tmp_path / f"patch-{number}") for number in range(4)))
     assert [[change.path for change in changes.files] for changes in found] == [["lines.txt"]] * 4
+
+
+@pytest.mark.parametrize("shift", range(-2, 3))
+def test_an_answer_that_is_read_in_two(tmp_path: Path, shift: int) -> None:
+    """The border between the list and the patch lies where one reading ends."""
+    chunk, fixed = 1 << 20, len(b":000000 100644 0 0 A\0\0" + b"1\t0\t")
+    name = b"n" * ((chunk - fixed) // 2)
+    count = b"1" * (3 + shift)
+    answer = b":000000 100644 0 0 A\0%s\0%s\t0\t%s\0\0the patch\0\0more" % (name, count, name)
+    assert abs(answer.index(b"\0\0") - (chunk - 1)) <= 4
+    (tmp_path / "answer").write_bytes(answer)
+    (change,) = read_difference(tmp_path / "answer", tmp_path / "patch")
+    assert (change.path, change.additions) == (name.decode(), int(count))
+    assert (tmp_path / "patch").read_bytes() == b"the patch\0\0more"

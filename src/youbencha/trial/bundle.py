@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import platform
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,14 +88,21 @@ def _execution(record: Record, now: float, *, complete: bool, interrupted: bool)
         duration_ms=max(0, round((now - record.started_at) * 1000)),
         youbencha_version=__version__,
         environment=Environment(
-            os=f"{platform.system()} {platform.release()}" if os.name != "nt" else platform.platform(),
-            python_version=platform.python_version(),
+            os=_system(),
+            python_version=sys.version.split()[0],
             workspace_dir=str(record.workspace_dir),
         ),
         interrupted=interrupted,
         complete=complete,
         phases_ms=dict(record.phases_ms),
     )
+
+
+def _system() -> str:
+    if sys.platform == "win32":
+        return f"Windows {sys.getwindowsversion().build}"
+    told = os.uname()
+    return f"{told.sysname} {told.release}"
 
 
 def _agent(record: Record, kind: str) -> AgentRun:

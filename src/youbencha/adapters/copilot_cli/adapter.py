@@ -87,6 +87,8 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
         keep_logs(task, self.redactor(task))
         session_id = facts.session_id or _session_id(task)
         usage = usage_in(task.env, session_id)
+        if usage is not None and not facts.results:  # asked to end, it adds up too, but without the call it was in
+            usage = usage.model_copy(update={"partial": True})
         return facts.model_copy(update={"session_id": session_id, "usage": usage})
 
 

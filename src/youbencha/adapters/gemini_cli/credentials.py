@@ -10,7 +10,10 @@ _SETTINGS = {
     "security": {"auth": {"selectedType": "gemini-api-key"}},
     "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
     "privacy": {"usageStatisticsEnabled": False},
+    # Else a `.env` of the repository would become the agent's environment.
+    "advanced": {"ignoreLocalEnv": True},
 }
+_BASE_URL = "GOOGLE_GEMINI_BASE_URL"
 _SWITCHES = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA", "GEMINI_CLI_USE_COMPUTE_ADC", "CLOUD_SHELL")
 """Each names a way that needs no key: what else it needs, the CLI says itself."""
 
@@ -31,7 +34,8 @@ def own_home(env: Mapping[str, str], scratch: Path) -> dict[str, str]:
     key = _key(env)
     if not key or _switched(env):
         return {}
-    with_key = {"GEMINI_API_KEY": key}
+    # Set, if only to nothing: older versions read the repository's `.env`, which could send the key elsewhere.
+    with_key = {"GEMINI_API_KEY": key, _BASE_URL: env.get(_BASE_URL, "")}
     if env.get("GEMINI_CLI_HOME"):
         return with_key
     (scratch / ".gemini").mkdir()
