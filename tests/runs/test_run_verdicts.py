@@ -127,6 +127,12 @@ async def test_binary_files(runs: RunLab) -> None:
     assert "GIT binary patch" in done.diff
 
 
+async def test_names_that_are_no_utf_8(runs: RunLab) -> None:
+    done = await runs.run(runs.program(r"echo x > $(printf 'caf\\351.txt'); printf 'no \\355\\240\\200 text'"))
+    assert done.done.code == 0, done.done.err
+    assert done.bundle.evaluators[0].metrics["files_changed"] == 1
+
+
 async def test_five_thousand_files(runs: RunLab) -> None:
     runs.commit({f"many/{n // 100}/file{n}.txt": f"{n}\n" for n in range(5_000)})
     done = await runs.run(runs.program("for d in many/*; do for f in $d/*; do echo more >> $f; done; done"))

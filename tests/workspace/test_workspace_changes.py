@@ -231,7 +231,7 @@ async def test_several_at_once(start: Snapshot, tmp_path: Path) -> None:
 def test_an_answer_that_is_read_in_two(tmp_path: Path, shift: int) -> None:
     """The border between the list and the patch lies where one reading ends."""
     chunk, fixed = 1 << 20, len(b":000000 100644 0 0 A\0\0" + b"1\t0\t")
-    name = b"n" * ((chunk - fixed) // 2)
+    name = b"n" * ((chunk - fixed) // 2 - 1)
     count = b"1" * (3 + shift)
     answer = b":000000 100644 0 0 A\0%s\0%s\t0\t%s\0\0the patch\0\0more" % (name, count, name)
     assert abs(answer.index(b"\0\0") - (chunk - 1)) <= 4

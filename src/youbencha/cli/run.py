@@ -86,7 +86,9 @@ def conclude(bundle: ResultsBundle, artifacts: Path, *, as_json: bool, quiet: bo
     """Show what came of it: to a person, to a program, to GitHub. The exit code."""
     _tell_github(bundle)
     if as_json:
-        sys.stdout.write(bundle.model_dump_json(indent=2) + "\n")
+        from youbencha.report import render_json
+
+        sys.stdout.write(render_json(bundle))
     elif quiet:
         typer.echo(f"{bundle.summary.overall_status}  {artifacts}")
     else:

@@ -1,5 +1,6 @@
 """What a run leaves behind, as data: the normalised log that is the same for every agent, and the results."""
 
+from youbencha.log.as_json import as_json
 from youbencha.log.model import (
     AgentInfo,
     ErrorRecord,
@@ -61,5 +62,6 @@ __all__ = [
     "ToolCall",
     "Usage",
     "YouBenchaLog",
+    "as_json",
     "iso_time",
 ]

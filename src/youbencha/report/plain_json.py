@@ -9,11 +9,6 @@ if TYPE_CHECKING:
 
 
 def render_json(bundle: ResultsBundle) -> str:
-    from pydantic_core import PydanticSerializationError
+    from youbencha.log import as_json
 
-    try:
-        return bundle.model_dump_json(indent=2) + "\n"
-    except PydanticSerializationError:  # a file name that is no UTF-8: pydantic gives up, an escape does not
-        import json
-
-        return json.dumps(bundle.model_dump(), indent=2, default=str) + "\n"
+    return as_json(bundle) + "\n"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from youbencha.events import EventSink, Noted, PhaseStarted
-from youbencha.log import ResultsBundle, YouBenchaLog
+from youbencha.log import ResultsBundle, YouBenchaLog, as_json
 from youbencha.process import Redactor
 from youbencha.spec import PostHook
 from youbencha.trial.bundle import LOG_FILE, REPORT_FILE, RESULTS_FILE, Record, bundle_of
@@ -29,11 +29,11 @@ class ResultFiles:
 
     def save_log(self, log: YouBenchaLog) -> None:
         self._record.log = log
-        self._save(LOG_FILE, log.model_dump_json(indent=2))
+        self._save(LOG_FILE, as_json(log))
 
     def save_results(self, *, complete: bool, interrupted: bool = False) -> ResultsBundle:
         bundle = bundle_of(self._record, now=time.time(), complete=complete, interrupted=interrupted)
-        self._save(RESULTS_FILE, bundle.model_dump_json(indent=2))
+        self._save(RESULTS_FILE, as_json(bundle))
         return bundle
 
     async def conclude(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -98,6 +97,8 @@ def _with_key(env: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _goes_its_own_way(settings: Path) -> bool:
+    import tomllib  # few runs come here
+
     try:
         return not _OWN_WAYS.isdisjoint(tomllib.loads(settings.read_text(encoding="utf-8")))
     except (OSError, ValueError):
