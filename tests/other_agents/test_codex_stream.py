@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +186,16 @@ def test_without_a_session_file_nothing_changes(tmp_path: Path, session: str | N
     facts = SessionFacts(session_id=session)
     assert with_session_file(facts, tmp_path) == facts
     assert with_session_file(facts, None) == facts
+
+
+@pytest.mark.skipif(ON_WINDOWS, reason="pipes")
+def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
+    session_file(tmp_path, counted(USAGE))
+    (path,) = tmp_path.glob("sessions/*/*/*/*")
+    path.unlink()
+    os.mkfifo(path)
+    facts = SessionFacts(session_id=THREAD)
+    assert with_session_file(facts, tmp_path) == facts
 
 
 # -- whole runs of a program that prints them ------------------------------------------------------------------

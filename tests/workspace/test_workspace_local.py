@@ -196,6 +196,7 @@ async def test_no_repository(opener: Opener, source: Path, tmp_path: Path) -> No
     assert str(source) in str(inside.hint)
     (tmp_path / "file").write_text("x")
     assert (await refused(opener, "file")).code == "REPO_NOT_FOUND"
+    assert (await refused(opener, "n" * 1000)).code == "REPO_NOT_FOUND"  # longer than any name can be
 
 
 async def test_a_repository_with_objects_missing(opener: Opener, source: Path) -> None:

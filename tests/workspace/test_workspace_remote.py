@@ -67,7 +67,7 @@ async def test_only_what_is_missing_is_fetched(opener: Opener, source: Path, tmp
         newest = commit(source, {"README.md": "fifth\n"})
         assert (await opener(f"{url}/source", commit=newest[:12])).commit == newest
     assert (await opener(f"{url}/source", commit=newer)).commit == newer  # and the server is gone
-    assert len([line for line in opener.said if "first time" in line]) == 1
+    assert len([line for line in opener.said if "into the cache" in line]) == 1
 
 
 async def test_branches_that_come_go_and_change(opener: Opener, source: Path, tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ async def test_eight_at_once(opener: Opener, source: Path, tmp_path: Path) -> No
 
         found = await asyncio.gather(*(one(number) for number in range(8)))
     assert [tree["README.md"] for tree in found] == ["third\n", "second\n"] * 4
-    assert len([line for line in opener.said if "first time" in line]) == 1
+    assert len([line for line in opener.said if "into the cache" in line]) == 1
     assert sorted(path.name for path in mirror_of(opener).parent.iterdir()) == [".lock", "mirror.git"]
 
 
@@ -343,7 +343,7 @@ async def test_what_a_killed_git_left_is_no_obstacle(opener: Opener, source: Pat
         newer = commit(source, {"README.md": "fourth\n"})
         assert (await opener(f"{url}/source")).commit == newer
     assert not list(mirror.rglob("*.lock"))
-    assert len([line for line in opener.said if "first time" in line]) == 1  # and nothing had to be fetched twice
+    assert len([line for line in opener.said if "into the cache" in line]) == 1  # and nothing had to be fetched twice
 
 
 @needs_posix
@@ -375,6 +375,19 @@ async def test_a_kill_in_the_middle_of_the_first_fetch(opener: Opener, source: P
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == head(source)
     assert not list(opener.cache_dir.rglob(".partial-*"))
+
+
+async def test_a_cache_that_is_full(opener: Opener, source: Path, tmp_path: Path) -> None:
+    """A directory where the lock should be fails as early as any disk can."""
+    with served(HttpBackend.of(tmp_path)) as url:
+        await opener(f"{url}/source")
+        lock = mirror_of(opener).parent / ".lock"
+        lock.unlink()
+        lock.mkdir()
+        commit(source, {"README.md": "fourth\n"})
+        with pytest.raises(YouBenchaError) as caught:
+            await opener(f"{url}/source")
+    assert caught.value.code == "CACHE_NOT_WRITABLE"
 
 
 async def test_a_cache_that_cannot_be_written(opener: Opener, tmp_path: Path) -> None:

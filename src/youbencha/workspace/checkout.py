@@ -22,8 +22,8 @@ _SUBMODULE = 0o160000
 _ENOUGH = 65536
 _REFUSED = r"(?i)invalid path|malformed"
 _NO_ROOM = (
-    r"(?i)unable to (write|create|open|append)|cannot (create|write|mkdir)|could not (write|open)|write error"
-    r"|No space left|File too large|Disk quota|Permission denied|Read-only file system"
+    r"(?i)unable to (write|create|append)|cannot (create|write|mkdir)|could not write|write error"
+    r"|No space left|File too large|Disk quota|Read-only file system"
 )
 
 
@@ -45,7 +45,10 @@ async def check_out(objects: Path, commit: str, branch: str, directory: Path) ->
             objects=objects,
             stdin=f"--shallow {commit}\n{commit}\n".encode(),
         )
-        await _both(writing, packing, commit, directory)
+        try:
+            await _both(writing, packing)
+        except GitFailed as failed:
+            raise _told(failed, commit, directory) from failed
 
 
 async def write_tree(objects: Path, commit: str, directory: Path) -> None:
@@ -59,17 +62,15 @@ async def write_tree(objects: Path, commit: str, directory: Path) -> None:
             raise _told(failed, commit, directory) from failed
 
 
-async def _both(
-    writing: Coroutine[Any, Any, bytes], packing: Coroutine[Any, Any, bytes], commit: str, directory: Path
-) -> None:
+async def _both(first: Coroutine[Any, Any, bytes], second: Coroutine[Any, Any, bytes]) -> None:
+    """At the same time. If one fails or we are cancelled, the other is ended too."""
+    tasks = [asyncio.ensure_future(first), asyncio.ensure_future(second)]
     try:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(writing)
-            group.create_task(packing)
-    except* GitFailed as failures:
-        first = failures.exceptions[0]
-        assert isinstance(first, GitFailed)
-        raise _told(first, commit, directory) from first
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
 
 def _told(failed: GitFailed, commit: str, directory: Path) -> YouBenchaError:

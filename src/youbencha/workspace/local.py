@@ -19,8 +19,12 @@ _LONGEST_POINTER = 8192
 class LocalStore:
     def __init__(self, path: Path) -> None:
         self.public_url = str(path)
-        self._git_dir = find_git_dir(path) or _not_found(path)
-        self.objects = common_dir(self._git_dir) / "objects"
+        try:
+            self._git_dir = find_git_dir(path) or _not_found(path)
+            self.objects = common_dir(self._git_dir) / "objects"
+        except OSError as error:
+            reason = f"{path} cannot be read: {error.strerror or error}"
+            raise YouBenchaError("REPO_NOT_FOUND", reason, hint="Check the path, and that you may read it.") from error
         self._refs: Refs | None = None
 
     async def refs(self) -> Refs:

@@ -128,7 +128,7 @@ class Mirror:
         partial = self._home / f"{_PARTIAL}{os.urandom(4).hex()}"
         try:
             make_git_dir(partial, "0" * self._object_id_length(), attributes=None)
-            self._progress(f"fetching {self.public_url} for the first time")
+            self._progress(f"fetching {self.public_url} into the cache")
             await self._fetch(partial, *_REFSPECS)
             if self._git_dir.exists():
                 self._git_dir.rename(self._home / f"{_PARTIAL}{os.urandom(4).hex()}")
@@ -158,10 +158,13 @@ class Mirror:
     @asynccontextmanager
     async def _locked(self) -> AsyncIterator[None]:
         self._make_home()
-        with lock_file(self._home / ".lock") as lock:
-            await lock.wait(f"fetch of {self.public_url}", self._progress)
-            self._clear()
-            yield
+        try:
+            with lock_file(self._home / ".lock") as lock:
+                await lock.wait(f"fetch of {self.public_url}", self._progress)
+                self._clear()
+                yield
+        except OSError as error:
+            raise _not_writable(self._home, error.strerror or str(error)) from error
 
     def _make_home(self) -> None:
         try:

@@ -81,11 +81,12 @@ class Repository:
 
         It has one branch, so that `git status`, `log` and `commit` work there; no remotes, no tags, no history.
         """
+        directory = directory.absolute()
 
         async def make() -> None:
-            await check_out(self._store.objects, self.commit, self._local_branch(), directory.absolute())
+            await check_out(self._store.objects, self.commit, self._local_branch(), directory)
 
-        await self._again_if_damaged(make, directory)
+        await self._again_if_damaged(make, self.commit, directory)
         if submodules := await submodules_in(directory):
             self._progress(f"submodules are not fetched; these directories are empty: {', '.join(submodules)}")
         if uses_large_files(directory):
@@ -121,12 +122,12 @@ class Repository:
         async def make() -> None:
             await write_tree(self._store.objects, commit, directory.absolute())
 
-        await self._again_if_damaged(make, directory)
+        await self._again_if_damaged(make, commit, directory)
 
     def _local_branch(self) -> str:
         return self.branch if self.branch is not None and is_ref_name(self.branch) else _NO_BRANCH
 
-    async def _again_if_damaged(self, make: Callable[[], Awaitable[None]], directory: Path) -> None:
+    async def _again_if_damaged(self, make: Callable[[], Awaitable[None]], commit: str, directory: Path) -> None:
         try:
             with writing_to(directory):
                 await make()
@@ -134,7 +135,7 @@ class Repository:
             if not await self._store.renew():
                 raise YouBenchaError(
                     "REPO_DAMAGED",
-                    f"The files of {self.commit[:12]} cannot be read from {self.public_url}: {failed.reason}",
+                    f"The files of {commit[:12]} cannot be read from {self.public_url}: {failed.reason}",
                     hint="Some objects are missing there: `git fsck` says which. A partial clone cannot be used.",
                 ) from failed
             remove_tree(directory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -62,7 +63,7 @@ def _refuse_what_is_odd(text: str) -> None:
 
 def _is_path(text: str, base: Path) -> bool:
     """As git decides: a slash before the first colon, or something that is there."""
-    return "/" in text.partition(":")[0] or text.startswith("~") or (base / text).exists()
+    return "/" in text.partition(":")[0] or text.startswith("~") or os.path.lexists(base / text)
 
 
 def _scp_place(text: str) -> RemotePlace:

@@ -61,7 +61,7 @@ def _status(end: Ending) -> Status:
     facts = end.facts
     if not (end.stream_expected or facts.stream_seen):
         return "success"
-    return "success"
+    return "success" if facts.results and not facts.result_is_error else "failed"
 
 
 def _warnings(kind: Kind, facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:

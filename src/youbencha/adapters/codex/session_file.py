@@ -17,6 +17,7 @@ from youbencha.adapters.codex.events import tokens_of
 _ID = re.compile(r"[0-9a-f-]{8,64}")
 _WANTED = (b'"turn_context"', b'"token_count"')
 """Of lines that may hold megabytes, only these are parsed."""
+_LONGEST_LINE = 32 * 1024 * 1024
 
 
 def with_session_file(facts: SessionFacts, home: Path | None) -> SessionFacts:
@@ -42,12 +43,13 @@ def with_session_file(facts: SessionFacts, home: Path | None) -> SessionFacts:
 def _session_file(home: Path | None, session_id: str | None) -> Path | None:
     if home is None or session_id is None or not _ID.fullmatch(session_id):
         return None
-    return next(iter(home.glob(f"sessions/*/*/*/rollout-*-{session_id}.jsonl")), None)
+    found = home.glob(f"sessions/*/*/*/rollout-*-{session_id}.jsonl")
+    return next((path for path in found if path.is_file()), None)  # the agent may have put a pipe there
 
 
 def _payloads(path: Path) -> Iterator[tuple[str, Record]]:
     with path.open("rb") as file:
-        for line in file:
+        while line := file.readline(_LONGEST_LINE):
             if not any(mark in line for mark in _WANTED):
                 continue
             try:
