@@ -168,6 +168,11 @@ async def test_a_good_closing_word_with_a_bad_exit_code_is_no_success(cli: Recor
     assert (played.result.status, played.result.exit_code, played.codes()) == ("failed", 3, ["COPILOT_EXIT_CODE"])
 
 
+async def test_a_bad_closing_word_with_exit_0_is_no_success(cli: RecordedCli) -> None:
+    played = await cli.play(lines({**RESULT, "exitCode": 1}))
+    assert (played.result.status, played.codes()) == ("failed", ["COPILOT_EXECUTION_ERROR"])
+
+
 async def test_a_crash(cli: RecordedCli) -> None:
     played = await cli.play(TOOL_USE, ending="kill -SEGV $$")
     assert (played.result.status, played.result.exit_code, played.codes()) == ("failed", 139, ["COPILOT_CRASHED"])

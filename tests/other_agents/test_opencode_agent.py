@@ -163,7 +163,8 @@ async def test_another_agent_than_the_one_asked_for_is_no_success(cli: RecordedC
 
 async def test_an_agent_that_only_talks_of_fallbacks_is_believed(cli: RecordedCli) -> None:
     text = 'It says: agent "x" not found. Falling back to default agent'
-    played = await cli.play(lines({"type": "text", "part": {"text": text}}, step("stop")))
+    output = lines({"type": "text", "part": {"text": text}}, step("stop"))
+    played = await cli.play(output, stderr=f"a plugin quotes: {text}\n")
     assert played.result.status == "success"
 
 

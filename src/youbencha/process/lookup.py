@@ -22,7 +22,10 @@ def find_executable(name: str, env: Mapping[str, str], *, platform: str = sys.pl
     for directory in directories:
         for ending in endings:
             candidate = directory / (name + ending)
-            if candidate.is_file() and (platform == "win32" or os.access(candidate, os.X_OK)):
+            # os.path, unlike pathlib, takes a directory that may not be entered for one without the file.
+            if os.path.isfile(candidate) and (  # noqa: PTH113
+                platform == "win32" or os.access(candidate, os.X_OK)
+            ):
                 return candidate
     return None
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
 
@@ -32,8 +31,7 @@ environment. Elsewhere (`repo`, `branch` …) one that nobody defined is a mista
 Case = TypeVar("Case", bound=TestCase | EvalConfig)
 
 
-@dataclass(frozen=True)
-class NamedEvaluator:
+class NamedEvaluator(NamedTuple):
     """An evaluator with its configuration, wherever it was written."""
 
     name: str
@@ -49,8 +47,7 @@ class NamedEvaluator:
         return self.source.problem((*self.path, *key), message, hint, at_key=at_key)
 
 
-@dataclass(frozen=True)
-class Loaded(Generic[Case]):
+class Loaded(NamedTuple, Generic[Case]):
     """What a file says, and the file."""
 
     case: Case
@@ -71,8 +68,7 @@ class Loaded(Generic[Case]):
         return self.file.parent
 
 
-@dataclass(frozen=True)
-class Parts:
+class Parts(NamedTuple):
     """What only others can judge: an adapter its options, an evaluator its own.
 
     Taken from the file even where something else in it is wrong, so that a person learns of everything at once.

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -36,8 +35,7 @@ class Unreadable(Exception):
         self.problems = problems
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     data: Any
     root: Node | None
 

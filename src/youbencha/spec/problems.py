@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
@@ -30,8 +29,7 @@ class Spot(Enum):
     VALUE = "value"
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(NamedTuple):
     """1-based."""
 
     line: int
@@ -41,8 +39,7 @@ class Position:
 Locate = Callable[[Path, Spot], Position | None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(NamedTuple):
     order: int
     error: Mapping[str, Any]
     place: Place
@@ -108,7 +105,7 @@ def _likely_member(group: Sequence[_Found], at: Path, depth: int) -> list[_Found
     possible = [branch for name, branch in branches.items() if name not in kinds]
     if possible:
         return min(possible, key=_unlikely)
-    return [replace(group[0], wanted=tuple(kinds.values()))]
+    return [group[0]._replace(wanted=tuple(kinds.values()))]
 
 
 def _kind_only(branch: Sequence[_Found], at: Path) -> str | None:

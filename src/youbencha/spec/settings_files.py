@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from youbencha.errors import ConfigError, Problem
 from youbencha.spec.settings import Settings
@@ -30,8 +30,7 @@ NAMES = (
 CODE = "SETTINGS_INVALID"
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """Which files there are; None where there is none."""
 
     user: Path | None
@@ -44,14 +43,13 @@ class Found:
         return tuple(file for file in (self.user, self.project) if file is not None)
 
 
-@dataclass(frozen=True)
-class LoadedSettings:
+class LoadedSettings(NamedTuple):
     settings: Settings
     cwd: Path
     home: Path
     files: tuple[Path, ...] = ()
     """The stronger ones last."""
-    origin: Mapping[str, Path] = field(default_factory=dict)
+    origin: Mapping[str, Path] = MappingProxyType({})
     """Which file a value is from, by its key: `agent.model`. What is missing here is a default."""
     warnings: tuple[str, ...] = ()
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic import AliasChoices, BaseModel, RootModel, Tag
 from pydantic.fields import FieldInfo
@@ -22,16 +21,14 @@ KEY_MARK = "[key]"
 """What pydantic appends to a location when a mapping's key is wrong, and not its value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fork:
+class Fork(NamedTuple):
     """A union on the way: where it stands in pydantic's location, and which member was tried."""
 
     at: Path
     member: Step
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A location without pydantic's labels."""
 
     path: Path

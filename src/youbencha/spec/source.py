@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -20,8 +20,7 @@ MAX_BYTES = 1024 * 1024
 Model = TypeVar("Model", bound=BaseModel)
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """`code` and `what` are how an error names it."""
 
     document: Document
@@ -48,7 +47,7 @@ class Source:
 
     def with_data(self, data: Any) -> Source:
         """The same places, another content (variables substituted, say)."""
-        return replace(self, document=replace(self.document, data=data))
+        return self._replace(document=self.document._replace(data=data))
 
     def problems_as(self, model: type[Model], *, context: Mapping[str, Any] | None = None) -> Model | list[Problem]:
         """The model, or everything that is wrong."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from youbencha.errors import Problem
 from youbencha.events import EvaluatorFinished, EventSink, PhaseStarted
@@ -22,8 +22,7 @@ from youbencha.trial.run import Finished
 from youbencha.workspace import RunDirectory, changes_in_repository
 
 
-@dataclass(frozen=True, kw_only=True)
-class EvalPlan:
+class EvalPlan(NamedTuple):
     loaded: Loaded[EvalConfig]
     directory: Path
     expected_dir: Path | None

@@ -6,9 +6,8 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import EvaluationContext, get_evaluator
@@ -19,8 +18,7 @@ from youbencha.workspace import Changes
 Finished = Callable[[int, EvaluationResult], None]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
+class Evidence(NamedTuple):
     """What all evaluators of a run look at."""
 
     directory: Path

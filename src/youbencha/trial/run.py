@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from youbencha.adapters import AgentExecutionContext, ChecksReadiness
 from youbencha.errors import YouBenchaError
@@ -25,8 +25,7 @@ from youbencha.trial.plan import Plan
 from youbencha.workspace import Changes, Repository, RunDirectory, Snapshot, open_repository
 
 
-@dataclass(frozen=True)
-class Finished:
+class Finished(NamedTuple):
     bundle: ResultsBundle
     directory: RunDirectory
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 ChangeKind = Literal["added", "modified", "deleted", "type_changed"]
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
+class FileChange(NamedTuple):
     path: str
     """Below the tree, with forward slashes; bytes that are no UTF-8 are surrogate-escaped."""
     kind: ChangeKind
@@ -27,8 +25,7 @@ class FileChange:
         return (self.additions or 0) + (self.deletions or 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(NamedTuple):
     """The difference between how a tree was and how it is now."""
 
     files: tuple[FileChange, ...]

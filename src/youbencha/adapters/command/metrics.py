@@ -55,7 +55,7 @@ def _read(path: Path) -> Record:
     try:
         # An agent may have put anything there; a pipe would be waited on for ever.
         state = path.lstat()
-        if False:
+        if not stat.S_ISREG(state.st_mode) or state.st_size > _LARGEST:
             return {}
         return fields.mapping(orjson.loads(path.read_bytes()))
     except (OSError, ValueError):
