@@ -5,13 +5,10 @@ They travel in the same stream as the common events; whoever does not know them 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from youbencha.adapters.cli_agent.tokens import Tokens
 from youbencha.events import Event, SessionResult
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCalled(Event):
     """One call to the model, or one more piece of news about it: ids repeat, once for each content block."""
 
@@ -24,12 +21,10 @@ class ModelCalled(Event):
     parent: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRefused(Event):
     """The model declined, and there was no other to ask."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSwitched(Event):
     """The CLI went over to another model on its own: what follows does not measure the one asked for."""
 
@@ -38,12 +33,10 @@ class ModelSwitched(Event):
     trigger: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class McpServerFailed(Event):
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClaudeResult(SessionResult):
     errors: tuple[str, ...] = ()
     status: int | None = None

@@ -7,7 +7,6 @@ otherwise it is plain text, and all of it is the assistant's one message.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
@@ -108,7 +107,7 @@ class _Draft:
             self._written.setdefault(event.parent, []).append(event.text)
         elif isinstance(event, AssistantText) and self._written.pop(event.parent, []):
             # A reader may have put it together from the pieces.
-            return replace(event, text=self._redactor.text(event.text))
+            return event.but(text=self._redactor.text(event.text))
         return event
 
     def unfinished(self) -> list[Event]:

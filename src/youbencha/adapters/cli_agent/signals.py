@@ -5,13 +5,10 @@ They travel in the same stream as the common events; whoever does not know them 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from youbencha.adapters.cli_agent.tokens import Tokens
 from youbencha.events import Event
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CallFailed(Event):
     """A call to the model failed for good."""
 
@@ -20,7 +17,6 @@ class CallFailed(Event):
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CallMetered(Event):
     """What one call to the model took; calls add up."""
 
@@ -29,6 +25,5 @@ class CallMetered(Event):
     model: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnTaken(Event):
     """The model was asked once more, in the main conversation."""

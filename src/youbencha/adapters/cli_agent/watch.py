@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Protocol
 
 from youbencha.events import (
@@ -61,14 +60,14 @@ class LiveWatch:
         if isinstance(event, AssistantTextDelta):
             draft = self._drafts.setdefault(event.parent, self._redactor.stream())
             if text := draft.feed(event.text.encode("utf-8", "surrogatepass")):
-                yield replace(event, text=text.decode("utf-8", "surrogatepass"))
+                yield event.but(text=text.decode("utf-8", "surrogatepass"))
             return
         if isinstance(event, AssistantText):
             finished = self._drafts.pop(event.parent, None)
             if finished and (text := finished.finish()):
                 yield AssistantTextDelta(text=text.decode("utf-8", "surrogatepass"), parent=event.parent)
             if finished:  # a reader may have put it together from the pieces
-                event = replace(event, text=self._redactor.text(event.text))
+                event = event.but(text=self._redactor.text(event.text))
         yield event
 
     def _tell(self, event: Event) -> None:

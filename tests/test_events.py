@@ -1,0 +1,60 @@
+"""Events are values: they say what they hold, never change, and refuse what they do not know."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from youbencha.adapters.claude_code.signals import ClaudeResult
+from youbencha.events import AssistantText, Event, Noted, SessionResult, ToolCalled
+
+
+def test_what_is_given_and_what_is_not() -> None:
+    before = time.time()
+    text = AssistantText(text="Hello", parent="p")
+    assert (text.text, text.parent, text.sent_at) == ("Hello", "p", None)
+    assert before <= text.at <= time.time()
+    assert AssistantText(text="x", at=5.0).at == 5.0
+
+
+def test_what_must_be_given() -> None:
+    with pytest.raises(TypeError, match="ToolCalled needs name"):
+        ToolCalled(call_id="1", arguments={})  # type: ignore[call-arg]
+
+
+def test_what_is_not_known() -> None:
+    with pytest.raises(TypeError, match="Noted does not hold txet"):
+        Noted(text="x", txet="y")  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        Noted("x")  # type: ignore[misc]
+
+
+def test_an_event_cannot_be_changed() -> None:
+    note = Noted(text="x")
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        note.text = "y"  # type: ignore[misc]
+    assert note.but(text="y") == Noted(text="y", at=note.at)
+    assert note.text == "x"
+
+
+def test_equal_is_what_holds_the_same() -> None:
+    assert Noted(text="x", at=1.0) == Noted(text="x", at=1.0)
+    assert Noted(text="x", at=1.0) != Noted(text="x", at=2.0)
+    assert Noted(text="x", at=1.0) != AssistantText(text="x", at=1.0)
+    assert len({Noted(text="x", at=1.0), Noted(text="x", at=1.0)}) == 1
+
+
+def test_a_kind_of_a_kind_holds_all_of_it() -> None:
+    result = ClaudeResult(subtype="success", is_error=False, text="t", turns=1, duration_ms=2, session_id="s")
+    assert isinstance(result, SessionResult)
+    assert result.turns == 1
+    assert "session_id='s'" in repr(result)
+
+
+def test_matching_by_what_is_in_it() -> None:
+    match Noted(text="x"):
+        case Event(at=float()) as event:
+            assert event.at > 0
+        case _:
+            raise AssertionError("not matched")
