@@ -24,7 +24,7 @@ def serve(
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="What ${NAME} stands for; may be repeated.")
     ] = None,
 ) -> None:
-    """Serve a scripted model: the Messages API, answered from a file.
+    """Serve a scripted model, answered from a file: Anthropic's, OpenAI's and Gemini's APIs.
 
     Prints one line of JSON with its URL when it is ready, and one line on stderr for each request.
     """
