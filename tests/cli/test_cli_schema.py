@@ -8,11 +8,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from yb import yb
 
+from yb import yb
 from youbencha.cli.schema import Format
 
-KEYS = {"log": "agent_info", "script": "turns", "claude-code": "prompt"}
+KEYS = {
+    "testcase": "repo",
+    "eval": "directory",
+    "evaluator": "name",
+    "settings": "variables",
+    "results": "summary",
+    "log": "agent_info",
+    "script": "turns",
+    "claude-code": "prompt",
+}
 
 
 def schema_of(name: str) -> dict[str, Any]:
@@ -57,3 +66,11 @@ def test_every_pattern_is_one_that_javascript_reads_the_same_way(name: str) -> N
         if isinstance(pattern := each.get("pattern"), str):
             re.compile(pattern)
             assert not re.search(r"\\[ZzA]|\(\?[a-zP#]", pattern), pattern
+
+
+def test_editors_are_told_what_each_key_means() -> None:
+    schema = json.loads(yb("schema", "testcase").stdout)
+    assert "relative to this file" in schema["properties"]["repo"]["description"]
+    assert "Changing `type` alone" in schema["$defs"]["AgentSpec"]["description"]
+    assert "taken from the environment" in schema["$defs"]["AgentSpec"]["properties"]["env"]["description"]
+    assert "shell" in schema["$defs"]["ScriptConfig"]["properties"]["shell"]["description"]

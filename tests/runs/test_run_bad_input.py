@@ -164,3 +164,12 @@ def test_a_full_disk(runs: RunLab, size: str) -> None:
 async def test_a_key_that_is_missing(runs: RunLab) -> None:
     runs.case_file.write_text(json.dumps({**GOOD, "repo": str(runs.repository)}))
     assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, "evaluators: is required")
+
+
+async def test_two_things_are_missing_and_one_is_told(runs: RunLab) -> None:
+    """What is checked meanwhile says nothing of its own accord."""
+    missing = {"type": "command", "config": {"command": "no-such-agent-here", "prompt": "Work."}}
+    runs.write_case(missing, branch="mian")
+    done = await runs.yb("run", "-c", str(runs.case_file))
+    assert_refused(done, runs, "REPO_BRANCH_UNKNOWN")
+    assert "never retrieved" not in done.err

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from tiny_agent import FAULTS, TinyAdapter, TinyAgent
 
-from youbencha.testing import AdapterContract, Agent
+from youbencha.testing import AdapterContract, Agent, Situation
+from youbencha.testing.contract import Kit, Looked
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the faults need a shell")
@@ -37,6 +38,16 @@ class TestTinyAgent(AdapterContract):
     @pytest.fixture
     def agent(self, tmp_path: Path) -> Agent:
         return TinyAgent(tmp_path)
+
+
+async def test_sessions_are_shared_only_where_nothing_differs(tmp_path: Path) -> None:
+    shared: dict[tuple[Situation, int], Looked] = {}
+    one, other = (Kit(TinyAgent(tmp_path), tmp_path / name, shared=shared) for name in ("one", "other"))
+    first = await one.execute(Situation.ANSWERS)
+    assert await other.execute(Situation.ANSWERS) is first
+    assert (other.artifacts, other.last_context) == (one.artifacts, one.last_context)
+    assert await other.execute(Situation.ANSWERS, env={"X": "y"}) is not first
+    assert await other.execute(Situation.FAILS) is not first
 
 
 def kit_run(

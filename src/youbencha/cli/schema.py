@@ -51,6 +51,8 @@ def schema(
     """
     import json
 
+    from youbencha.spec.schema import json_schema
+
     module, attribute = _MODELS[name]
     model: type[BaseModel] = getattr(import_module(module), attribute)
-    typer.echo(json.dumps(model.model_json_schema(), indent=2))
+    typer.echo(json.dumps(json_schema(model), indent=2, ensure_ascii=False))

@@ -40,6 +40,7 @@ async def run_test_case(plan: Plan, *, on_event: EventSink, delete_workspace: bo
         trial = await _prepare(plan, on_event, ready)
     finally:
         ready.cancel()
+        await asyncio.gather(ready, return_exceptions=True)  # what it found counts only if nothing else was wrong
     with trial.directory:
         try:
             return await trial.run(delete_workspace=delete_workspace)

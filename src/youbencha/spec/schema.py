@@ -1,0 +1,52 @@
+"""JSON Schemas of our formats, with what the models' docstrings say: editors show it beside each key."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, get_args
+
+from pydantic import BaseModel
+
+
+def json_schema(model: type[BaseModel]) -> dict[str, Any]:
+    schema = model.model_json_schema()
+    parts = {model.__name__: schema, **schema.get("$defs", {})}
+    for each in _models_in(model, set()):
+        properties = parts.get(each.__name__, {}).get("properties", {})
+        for name, text in _field_docs(each):
+            if name in properties:
+                properties[name].setdefault("description", text)
+    return schema
+
+
+def _models_in(kind: Any, seen: set[type[BaseModel]]) -> Iterator[type[BaseModel]]:
+    """The model and all that it holds, however deep in unions and lists."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        if kind in seen:
+            return
+        seen.add(kind)
+        yield kind
+        for field in kind.model_fields.values():
+            yield from _models_in(field.annotation, seen)
+    for part in get_args(kind):
+        yield from _models_in(part, seen)
+
+
+def _field_docs(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    """Each field with the text that stands below it."""
+    for base in reversed(model.__mro__):
+        if issubclass(base, BaseModel) and base is not BaseModel:
+            yield from _docs_in(ast.parse(textwrap.dedent(inspect.getsource(base))).body[0])
+
+
+def _docs_in(definition: ast.stmt) -> Iterator[tuple[str, str]]:
+    body = definition.body if isinstance(definition, ast.ClassDef) else []
+    for field, below in pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(below, ast.Expr):
+            text = below.value.value if isinstance(below.value, ast.Constant) else None
+            if isinstance(text, str):
+                yield field.target.id, " ".join(text.split())
