@@ -8,11 +8,14 @@ import sys
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from youbencha.cli import startup
+
 Result = TypeVar("Result")
 
 
 def run_async(work: Coroutine[Any, Any, Result]) -> Result:
     """As `asyncio.run`; and a polite end (SIGTERM, a service manager's) is one like Ctrl-C: what was begun is ended."""
+    startup.loaded()
     return asyncio.run(_interruptible(work))
 
 

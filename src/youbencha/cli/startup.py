@@ -1,0 +1,59 @@
+"""How a command begins and ends: what is done so that nobody waits for it.
+
+`yb` is a short program around a long one, started again and again. Each thing here was measured to matter.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import importlib.util
+import io
+import os
+import signal
+import sys
+from typing import NoReturn
+
+_SELDOM_USED = ("importlib.metadata",)
+"""Imported by others at once, and used by them hardly ever (pydantic, for its plugins): 20 ms."""
+
+
+def prepare() -> None:
+    gc.disable()  # while modules are loaded there is nothing to collect, and much to look through: 15 ms
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # they would be looked for in every package
+    for name in _SELDOM_USED:
+        _import_when_used(name)
+    for stream in (sys.stdout, sys.stderr):
+        # A pipe on Windows may not know "●"; a question mark is better than a traceback.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    # A polite end (a service manager's, say) is one like Ctrl-C: what was begun is cleaned up.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def loaded() -> None:
+    """All that is needed is there: from now on, what is no longer needed is given back."""
+    gc.freeze()
+    gc.enable()
+
+
+def leave(code: int) -> NoReturn:
+    """End now. Taking an interpreter apart, only to free what the system frees anyway, takes 40 ms."""
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # whoever read it is gone
+            stream.flush()
+    os._exit(code)
+
+
+def _import_when_used(name: str) -> None:
+    if name in sys.modules:
+        return
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.loader is None:
+        return
+    spec.loader = importlib.util.LazyLoader(spec.loader)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
