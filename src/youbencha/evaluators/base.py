@@ -30,6 +30,8 @@ class EvaluationContext:
     changes: Changes | None
     """What the agent changed. None if there is no beginning to compare with (`yb eval` outside of git)."""
     expected_dir: Path | None = None
+    left_out: tuple[Path, ...] = ()
+    """What lies in `directory` and is ours (the results of `yb eval`): nobody's work, and not to be looked at."""
     log: YouBenchaLog | None = None
     """None in `yb eval`."""
     agent: AgentSpec | None = None

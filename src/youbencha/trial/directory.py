@@ -84,6 +84,7 @@ async def evaluate_directory(plan: EvalPlan, *, on_event: EventSink) -> Finished
                 env={},
                 artifacts_dir=place.artifacts,
                 scratch_dir=place.private / "scratch",
+                left_out=(plan.output_dir.resolve(),),
             )
             await evaluate_all(plan.loaded.evaluators, evidence, at_once=plan.max_concurrent, finished=finished)
         except BaseException:

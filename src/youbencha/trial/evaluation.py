@@ -29,6 +29,7 @@ class Evidence(NamedTuple):
     env: dict[str, str]
     artifacts_dir: Path
     scratch_dir: Path
+    left_out: tuple[Path, ...] = ()
 
 
 async def evaluate_all(
@@ -91,6 +92,7 @@ def _context(evaluator: NamedEvaluator, evidence: Evidence, directory_name: str)
         agent=evidence.agent,
         env=evidence.env,
         scratch_dir=scratch,
+        left_out=evidence.left_out,
     )
 
 
