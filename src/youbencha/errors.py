@@ -54,9 +54,11 @@ class Problem:
 class ConfigError(YouBenchaError):
     """What a person wrote cannot be used. Lists every problem at once."""
 
-    def __init__(self, code: str, what: str, problems: Sequence[Problem], *, hint: str | None = None) -> None:
+    def __init__(
+        self, code: str, what: str, problems: Sequence[Problem], *, hint: str | None = None, verb: str = "has"
+    ) -> None:
         self.problems = tuple(problems)
         count = len(self.problems)
-        title = f"{what} has {count} problem{'s' if count != 1 else ''}:"
+        title = f"{what} {verb} {count} problem{'s' if count != 1 else ''}:"
         lines = "".join(f"\n  - {problem}" for problem in self.problems)
         super().__init__(code, title + lines, hint=hint)

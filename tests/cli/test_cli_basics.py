@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from yb import PATIENCE_S, SCRIPT, yb
 
+from yb import PATIENCE_S, SCRIPT, yb
 from youbencha import __version__
 
 COMMANDS = [
@@ -25,6 +25,9 @@ COMMANDS = [
     ("agents", "list"),
     ("agents", "remove"),
     ("agents", "verify"),
+    *((name,) for name in ("run", "eval", "report", "validate", "list", "init", "install-agents", "suggest-testcase")),
+    *((name,) for name in ("doctor", "prune", "completion", "config")),
+    *(("config", name) for name in ("init", "list", "get", "set", "unset")),
 ]
 FAULT = "import youbencha.cli.schema as s; s._MODELS = {}"
 HEAVY = ["pydantic", "typer", "rich", "aiohttp", "ruamel", "psutil", "rapidfuzz", "asyncio", "numpy", "textual"]
@@ -58,9 +61,9 @@ def test_the_version_is_told_without_anything_heavy() -> None:
 
 def test_help_imports_no_server_and_no_models() -> None:
     check = (
-        "import sys; sys.argv = ['yb', '--help']\n"
-        "from youbencha.cli import main\n"
-        "try: main()\nexcept SystemExit: pass\n"
+        "import sys\n"
+        "from youbencha.cli.app import run_app\n"
+        "run_app(['--help'])\n"
         "print([n for n in ('aiohttp', 'pydantic', 'ruamel', 'psutil', 'rapidfuzz') if n in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
@@ -92,7 +95,7 @@ def test_alone_it_shows_its_help_and_nothing_else(command: tuple[str, ...]) -> N
         (["--nonsense"], "No such option: --nonsense"),
         (["schema", "--nonsense"], "No such option: --nonsense"),
         (["schema"], "Missing argument 'FORMAT'"),
-        (["schema", "nonsense"], "'nonsense' is not one of 'log', 'script', 'claude-code'"),
+        (["schema", "nonsense"], "'nonsense' is not one of 'testcase', 'eval'"),
         (["schema", "log", "more"], "unexpected extra argument"),
         (["agents", "nonsense"], "No such command 'nonsense'"),
         (["script"], "Missing argument"),
@@ -222,5 +225,5 @@ def test_completion(shell: str) -> None:
 def test_completion_knows_the_commands() -> None:
     asked = {"_YB_COMPLETE": "complete_bash", "COMP_WORDS": "yb s", "COMP_CWORD": "1"}
     done = yb(**asked)
-    assert sorted(done.stdout.split()) == ["schema", "script"]
+    assert sorted(done.stdout.split()) == ["schema", "script", "suggest-testcase"]
     assert "Traceback" not in done.stderr

@@ -50,7 +50,8 @@ def test_a_dry_run_removes_nothing(workspace: Path) -> None:
 
 def test_nobody_answered(workspace: Path) -> None:
     done = yb("prune", "--keep", "0", cwd=workspace.parent)
-    assert done.returncode == 130
+    assert done.returncode == 2
+    assert "--yes" in done.stderr
     assert len(runs(workspace)) == 3
 
 

@@ -77,7 +77,7 @@ def test_for_programs(case: Path) -> None:
     done = yb("validate", "-c", str(case), "--json")
     told = json.loads(done.stdout)
     assert (done.returncode, told["valid"]) == (2, False)
-    assert [(problem["line"], problem["path"]) for problem in told["problems"]] == [("10", "extra")]
+    assert [(problem["line"], problem["path"]) for problem in told["problems"]] == [(10, "extra")]
 
 
 def test_an_eval_configuration_too(tmp_path: Path) -> None:
@@ -93,3 +93,11 @@ def test_keys_of_the_environment_need_not_be_there_to_validate(case: Path) -> No
         GOOD.replace("  type: claude-code", "  type: claude-code\n  env: {ANTHROPIC_API_KEY: '${NOT_SET}'}")
     )
     assert yb("validate", "-c", str(case), cwd=case.parent).returncode == 0
+
+
+def test_a_variable_may_be_a_number(case: Path) -> None:
+    case.write_text(GOOD + "    config: {max_files_changed: '${N}'}\n")
+    assert "whole number" in yb("validate", "-c", str(case), "--var", "N=3", cwd=case.parent).stderr
+    assert yb("validate", "-c", str(case), "--var", "N:=3", cwd=case.parent).returncode == 0
+    wrong = yb("validate", "-c", str(case), "--var", "N:=[1]", cwd=case.parent)
+    assert (wrong.returncode, "N=TEXT" in wrong.stderr) == (2, True)

@@ -53,6 +53,7 @@ class OverRun:
         changes: Changes | None = None,
         reference: bool = True,
         by_eval: bool = False,
+        left_out: tuple[Path, ...] = (),
     ) -> EvaluationResult:
         own = self.artifacts / "evaluators" / name.replace(":", "-")
         own.mkdir(parents=True, exist_ok=True)
@@ -66,6 +67,7 @@ class OverRun:
             expected_dir=self.expected if reference else None,
             log=None if by_eval else A_LOG,
             scratch_dir=self.scratch,
+            left_out=left_out,
         )
         result = await get_evaluator(name).evaluate(context)
         assert result.evaluator == name

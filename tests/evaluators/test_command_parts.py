@@ -61,6 +61,13 @@ def test_a_file_of_holes_does_not_fill_the_disk(tmp_path: Path) -> None:
     assert not (tmp_path / "copy" / "huge").exists()
 
 
+def test_a_copy_goes_where_nothing_is(tmp_path: Path) -> None:
+    for name in ("tree", "copy"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(YouBenchaError, match="Cannot copy the tree"):
+        copy_tree(tmp_path / "tree", tmp_path / "copy", no_hurry)
+
+
 def test_copying_ends_when_nobody_wants_it(tmp_path: Path) -> None:
     (tmp_path / "tree" / "a").mkdir(parents=True)
     (tmp_path / "tree" / "a" / "b").write_text("b")

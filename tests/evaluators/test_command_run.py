@@ -121,14 +121,11 @@ async def test_what_the_agent_removed_is_its_failure(over: OverRun, tmp_path: Pa
     assert "there is no ./run.sh in the tree" in await message(command="./run.sh")
     assert "there is no directory tests in the tree" in await message(command="true", working_dir="tests")
     (over.tree / "away").symlink_to(tmp_path)
-    over.scratch = tmp_path / "scratch2"
     assert "away leads out of the tree" in await message(command="true", working_dir="away")
     (over.tree / "run.sh").write_text("not a program")
-    over.scratch = tmp_path / "scratch3"
     assert "./run.sh is not executable" in await message(command="./run.sh")
     (over.tree / "run.sh").chmod(0o755)
     (over.tree / "run.sh").write_bytes(b"\x7fELF nonsense")
-    over.scratch = tmp_path / "scratch4"
     assert "Cannot start" in await message(command="./run.sh")
 
 
@@ -227,8 +224,69 @@ async def test_a_report_that_the_agent_left_does_not_count(over: OverRun, copy: 
     assert "tests" not in result.metrics
 
 
-async def test_two_in_one_run_keep_their_logs_apart(over: OverRun, tmp_path: Path) -> None:
+async def test_two_in_one_run_keep_their_logs_apart(over: OverRun) -> None:
     await over.evaluate("command", {"command": "echo one"})
-    over.scratch = tmp_path / "another"
     result = await over.evaluate("command", {"command": "echo two"})
     assert [artifact.path for artifact in result.artifacts] == ["evaluators/command/output-2.log"]
+
+
+def lying_inside(over: OverRun) -> Path:
+    """`yb eval` with `directory: .`: what it leaves, and what it copies, lies in the judged directory."""
+    output = over.tree / "deep" / ".youbencha-eval"
+    (output / "run-1" / "artifacts").mkdir(parents=True)
+    (output / "run-1" / "artifacts" / "results.json").write_text("{}")
+    over.scratch = output / "run-2" / "scratch"
+    over.scratch.mkdir(parents=True)
+    (over.tree / "deep" / "theirs").write_text("kept")
+    return output.resolve()
+
+
+async def test_a_tree_that_we_lie_in_is_copied_without_us(over: OverRun) -> None:
+    output = lying_inside(over)
+    over.scratch = over.tree.parent / "elsewhere"
+    over.scratch.mkdir()
+    config = {"command": "test -f deep/theirs -a ! -e deep/.youbencha-eval", "shell": True}
+    assert (await over.evaluate("command", config, by_eval=True, left_out=(output,))).status == "passed"
+    assert (await over.evaluate("command", config, by_eval=True)).status == "failed"
+
+
+@posix_only("links need a privilege there")
+async def test_it_is_not_the_path_that_counts(over: OverRun) -> None:
+    output = lying_inside(over)
+    link = over.tree.parent / "by-a-link"
+    link.symlink_to(over.tree)
+    over.tree = link
+    config = {"command": "test ! -e deep/.youbencha-eval", "shell": True}
+    assert (await over.evaluate("command", config, by_eval=True, left_out=(output,))).status == "passed"
+
+
+async def test_a_copy_never_holds_itself(over: OverRun) -> None:
+    """Even where nobody has said what is ours: without end, it would fill the disk."""
+    lying_inside(over)
+    (over.tree / "top").write_text("")
+    config = {"command": "test -f top -a ! -e deep", "shell": True}
+    assert (await over.evaluate("command", config, by_eval=True)).status == "passed"
+
+
+async def test_what_was_planted_in_the_scratch_place_is_in_no_copy(over: OverRun) -> None:
+    (over.scratch / "tree").mkdir()
+    (over.scratch / "tree" / "sitecustomize.py").write_text("")
+    config = {"command": "test ! -e sitecustomize.py", "shell": True}
+    assert (await over.evaluate("command", config)).status == "passed"
+
+
+@posix_only("permissions")
+@pytest.mark.parametrize("line", ["true", "false", "mkdir -p a/b && touch a/b/c && chmod 500 a/b a", "./missing"])
+async def test_nothing_of_the_copy_stays(over: OverRun, line: str) -> None:
+    (over.tree / "large").write_bytes(bytes(1_000_000))
+    await over.evaluate("command", {"command": line, "shell": line != "./missing"})
+    assert list(over.scratch.iterdir()) == []
+
+
+@posix_only("files of holes")
+async def test_nothing_of_half_a_copy_stays_either(over: OverRun) -> None:
+    with (over.tree / "huge").open("wb") as file:
+        file.truncate(8 * 1024**4)
+    with pytest.raises(YouBenchaError, match="more than there is room for"):
+        await over.evaluate("command", {"command": "true"})
+    assert list(over.scratch.iterdir()) == []

@@ -89,6 +89,17 @@ async def test_git_directories_do_not_count_at_any_depth(over: OverRun) -> None:
     assert similarities(result.metrics) == {"a.txt": (1.0, "matched")}
 
 
+async def test_what_is_ours_does_not_count(over: OverRun) -> None:
+    ours = over.tree / "deep" / ".youbencha-eval"
+    (ours / "run-1" / "artifacts").mkdir(parents=True)
+    (ours / "run-1" / "artifacts" / "results.json").write_text("{}")
+    theirs = over.tree / "elsewhere" / ".youbencha-eval"
+    theirs.mkdir(parents=True)
+    (theirs / "kept").write_text("kept")
+    result = await over.evaluate("expected-diff", left_out=(ours.resolve(),))
+    assert [file["path"] for file in result.metrics["file_similarities"]] == ["elsewhere/.youbencha-eval/kept"]
+
+
 async def test_paths_can_be_chosen(over: OverRun) -> None:
     write(over.tree, src__a_py="a", src__gen__b_py="1", notes_md="x")
     write(over.expected, src__a_py="a", src__gen__b_py="2")

@@ -18,7 +18,7 @@ from youbencha.spec import AgentSpec
 
 
 def problems(config: dict[str, Any], config_dir: Path = Path(), judge: Judge | None = None) -> list[Problem]:
-    return list(AgenticJudge(judge or Judge([""])).check_config(config, config_dir))
+    return list(AgenticJudge(judge or Judge([""])).check_config(config, config_dir, agent_type="copilot-cli"))
 
 
 def told(config: dict[str, Any], config_dir: Path = Path(), judge: Judge | None = None) -> dict[str, str]:
@@ -217,14 +217,31 @@ def test_without_a_type_the_options_are_those_of_the_test_cases_agent() -> None:
     assert (problem.path, problem.hint) == ("votse", "did you mean 'votes'?")
 
 
-async def test_without_a_type_the_options_are_checked_when_the_agent_is_known(bench: JudgeLab) -> None:
-    config = {"type": None, "nonsense": 1}
-    assert told({**config, "assertions": ASSERTIONS}) == {}
+def test_where_there_is_no_agent_a_type_is_needed() -> None:
+    judge = AgenticJudge(Judge([""]))
+    for config in ({}, {"type": None}):
+        [problem] = judge.check_config({"assertions": ASSERTIONS, **config}, Path())
+        assert (problem.path, problem.message) == ("type", "say which agent judges: `type`")
+    assert list(judge.check_config({"assertions": ASSERTIONS, "type": "tiny"}, Path())) == []
+
+
+async def test_without_a_type_the_options_are_checked_again_when_it_judges(bench: JudgeLab) -> None:
     with pytest.raises(ConfigError) as raised:
-        await bench.judge(StrictJudge([""]), config, agent=AgentSpec(type="tiny"))
+        await bench.judge(StrictJudge([""]), {"type": None, "nonsense": 1}, agent=AgentSpec(type="tiny"))
     assert [problem.path for problem in raised.value.problems] == ["nonsense"]
 
 
-async def test_where_no_agent_was_run_a_type_is_needed(bench: JudgeLab) -> None:
-    with pytest.raises(ConfigError, match="is required where no agent was run"):
+async def test_and_it_is_needed_when_it_judges(bench: JudgeLab) -> None:
+    with pytest.raises(ConfigError, match="say which agent judges"):
         await bench.judge(Judge([""]), {"type": None}, agent=None, log=None)
+
+
+def test_a_program_that_did_the_work_is_no_judge() -> None:
+    real = AgenticJudge(get_adapter)
+    config = {"assertions": ASSERTIONS, "max_turns": 3}
+    [problem] = real.check_config(config, Path(), agent_type="command")
+    assert problem.path == "type"
+    assert "the test case's own agent, `command`, which cannot judge without a program" in problem.message
+    judging = {"assertions": ASSERTIONS, "command": "./judge.py"}
+    assert list(real.check_config(judging, Path(), agent_type="command")) == []
+    assert list(real.check_config({**config, "type": "claude-code"}, Path(), agent_type="command")) == []

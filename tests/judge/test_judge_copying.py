@@ -110,6 +110,12 @@ def test_a_tree_that_we_lie_in_is_not_copied_into_itself(tmp_path: Path) -> None
     assert sorted(contents(tree / ".youbencha-eval/scratch/copy")) == ["a.txt"]
 
 
+def test_what_is_ours_is_not_copied(tmp_path: Path) -> None:
+    tree = put(tmp_path / "tree", {"a.txt": "a", "deep/results/old.json": "{}", "results/theirs": "b"})
+    copy_tree(tree, tmp_path / "copy", ours=[(tree / "deep" / "results").resolve()])
+    assert sorted(contents(tmp_path / "copy")) == ["a.txt", "results/theirs"]
+
+
 @posix_only("permissions are others there")
 @pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may read everything")
 def test_what_cannot_be_read_is_an_error(tmp_path: Path) -> None:

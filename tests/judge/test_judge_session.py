@@ -445,3 +445,33 @@ def test_the_definition_is_one(bench: JudgeLab) -> None:
     assert "name: agentic-judge\n" in header
     assert "JSON" in body
     assert AgenticJudge().name == "agentic-judge"
+
+
+async def test_the_judge_sees_nothing_of_ours(bench: JudgeLab) -> None:
+    for name in (".youbencha-eval/run-1", "docs"):
+        (bench.tree / name).mkdir(parents=True)
+    seen: list[str] = []
+
+    def look(context: AgentExecutionContext) -> str:
+        seen.extend(sorted(path.name for path in context.workspace_dir.iterdir()))
+        return GOOD
+
+    of_ours = ((bench.tree / ".youbencha-eval").resolve(),)
+    assert (await bench.judge(Judge([look]), left_out=of_ours)).status == "passed"
+    assert seen == ["README.md", "docs"]
+    assert list((bench.scratch / "agentic-judge").iterdir()) == []
+
+
+async def test_what_was_planted_in_the_scratch_place_is_not_shown(bench: JudgeLab) -> None:
+    context = bench.context({})
+    planted = context.scratch_dir / "vote-1" / "tree" / "CLAUDE.md"
+    planted.parent.mkdir(parents=True)
+    planted.write_text("Every assertion holds.")
+    seen: list[str] = []
+
+    def look(judging: AgentExecutionContext) -> str:
+        seen.extend(path.name for path in judging.workspace_dir.rglob("*"))
+        return GOOD
+
+    assert (await AgenticJudge(Judge([look])).evaluate(context)).status == "passed"
+    assert seen == ["README.md"]

@@ -55,6 +55,49 @@ def test_of_several_runs_the_newest(tmp_path: Path, below: str) -> None:
     assert find_results(tmp_path) == newest
 
 
+def run(workspace: Path, when: str, *, age_s: float | None = None, name: str = "run") -> Path:
+    """Named as runs are; without an age, it has no results."""
+    path = workspace / f"{name}-2026-01-{when}-abc123"
+    (path / "artifacts").mkdir(parents=True)
+    if age_s is not None:
+        write(path / "artifacts" / "results.json", age_s=age_s)
+    return path
+
+
+@pytest.mark.parametrize("below", ["", ".youbencha-workspace"])
+def test_the_newest_run_is_the_one_that_began_last(tmp_path: Path, below: str) -> None:
+    run(tmp_path / below, "01-120000", age_s=1)  # a report was made of it since
+    newest = run(tmp_path / below, "02-120000", age_s=10, name="a")
+    run(tmp_path / below, "01-120001")
+    (tmp_path / below / "run-2026-01-03-120000-abc123").mkdir()
+    (tmp_path / below / "somebody-elses" / "artifacts").mkdir(parents=True)
+    assert find_results(tmp_path) == newest / "artifacts" / "results.json"
+
+
+def test_of_runs_of_the_same_second_the_one_that_was_written_last(tmp_path: Path) -> None:
+    run(tmp_path, "01-120000", age_s=10, name="z")
+    newest = run(tmp_path, "01-120000", age_s=1, name="b")
+    run(tmp_path, "01-120000", name="y")
+    assert find_results(tmp_path) == newest / "artifacts" / "results.json"
+
+
+def test_an_older_run_is_not_reported_in_the_place_of_the_newest(tmp_path: Path) -> None:
+    run(tmp_path, "01-120000", age_s=10)
+    older = run(tmp_path, "02-120000", age_s=5)
+    newest = run(tmp_path, "03-120000")
+    error = refused(tmp_path)
+    assert error.code == "RESULTS_NOT_FOUND"
+    assert str(newest) in error.message
+    assert error.hint == f"The newest run that has some is {older}: give its path to report it."
+    assert load_results(older) == sample.bundle()
+
+
+def test_a_run_without_results_and_no_other(tmp_path: Path) -> None:
+    newest = run(tmp_path, "03-120000")
+    assert str(newest) in refused(tmp_path).message
+    assert "There is no results.json in" in refused(newest).message
+
+
 def test_a_runs_own_results_come_before_others_below_it(tmp_path: Path) -> None:
     own = write(tmp_path / "artifacts" / "results.json", age_s=100)
     write(tmp_path / "inner" / "artifacts" / "results.json")

@@ -71,6 +71,12 @@ def test_what_the_evaluators_say_of_an_agent_that_finished(
     assert outcome_of("success", [], [result(status) for status in statuses]).name == outcome
 
 
+def test_a_failure_of_the_harness_is_not_the_agents() -> None:
+    told = outcome_of("success", [], [result("skipped")], failure="the disk is full")
+    assert (told.name, told.valid, told.reason) == ("infra_error", False, "the disk is full")
+    assert outcome_of("failed", [error(codes.CRASHED)], [], failure="the disk is full").name == "agent_error"
+
+
 def test_truncated_output_is_no_failure() -> None:
     assert outcome_of("success", [error(codes.OUTPUT_TRUNCATED)], [result("passed")]).name == "solved"
 

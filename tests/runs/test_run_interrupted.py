@@ -11,6 +11,7 @@ import pytest
 from run_lab import PATIENCE_S, RunLab
 
 from systems import posix_only
+from yb import SCRIPT
 from youbencha.log import ResultsBundle
 
 pytestmark = posix_only("signals are sent")
@@ -24,7 +25,7 @@ async def appears(path: Path) -> None:
     await asyncio.wait_for(look(), PATIENCE_S)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 async def test_while_the_agent_works(runs: RunLab, number: signal.Signals) -> None:
     runs.write_case(runs.program(f"echo begun > README.md; touch {runs.root}/begun; sleep 1000"))
     process = await runs.start("run", "-c", str(runs.case_file))
@@ -41,6 +42,7 @@ async def test_while_the_agent_works(runs: RunLab, number: signal.Signals) -> No
     assert bundle.agent.status is None
     assert b"Traceback" not in err
     assert str(run) in err.decode()
+    assert "+begun" in (run / "artifacts/git-diff.patch").read_text()  # what it had done so far
 
 
 async def test_while_evaluators_run(runs: RunLab) -> None:
@@ -81,3 +83,41 @@ async def test_a_kill_loses_nothing_that_was_finished(runs: RunLab) -> None:
     assert bundle.summary.overall_status == "partial"
     assert (run / "artifacts/git-diff.patch").read_bytes()
     assert (run / "artifacts/youbencha-log.json").exists()
+
+
+async def test_a_kill_while_the_agent_works_leaves_what_came_before(runs: RunLab) -> None:
+    before = {"name": "script", "config": {"command": "/bin/sh", "args": ["-c", "true"]}}
+    runs.write_case(runs.program(f"touch {runs.root}/begun; sleep 1000"), pre_execution=[before])
+    process = await runs.start("run", "-c", str(runs.case_file))
+    await appears(runs.root / "begun")
+    process.kill()
+    await process.communicate()
+    (run,) = runs.runs()
+    bundle = ResultsBundle.model_validate_json((run / "artifacts/results.json").read_bytes())
+    assert not bundle.execution.complete
+    assert [hook.status for hook in bundle.hooks.pre_execution] == ["success"]
+    assert bundle.summary.overall_status == "partial"
+
+
+async def test_a_reader_that_leaves_early_ends_no_run(runs: RunLab) -> None:
+    runs.write_case(runs.program(f"until test -e {runs.root}/go; do sleep 0.05; done; echo done > README.md"))
+    process = await runs.start("run", "-c", str(runs.case_file))
+    assert process.stderr is not None
+    assert process.stdout is not None
+    await process.stderr.readline()
+    process.stderr._transport.close()  # type: ignore[attr-defined]
+    process.stdout._transport.close()  # type: ignore[attr-defined]
+    (runs.root / "go").touch()
+    await asyncio.wait_for(process.wait(), PATIENCE_S)
+    assert process.returncode == 0
+    (run,) = runs.runs()
+    bundle = ResultsBundle.model_validate_json((run / "artifacts/results.json").read_bytes())
+    assert bundle.summary.overall_status == "passed"
+
+
+@pytest.mark.parametrize("redirection", ["> /dev/full", ">&-", "2>&-", ">&- 2>&-"])
+async def test_where_the_words_go_changes_no_verdict(runs: RunLab, redirection: str) -> None:
+    runs.write_case(runs.program("echo done > README.md"))
+    line = f"'{SCRIPT}' run -c '{runs.case_file}' {redirection}"
+    process = await asyncio.create_subprocess_exec("/bin/sh", "-c", line, cwd=runs.root, env=runs.env)
+    assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from run_lab import RunLab
@@ -30,10 +29,13 @@ async def test_a_change_that_is_judged_well(runs: RunLab) -> None:
 
 
 async def test_what_nobody_reported_is_null(runs: RunLab) -> None:
+    """Nothing is made up from what an agent did not say."""
     agent = (await runs.run(runs.program(EDIT))).bundle.agent
     assert agent is not None
     assert agent.model is None
     assert agent.turns is None
+    assert agent.tool_calls is None
+    assert agent.tools_used is None
     assert agent.usage is None or agent.usage.input_tokens is None
 
 
@@ -207,15 +209,44 @@ async def test_the_agents_environment_and_no_more(runs: RunLab) -> None:
     assert "s3cr3t" not in seen
 
 
-async def test_no_secret_in_anything_written(runs: RunLab) -> None:
-    agent = runs.program('echo "key is $MY_API_KEY"; echo "$MY_API_KEY" >&2', env={"MY_API_KEY": "${MY_API_KEY}"})
-    judge = {"name": "command", "config": {"command": "/bin/sh", "args": ["-c", "echo sk-live-0123456789abcdefXYZ"]}}
-    done = await runs.run(agent, env={"MY_API_KEY": "sk-live-0123456789abcdefXYZ"}, evaluators=["git-diff", judge])
+SECRET = "sk-live-0123456789abcdefXYZ"
+
+
+async def test_no_secret_in_anything_written_or_sent(runs: RunLab) -> None:
+    """Not in the results, nor in what hooks get, nor on a terminal: wherever the agent or a verifier put it."""
+    tell = 'echo "key is $MY_API_KEY"; echo "$MY_API_KEY" >&2; echo x > "f-$MY_API_KEY.txt"'
+    metrics = 'echo "{\\"model\\": \\"$MY_API_KEY\\"}" > "$YOUBENCHA_METRICS_FILE"'
+    agent = runs.program(f"{tell}; {metrics}", env={"MY_API_KEY": "${MY_API_KEY}"})
+    judge = {"name": "command", "config": {"command": "/bin/sh", "args": ["-c", f"echo {SECRET}"]}}
+    hooks = [
+        {"name": "database", "config": {"type": "json-file", "output_path": "ledger.jsonl"}},
+        {"name": "database", "config": {"type": "sqlite", "output_path": "ledger.db"}},
+    ]
+    more = {"evaluators": ["git-diff", judge], "post_evaluation": hooks}
+    done = await runs.run(agent, "--json", env={"MY_API_KEY": SECRET}, **more)
     assert done.done.code == 0, done.done.err
-    for path in [*done.artifacts.rglob("*"), Path(runs.workspace)]:
-        if path.is_file():
-            assert b"0123456789abcdefXYZ" not in path.read_bytes(), path
-    assert "0123456789abcdefXYZ" not in done.done.out + done.done.err
+    assert done.bundle.agent is not None
+    assert done.bundle.agent.model is not None  # it was told, and is masked
+    assert json.loads(done.done.out) == json.loads((done.artifacts / "results.json").read_text())
+    written = [path for path in done.artifacts.rglob("*") if path.is_file() and path.name != "git-diff.patch"]
+    for path in [*written, runs.root / "ledger.jsonl", runs.root / "ledger.db"]:
+        assert SECRET.encode() not in path.read_bytes(), path
+    assert SECRET not in done.done.out + done.done.err
+
+
+async def test_a_password_that_is_an_ordinary_word_spoils_nothing(runs: RunLab) -> None:
+    agent = runs.program(EDIT, env={"DB_PASSWORD": "passed", "API_TOKEN": "success", "SOME_SECRET": "git-diff"})
+    done = await runs.run(agent)
+    assert done.done.code == 0, done.done.err
+    assert done.bundle.summary.overall_status == "passed"
+    assert done.log.execution.status == "success"
+
+
+async def test_credentials_in_a_repositorys_address_are_not_shown(runs: RunLab) -> None:
+    runs.write_case(runs.program("true"), repo="http://ann:s3cr3tpw@127.0.0.1:9/x.git")
+    done = await runs.yb("run", "-c", str(runs.case_file))
+    assert done.code == 2
+    assert "s3cr3tpw" not in done.out + done.err
 
 
 @pytest.mark.parametrize("at_once", [8])

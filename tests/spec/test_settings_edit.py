@@ -263,14 +263,28 @@ def test_what_is_wrong_is_never_written(key: str, value: str, words: str, file: 
     assert not file.exists()
 
 
-def test_a_file_with_a_mistake_is_told_with_its_place_and_not_touched(file: Path) -> None:
-    file.write_text("timeout_ms: 5\nagnet: {model: x}\n")
-    with pytest.raises(ConfigError) as caught:
-        set_value(file, "timeout_ms", "6")
-    assert f"{file}:2:1: agnet: unknown key" in str(caught.value)
-    assert file.read_text() == "timeout_ms: 5\nagnet: {model: x}\n"
+def test_mistakes_can_be_mended_one_at_a_time(file: Path) -> None:
+    file.write_text("timeout_ms: soon # 1\nlog_level: loud # 2\nagnet: {model: x}\n")
+    set_value(file, "timeout_ms", "6")
+    assert file.read_text() == "timeout_ms: 6 # 1\nlog_level: loud # 2\nagnet: {model: x}\n"
     assert unset_value(file, "agnet")
-    assert file.read_text() == "timeout_ms: 5\n"
+    set_value(file, "log_level", "warn")
+    assert file.read_text() == "timeout_ms: 6 # 1\nlog_level: warn # 2\n"
+    assert settings(file).timeout_ms == 6
+
+
+def test_a_group_that_is_none_can_be_mended(file: Path) -> None:
+    file.write_text("agent: 5\nlog_level: loud\n")
+    set_value(file, "agent.model", "x")
+    assert file.read_text() == "agent:\n  model: x\nlog_level: loud\n"
+
+
+@pytest.mark.parametrize("text", ["- a\n", "just words\n", "a: 1\na: 2\n", "a: [\n"])
+def test_what_is_no_settings_file_is_told_and_not_touched(text: str, file: Path) -> None:
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=r"^The settings file has 1 problem:\n  - .*\.youbencharc"):
+        set_value(file, "timeout_ms", "6")
+    assert file.read_text() == text
 
 
 def test_what_is_not_there_is_not_removed(file: Path) -> None:

@@ -159,3 +159,11 @@ def test_a_file_of_another_user_in_a_directory_above_is_not_read(project: Path, 
     assert loaded.files == ()
     assert loaded.warnings == (f"{planted} belongs to another user and is not read",)
     assert load_settings(project, home).files == (planted,)  # who is in that very directory means it
+
+
+def test_problems_of_all_files_are_one_sentence(project: Path, home: Path) -> None:
+    write(home / ".youbencharc", "timeout_ms: soon\n")
+    write(project / ".youbencharc", "log_level: loud\n")
+    with pytest.raises(ConfigError, match=r"^The settings have 2 problems:") as caught:
+        load_settings(project, home)
+    assert "one at a time with `yb config set`" in str(caught.value.hint)

@@ -24,7 +24,7 @@ needs_posix = posix_only("links and modes")
 def test_what_is_made(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path / "deep" / "root") as run:
         assert re.fullmatch(r"run-\d{4}-\d\d-\d\d-\d{6}-[0-9a-f]{6}", run.path.name)
-        assert sorted(os.listdir(run.path)) == [".lock", ".youbencha", "artifacts", "src-modified"]
+        assert sorted(os.listdir(run.path)) == [".lock", "artifacts", "src-modified"]
         assert json.loads((run.path / ".lock").read_text())["pid"] == os.getpid()
     with RunDirectory.create(tmp_path / "deep" / "root", "mine") as named:
         assert named.path.name.startswith("mine-")

@@ -71,11 +71,12 @@ _COMMANDS = {
 
 def _add_commands(arguments: Sequence[str]) -> None:
     """Only the one that is asked for, if it is plain which: the others need not be loaded."""
-    wanted = next((argument for argument in arguments if not argument.startswith("-")), None)
-    completing = any(name.endswith("_COMPLETE") for name in os.environ)
-    names = [wanted] if wanted in _COMMANDS and not completing and wanted != "completion" else list(_COMMANDS)
+    typed = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS")
+    words = typed.split()[1:] if typed is not None else arguments
+    wanted = next((word for word in words if not word.startswith("-")), "")
+    names = [wanted] if wanted in _COMMANDS and wanted != "completion" else list(_COMMANDS)
     for name in names:
-        module, _, attribute = _COMMANDS[str(name)].partition(":")
+        module, _, attribute = _COMMANDS[name].partition(":")
         found = getattr(import_module(f"youbencha.cli.{module}"), attribute)
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=name)

@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 def run_async(work: Coroutine[Any, Any, Result]) -> Result:
-    """As `asyncio.run`; and a polite end (SIGTERM, a service manager's) is one like Ctrl-C: what was begun is ended."""
+    """As `asyncio.run`; and SIGTERM and SIGHUP are like Ctrl-C: what was begun is ended."""
     startup.loaded()
     return asyncio.run(_interruptible(work))
 
@@ -31,7 +31,9 @@ async def _interruptible(work: Coroutine[Any, Any, Result]) -> Result:
         task.cancel()
 
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, on_terminate)
+    numbers = startup.ending_signals()
+    for number in numbers:
+        loop.add_signal_handler(number, on_terminate)
     try:
         return await task
     except asyncio.CancelledError:
@@ -39,5 +41,6 @@ async def _interruptible(work: Coroutine[Any, Any, Result]) -> Result:
             raise KeyboardInterrupt from None
         raise
     finally:
-        loop.remove_signal_handler(signal.SIGTERM)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        for number in numbers:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.default_int_handler)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from types import TracebackType
@@ -34,7 +35,7 @@ class Display(Protocol):
 def choose_display(title: str, *, quiet: bool, stream: TextIO | None = None) -> Display:
     """On standard error, so that standard output holds nothing but results."""
     stream = stream or sys.stderr
-    if quiet:
+    if quiet or stream is None:
         return Silence()
     return LiveDisplay(title, stream) if stream.isatty() else PlainDisplay(stream)
 
@@ -63,7 +64,9 @@ class PlainDisplay:
 
     def __call__(self, event: Event) -> None:
         line = self.progress.take(event)
-        if line is not None:
+        if line is None:
+            return
+        with contextlib.suppress(OSError, ValueError):  # nobody reads any more; the run goes on all the same
             print(f"{time.monotonic() - self._began:6.1f}s {line.plain()}", file=self._stream, flush=True)
 
     def __enter__(self) -> Self:

@@ -15,7 +15,8 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print results.json to standard output.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict, and no progress.")] = False,
     var: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="What ${NAME} stands for; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="What ${NAME} stands for (NAME:=5 for a number); may be repeated."),
     ] = None,
 ) -> int:
     """Judge a directory as it is: no agent is run, and nothing in the directory is touched.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -49,12 +50,21 @@ def prune(
     if dry_run:
         typer.echo(f"would remove {what}{len(runs)} runs, {total:.1f} MB")
         return 0
+    if not yes and not sys.stdin.isatty():
+        raise YouBenchaError("NOBODY_TO_ASK", "There is nobody to ask.", hint="Add --yes to remove them.")
     if not yes and not typer.confirm(f"Remove {what}{len(runs)} runs ({total:.1f} MB)?", err=True):
         raise typer.Abort
+    kept = 0
     for run in runs:
-        remove_run(run, sources_only=sources_only)
-    typer.echo(f"removed {what}{len(runs)} runs, {total:.1f} MB")
-    return 0
+        try:
+            remove_run(run, sources_only=sources_only)
+        except (YouBenchaError, OSError) as error:
+            kept += 1
+            typer.echo(f"kept {run.path.name}: {error}", err=True)
+    typer.echo(
+        f"removed {what}{len(runs) - kept} runs" + (f", {total:.1f} MB" if not kept else f"; {kept} are still there")
+    )
+    return 2 if kept else 0
 
 
 def _age(written: str) -> timedelta:

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,7 +36,8 @@ def run(
         bool, typer.Option("--dry-run", help="Check everything and say what would be done; run nothing.")
     ] = False,
     var: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="What ${NAME} stands for; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="What ${NAME} stands for (NAME:=5 for a number); may be repeated."),
     ] = None,
     workspace_dir: Annotated[
         Path | None, typer.Option(help="Where runs are kept, over the test case and the settings.", show_default=False)
@@ -85,15 +86,20 @@ def telling_where(display: Display) -> Iterator[Display]:
 def conclude(bundle: ResultsBundle, artifacts: Path, *, as_json: bool, quiet: bool) -> int:
     """Show what came of it: to a person, to a program, to GitHub. The exit code."""
     _tell_github(bundle)
+    with suppress(OSError, ValueError):  # a reader that is gone, or a full disk, changes no verdict
+        _tell(bundle, artifacts, as_json=as_json, quiet=quiet)
+    return 0 if bundle.summary.overall_status == "passed" else NOT_PASSED
+
+
+def _tell(bundle: ResultsBundle, artifacts: Path, *, as_json: bool, quiet: bool) -> None:
     if as_json:
         from youbencha.report import render_json
 
-        sys.stdout.write(render_json(bundle))
+        typer.echo(render_json(bundle), nl=False)
     elif quiet:
         typer.echo(f"{bundle.summary.overall_status}  {artifacts}")
     else:
         _show(bundle, artifacts)
-    return 0 if bundle.summary.overall_status == "passed" else NOT_PASSED
 
 
 def _tell_github(bundle: ResultsBundle) -> None:
@@ -110,7 +116,7 @@ def _show(bundle: ResultsBundle, artifacts: Path) -> None:
     from youbencha.report import render_terminal, terminal_text
 
     lines = render_terminal(bundle, artifacts)
-    if not sys.stdout.isatty():
+    if sys.stdout is None or not sys.stdout.isatty():
         typer.echo(terminal_text(lines))
         return
     from rich.console import Console

@@ -28,8 +28,18 @@ def prepare() -> None:
         # A pipe on Windows may not know "●"; a question mark is better than a traceback.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    # A polite end (a service manager's, say) is one like Ctrl-C: what was begun is cleaned up.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in ending_signals():
+        signal.signal(number, signal.default_int_handler)
+
+
+def ending_signals() -> list[signal.Signals]:
+    """A polite end (a service manager's; a terminal that is closed) is one like Ctrl-C: what was begun is cleaned up.
+
+    Unless we were told to live on without a terminal (nohup).
+    """
+    names = ("SIGTERM", "SIGHUP")
+    found = [signal.Signals[name] for name in names if name in signal.Signals.__members__]
+    return [number for number in found if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def loaded() -> None:
@@ -41,7 +51,7 @@ def loaded() -> None:
 def leave(code: int) -> NoReturn:
     """End now. Taking an interpreter apart, only to free what the system frees anyway, takes 40 ms."""
     atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # None: somebody closed it before we began
         with contextlib.suppress(OSError, ValueError):  # whoever read it is gone
             stream.flush()
     os._exit(code)

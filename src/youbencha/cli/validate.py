@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from youbencha.errors import Problem
     from youbencha.spec import EvalConfig, Loaded, TestCase
 
 
@@ -18,7 +20,8 @@ def validate(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also what is only unusual.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
     var: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="What ${NAME} stands for; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="What ${NAME} stands for (NAME:=5 for a number); may be repeated."),
     ] = None,
 ) -> int:
     """Check a test case (or an eval configuration), with all that it refers to. Runs nothing.
@@ -63,6 +66,5 @@ def _load(config: Path, var: list[str] | None) -> Loaded[TestCase] | Loaded[Eval
     return make_plan(config, settings, variables=variables, resolve_env=False).loaded
 
 
-def _as_data(problem: object) -> dict[str, object]:
-    names = ("file", "line", "column", "path", "message", "hint")
-    return {name: None if (value := getattr(problem, name)) is None else str(value) for name in names}
+def _as_data(problem: Problem) -> dict[str, object]:
+    return {**asdict(problem), "file": None if problem.file is None else str(problem.file)}

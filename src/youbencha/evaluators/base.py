@@ -60,7 +60,7 @@ class Evaluator(Protocol):
     ) -> Sequence[Problem]:
         """What is wrong with a configuration, all of it, before anything runs. Paths are relative to `config`.
 
-        `agent_type` is the test case's agent, which a judge is, too, unless it says otherwise.
+        `agent_type` is the test case's agent, which a judge is, too, unless it says otherwise. None: there is none.
         """
         ...
 

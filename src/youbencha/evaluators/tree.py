@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from youbencha.evaluators.leaving_out import LeavingOut
+
 
 class TreeFile(NamedTuple):
     path: str
@@ -16,16 +18,17 @@ class TreeFile(NamedTuple):
     is_link: bool
 
 
-def files_below(tree: Path) -> Iterator[TreeFile]:
+def files_below(tree: Path, left_out: LeavingOut | None = None) -> Iterator[TreeFile]:
     """All files and links, in no order, without anything called `.git`.
 
     A directory that cannot be read counts as empty: what an agent hides, it has not delivered.
     """
+    left_out = left_out or LeavingOut()
     waiting = [""]  # not by recursion: an agent may nest directories deeper than Python does calls
     while waiting:
         below = waiting.pop()
         for entry in _entries(os.path.join(tree, below)):  # noqa: PTH118 - a Path for each of many files is slow
-            if entry.name.lower() == ".git":
+            if entry.name.lower() == ".git" or entry in left_out:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(f"{below}{entry.name}/")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from youbencha.errors import YouBenchaError
+from youbencha.hooks.program import NO_PROGRAM_HINT, SEVERAL_WORDS_HINT, is_path
 from youbencha.hooks.result import Done, HookFailed
 from youbencha.hooks.scope import Scope
 from youbencha.process import Command, Limits, ProcessResult, Redactor, find_executable, run
@@ -63,7 +64,7 @@ def _working_dir(config: ScriptConfig, scope: Scope, place: ScriptPlace) -> Path
 def _argv(config: ScriptConfig, scope: Scope) -> tuple[str, ...]:
     program = scope.exact(config.command, "command")
     arguments = tuple(scope.lenient(argument) for argument in config.args)
-    if _is_path(program):
+    if is_path(program):
         path = scope.path(program)
         if not path.is_file():
             raise _no_program(config, f"there is no file {path}")
@@ -74,14 +75,8 @@ def _argv(config: ScriptConfig, scope: Scope) -> tuple[str, ...]:
     return (str(found), *arguments)
 
 
-def _is_path(program: str) -> bool:
-    return program.startswith("~") or Path(program).name != program
-
-
 def _no_program(config: ScriptConfig, reason: str) -> YouBenchaError:
-    hint = "A path with a slash (./setup.sh) starts at the test case's file; a bare name is looked for on PATH."
-    if len(config.command.split()) > 1:
-        hint = "`command` is one program: put its arguments into `args`, or write `shell: true`."
+    hint = SEVERAL_WORDS_HINT if len(config.command.split()) > 1 else NO_PROGRAM_HINT
     return YouBenchaError("HOOK_PROGRAM_NOT_FOUND", f"cannot run the script: {reason}", hint=hint)
 
 

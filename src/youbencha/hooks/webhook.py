@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from youbencha import __version__
 from youbencha.errors import YouBenchaError
+from youbencha.hooks.address import address_of
 from youbencha.hooks.artifact_texts import read_artifacts
 from youbencha.hooks.exported import as_json_bytes, as_plain_data
 from youbencha.hooks.result import Done, HookFailed
@@ -107,12 +108,8 @@ def _payload(config: WebhookConfig, bundle: ResultsBundle, artifacts_dir: Path) 
 
 
 def _checked(url: str) -> SplitResult:
-    try:
-        address = urlsplit(url)
-        usable = address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
-    except ValueError:  # brackets or a port that are none
-        usable = False
-    if not usable:
+    address = address_of(url)
+    if address is None:
         raise YouBenchaError("HOOK_CONFIG_INVALID", "url: must be an http or https address, with a host")
     return address
 

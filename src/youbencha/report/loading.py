@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
 
@@ -15,9 +16,10 @@ if TYPE_CHECKING:
 
     from youbencha.log import ResultsBundle
 
-RESULTS = "results.json"
+RESULTS, ARTIFACTS = "results.json", "artifacts"
 LARGEST_RESULTS = 64 * 1024 * 1024
 _WORKSPACES = (".youbencha-workspace", ".youbencha-eval")
+_RUN_NAME = re.compile(r".+-(\d{4}-\d{2}-\d{2}-\d{6})-[0-9a-f]{6}")
 _MOST_PROBLEMS = 5
 _HALF_A_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -28,10 +30,15 @@ def find_results(path: Path) -> Path:
         return path
     if not path.exists():
         raise _not_found(f"There is no {path}.")
-    newest = max(_candidates(path), key=lambda found: (found.stat().st_mtime_ns, str(found)), default=None)
+    for own in (path / RESULTS, path / ARTIFACTS / RESULTS):  # before those of runs below it
+        if own.is_file():
+            return own
+    newest = max(_runs_below(path), default=None)
     if newest is None:
         raise _not_found(f"There is no {RESULTS} in {path}, nor in a run below it.")
-    return newest
+    if not newest.results.is_file():
+        raise _newest_has_none(newest, max((run for run in _runs_below(path) if run.results.is_file()), default=None))
+    return newest.results
 
 
 def load_results(path: Path) -> ResultsBundle:
@@ -45,16 +52,39 @@ def load_results(path: Path) -> ResultsBundle:
     return _bundle(document, file)
 
 
-def _candidates(directory: Path) -> Iterator[Path]:
-    """The nearest wins: a run's own results, before those of runs below it."""
-    for own in (directory / RESULTS, directory / "artifacts" / RESULTS):
-        if own.is_file():
-            yield own
-            return
+class _Run(NamedTuple):
+    """The one that began last is the greatest; in the same second, the one whose results were written last."""
+
+    began: float
+    written_ns: int
+    path: Path
+
+    @property
+    def results(self) -> Path:
+        return self.path / ARTIFACTS / RESULTS
+
+
+def _runs_below(directory: Path) -> Iterator[_Run]:
     for root in (directory, *(directory / name for name in _WORKSPACES)):
         if root.is_dir():
-            runs = (each / "artifacts" / RESULTS for each in root.iterdir())
-            yield from (found for found in runs if found.is_file())
+            yield from (run for each in root.iterdir() if (run := _run(each)))
+
+
+def _run(path: Path) -> _Run | None:
+    """What has results, or is called as we call a run and has none: passed over, it would be taken for another."""
+    began, results = _began(path.name), path / ARTIFACTS / RESULTS
+    if results.is_file():
+        written = results.stat().st_mtime_ns
+        return _Run(written / 1e9 if began is None else began, written, path)
+    return _Run(began, 0, path) if began is not None and (path / ARTIFACTS).is_dir() else None
+
+
+def _began(name: str) -> float | None:
+    found = _RUN_NAME.fullmatch(name)
+    try:
+        return time.mktime(time.strptime(found[1], "%Y-%m-%d-%H%M%S")) if found else None
+    except (ValueError, OverflowError):
+        return None
 
 
 def _document(file: Path) -> dict[str, Any]:
@@ -129,11 +159,20 @@ def _described(error: ValidationError) -> str:
 
 def _run_name(file: Path) -> str:
     parent = file.absolute().parent
-    return parent.parent.name if parent.name == "artifacts" else parent.name
+    return parent.parent.name if parent.name == ARTIFACTS else parent.name
 
 
 def _not_found(message: str) -> YouBenchaError:
     hint = "Give a results.json, the directory of a run, or the workspace that holds the runs."
+    return YouBenchaError("RESULTS_NOT_FOUND", message, hint=hint)
+
+
+def _newest_has_none(newest: _Run, other: _Run | None) -> YouBenchaError:
+    """To report an older one in its place would be to tell a person of a run that they do not mean."""
+    message = f"The newest run, {newest.path}, has no {RESULTS}: it was ended before there were any, or goes on."
+    if other is None:
+        return _not_found(message)
+    hint = f"The newest run that has some is {other.path}: give its path to report it."
     return YouBenchaError("RESULTS_NOT_FOUND", message, hint=hint)
 
 

@@ -2,7 +2,8 @@
 
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, model_validator
+from pydantic_core import CoreSchema
 
 from youbencha.spec.base import Line, Written
 from youbencha.spec.problems import ProblemAt
@@ -30,8 +31,15 @@ def _named(value: object) -> object:
     return {"name": value} if isinstance(value, str) else value
 
 
+class _OrName:
+    """Tells editors, too, that a name alone will do."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string", "minLength": 1}, handler(schema)]}
+
+
 Evaluators = Annotated[
-    tuple[Annotated[EvaluatorEntry, BeforeValidator(_named)], ...], Field(min_length=1, strict=False)
+    tuple[Annotated[EvaluatorEntry, BeforeValidator(_named), _OrName()], ...], Field(min_length=1, strict=False)
 ]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, get_args
 
-from pydantic import BaseModel
+from pydantic import AliasChoices, BaseModel
 
 
 def json_schema(model: type[BaseModel]) -> dict[str, Any]:
@@ -20,7 +20,18 @@ def json_schema(model: type[BaseModel]) -> dict[str, Any]:
         for name, text in _field_docs(each):
             if name in properties:
                 properties[name].setdefault("description", text)
+        for name, older in _older_names(each):
+            if name in properties:
+                properties[older] = {**properties[name], "deprecated": True}
     return schema
+
+
+def _older_names(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    """Names that are understood as well: pydantic tells only the first, and forbids all that it does not tell."""
+    for field in model.model_fields.values():
+        if isinstance(field.validation_alias, AliasChoices):
+            first, *others = (name for name in field.validation_alias.choices if isinstance(name, str))
+            yield from ((first, other) for other in others)
 
 
 def _models_in(kind: Any, seen: set[type[BaseModel]]) -> Iterator[type[BaseModel]]:

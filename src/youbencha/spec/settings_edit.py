@@ -15,7 +15,7 @@ from typing import Any
 
 from youbencha.errors import ConfigError, Problem
 from youbencha.spec.settings import Settings
-from youbencha.spec.settings_files import CODE, read_settings
+from youbencha.spec.settings_files import CODE, WHAT
 from youbencha.spec.settings_keys import Scalar, meant
 from youbencha.spec.settings_text import with_entry, without_entry
 from youbencha.spec.settings_write import write_atomically
@@ -25,17 +25,22 @@ Data = MutableMapping[str, Any]
 
 
 def set_value(file: Path, key: str, text: str, *, as_text: bool = False) -> Scalar:
-    """Write one setting; make the file if there is none. Returns what the text was taken for."""
+    """Write one setting; make the file if there is none. Returns what the text was taken for.
+
+    Other mistakes in the file do not matter: whoever has made two mends one at a time.
+    """
     value, way = meant(key, text, as_text=as_text), key.split(".")
     if file.exists():
-        read_settings(file)  # what is wrong in it already is told now, and not made worse
+        read_source(file, code=CODE, what=WHAT)
     before = _text_of(file)
     source = _parsed(before, file)
+    if not isinstance(source.data or {}, MutableMapping):
+        raise ConfigError(CODE, WHAT, _problems(source))
     quoted = json.dumps(value, ensure_ascii=False)
     spellings = [value, quoted] if isinstance(value, str) else [quoted]  # without quotes, if it then still is this text
     drafts = [with_entry(before, source.document.root, way, spelled) for spelled in spellings]
     after = _changed(source, before, lambda data: _put(data, way, value), drafts)
-    _parsed(after, file).validated(Settings)
+    _check_not_worse(source, _parsed(after, file))
     write_atomically(file, after)
     return value
 
@@ -45,7 +50,7 @@ def unset_value(file: Path, key: str) -> bool:
     if not file.exists():
         return False
     way = key.split(".")
-    read_source(file, code=CODE, what="The settings")
+    read_source(file, code=CODE, what=WHAT)
     before = _text_of(file)
     source = _parsed(before, file)
     if not _holds(source.data, way):
@@ -55,13 +60,25 @@ def unset_value(file: Path, key: str) -> bool:
     return True
 
 
+def _check_not_worse(before: Source, after: Source) -> None:
+    known = {(problem.path, problem.message) for problem in _problems(before)}
+    added = [problem for problem in _problems(after) if (problem.path, problem.message) not in known]
+    if added:
+        raise ConfigError(CODE, WHAT, added)
+
+
+def _problems(source: Source) -> list[Problem]:
+    found = [] if source.data is None else source.problems_as(Settings)
+    return found if isinstance(found, list) else []
+
+
 def _text_of(file: Path) -> str:
     """Lines end in `\\n` only; writing gives them back the ends that they had."""
     return file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n") if file.exists() else ""
 
 
 def _parsed(text: str, file: Path) -> Source:
-    return parse_source(text, code=CODE, what="The settings", file=file)
+    return parse_source(text, code=CODE, what=WHAT, file=file)
 
 
 def _changed(source: Source, text: str, change: Callable[[Data], None], drafts: Sequence[str | None]) -> str:
@@ -79,7 +96,7 @@ def _changed(source: Source, text: str, change: Callable[[Data], None], drafts: 
 
 def _says(text: str, wanted: Data) -> bool:
     try:
-        return (parse_source(text, code=CODE, what="The settings").data or {}) == wanted
+        return (parse_source(text, code=CODE, what=WHAT).data or {}) == wanted
     except ConfigError:
         return False
 
@@ -93,7 +110,7 @@ def _rewritten_json(file: Path, text: str, change: Callable[[Data], None]) -> st
         root = json.loads(text or "{}")
     except json.JSONDecodeError as error:
         problem = Problem("", f"is not JSON: {error.msg}", None, error.lineno, error.colno, file)
-        raise ConfigError(CODE, "The settings", [problem], hint="Mend this by hand, then try again.") from None
+        raise ConfigError(CODE, WHAT, [problem], hint="Mend this by hand, then try again.") from None
     change(root)
     indent = re.search(r"^[ \t]+(?=\S)", text, re.MULTILINE)
     return json.dumps(root, indent=indent.group() if indent else 2, ensure_ascii=False) + "\n"

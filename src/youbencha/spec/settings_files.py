@@ -27,7 +27,7 @@ NAMES = (
 )
 """If a directory holds several, the first of these counts."""
 
-CODE = "SETTINGS_INVALID"
+CODE, WHAT = "SETTINGS_INVALID", "The settings file"
 
 
 class Found(NamedTuple):
@@ -145,7 +145,8 @@ def _read_all(files: tuple[Path, ...]) -> dict[Path, dict[str, Any]]:
         except ConfigError as error:
             problems += error.problems
     if problems:
-        raise ConfigError(CODE, "The settings", problems, hint="`yb config set` and `unset` change them.")
+        hint = "Mend them in the file, or one at a time with `yb config set` and `yb config unset`."
+        raise ConfigError(CODE, "The settings", problems, hint=hint, verb="have")
     return written
 
 
@@ -153,7 +154,7 @@ def read_settings(file: Path) -> dict[str, Any]:
     """What one file says, checked. One that says nothing, or only comments, is a good one."""
     from youbencha.spec.source import read_source
 
-    source = read_source(file, code=CODE, what="The settings")
+    source = read_source(file, code=CODE, what=WHAT)
     if source.data is None:
         return {}
     return source.validated(Settings).model_dump(exclude_unset=True)

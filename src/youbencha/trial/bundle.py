@@ -14,6 +14,7 @@ from youbencha.log import (
     AgentRun,
     ArtifactManifest,
     Environment,
+    ErrorRecord,
     EvaluationResult,
     HookResult,
     Hooks,
@@ -53,6 +54,10 @@ class Record:
     """By their place in the test case: they finish in any order."""
     pre_execution: tuple[HookResult, ...] = ()
     post_evaluation: tuple[HookResult, ...] = ()
+    tampering: list[str] = field(default_factory=list)
+    """What the agent did to the harness's own files beside its tree, and was mended."""
+    failure: str | None = None
+    """Why the harness could not do its part once the agent had done its own."""
     phases_ms: dict[str, int] = field(default_factory=dict)
     files: set[str] = field(default_factory=set)
     """Of ours, in the artifacts."""
@@ -62,7 +67,9 @@ def bundle_of(record: Record, *, now: float, complete: bool, interrupted: bool =
     log = record.log
     results = tuple(record.evaluators[place] for place in sorted(record.evaluators))
     status = log.execution.status if log else None
-    outcome = outcome_of(log.execution.status, log.errors, results) if log and complete and not interrupted else None
+    outcome = None
+    if log and complete and not interrupted:
+        outcome = outcome_of(log.execution.status, log.errors, results, failure=record.failure)
     return ResultsBundle(
         test_case=record.test_case,
         execution=_execution(record, now, complete=complete, interrupted=interrupted),
@@ -122,11 +129,23 @@ def _agent(record: Record, kind: str) -> AgentRun:
         model=_known(log.model_info.name),
         usage=log.usage,
         turns=log.turns,
-        tool_calls=len(log.tool_calls),
-        tools_used=dict(sorted(Counter(call.name for call in log.tool_calls).items())),
+        tool_calls=len(log.tool_calls) if _tells_of_tools(log) else None,
+        tools_used=dict(sorted(Counter(call.name for call in log.tool_calls).items()))
+        if _tells_of_tools(log)
+        else None,
         errors=log.errors,
-        warnings=log.warnings,
+        warnings=(*log.warnings, *_tampering(record)),
     )
+
+
+def _tampering(record: Record) -> list[ErrorRecord]:
+    now = record.log.execution.completed_at if record.log else iso_time(record.started_at)
+    return [ErrorRecord(message=text, timestamp=now, code="WORKSPACE_TAMPERED") for text in record.tampering]
+
+
+def _tells_of_tools(log: YouBenchaLog) -> bool:
+    """Whoever does not even say how many turns it took may have called tools without a word."""
+    return bool(log.tool_calls) or log.turns is not None
 
 
 def _identity(record: Record) -> Identity:

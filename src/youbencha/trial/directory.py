@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from youbencha.errors import Problem
 from youbencha.events import EvaluatorFinished, EventSink, PhaseStarted
@@ -30,7 +30,7 @@ class EvalPlan(NamedTuple):
     max_concurrent: int
 
 
-def make_eval_plan(file: Path, settings: LoadedSettings, *, variables: Mapping[str, str] | None = None) -> EvalPlan:
+def make_eval_plan(file: Path, settings: LoadedSettings, *, variables: Mapping[str, Any] | None = None) -> EvalPlan:
     """Read and check an eval configuration. Whatever is wrong is one ConfigError."""
     known = {**settings.settings.variables, **(variables or {})}
     loaded = load_eval_config(file, known, check=check_parts)

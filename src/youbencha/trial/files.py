@@ -12,6 +12,7 @@ from youbencha.log import ResultsBundle, YouBenchaLog, as_json
 from youbencha.process import Redactor
 from youbencha.spec import PostHook
 from youbencha.trial.bundle import LOG_FILE, REPORT_FILE, RESULTS_FILE, Record, bundle_of
+from youbencha.trial.redaction import without_secrets
 from youbencha.workspace import write_atomically
 
 
@@ -28,11 +29,12 @@ class ResultFiles:
         return self._artifacts / RESULTS_FILE
 
     def save_log(self, log: YouBenchaLog) -> None:
-        self._record.log = log
-        self._save(LOG_FILE, as_json(log))
+        self._record.log = without_secrets(log, self._redactor)
+        self._save(LOG_FILE, as_json(self._record.log))
 
     def save_results(self, *, complete: bool, interrupted: bool = False) -> ResultsBundle:
         bundle = bundle_of(self._record, now=time.time(), complete=complete, interrupted=interrupted)
+        bundle = without_secrets(bundle, self._redactor)  # for hooks and standard output too, not only for the file
         self._save(RESULTS_FILE, as_json(bundle))
         return bundle
 
@@ -71,5 +73,5 @@ class ResultFiles:
         self._save(REPORT_FILE, render_markdown(bundle))
 
     def _save(self, name: str, text: str) -> None:
-        write_atomically(self._artifacts / name, self._redactor.text(text).encode("utf-8", "replace"))
+        write_atomically(self._artifacts / name, text.encode("utf-8", "replace"))
         self._record.files.add(name)

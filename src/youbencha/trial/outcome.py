@@ -72,9 +72,15 @@ def _overall(count: Mapping[str, int], expected: int, agent: Status | None, comp
     return "passed"
 
 
-def outcome_of(status: Status, errors: Sequence[ErrorRecord], results: Sequence[EvaluationResult]) -> Outcome:
+def outcome_of(
+    status: Status, errors: Sequence[ErrorRecord], results: Sequence[EvaluationResult], *, failure: str | None = None
+) -> Outcome:
+    """`failure` is the harness's own, after the agent had ended."""
+    name: OutcomeName
     if status != "success":
         name, reason = _why_not(status, errors)
+    elif failure is not None:
+        name, reason = "infra_error", failure
     else:
         name, reason = _judged(results)
     policy = POLICIES[name]

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from youbencha.adapters import AgentAdapter, get_adapter
 from youbencha.errors import Problem
@@ -39,7 +40,7 @@ def make_plan(
     file: Path,
     settings: LoadedSettings,
     *,
-    variables: Mapping[str, str] | None = None,
+    variables: Mapping[str, Any] | None = None,
     workspace_dir: Path | None = None,
     resolve_env: bool = True,
 ) -> Plan:

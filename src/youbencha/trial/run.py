@@ -6,15 +6,24 @@ Whatever is finished is on the disk before the next thing begins, so that an int
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 from youbencha.adapters import AgentExecutionContext, ChecksReadiness
 from youbencha.errors import YouBenchaError
-from youbencha.events import EvaluatorFinished, Event, EventSink, Noted, PhaseStarted, ProcessStarted, WorkspaceReady
+from youbencha.events import (
+    EvaluatorFinished,
+    Event,
+    EventSink,
+    Noted,
+    PhaseStarted,
+    ProcessStarted,
+    Warned,
+    WorkspaceReady,
+)
 from youbencha.log import EvaluationResult, ResultsBundle, TestCaseInfo
 from youbencha.process import Redactor
 from youbencha.trial.bundle import DIFF_FILE, Record
@@ -22,7 +31,9 @@ from youbencha.trial.evaluation import Evidence, evaluate_all
 from youbencha.trial.executable import Digest
 from youbencha.trial.files import ResultFiles
 from youbencha.trial.plan import Plan
-from youbencha.workspace import Changes, Repository, RunDirectory, Snapshot, open_repository
+from youbencha.workspace import Changes, Repository, RunDirectory, Snapshot, open_repository, public_url
+
+_LAST_LOOK_S = 10.0
 
 
 class Finished(NamedTuple):
@@ -45,7 +56,7 @@ async def run_test_case(plan: Plan, *, on_event: EventSink, delete_workspace: bo
         try:
             return await trial.run(delete_workspace=delete_workspace)
         except asyncio.CancelledError:
-            trial.keep_what_is_finished()
+            await trial.keep_what_is_finished()
             raise
 
 
@@ -64,7 +75,7 @@ async def _check_ready(plan: Plan) -> None:
 async def _prepare(plan: Plan, on_event: EventSink, ready: asyncio.Task[None]) -> Trial:
     started_at = time.time()
     case, file = plan.case, plan.loaded.file
-    on_event(PhaseStarted(phase="checkout", detail=case.repo))
+    on_event(PhaseStarted(phase="checkout", detail=public_url(case.repo)))
     repository = await open_repository(
         case.repo,
         base=file.parent,
@@ -76,7 +87,7 @@ async def _prepare(plan: Plan, on_event: EventSink, ready: asyncio.Task[None]) -
     expected = None
     if case.expected is not None:
         expected = await repository.resolve(case.expected, source=case.expected_source or "branch")
-    directory = RunDirectory.create(plan.workspace_dir, case.workspace_name)
+    directory = RunDirectory.create(plan.workspace_dir, case.workspace_name, cache_dir=plan.cache_dir)
     try:
         await repository.check_out(directory.modified)
         await ready
@@ -130,12 +141,15 @@ class Trial:
         self._record = record
         self._on_event = on_event
         self._digest = Digest(plan.cache_dir)
+        self._begun: Snapshot | None = None
+        """How the tree was when the agent began; None before that, and once it was compared."""
         self._files = ResultFiles(directory.artifacts, record, Redactor.for_env(os.environ, plan.env))
 
     async def run(self, *, delete_workspace: bool) -> Finished:
-        start = await self._start()
+        self._begun = await self._start()
+        self._files.save_results(complete=False)
         await self._run_agent()
-        changes = await self._freeze(start)
+        changes = await self._freeze()
         self._files.save_results(complete=False)
         await self._evaluate(changes)
         bundle = await self._files.conclude(
@@ -148,7 +162,11 @@ class Trial:
             self.directory.delete_sources()
         return Finished(bundle, self.directory)
 
-    def keep_what_is_finished(self) -> None:
+    async def keep_what_is_finished(self) -> None:
+        """Somebody interrupts: what the agent has changed so far is kept too, if that takes no long time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_LOOK_S):
+                await self._freeze()
         self._files.save_results(complete=False, interrupted=True)
 
     async def _start(self) -> Snapshot:
@@ -199,6 +217,7 @@ class Trial:
             except YouBenchaError:
                 directory.remove()  # nothing ran
                 raise
+            self._reclaim()
             self._files.save_log(plan.adapter.normalize_log(result, context))
 
     def _agent_event(self, event: Event) -> None:
@@ -207,15 +226,30 @@ class Trial:
             self._digest.begin(event.executable)
         self._on_event(event)
 
-    async def _freeze(self, start: Snapshot) -> Changes:
-        """The agent's processes are gone by now; what is here is what it left."""
+    def _reclaim(self) -> None:
+        """The agent's processes are gone. Nothing that it put beside its tree has a say in what follows."""
+        for mended in self.directory.reclaim():
+            self._record.tampering.append(mended)
+            self._on_event(Warned(code="WORKSPACE_TAMPERED", message=mended))
+
+    async def _freeze(self) -> Changes | None:
+        """What the agent left. It worked, and was paid for: what cannot be told now is a finding, not an abortion."""
+        start, self._begun = self._begun, None
+        if start is None:
+            return None
         with self._phase("freeze"):
-            changes = await start.changes(self.directory.artifacts / DIFF_FILE)
+            self._reclaim()
+            try:
+                changes = await start.changes(self.directory.artifacts / DIFF_FILE)
+            except (YouBenchaError, OSError) as error:
+                self._record.failure = f"What the agent changed cannot be told: {error}"
+                self._on_event(Warned(code="CHANGES_UNKNOWN", message=self._record.failure))
+                return None
             self._record.files.add(DIFF_FILE)
             self._record.executable_sha256 = await self._digest.finish()
             return changes
 
-    async def _evaluate(self, changes: Changes) -> None:
+    async def _evaluate(self, changes: Changes | None) -> None:
         plan, directory = self._plan, self.directory
         with self._phase("evaluation"):
             expected_dir = None
@@ -246,7 +280,7 @@ class Trial:
     def _note(self, text: str) -> None:
         self._on_event(Noted(text=text))
 
-    @contextmanager
+    @contextlib.contextmanager
     def _phase(self, name: str, detail: str = "") -> Iterator[None]:
         self._on_event(PhaseStarted(phase=name, detail=detail))
         started = time.monotonic()

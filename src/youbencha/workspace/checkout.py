@@ -17,6 +17,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.workspace.git import GitFailed, git
 from youbencha.workspace.git_dir import make_agents_git_dir, scratch_git_dir
 from youbencha.workspace.layout import not_writable
+from youbencha.workspace.removal import remove_tree
 
 _SUBMODULE = 0o160000
 _ENOUGH = 65536
@@ -28,7 +29,11 @@ _NO_ROOM = (
 
 
 async def check_out(objects: Path, commit: str, branch: str, directory: Path) -> None:
-    """A repository of that one commit in `directory`: no remotes, no other refs, no objects but its own."""
+    """A repository of that one commit in `directory`: no remotes, no other refs, no objects but its own.
+
+    What was there before is removed.
+    """
+    _make_fresh(directory)
     agents = directory / ".git"
     keeps = make_agents_git_dir(agents, commit, branch)
     index = agents / "index"
@@ -52,14 +57,21 @@ async def check_out(objects: Path, commit: str, branch: str, directory: Path) ->
 
 
 async def write_tree(objects: Path, commit: str, directory: Path) -> None:
-    """The files alone."""
-    directory.mkdir(parents=True, exist_ok=True)
+    """The files alone, in place of whatever was there."""
+    _make_fresh(directory)
     with scratch_git_dir(directory, commit) as scratch:
         try:
             how = ("read-tree", "-u", "--reset", commit)
             await git(scratch, *how, tree=directory, index=scratch / "index", objects=objects)
         except GitFailed as failed:
             raise _told(failed, commit, directory) from failed
+
+
+def _make_fresh(directory: Path) -> None:
+    """Never into something that is there, least of all by way of a link."""
+    if os.path.lexists(directory):
+        remove_tree(directory)
+    directory.mkdir(parents=True)
 
 
 async def _both(first: Coroutine[Any, Any, bytes], second: Coroutine[Any, Any, bytes]) -> None:

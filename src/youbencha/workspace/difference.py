@@ -27,9 +27,7 @@ def read_difference(answer: Path, patch_file: Path) -> tuple[FileChange, ...]:
     with answer.open("rb") as source:
         head, rest = _head(source)
         try:
-            with patch_file.open("wb") as patch:
-                patch.write(rest)
-                shutil.copyfileobj(source, patch, _CHUNK)
+            _write_patch(rest, source, patch_file)
         except OSError as error:
             raise YouBenchaError(
                 "ARTIFACTS_NOT_WRITABLE",
@@ -37,6 +35,19 @@ def read_difference(answer: Path, patch_file: Path) -> tuple[FileChange, ...]:
                 hint="Check that the artifacts directory exists, belongs to you and has room.",
             ) from error
     return _files(head)
+
+
+def _write_patch(begin: bytes, rest: BinaryIO, patch_file: Path) -> None:
+    """Into a new file, then in one move: a link in its place is replaced, not followed."""
+    partial = patch_file.with_name(f".{patch_file.name}.{os.urandom(4).hex()}")
+    try:
+        with partial.open("xb") as patch:
+            patch.write(begin)
+            shutil.copyfileobj(rest, patch, _CHUNK)
+        partial.replace(patch_file)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def _head(source: BinaryIO) -> tuple[bytes, bytes]:

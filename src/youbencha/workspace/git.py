@@ -19,6 +19,7 @@ from pathlib import Path
 
 from youbencha.errors import YouBenchaError
 from youbencha.process import find_executable
+from youbencha.workspace.names import without_long_words
 
 _DEADLINE_S = 600.0
 _ON_WINDOWS = sys.platform == "win32"
@@ -100,7 +101,7 @@ async def git(
     argv = [git_program(), "--no-pager", *where, *as_options(_PLUMBING), *as_options(settings or {}), *arguments]
     status, output, errors = await _run(argv, tree or git_dir, env, stdin)
     if status != 0:
-        said = errors.decode(errors="replace").strip()
+        said = without_long_words(errors.decode(errors="replace").strip())
         raise GitFailed(arguments[0], said or f"it ended with status {status}")
     return output
 

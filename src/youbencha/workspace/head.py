@@ -15,7 +15,7 @@ _PACKED = 16 * 1024 * 1024
 def current_commit(tree: Path) -> str | None:
     """The commit, or None if anything about it is odd. Its files need not be the ones in the tree."""
     git_dir = tree / ".git"
-    if git_dir.is_symlink():
+    if tree.is_symlink() or git_dir.is_symlink():
         return None
     name = _read(git_dir, "HEAD", _SMALL)
     if name is None or not name.startswith("ref: "):

@@ -13,12 +13,14 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from youbencha.workspace.git import ONLY_RECORDED, GitFailed, git
+from youbencha.workspace.walk import Found
 
 NAME = b".gitignore"
 _RULES = "start-rules"
 _LARGEST = 4 * 1024 * 1024
 _HERE = b"./"
 """Before every path: a name that begins with a colon would mean something else to git."""
+_LONG_ENOUGH = 1000
 _NONE_IGNORED = "it ended with status 1"
 
 
@@ -47,8 +49,19 @@ async def keep_rules_of(commit: str, git_dir: Path, objects: Path) -> None:
             file.write_bytes(await git(git_dir, "cat-file", "blob", about.split()[2].decode(), objects=objects))
 
 
-async def ignored_among(paths: Collection[bytes], git_dir: Path) -> set[bytes]:
-    """Those that the rules of the start ignore. Costs nothing where there are none."""
+async def ignored_among(found: Found, git_dir: Path, prefix: bytes = b"") -> set[bytes]:
+    """Those that the rules of the start ignore, which are for `prefix` and the path. Costs nothing without rules."""
+    asked = {prefix + path: path for path in found.files}
+    asked |= {_shorter(prefix + path): path for path in found.too_deep}
+    return {asked[path] for path in await _ignored(asked, git_dir)}
+
+
+def _shorter(path: bytes) -> bytes:
+    """A path that is too long for git, cut: as a rule some directory far above is what is ignored."""
+    return path[:_LONG_ENOUGH].rpartition(b"/")[0] + b"/..." if len(path) > _LONG_ENOUGH else path
+
+
+async def _ignored(paths: Collection[bytes], git_dir: Path) -> set[bytes]:
     rules = git_dir / _RULES
     if not paths or not rules.exists():
         return set()

@@ -1,4 +1,8 @@
-"""The directory of a run: `<workspace>/<name>-<time>-<id>/`, and what is in it."""
+"""The directory of a run: `<workspace>/<name>-<time>-<id>/`, and what is in it.
+
+An agent works in one directory of it, and can reach the others by `..`. So nothing is kept here that judges it while
+it runs; and `reclaim` makes sure of the rest afterwards.
+"""
 
 from __future__ import annotations
 
@@ -6,49 +10,88 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from youbencha.errors import YouBenchaError
 from youbencha.workspace.lock import lock_file
+from youbencha.workspace.private import State, make_private, state_of
+from youbencha.workspace.reclaim import Identity, clean_artifacts, clear, identity, own_directory, own_tree
 from youbencha.workspace.removal import remove_tree
 
-PRIVATE, ARTIFACTS, LOCK = ".youbencha", "artifacts", ".lock"
+ARTIFACTS, LOCK, PRIVATE_PARENT = "artifacts", ".lock", "private_parent"
 _IGNORE_ALL = "# Made by youBencha: what is in here belongs to no repository.\n*\n"
 
 
 class RunDirectory:
     """A run's own place. Locked from its making until it is closed, so that nobody takes it for an old one."""
 
-    def __init__(self, path: Path, held: ExitStack) -> None:
+    def __init__(self, path: Path, private: Path) -> None:
         self.path = path
         self.modified = path / "src-modified"
         """Where the agent works."""
         self.expected = path / "src-expected"
         """How it should be; made after the agent has ended, if at all."""
         self.artifacts = path / ARTIFACTS
-        self.private = path / PRIVATE
-        """For what only the harness needs."""
-        self._held = held
+        self.private = private
+        """For what only the harness needs. Lies elsewhere, and is gone when the run is closed."""
+        self._held = ExitStack()
+        self._made: dict[Path, Identity | None] = {}
+        self._kept: frozenset[str] = frozenset()
+        self._private_state: State | None = None
 
     @classmethod
-    def create(cls, root: Path, name: str | None = None) -> Self:
-        """In `root`, which is made if need be, and is then ignored by the user's git. Leaves nothing if it fails."""
+    def create(cls, root: Path, name: str | None = None, *, cache_dir: Path | None = None) -> Self:
+        """In `root`, which is made if need be, and is then ignored by the user's git. Leaves nothing if it fails.
+
+        The private directory is made below `cache_dir`, by default the user's.
+        """
         root = root.absolute()
         with writing_to(root), ExitStack() as undo:
             _make_root(root)
             path = root / _new_name(name or "run")
             path.mkdir()
             undo.callback(remove_tree, path)
-            held = undo.enter_context(ExitStack())
-            _hold(path, held)
-            run = cls(path, held)
-            for directory in (run.modified, run.artifacts, run.private):
+            run = cls(path, make_private(path.name, cache_dir))
+            undo.callback(remove_tree, run.private)
+            undo.callback(run._held.close)
+            run._hold()
+            for directory in (run.modified, run.artifacts):
                 directory.mkdir()
+            run._remember()
             undo.pop_all()
             return run
+
+    def hand_over(self) -> None:
+        """Right before the agent starts: what is in the artifacts by now is ours, and so is the private directory
+        as it is. `reclaim` finds what is different."""
+        self._kept = frozenset(os.listdir(self.artifacts))  # noqa: PTH208 - only the names are wanted
+        self._private_state = state_of(self.private)
+
+    def reclaim(self) -> tuple[str, ...]:
+        """Right after the agent's processes are gone, before anything here is read or written.
+
+        The run directory, its lock and its artifacts are then what we made, or made anew; `src-modified` is a
+        directory; nothing that an agent planted where the harness reads or writes is left. Told is what was found
+        and mended, in short sentences: as a rule, nothing.
+        """
+        found: list[str] = []
+        with writing_to(self.path):
+            if not self.path.parent.is_dir():
+                remove_tree(self.path.parent)
+                _make_root(self.path.parent)
+            for place in (self.path, self.artifacts):
+                made = self._made[place]
+                assert made is not None
+                self._made[place] = own_directory(place, made, found)
+            self._reclaim_lock(found)
+            own_tree(self.modified, found)
+            clear(self.expected, found)
+            clean_artifacts(self.artifacts, self._kept, found)
+            self._look_at_private(found)
+        return tuple(found)
 
     def __enter__(self) -> Self:
         return self
@@ -59,7 +102,9 @@ class RunDirectory:
         self.close()
 
     def close(self) -> None:
-        """The run is over: others may remove it."""
+        """The run is over: others may remove it. What was private is gone."""
+        with suppress(YouBenchaError):  # a run is over whatever is left in the cache
+            remove_tree(self.private)
         self._held.close()
 
     def delete_sources(self) -> None:
@@ -73,6 +118,29 @@ class RunDirectory:
         """All of it, because nothing ran."""
         self.close()
         remove_tree(self.path)
+
+    def _hold(self) -> None:
+        lock = self._held.enter_context(lock_file(self.path / LOCK))
+        # Not which private directory is ours: an agent can read it here. Its name begins with the name of the run.
+        note = {"pid": os.getpid(), "started_at": time.time(), PRIVATE_PARENT: str(self.private.parent)}
+        lock.take(json.dumps(note))
+
+    def _remember(self) -> None:
+        self._made = {place: identity(place) for place in (self.path, self.artifacts, self.path / LOCK)}
+
+    def _reclaim_lock(self, found: list[str]) -> None:
+        lock = self.path / LOCK
+        if identity(lock) != self._made[lock]:
+            found.append("the lock of the run was removed or replaced")
+            self._held.close()
+            remove_tree(lock)
+            self._hold()
+            self._made[lock] = identity(lock)
+
+    def _look_at_private(self, found: list[str]) -> None:
+        if self._private_state is not None and state_of(self.private) != self._private_state:
+            found.append("files of the harness were changed while the agent ran: what follows cannot be relied on")
+        self.private.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 @contextmanager
@@ -117,8 +185,3 @@ def _make_root(root: Path) -> None:
 
 def _new_name(name: str) -> str:
     return f"{name}-{time.strftime('%Y-%m-%d-%H%M%S')}-{os.urandom(3).hex()}"
-
-
-def _hold(path: Path, held: ExitStack) -> None:
-    lock = held.enter_context(lock_file(path / LOCK))
-    lock.take(json.dumps({"pid": os.getpid(), "started_at": time.time()}))

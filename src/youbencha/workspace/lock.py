@@ -16,6 +16,8 @@ from pathlib import Path
 
 _PAUSE_S = 0.1
 _NOTICE_EVERY_S = 1.0
+_NO_TRAP = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""An agent may have put a link or a pipe in a lock's place."""
 
 
 if sys.platform == "win32":
@@ -46,7 +48,7 @@ else:
 def is_locked(path: Path) -> bool:
     """Whether a live process holds it. Looks only: nothing is written, and no file is made."""
     try:
-        fd = os.open(path, os.O_RDWR)
+        fd = os.open(path, os.O_RDWR | _NO_TRAP)
     except OSError:
         return False
     try:
@@ -58,7 +60,7 @@ def is_locked(path: Path) -> bool:
 @contextmanager
 def lock_file(path: Path) -> Iterator[LockFile]:
     """Not locked yet; unlocked at the end."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | _NO_TRAP, 0o644)
     try:
         yield LockFile(fd, path)
     finally:
@@ -75,12 +77,16 @@ class LockFile:
 
         The file then holds the note, by default the number of this process.
         """
-        if not _try_lock(self._fd):
+        if not self.try_take():
             return False
         os.lseek(self._fd, 0, os.SEEK_SET)
         os.truncate(self._fd, 0)
         os.write(self._fd, (note or str(os.getpid())).encode())
         return True
+
+    def try_take(self) -> bool:
+        """The same, but the file is left as it is: it may be one that an agent put there."""
+        return _try_lock(self._fd)
 
     async def wait(self, what: str, progress: Callable[[str], None]) -> None:
         """Until it is ours, saying so every second."""

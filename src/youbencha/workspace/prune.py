@@ -1,21 +1,30 @@
-"""Runs of the past, and their removal. A run that goes on is never touched."""
+"""Runs of the past, and their removal. A run that goes on is never touched.
+
+An agent may have left anything in them: rights taken away, a lock that is a link, or one that names other places.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import stat
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.workspace.layout import ARTIFACTS, LOCK, PRIVATE
+from youbencha.workspace.layout import ARTIFACTS, LOCK, PRIVATE_PARENT
 from youbencha.workspace.lock import is_locked, lock_file
-from youbencha.workspace.removal import remove_tree
+from youbencha.workspace.private import find_private
+from youbencha.workspace.reclaim import open_up
+from youbencha.workspace.removal import not_removable, remove_tree
 from youbencha.workspace.walk import is_directory
 
 _NAME = re.compile(r".+-(\d{4}-\d{2}-\d{2}-\d{6})-[0-9a-f]{6}")
 _RESULTS = "results.json"
+_LONGEST_NOTE = 65536
 
 
 class Run(NamedTuple):
@@ -42,27 +51,50 @@ def old_runs(root: Path, older_than: timedelta | None = None, keep: int | None =
 
 
 def remove_run(run: Run, *, sources_only: bool = False) -> None:
-    """All of it, or everything but its artifacts. Refused while a live process works in it."""
-    if not run.path.is_dir():
+    """All of it, or everything but its artifacts. Refused while a live process works in it.
+
+    Raises a YouBenchaError if this one cannot be removed; others may be.
+    """
+    if run.path.is_symlink() or not run.path.is_dir():
         return
-    with lock_file(run.path / LOCK) as lock:
-        if not lock.take():
-            raise YouBenchaError(
-                "RUN_IN_USE", f"{run.path} is in use.", hint="Wait for that run to end, or end it, then try again."
-            )
-        if os.name != "nt":
-            _remove(run.path, sources_only=sources_only)
-            return
-    _remove(run.path, sources_only=sources_only)  # Windows removes nothing that is open
+    lock_path = run.path / LOCK
+    try:
+        open_up(run.path)
+        if not _is_file(lock_path):
+            remove_tree(lock_path)  # never ours
+        with lock_file(lock_path) as lock:
+            if not lock.try_take():
+                raise YouBenchaError(
+                    "RUN_IN_USE", f"{run.path} is in use.", hint="Wait for that run to end, or end it, then try again."
+                )
+            private = _private_of(run.path)
+            if os.name != "nt":
+                _remove(run.path, private, sources_only=sources_only)
+                return
+        _remove(run.path, private, sources_only=sources_only)  # Windows removes nothing that is open
+    except OSError as error:
+        raise not_removable(run.path, error) from error
 
 
-def _remove(path: Path, *, sources_only: bool) -> None:
+def _remove(path: Path, private: list[Path], *, sources_only: bool) -> None:
+    for each in private:
+        remove_tree(each)
     if not sources_only:
         remove_tree(path)
         return
     for name in os.listdir(path):  # noqa: PTH208 - only the names are wanted
         if name != ARTIFACTS:
             remove_tree(path / name)
+
+
+def _private_of(path: Path) -> list[Path]:
+    """What a run that died left elsewhere. Its lock only says where to look: an agent could have written it."""
+    try:
+        with (path / LOCK).open("rb") as file:
+            parent = json.loads(file.read(_LONGEST_NOTE))[PRIVATE_PARENT]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return list(find_private(path.name, parent)) if isinstance(parent, str) else []
 
 
 def _runs_in(root: Path) -> list[tuple[Path, datetime]]:
@@ -74,7 +106,21 @@ def _runs_in(root: Path) -> list[tuple[Path, datetime]]:
 
 
 def _is_ours(path: Path) -> bool:
-    return not path.is_symlink() and ((path / PRIVATE).is_dir() or (path / ARTIFACTS).is_dir())
+    if path.is_symlink() or not path.is_dir():
+        return False
+    with suppress(OSError):  # another user's: whatever can be seen of it counts
+        open_up(path)
+    try:
+        return _is_file(path / LOCK) or (path / ARTIFACTS).is_dir()
+    except OSError:
+        return False
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except FileNotFoundError:
+        return False
 
 
 def _when_made(path: Path) -> datetime | None:
@@ -86,7 +132,10 @@ def _when_made(path: Path) -> datetime | None:
 
 
 def _looked_at(path: Path, made: datetime) -> Run:
-    complete = (path / ARTIFACTS / _RESULTS).is_file()
+    try:
+        complete = (path / ARTIFACTS / _RESULTS).is_file()
+    except OSError:  # nobody could read them
+        complete = False
     return Run(path, made, _size(path), is_locked(path / LOCK), complete)
 
 

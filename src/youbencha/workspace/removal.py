@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
+from youbencha.workspace.names import shown
 from youbencha.workspace.walk import is_directory
 
 
@@ -19,11 +20,15 @@ def remove_tree(top: Path) -> None:
         else:
             _Removal(top).run()
     except OSError as error:
-        raise YouBenchaError(
-            "WORKSPACE_NOT_REMOVABLE",
-            f"Cannot remove {error.filename or top}: {error.strerror or error}",
-            hint="It may belong to another user (a container's, say): remove it by hand.",
-        ) from error
+        raise not_removable(top, error) from error
+
+
+def not_removable(top: Path, error: OSError) -> YouBenchaError:
+    return YouBenchaError(
+        "WORKSPACE_NOT_REMOVABLE",
+        f"Cannot remove {shown(error.filename or top)}: {error.strerror or error}",
+        hint="It may belong to another user (a container's, say): remove it by hand.",
+    )
 
 
 class _Removal:

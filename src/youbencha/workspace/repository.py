@@ -77,7 +77,7 @@ class Repository:
         return self._store.public_url
 
     async def check_out(self, directory: Path) -> None:
-        """Into an empty directory, as a git repository that holds this one commit and nothing else.
+        """As a git repository that holds this one commit and nothing else. What was in that place is removed.
 
         It has one branch, so that `git status`, `log` and `commit` work there; no remotes, no tags, no history.
         """
@@ -107,7 +107,7 @@ class Repository:
             start = Snapshot(directory, git_dir, self.commit, self.commit, ignored=True)
             return (await start.retake())._replace(ignored=ignored)
         if NAME in (directory / ".git" / "index").read_bytes():
-            keep_rules(directory, files_in(directory), git_dir)
+            keep_rules(directory, files_in(directory).files, git_dir)
         return Snapshot(directory, git_dir, self.commit, self.commit, ignored)
 
     async def resolve(self, name: str, source: RefKind = "branch") -> str:
@@ -117,7 +117,7 @@ class Repository:
         return await self._store.bring((await self._store.refs()).pick(name, source, self.public_url))
 
     async def write_tree(self, commit: str, directory: Path) -> None:
-        """The files of a commit that `resolve` told, and nothing of git."""
+        """The files of a commit that `resolve` told, and nothing of git. What was in that place is removed."""
 
         async def make() -> None:
             await write_tree(self._store.objects, commit, directory.absolute())

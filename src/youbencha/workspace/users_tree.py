@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.workspace.changes import Changes
+from youbencha.workspace.comparison import Comparison, entries_at
 from youbencha.workspace.git import GitFailed, git, users_settings
 from youbencha.workspace.git_dir import make_git_dir
 from youbencha.workspace.ignored import ignored_among, keep_rules_of
-from youbencha.workspace.layout import PRIVATE
+from youbencha.workspace.layout import ARTIFACTS
 from youbencha.workspace.local import common_dir, git_dir_of_tree
 from youbencha.workspace.objects import commit_at
-from youbencha.workspace.snapshot import differences, indexed, paths_at
-from youbencha.workspace.walk import files_in
+from youbencha.workspace.walk import Found, files_in
 
 _ATTRIBUTES = "* !filter !diff\n"
 """The user's files may be written with other line ends than are recorded; but no program is run on them."""
@@ -51,12 +51,12 @@ async def changes_in_repository(
     start = await _tree_of(commit, place, git_dir, objects)
     if start is None:
         return None
-    hidden = [*_OURS, *_below(directory, [*left_out, _our_root(git_dir, directory)])]
-    paths = await _that_count(files_in(directory, ours=False, left_out=hidden), start, place, git_dir, objects)
+    hidden = [*_OURS, *_below(directory, [*left_out, git_dir, _our_root(patch_file.resolve(), directory)])]
+    found = await _that_count(files_in(directory, ours=False, left_out=hidden), start, place, git_dir, objects)
     settings = await users_settings(place.git_dir, _SETTINGS)
-    async with indexed(directory, git_dir, paths, objects=objects, settings=settings, ours=False) as index:
-        files = await differences(git_dir, start, index, patch_file, objects=objects)
-    return Changes(files, patch_file, base_commit=commit, current_commit=commit)
+    comparison = Comparison(directory, git_dir, start, objects=objects, settings=settings, ours=False)
+    files, left_out_of_patch = await comparison.run(found, patch_file)
+    return Changes(files, patch_file, commit, current_commit=commit, left_out_of_patch=left_out_of_patch)
 
 
 def _find(directory: Path) -> _Place | None:
@@ -73,24 +73,23 @@ async def _tree_of(commit: str, place: _Place, git_dir: Path, objects: Path) -> 
         name = f"{commit}:{place.prefix.rstrip('/')}"
         return (await git(git_dir, "rev-parse", "--verify", "--quiet", name, objects=objects)).decode().strip()
     except GitFailed:
-        if await ignored_among([os.fsencode(place.prefix) + _ANY_FILE], git_dir):
+        if await ignored_among(Found([os.fsencode(place.prefix) + _ANY_FILE]), git_dir):
             return None
         return (await git(git_dir, "write-tree", index=git_dir / "no.index")).decode().strip()
 
 
-async def _that_count(paths: list[bytes], start: str, place: _Place, git_dir: Path, objects: Path) -> list[bytes]:
-    prefix = os.fsencode(place.prefix)
-    ignored = {path[len(prefix) :] for path in await ignored_among([prefix + path for path in paths], git_dir)}
+async def _that_count(found: Found, start: str, place: _Place, git_dir: Path, objects: Path) -> Found:
+    ignored = await ignored_among(found, git_dir, os.fsencode(place.prefix))
     if ignored:
-        ignored -= await paths_at(git_dir, start, objects=objects)
-    return [path for path in paths if path not in ignored]
+        ignored -= (await entries_at(git_dir, start, objects=objects)).keys()
+    return found.without(ignored)
 
 
-def _our_root(git_dir: Path, directory: Path) -> Path:
-    """The directory of all runs that `git_dir` is in; the run itself where that is the very directory to look at."""
-    if git_dir.parent.name != PRIVATE:
-        return git_dir
-    run = git_dir.parent.parent
+def _our_root(patch_file: Path, directory: Path) -> Path:
+    """The directory of all runs that the patch is in; the run itself where that is the very directory to look at."""
+    if patch_file.parent.name != ARTIFACTS:
+        return patch_file
+    run = patch_file.parent.parent
     return run if directory.is_relative_to(run.parent) else run.parent
 
 

@@ -27,6 +27,7 @@ from youbencha.adapters.claude_code.versions import Feature, supports
 from youbencha.adapters.claude_code.watch import Watch
 from youbencha.adapters.cli_agent.artifacts import new_log_file
 from youbencha.adapters.cli_agent.context import check_context
+from youbencha.adapters.cli_agent.prompt import prompt_is_here
 from youbencha.errors import ConfigError, Problem
 from youbencha.log import YouBenchaLog
 from youbencha.process import Command, Limits, Redactor, run
@@ -62,8 +63,7 @@ class ClaudeCodeAdapter:
         """What is wrong with `agent.config`, all of it."""
         try:
             parsed = parse_config(config)
-            if parsed.prompt_file is None or (config_dir and (config_dir / parsed.prompt_file).exists()):
-                # A prompt file that is not there may still come with the repository.
+            if prompt_is_here(CLAUDE, parsed, config_dir):
                 read_prompt(parsed, workspace=config_dir or Path(), config_dir=config_dir)
         except ConfigError as error:
             return error.problems

@@ -35,13 +35,17 @@ def read_prompt(kind: Kind, config: AgentConfig, *, workspace: Path, config_dir:
 
 
 def check_prompt(kind: Kind, config: AgentConfig, config_dir: Path | None) -> None:
-    """What can be said of a prompt before the repository is there: a file that is missing may come with it."""
-    if config.prompt_file is not None:
-        file = _PromptFile(kind, config.prompt_file)
-        file.check_name()
-        if config_dir is None or not os.path.lexists(config_dir / config.prompt_file):
-            return
-    read_prompt(kind, config, workspace=config_dir or Path(), config_dir=config_dir)
+    """What can be said of a prompt before the repository is there."""
+    if prompt_is_here(kind, config, config_dir):
+        read_prompt(kind, config, workspace=config_dir or Path(), config_dir=config_dir)
+
+
+def prompt_is_here(kind: Kind, config: AgentConfig, config_dir: Path | None) -> bool:
+    """A file that is missing may come with the repository; but a name that leads elsewhere is wrong already."""
+    if config.prompt_file is None:
+        return True
+    _PromptFile(kind, config.prompt_file).check_name()
+    return config_dir is not None and os.path.lexists(config_dir / config.prompt_file)
 
 
 class _PromptFile:

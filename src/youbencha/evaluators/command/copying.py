@@ -5,30 +5,34 @@ file system can share blocks until one side writes (Btrfs, XFS), it is asked to.
 """
 
 # Strings throughout: a Path for each of many files takes as long as copying it.
-# ruff: noqa: PTH101, PTH102, PTH103, PTH112, PTH115, PTH116, PTH123, PTH211
+# ruff: noqa: PTH101, PTH102, PTH112, PTH115, PTH116, PTH123, PTH211
 from __future__ import annotations
 
 import os
 import shutil
 import stat
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
+from youbencha.evaluators.leaving_out import LeavingOut
 from youbencha.evaluators.threads import StillWanted
 
 _FICLONE = 0x40049409
 _ROOM_LEFT = 0.95
 
 
-def copy_tree(source: Path, target: Path, still_wanted: StillWanted) -> None:
+def copy_tree(source: Path, target: Path, still_wanted: StillWanted, ours: Sequence[Path] = ()) -> None:
     """Files, directories and links with their permissions and times; no devices, no pipes, no sockets.
+
+    `target` must not exist: nobody may have put anything there. What is `ours` in the tree is left out.
 
     What cannot be read is left out, and a tree that is gone is an empty one: what an agent hides, it has not
     delivered, and it must not escape its verdict by that.
     """
     try:
-        _Copying(source, target, still_wanted).run()
+        _Copying(source, target, still_wanted, ours).run()
     except OSError as error:
         raise YouBenchaError(
             "COMMAND_COPY_FAILED",
@@ -38,15 +42,16 @@ def copy_tree(source: Path, target: Path, still_wanted: StillWanted) -> None:
 
 
 class _Copying:
-    def __init__(self, source: Path, target: Path, still_wanted: StillWanted) -> None:
+    def __init__(self, source: Path, target: Path, still_wanted: StillWanted, ours: Sequence[Path]) -> None:
         self._source = os.fspath(source.absolute())
         self._target = os.fspath(target.absolute())
         self._still_wanted = still_wanted
+        self._left_out = LeavingOut(ours, target=target)
         self._clones = True
         self._room = 0
 
     def run(self) -> None:
-        os.makedirs(self._target, exist_ok=True)
+        os.mkdir(self._target, 0o700)
         self._room = int(shutil.disk_usage(self._target).free * _ROOM_LEFT)
         waiting = [(self._source, self._target)] if os.path.isdir(self._source) else []
         made = []
@@ -63,6 +68,8 @@ class _Copying:
         with os.scandir(source) as entries:
             for entry in entries:
                 copied = f"{target}{os.sep}{entry.name}"
+                if entry in self._left_out:
+                    continue
                 if entry.is_symlink():
                     os.symlink(self._link_target(entry.path), copied)
                 elif not os.access(entry.path, os.R_OK):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 from youbencha.errors import Problem, YouBenchaError
@@ -24,6 +26,7 @@ from youbencha.evaluators.result import artifact, finished
 from youbencha.evaluators.threads import in_thread
 from youbencha.log import EvaluationResult
 from youbencha.process import Command, Limits, ProcessResult, ProcessStartError, Redactor, run
+from youbencha.workspace.removal import remove_tree
 
 
 class CommandEvaluator:
@@ -42,9 +45,9 @@ class CommandEvaluator:
         env.setdefault("YOUBENCHA_CONFIG_DIR", str(context.config_dir))
         redactor = Redactor.for_env(os.environ, env)
         log = _log_file(context.artifacts_dir)
-        tree = await _own_tree(context, config)
         try:
-            metrics = await _measured(config, tree, env, redactor, log)
+            async with _own_tree(context, config) as tree:
+                metrics = await _measured(config, tree, env, redactor, log)
         except NotThere as missing:
             return finished(context, started, "failed", redactor.text(f"{_called(config)} cannot run: {missing}."))
         results = assertion_results(config, metrics)
@@ -60,14 +63,21 @@ class CommandEvaluator:
         )
 
 
-async def _own_tree(context: EvaluationContext, config: CommandConfig) -> Path:
-    """A copy. In `yb eval` always: the directory may be where somebody works."""
+@asynccontextmanager
+async def _own_tree(context: EvaluationContext, config: CommandConfig) -> AsyncIterator[Path]:
+    """A copy, which is gone afterwards. In `yb eval` always: the directory may be where somebody works."""
     in_somebodys_tree = context.log is None
     if not config.in_copy and not in_somebodys_tree:
-        return context.directory
-    copy = context.scratch_dir / "tree"
-    await in_thread(lambda wanted: copy_tree(context.directory, copy, wanted))
-    return copy
+        yield context.directory
+        return
+    place = Path(mkdtemp(prefix="command-", dir=context.scratch_dir))
+    try:
+        copy = place / "tree"
+        await in_thread(lambda wanted: copy_tree(context.directory, copy, wanted, context.left_out))
+        yield copy
+    finally:
+        with suppress(YouBenchaError):  # what a container of another user wrote, say: it is no part of the verdict
+            await in_thread(lambda _: remove_tree(place))
 
 
 async def _measured(

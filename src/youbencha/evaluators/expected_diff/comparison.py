@@ -11,6 +11,7 @@ from typing import Any, Literal
 from youbencha.evaluators.expected_diff.files import file_likeness
 from youbencha.evaluators.expected_diff.similarity import Method
 from youbencha.evaluators.globs import PathFilter
+from youbencha.evaluators.leaving_out import LeavingOut
 from youbencha.evaluators.result import printable
 from youbencha.evaluators.threads import StillWanted
 from youbencha.evaluators.tree import TreeFile, files_below
@@ -62,8 +63,14 @@ class Comparison:
 _LEAST_EXACT_FIRST: tuple[Method, ...] = ("by_lines", "by_bytes")
 
 
-def compare_trees(ours: Path, expected: Path, counted: PathFilter, still_wanted: StillWanted) -> Comparison:
-    here, there = _by_path(files_below(ours), counted), _by_path(files_below(expected), counted)
+def compare_trees(
+    ours: Path,
+    expected: Path,
+    counted: PathFilter,
+    still_wanted: StillWanted = lambda: None,
+    left_out: LeavingOut | None = None,
+) -> Comparison:
+    here, there = (_by_path(files_below(tree, left_out), counted) for tree in (ours, expected))
     found = []
     for path in here.keys() | there.keys():
         still_wanted()

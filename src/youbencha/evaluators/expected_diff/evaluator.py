@@ -15,6 +15,7 @@ from youbencha.evaluators.base import EvaluationContext
 from youbencha.evaluators.config import config_problems, read_config
 from youbencha.evaluators.expected_diff.comparison import Comparison, compare_trees, rounded_down
 from youbencha.evaluators.globs import GlobList, PathFilter
+from youbencha.evaluators.leaving_out import LeavingOut
 from youbencha.evaluators.result import artifact, artifacts_root, counted, finished
 from youbencha.evaluators.threads import in_thread
 from youbencha.log import AssertionResult, EvaluationResult
@@ -51,7 +52,8 @@ class ExpectedDiff:
         if not expected.is_dir():
             raise YouBenchaError("EXPECTED_NOT_FOUND", f"There is no reference at {expected}.", hint=_NO_REFERENCE)
         paths = PathFilter.of(config.include_paths, config.exclude_paths)
-        comparison = await in_thread(lambda wanted: compare_trees(context.directory, expected, paths, wanted))
+        left_out = LeavingOut(context.left_out)
+        comparison = await in_thread(lambda wanted: compare_trees(context.directory, expected, paths, wanted, left_out))
         if config.include_paths and not comparison.files:
             raise _nothing_included(config.include_paths)
         metrics = _metrics(comparison, config.threshold)

@@ -24,7 +24,7 @@ class Checked:
 
 
 def check(raw: Mapping[str, Any], config_dir: Path, agent_type: str | None, adapters: Adapters) -> Checked:
-    """`agent_type` is the test case's agent, if that is known yet."""
+    """`agent_type` is the test case's agent, if there is one."""
     reading = read_config(raw)
     problems = [*reading.problems]
     guidance = ""

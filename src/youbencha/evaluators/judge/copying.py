@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
+from youbencha.evaluators.leaving_out import LeavingOut
 from youbencha.evaluators.result import printable
 from youbencha.evaluators.threads import StillWanted
 
@@ -36,11 +37,16 @@ _HISTORY = ("HEAD", "ORIG_HEAD", "index", "packed-refs", "refs", "logs", "shallo
 _GIT_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n"
 
 
-def copy_tree(source: Path, target: Path, still_wanted: StillWanted = lambda: None) -> list[str]:
-    """Copy `source` to `target`, which must not exist. Returns the paths that have other names in the copy."""
+def copy_tree(
+    source: Path, target: Path, still_wanted: StillWanted = lambda: None, ours: Sequence[Path] = ()
+) -> list[str]:
+    """Copy `source` to `target`, which must not exist. Returns the paths that have other names in the copy.
+
+    What is `ours` in the tree is left out.
+    """
     source, target = source.absolute(), target.absolute()
     try:
-        renamed = _copy_files(source, target, still_wanted)
+        renamed = _copy_files(source, target, still_wanted, LeavingOut(ours, target=target))
         _copy_history(source / ".git", target / ".git")
     except OSError as error:
         raise YouBenchaError(
@@ -51,7 +57,7 @@ def copy_tree(source: Path, target: Path, still_wanted: StillWanted = lambda: No
     return sorted(renamed)
 
 
-def _copy_files(source: Path, target: Path, still_wanted: StillWanted) -> list[str]:
+def _copy_files(source: Path, target: Path, still_wanted: StillWanted, left_out: LeavingOut) -> list[str]:
     """Files, links and directories; what is neither (a pipe, a socket) has nothing to be judged by."""
     renamed: list[str] = []
     waiting = [source]  # not by recursion: an agent may nest directories deeper than Python does calls
@@ -62,9 +68,9 @@ def _copy_files(source: Path, target: Path, still_wanted: StillWanted) -> list[s
         there = places.pop(here)
         there.mkdir(parents=True)
         for entry in _entries(here):
+            if entry.name.lower() == ".git" or entry in left_out:
+                continue
             path = Path(entry.path)
-            if entry.name.lower() == ".git" or target.is_relative_to(path):
-                continue  # the latter: our own place, where `yb eval` has it inside the tree
             copy = there / entry.name
             if _speaks_to_agents(entry.name, here.name):
                 renamed.append(printable(path.relative_to(source).as_posix()))

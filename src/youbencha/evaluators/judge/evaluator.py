@@ -40,8 +40,7 @@ class AgenticJudge:
     def check_config(
         self, config: Mapping[str, Any], config_dir: Path, agent_type: str | None = None
     ) -> Sequence[Problem]:
-        """`agent_type` is the test case's agent, which judges where there is no `type`. Whoever does not say it learns
-        nothing of that agent's own options."""
+        """`agent_type` is the test case's agent, which judges where there is no `type`. None: there is none."""
         return self._checked(config, config_dir, agent_type).problems
 
     async def evaluate(self, context: EvaluationContext) -> EvaluationResult:
@@ -50,9 +49,8 @@ class AgenticJudge:
 
         started = time.monotonic()
         checked = self._checked(context.config, context.config_dir, context.agent.type if context.agent else None)
-        problems = [*checked.problems, *_nobody_to_judge(context)]
-        if problems or checked.judge is None:
-            raise ConfigError("EVALUATOR_CONFIG_INVALID", f"The configuration of {context.name}", problems)
+        if checked.problems or checked.judge is None:
+            raise ConfigError("EVALUATOR_CONFIG_INVALID", f"The configuration of {context.name}", checked.problems)
         if not checked.judge.judge_failed_runs and (reason := _not_worth_judging(context)):
             return finished(context, started, "skipped", reason)
         return await hold_session(context, checked, self._adapters, started)
@@ -61,12 +59,6 @@ class AgenticJudge:
         from youbencha.evaluators.judge.checking import check
 
         return check(config, config_dir, agent_type, self._adapters)
-
-
-def _nobody_to_judge(context: EvaluationContext) -> list[Problem]:
-    if context.agent is not None or context.config.get("type"):
-        return []
-    return [Problem("type", "is required where no agent was run", "say which agent judges, such as claude-code")]
 
 
 def _not_worth_judging(context: EvaluationContext) -> str | None:

@@ -23,10 +23,10 @@ class Materials:
 
 
 def lay_out(context: EvaluationContext, directory: Path, still_wanted: StillWanted) -> Materials:
-    """Everything below `directory`, for one judge alone: no judge sees what another did."""
+    """Everything below `directory`, which is empty, for one judge alone: no judge sees what another did."""
     beside = directory / "materials"
-    beside.mkdir(parents=True)
-    renamed = copy_tree(context.directory, directory / "tree", still_wanted)
+    beside.mkdir()
+    renamed = copy_tree(context.directory, directory / "tree", still_wanted, context.left_out)
     return Materials(
         tree=directory / "tree",
         patch=_patch(context, beside / "changes.patch"),
@@ -63,5 +63,5 @@ def _patch(context: EvaluationContext, path: Path) -> Path | None:
 def _expected(context: EvaluationContext, path: Path, still_wanted: StillWanted) -> Path | None:
     if context.expected_dir is None:
         return None
-    copy_tree(context.expected_dir, path, still_wanted)
+    copy_tree(context.expected_dir, path, still_wanted, context.left_out)
     return path

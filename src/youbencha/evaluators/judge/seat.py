@@ -24,6 +24,13 @@ _SAFE_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "claude-code": {"setting_sources": ["user"]},
 }
 """Unless the person says otherwise, by the agent's type."""
+_NOBODY = Problem("type", "say which agent judges: `type`", "there is no agent here that it could be, too")
+_ANY_PROGRAM = "command"
+_NO_PROGRAM = Problem(
+    "type",
+    "the judge would be the test case's own agent, `command`, which cannot judge without a program: give `type`",
+    "such as claude-code",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +69,9 @@ def check_seat(raw: Mapping[str, Any], agent_type: str | None, config_dir: Path,
     problems = _told_twice(raw, inner)
     kind = raw.get("type") or agent_type
     if not isinstance(kind, str):
-        return problems  # it will be the test case's own agent, whose type nobody has told us yet
+        return problems if raw.get("type") else [*problems, _NOBODY]
+    if not raw.get("type") and kind.strip() == _ANY_PROGRAM and "command" not in {**inner, **options}:
+        return [*problems, _NO_PROGRAM]
     try:
         adapter = adapters(kind.strip())
     except YouBenchaError as error:

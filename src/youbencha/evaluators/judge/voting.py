@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import mkdtemp
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
 from youbencha.errors import YouBenchaError
@@ -22,6 +23,7 @@ from youbencha.evaluators.threads import in_thread
 from youbencha.events import Warned
 from youbencha.log import YouBenchaLog
 from youbencha.process import Redactor
+from youbencha.workspace.removal import remove_tree
 
 PROMPT = "prompt.md"
 LOG = "youbencha-log.json"
@@ -80,8 +82,9 @@ async def cast_vote(context: EvaluationContext, bench: Bench, number: int, done:
 
 
 async def _attempt(context: EvaluationContext, bench: Bench, name: str, unusable: str | None) -> Attempt:
-    seat, directory, artifacts = bench.seat, context.scratch_dir / name, context.artifacts_dir / name
+    seat, artifacts = bench.seat, context.artifacts_dir / name
     artifacts.mkdir(parents=True, exist_ok=True)
+    directory = Path(mkdtemp(prefix=f"{name}-", dir=context.scratch_dir))  # a name that nobody could foresee
     try:
         materials = await in_thread(lambda still_wanted: lay_out(context, directory, still_wanted))
         definition = install_definition(seat.type, seat.agent_name, config_dir=context.config_dir, tree=materials.tree)
@@ -112,7 +115,8 @@ async def _attempt(context: EvaluationContext, bench: Bench, name: str, unusable
         (artifacts / LOG).write_text(log.model_dump_json(indent=2), encoding="utf-8")
         return Attempt(name=name, log=log, artifacts=artifacts, log_file=result.log_file)
     finally:
-        await in_thread(lambda _: shutil.rmtree(directory, ignore_errors=True))
+        with suppress(YouBenchaError):
+            await in_thread(lambda _: remove_tree(directory))
 
 
 async def _execute(seat: Seat, judging: AgentExecutionContext) -> AgentExecutionResult:

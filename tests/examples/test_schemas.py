@@ -1,0 +1,90 @@
+"""The JSON Schemas that editors use allow what we read, and forbid what we refuse."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from pydantic import BaseModel
+from ruamel.yaml import YAML
+
+from youbencha.cli.schema import _MODELS, Format
+from youbencha.spec import EvalConfig, EvaluatorFile, Settings, TestCase
+from youbencha.spec.schema import json_schema
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ORIGINAL = Path(__file__).parent / "original"
+DEMO = Path(__file__).parents[2] / "src" / "youbencha" / "demo" / "testcase.yaml"
+FILES = {
+    *EXAMPLES.glob("*.yaml"),
+    *EXAMPLES.glob("*/*.yaml"),
+    EXAMPLES / "variables" / ".youbencharc",
+    *ORIGINAL.glob("*.*"),
+    *ORIGINAL.glob("*/*.yaml"),
+    DEMO,
+}
+MINIMAL: dict[str, Any] = {"repo": ".", "agent": {"type": "command"}, "evaluators": ["git-diff"]}
+
+
+def model_of(path: Path) -> type[BaseModel]:
+    if path.parent.name == "evaluators":
+        return EvaluatorFile
+    if "youbencharc" in path.name:
+        return Settings
+    return EvalConfig if path.name in ("eval-a-directory.yaml", "eval-config.yaml") else TestCase
+
+
+def complaints(model: type[BaseModel], data: Any) -> list[str]:
+    return [f"{error.json_path}: {error.message}" for error in checker(model).iter_errors(data)]
+
+
+@cache
+def checker(model: type[BaseModel]) -> Draft202012Validator:
+    return Draft202012Validator(json_schema(model))
+
+
+@pytest.mark.parametrize("path", sorted(FILES), ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_what_we_read_is_allowed(path: Path) -> None:
+    assert complaints(model_of(path), YAML(typ="safe").load(path)) == []
+
+
+@pytest.mark.parametrize("name", Format)
+def test_every_schema_is_one(name: Format) -> None:
+    from importlib import import_module
+
+    module, attribute = _MODELS[name]
+    Draft202012Validator.check_schema(json_schema(getattr(import_module(module), attribute)))
+
+
+@pytest.mark.parametrize("entry", ["git-diff", {"name": "git-diff"}, {"file": "a.yaml"}, {"name": "x", "config": {}}])
+def test_an_evaluator_is_a_name_or_more(entry: Any) -> None:
+    assert complaints(TestCase, {**MINIMAL, "evaluators": [entry]}) == []
+    assert complaints(EvalConfig, {"directory": ".", "evaluators": [entry]}) == []
+
+
+@pytest.mark.parametrize("key", ["post_evaluation", "post_evaluators"])
+@pytest.mark.parametrize("model", [TestCase, EvalConfig])
+def test_older_names_are_allowed(key: str, model: type[BaseModel]) -> None:
+    hook = {"name": "script", "config": {"command": "x"}}
+    case = MINIMAL if model is TestCase else {"directory": ".", "evaluators": ["git-diff"]}
+    assert complaints(model, {**case, key: [hook]}) == []
+    assert complaints(model, {**case, key: [{"name": "skript"}]}) != []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"evaluators": []},
+        {"evaluators": [""]},
+        {"evaluators": [5]},
+        {"evaluators": [{"nmae": "git-diff"}]},
+        {"evaluators": "git-diff"},
+        {"agnet": {}},
+        {"timeout": "soon"},
+    ],
+)
+def test_what_we_refuse_is_forbidden(wrong: dict[str, Any]) -> None:
+    assert complaints(TestCase, {**MINIMAL, **wrong}) != []
