@@ -9,6 +9,12 @@ import pytest
 from git_lab import Opener, new_repository
 
 
+@pytest.fixture(autouse=True)
+def _nobodys_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(name, str(tmp_path_factory.getbasetemp() / "cache-of-the-user"))
+
+
 @pytest.fixture(scope="session")
 def _original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Made once: a dozen calls of git for every test would be most of its time."""

@@ -141,6 +141,7 @@ class Trial:
         self._record = record
         self._on_event = on_event
         self._digest = Digest(plan.cache_dir)
+        self._reclaimed = False
         self._begun: Snapshot | None = None
         """How the tree was when the agent began; None before that, and once it was compared."""
         self._files = ResultFiles(directory.artifacts, record, Redactor.for_env(os.environ, plan.env))
@@ -228,6 +229,9 @@ class Trial:
 
     def _reclaim(self) -> None:
         """The agent's processes are gone. Nothing that it put beside its tree has a say in what follows."""
+        if self._reclaimed:  # what is there by now is ours
+            return
+        self._reclaimed = True
         for mended in self.directory.reclaim():
             self._record.tampering.append(mended)
             self._on_event(Warned(code="WORKSPACE_TAMPERED", message=mended))

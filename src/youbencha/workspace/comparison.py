@@ -14,8 +14,12 @@ from typing import NamedTuple
 from youbencha.workspace.changes import FileChange
 from youbencha.workspace.difference import HOW, read_difference
 from youbencha.workspace.git import ONLY_RECORDED, GitFailed, git
-from youbencha.workspace.large import Entries, Entry, changes_of, entries_of, large_among
-from youbencha.workspace.walk import Found
+from youbencha.workspace.large import LARGE, Entries, Entry, changes_of, entries_of, large_among
+from youbencha.workspace.walk import Found, open_up_to
+
+_GLANCE_S = 0.05
+_LARGE_FILES = {"core.bigFileThreshold": str(LARGE)}
+"""git then reads them in pieces, and puts them into a pack."""
 
 
 class Comparison(NamedTuple):
@@ -35,8 +39,9 @@ class Comparison(NamedTuple):
         """All that differs, in the order of paths; and the paths of what is not in the patch."""
         aside = self.apart.keys() & set(found.files) if self.apart else set()
         paths = found.without(aside).files
-        how = {"objects": self.objects, "settings": self.settings, "ours": self.ours}
-        async with indexed(self.tree, self.git_dir, paths, **how) as index:
+        async with indexed(
+            self.tree, self.git_dir, paths, objects=self.objects, settings=self.settings, ours=self.ours
+        ) as index:
             before = await self._at_start(index.large)
             await _put(self.git_dir, index.file, before)  # as they were, so that git finds no difference in them
             files = await _differences(self.git_dir, self.start, index.file, patch_file, objects=self.objects)
@@ -86,31 +91,46 @@ async def indexed(
     async def record(index: Path, paths: Collection[bytes]) -> None:
         how = ("update-index", "--add", "--remove", "-z", "--stdin")
         names = b"".join(path + b"\0" for path in paths)
-        about = {**ONLY_RECORDED, **(settings or {})}
+        about = {**ONLY_RECORDED, **_LARGE_FILES, **(settings or {})}
         if paths:
             await git(git_dir, *how, tree=tree, index=index, stdin=names, objects=objects, settings=about)
 
     index = _new_file(git_dir, "index")
+    # Where line ends may be converted, git reads a file whole in any case.
+    large = frozenset() if ours else large_among(tree, paths, ours=False)
     try:
-        # As a rule nothing is large: git begins at once, and is ended if something is.
-        recording = asyncio.ensure_future(record(index, paths))
+        recording = asyncio.ensure_future(record(index, [path for path in paths if path not in large]))
         try:
-            large = await large_among(tree, paths, ours=ours)
-            if not large:
+            met = await _meets_large_file(recording, git_dir)
+            if not met:
                 await recording
         except GitFailed:
             if not ours:
                 raise
             _make_readable(tree, paths)
-            await record(index, paths)
+            met = True
         finally:
             await _ended(recording)
-        if large:
+        if met:
+            large = large_among(tree, paths, ours=ours)
             index = _new_file(git_dir, "index")  # the lock of the one before may still be there
             await record(index, [path for path in paths if path not in large])
         yield Index(index, large)
     finally:
         index.unlink(missing_ok=True)
+
+
+async def _meets_large_file(recording: asyncio.Future[None], git_dir: Path) -> bool:
+    """Whether git has begun to put files into a pack, which it does with large ones only. So nobody needs to ask for
+    the size of every file, of which there are many."""
+    packs = git_dir / "objects" / "pack"
+    before = set(os.listdir(packs))  # noqa: PTH208 - only the names are wanted
+    while True:
+        done, _ = await asyncio.wait([recording], timeout=_GLANCE_S)
+        if not before.issuperset(os.listdir(packs)):  # noqa: PTH208
+            return True
+        if done:
+            return False
 
 
 async def _ended(task: asyncio.Future[None]) -> None:
@@ -145,9 +165,14 @@ def _new_file(git_dir: Path, what: str) -> Path:
 
 
 def _make_readable(tree: Path, paths: Collection[bytes]) -> None:
-    """Files that their owner cannot read: agents leave such in tests of theirs."""
+    """What its owner cannot read: agents leave such in tests of theirs."""
+    top = os.fsencode(tree)
     for path in paths:
-        file = os.fsencode(tree) + b"/" + path
-        mode = os.lstat(file).st_mode
+        file = top + b"/" + path
+        try:
+            mode = os.lstat(file).st_mode
+        except PermissionError:
+            open_up_to(top, path.rpartition(b"/")[0])
+            mode = os.lstat(file).st_mode
         if stat.S_ISREG(mode) and not mode & stat.S_IRUSR:
             os.chmod(file, stat.S_IMODE(mode) | stat.S_IRUSR)  # noqa: PTH101 - names need not be text

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import os
 import stat
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from threading import Event
 from typing import NamedTuple
@@ -18,9 +18,8 @@ from typing import NamedTuple
 from youbencha.workspace.changes import ChangeKind, FileChange
 from youbencha.workspace.walk import open_up_to, unreadable
 
-_LARGE = 64 * 1024 * 1024
+LARGE = 64 * 1024 * 1024
 """Bytes. What is larger is too large."""
-_AT_ONCE = 500
 _CHUNK = 1 << 20
 _READ_AT_MOST = 8 * 1024 * 1024 * 1024
 """Bytes, of all files together. A file of a terabyte that is all hole is made in no time, but not read."""
@@ -38,15 +37,10 @@ class Entry(NamedTuple):
 Entries = Mapping[bytes, Entry]
 
 
-async def large_among(tree: Path, paths: Collection[bytes], *, ours: bool = True) -> frozenset[bytes]:
-    """Lets others work meanwhile: git, which reads the same files. `ours`: directories are made readable."""
-    top, large = os.fsencode(tree), set()
-    for number, path in enumerate(paths, 1):
-        if _size(top, path, ours=ours) > _LARGE:
-            large.add(path)
-        if number % _AT_ONCE == 0:
-            await asyncio.sleep(0)
-    return frozenset(large)
+def large_among(tree: Path, paths: Iterable[bytes], *, ours: bool = True) -> frozenset[bytes]:
+    """`ours`: directories that cannot be searched are made so that they can."""
+    top = os.fsencode(tree)
+    return frozenset(path for path in paths if _size(top, path, ours=ours) > LARGE)
 
 
 def _size(top: bytes, path: bytes, *, ours: bool) -> int:

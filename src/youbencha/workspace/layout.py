@@ -140,6 +140,7 @@ class RunDirectory:
     def _look_at_private(self, found: list[str]) -> None:
         if self._private_state is not None and state_of(self.private) != self._private_state:
             found.append("files of the harness were changed while the agent ran: what follows cannot be relied on")
+        self._private_state = None  # from here on it is in use
         self.private.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 

@@ -1,0 +1,367 @@
+"""What an agent does beside its tree is found and mended before anything there is read or written."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from git_lab import Opener, files
+
+from systems import posix_only
+from youbencha.errors import YouBenchaError
+from youbencha.workspace import RunDirectory, Snapshot, old_runs, remove_run
+
+pytestmark = posix_only("shell scripts, links and modes")
+
+
+@pytest.fixture
+def precious(tmp_path: Path) -> Path:
+    path = tmp_path / "precious"
+    path.mkdir()
+    (path / "file").write_text("mine\n")
+    return path
+
+
+@pytest.fixture
+def run(tmp_path: Path, precious: Path) -> Iterator[RunDirectory]:
+    """The harness has written a log, and hands over."""
+    with RunDirectory.create(tmp_path / "root", cache_dir=tmp_path / "cache") as made:
+        (made.artifacts / "events.jsonl").write_text("ours\n")
+        (made.artifacts / "agent-logs").mkdir()
+        (made.artifacts / "agent-logs" / "log").write_text("ours\n")
+        (made.private / "start").write_text("ours\n")
+        made.hand_over()
+        yield made
+    assert files(precious) == {"file": "mine\n"}
+
+
+def agent(run: RunDirectory, script: str) -> None:
+    """A real one, that works where agents work."""
+    subprocess.run(["sh", "-ec", script], cwd=run.modified, check=True, timeout=60)
+
+
+def in_order(run: RunDirectory) -> bool:
+    """All is where it was, ours, and can be used; and a second look finds nothing."""
+    assert sorted(name for name in os.listdir(run.path) if name != "agents") == [".lock", "artifacts", "src-modified"]
+    for path in (run.path, run.artifacts, run.modified):
+        mode = path.lstat().st_mode
+        assert stat.S_ISDIR(mode)
+        assert mode & stat.S_IRWXU == stat.S_IRWXU
+    assert old_runs(run.path.parent)[0].in_use
+    return run.reclaim() == ()
+
+
+def test_nothing_happened(run: RunDirectory) -> None:
+    agent(run, "echo x > file; mkdir ../agents; echo x > ../agents/file")
+    assert run.reclaim() == ()
+    assert in_order(run)
+    assert files(run.artifacts) == {"events.jsonl": "ours\n", "agent-logs/log": "ours\n"}
+    assert files(run.path / "agents") == {"file": "x\n"}  # an agent may need it, and nobody else looks there
+
+
+def test_nothing_that_judges_lies_beside_the_tree(run: RunDirectory, tmp_path: Path) -> None:
+    assert sorted(os.listdir(run.path)) == [".lock", "artifacts", "src-modified"]
+    assert run.private.parent == tmp_path / "cache" / "runs"
+    assert re.fullmatch(re.escape(run.path.name) + "-[0-9a-f]{16}", run.private.name)
+    assert stat.S_IMODE(run.private.stat().st_mode) == 0o700
+    assert run.private.name not in (run.path / ".lock").read_text()
+    run.close()
+    assert not run.private.exists()
+    assert run.path.exists()
+
+
+def test_private_even_without_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    with RunDirectory.create(tmp_path / "root", cache_dir=tmp_path / "file") as run:
+        assert run.private.parent == tmp_path / "tmp"
+        assert stat.S_IMODE(run.private.stat().st_mode) == 0o700
+    assert os.listdir(tmp_path / "tmp") == []
+
+
+TRICKS = {
+    "artifacts-link": ("rm -r ../artifacts; ln -s ../../precious ../artifacts", "artifacts was replaced"),
+    "artifacts-file": ("rm -r ../artifacts; echo x > ../artifacts", "artifacts was replaced"),
+    "artifacts-other": ("rm -r ../artifacts; mkdir ../artifacts; echo x > ../artifacts/x", "artifacts was replaced"),
+    "artifacts-gone": ("rm -r ../artifacts", "artifacts was removed"),
+    "artifacts-closed": ("chmod 000 ../artifacts", "rights to artifacts"),
+    "all-closed": ("chmod 000 ../artifacts . ..", "rights to run-"),
+    "all-gone": ('rm -rf "$(dirname "$PWD")"', "run-.* was removed"),
+    "all-link": ('cd ..; d=$PWD; cd ..; rm -rf "$d"; ln -s ../precious "$d"', "run-.* was replaced"),
+    "root-gone": ('cd ../..; rm -rf "$PWD"', "run-.* was removed"),
+    "root-file": ('cd ../..; d=$PWD; rm -rf "$d"; echo x > "$d"', "run-.* was removed"),
+    "tree-gone": ('rm -r "$PWD"', "src-modified is gone"),
+    "tree-link": ('d=$PWD; cd ..; rm -r "$d"; ln -s ../../precious "$d"', "src-modified was replaced by a link"),
+    "tree-file": ('d=$PWD; cd ..; rm -r "$d"; echo x > "$d"', "src-modified was replaced by a file"),
+    "lock-gone": ("rm ../.lock", "lock of the run"),
+    "lock-link": ("rm ../.lock; ln -s ../../precious/file ../.lock", "lock of the run"),
+    "lock-directory": ("rm ../.lock; mkdir ../.lock; echo x > ../.lock/x", "lock of the run"),
+    "expected-link": ("ln -s ../../precious ../src-expected", "a link src-expected was planted"),
+    "expected-directory": ("mkdir ../src-expected; echo x > ../src-expected/x", "a directory src-expected"),
+    "expected-closed": ("mkdir -p ../src-expected/a/b; chmod 000 ../src-expected/a ../src-expected", "src-expected"),
+}
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+def test_impostors(run: RunDirectory, trick: str) -> None:
+    script, told = TRICKS[trick]
+    agent(run, script)
+    assert re.search(told, "\n".join(run.reclaim()))
+    assert in_order(run)
+    assert set(files(run.artifacts)) <= {"events.jsonl", "agent-logs/log"}
+
+
+def test_what_was_moved_not_far_is_found_again(run: RunDirectory) -> None:
+    agent(run, 'echo x > new; cd ..; mv artifacts a; chmod 500 a; d=$PWD; cd ..; mv "$d" elsewhere; ln -s / "$d"')
+    found = "\n".join(run.reclaim())
+    assert found.count("found again") == 2
+    assert in_order(run)
+    assert files(run.artifacts) == {"events.jsonl": "ours\n", "agent-logs/log": "ours\n"}
+    assert files(run.modified) == {"new": "x\n"}
+
+
+def test_planted_artifacts(run: RunDirectory) -> None:
+    agent(
+        run,
+        """cd ../artifacts
+        echo '{"passed": true}' > results.json
+        ln -s ../../../precious/file git-diff.patch
+        ln -s ../../../precious evaluators
+        ln -s ../../../precious other-logs
+        mkfifo pipe-logs; mkdir -p closed/deep; chmod 000 closed/deep closed
+        rm events.jsonl; ln -s ../../../precious/file events.jsonl
+        mkdir -p hooks/sub; echo log > hooks/sub/log; ln -s / hooks/sub/link; chmod 100 hooks
+        mkfifo agent-logs/pipe
+        """,
+    )
+    (told,) = run.reclaim()
+    assert told.startswith("planted in the artifacts, and removed: agent-logs/pipe, closed, evaluators, events.jsonl,")
+    assert told.endswith("git-diff.patch and 4 more")
+    assert in_order(run)
+    assert files(run.artifacts) == {"agent-logs/log": "ours\n", "hooks/sub/log": "log\n"}
+    assert sorted(os.listdir(run.artifacts / "hooks" / "sub")) == ["log"]
+
+
+def test_planted_deeper_than_paths_can_be(run: RunDirectory) -> None:
+    nest = "i=0; while [ $i -lt 900 ]; do mkdir dir-name; cd -P dir-name; i=$((i+1)); done"
+    agent(run, f"cd ../artifacts/agent-logs; {nest}")
+    (told,) = run.reclaim()
+    assert len(told) < 400
+    assert in_order(run)
+    assert (run.artifacts / "agent-logs" / "log").exists()
+
+
+def test_names_that_are_no_text(run: RunDirectory) -> None:
+    agent(run, "printf x > \"$(printf '../artifacts/a\\033[2J\\n\\377')\"")
+    (told,) = run.reclaim()
+    told.encode()
+    assert told.isprintable()
+
+
+@pytest.mark.parametrize(
+    "script", ["echo x > {}/new", "echo x > {}/start", "touch {}/start", "rm {}/start", "rm -r {}"], ids=range(5)
+)
+def test_what_is_private_was_touched(run: RunDirectory, script: str) -> None:
+    agent(run, script.format(f"'{run.private}'"))
+    (told,) = run.reclaim()
+    assert "cannot be relied on" in told
+    assert run.private.is_dir()
+    assert in_order(run)
+
+
+def test_what_cannot_be_mended_is_told(run: RunDirectory, tmp_path: Path) -> None:
+    (tmp_path / "root").rename(tmp_path / "moved")
+    (tmp_path / "root").symlink_to("/proc/self")
+    with pytest.raises(YouBenchaError):
+        run.reclaim()
+    (tmp_path / "root").unlink()
+    (tmp_path / "moved").rename(tmp_path / "root")
+
+
+# -- what is read and written afterwards --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("instead", ["nothing", "a link", "a file"])
+async def test_a_tree_that_is_none_was_deleted(run: RunDirectory, precious: Path, instead: str) -> None:
+    (run.modified / "a").write_text("x\n")
+    start = await Snapshot.take(run.modified, run.private / "start.git")
+    (run.modified / "a").unlink()
+    run.modified.rmdir()
+    if instead == "a link":
+        (precious / "a").write_text("x\n")
+        (precious / ".git").mkdir()
+        (precious / ".git" / "HEAD").write_text("a" * 40)
+        run.modified.symlink_to(precious)
+    elif instead == "a file":
+        run.modified.write_text("x\n")
+    for _ in range(2):
+        changes = await start.changes(run.artifacts / "patch")
+        assert [(change.path, change.kind) for change in changes.files] == [("a", "deleted")]
+        assert changes.current_commit is None
+        run.reclaim()
+    if instead == "a link":
+        (precious / "a").unlink()
+        (precious / ".git" / "HEAD").unlink()
+
+
+@pytest.mark.parametrize("what", ["link", "file", "directory", "closed"])
+async def test_never_written_into_what_is_there(opener: Opener, source: Path, tmp_path: Path, what: str) -> None:
+    outside, repository = tmp_path / "outside", await opener(source)
+    outside.mkdir()
+    for place in (tmp_path / "work" / "expected", tmp_path / "work" / "modified"):
+        place.parent.mkdir(exist_ok=True)
+        match what:
+            case "link":
+                place.symlink_to(outside)
+            case "file":
+                place.write_text("x")
+            case _:
+                (place / "planted").mkdir(parents=True)
+                (place / "README.md").symlink_to(outside / "README.md")
+                place.chmod(0o000 if what == "closed" else 0o755)
+    await repository.write_tree(repository.commit, tmp_path / "work" / "expected")
+    await repository.check_out(tmp_path / "work" / "modified")
+    for name in ("expected", "modified"):
+        assert files(tmp_path / "work" / name) == {"README.md": "third\n", "src/code.py": "print(1)\n"}
+        assert not (tmp_path / "work" / name).is_symlink()
+    assert os.listdir(outside) == []
+
+
+async def test_a_patch_replaces_what_was_planted(run: RunDirectory, precious: Path) -> None:
+    start = await Snapshot.take(run.modified, run.private / "start.git")
+    (run.modified / "new").write_text("x\n")
+    patch = run.artifacts / "git-diff.patch"
+    patch.symlink_to(precious / "file")
+    await start.changes(patch)
+    assert not patch.is_symlink()
+    assert b"+++ b/new" in patch.read_bytes()
+    patch.unlink()
+    patch.mkdir()
+    with pytest.raises(YouBenchaError) as caught:
+        await start.changes(patch)
+    assert caught.value.code == "ARTIFACTS_NOT_WRITABLE"
+    assert sorted(os.listdir(run.artifacts)) == ["agent-logs", "events.jsonl", "git-diff.patch"]
+
+
+# -- prune --------------------------------------------------------------------------------------------------------
+
+
+def died(tmp_path: Path) -> tuple[Path, Path]:
+    """A run that was killed: where it is, and what it had elsewhere."""
+    script = (
+        "import os, sys\nfrom pathlib import Path\nfrom youbencha.workspace import RunDirectory\n"
+        "run = RunDirectory.create(Path(sys.argv[1]), cache_dir=Path(sys.argv[2]))\n"
+        "(run.private / 'x').touch()\nprint(run.path)\nprint(run.private, flush=True)\nos._exit(9)\n"
+    )
+    argv = [sys.executable, "-c", script, str(tmp_path / "root"), str(tmp_path / "cache")]
+    path, private = subprocess.run(argv, capture_output=True, text=True, check=False).stdout.split("\n")[:2]
+    return Path(path), Path(private)
+
+
+def test_what_a_dead_run_had_elsewhere_is_removed(tmp_path: Path) -> None:
+    path, private = died(tmp_path)
+    _, other = died(tmp_path)
+    (run,) = [run for run in old_runs(tmp_path / "root") if run.path == path]
+    assert private.is_dir()
+    remove_run(run)
+    assert not path.exists()
+    assert not private.exists()
+    assert other.is_dir()
+
+
+def test_a_lock_leads_to_nothing_else(tmp_path: Path, precious: Path) -> None:
+    path, private = died(tmp_path)
+    (precious / f"{path.name}-other").mkdir()
+    (precious / f"{path.name}-{'0' * 16}").symlink_to(tmp_path / "cache")
+    for note in (str(precious), str(private), "..", "", 7, None, "/\0"):
+        (path / ".lock").write_text(json.dumps({"private_parent": note}))
+        remove_run(old_runs(tmp_path / "root")[0], sources_only=True)
+        path.joinpath("src-modified").mkdir()
+    assert private.is_dir()
+    assert len(os.listdir(precious)) == 3
+    for text in ("[]", "{", "\xff", "7"):
+        (path / ".lock").write_text(text)
+        remove_run(old_runs(tmp_path / "root")[0], sources_only=True)
+
+
+@pytest.mark.parametrize("trap", ["link", "hard link", "pipe", "directory"])
+def test_a_lock_that_is_a_trap(tmp_path: Path, precious: Path, trap: str) -> None:
+    path, _ = died(tmp_path)
+    lock = path / ".lock"
+    lock.unlink()
+    match trap:
+        case "link":
+            lock.symlink_to(precious / "file")
+        case "hard link":
+            lock.hardlink_to(precious / "file")
+        case "pipe":
+            os.mkfifo(lock)
+        case "directory":
+            lock.mkdir()
+    remove_run(old_runs(tmp_path / "root")[0])
+    assert not path.exists()
+    assert files(precious) == {"file": "mine\n"}
+
+
+AS_NOBODY = """
+import asyncio, os, stat, sys
+from pathlib import Path
+import concurrent.futures.thread, encodings.idna, json, tempfile, shutil, subprocess  # they cannot be read later
+from youbencha.workspace import RunDirectory, Snapshot, old_runs, remove_run
+import youbencha.workspace.prune, youbencha.workspace.cache
+if os.geteuid() == 0:
+    os.setgroups([]); os.setgid(65534); os.setuid(65534)
+top = Path(sys.argv[1])
+
+async def main():
+    run = RunDirectory.create(top / "root", cache_dir=top / "cache")
+    for name in ("a/file", "b/deep/file", "c/file"):
+        (run.modified / name).parent.mkdir(parents=True)
+        (run.modified / name).write_text("x\\n")
+    start = await Snapshot.take(run.modified, run.private / "start.git")
+    run.hand_over()
+    (run.modified / "a" / "new").write_text("x\\n")
+    (run.modified / "a" / "new").chmod(0)
+    (run.modified / "b" / "deep" / "new").symlink_to("/")
+    for name, mode in (("a", 0), ("b/deep", 0), ("b", 0o400), ("c", 0o400), ("", 0), ("../artifacts", 0), ("..", 0)):
+        (run.modified / name).chmod(mode)
+    (top / "root").chmod(0o500)
+    print(len(run.reclaim()))
+    print([change.path for change in (await start.changes(run.artifacts / "patch")).files])
+    (top / "root").chmod(0o700)
+    for name, mode in (("b", 0), ("", 0), ("..", 0)):
+        (run.modified / name).chmod(mode)
+    run.close()
+    other = RunDirectory.create(top / "root", cache_dir=top / "cache")
+    other.close()
+    for old in old_runs(top / "root"):
+        remove_run(old)
+    print(os.listdir(top / "root"))
+
+asyncio.run(main())
+"""
+
+
+def test_rights_that_were_taken_away(tmp_path: Path) -> None:
+    """From somebody who is not root: nobody, where we are."""
+    import shutil
+    import tempfile
+
+    place = tempfile.mkdtemp(dir="/tmp")
+    try:
+        if os.geteuid() == 0:
+            os.chown(place, 65534, 65534)
+        argv = [sys.executable, "-c", AS_NOBODY, place]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+        assert done.stdout.splitlines() == ["2", "['a/new', 'b/deep/new']", "['.gitignore']"], done.stderr
+    finally:
+        subprocess.run(["chmod", "-R", "u+rwx", place], check=True)
+        shutil.rmtree(place)
