@@ -14,13 +14,16 @@ OF_THE_AGENT = ("agent_name", "version")
 """Written beside `config`, handed to the adapter inside it."""
 
 
+_HOOKS = ("pre_execution", "post_evaluation", "post_evaluators")
+
+
 def check_parts(parts: Parts) -> list[Problem]:
     """Every problem of the agent's and the evaluators' own options."""
     problems = [] if parts.agent is None else _agent_problems(parts, parts.agent)
     kind = parts.agent.get("type") if parts.agent else None
     for evaluator in parts.evaluators:
         problems += _evaluator_problems(evaluator, kind if isinstance(kind, str) else None)
-    return problems
+    return [*problems, *_hook_problems(parts)]
 
 
 def adapter_config(agent: Mapping[str, Any]) -> dict[str, Any]:
@@ -71,6 +74,17 @@ def _evaluator_problems(evaluator: NamedEvaluator, agent_type: str | None) -> Se
         )
         for problem in found.check_config(evaluator.config, evaluator.config_dir, agent_type=agent_type)
     ]
+
+
+def _hook_problems(parts: Parts) -> Iterator[Problem]:
+    data = parts.source.data
+    written = {key: data.get(key) for key in _HOOKS} if isinstance(data, Mapping) else {}
+    for key, hooks in written.items():
+        if isinstance(hooks, list) and hooks:
+            from youbencha.hooks import hook_problems
+
+            for problem in hook_problems(hooks, parts.directory):
+                yield parts.source.problem((key, *_steps(problem.path)), problem.message, problem.hint)
 
 
 def _steps(path: str) -> tuple[str | int, ...]:
