@@ -81,7 +81,7 @@ def _hook_problems(parts: Parts) -> Iterator[Problem]:
     written = {key: data.get(key) for key in _HOOKS} if isinstance(data, Mapping) else {}
     for key, hooks in written.items():
         if isinstance(hooks, list) and hooks:
-            from youbencha.hooks import hook_problems
+            from youbencha.hooks.checks import hook_problems
 
             for problem in hook_problems(hooks, parts.directory):
                 yield parts.source.problem((key, *_steps(problem.path)), problem.message, problem.hint)
