@@ -94,6 +94,7 @@ def test_there_are_snippets_to_look_at() -> None:
 def test_every_snippet_is_right(name: str, case: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "evaluators").mkdir()
     (tmp_path / "evaluators" / "small-change.yaml").write_text("name: git-diff\n")
+    (tmp_path / "notify.sh").touch(mode=0o755)
     with (tmp_path / "testcase.yaml").open("w") as file:
         YAML().dump(case, file)
     load_test_case(tmp_path / "testcase.yaml", check=check_parts)

@@ -22,7 +22,8 @@ FILES = {
     *EXAMPLES.glob("*.yaml"),
     *EXAMPLES.glob("*/*.yaml"),
     EXAMPLES / "variables" / ".youbencharc",
-    *ORIGINAL.glob("*.*"),
+    *ORIGINAL.glob("*.yaml"),
+    *ORIGINAL.glob("*.json"),
     *ORIGINAL.glob("*/*.yaml"),
     DEMO,
 }

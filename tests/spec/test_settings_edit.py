@@ -293,3 +293,12 @@ def test_what_is_not_there_is_not_removed(file: Path) -> None:
     file.write_text("timeout_ms: 5\n")
     assert not unset_value(file, "agent.model")
     assert file.read_text() == "timeout_ms: 5\n"
+
+
+def test_a_change_that_would_spoil_another_key_is_refused(file: Path) -> None:
+    """Two keys that share one value: what is good for the one is unknown to the other."""
+    shared = "agent: &a {}\nevaluators: *a\n"
+    file.write_text(shared)
+    with pytest.raises(ConfigError, match=r"evaluators\.timeout_ms: unknown key"):
+        set_value(file, "agent.timeout_ms", "5")
+    assert file.read_text() == shared

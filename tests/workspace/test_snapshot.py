@@ -293,8 +293,7 @@ async def test_without_git(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_git_that_fails_says_why(tree: Path) -> None:
     snapshot = await start(tree)
-    # Not removed: Windows keeps what is read-only.
-    (snapshot.git_dir / "objects").rename(snapshot.git_dir / "elsewhere")
+    (snapshot.git_dir / "HEAD").write_text("nonsense")
     with pytest.raises(YouBenchaError, match=r"git \S+ failed: \S+") as caught:
         await snapshot.diff()
     assert caught.value.code == "GIT_FAILED"

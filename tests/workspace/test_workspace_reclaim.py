@@ -314,7 +314,7 @@ def test_a_lock_that_is_a_trap(tmp_path: Path, precious: Path, trap: str) -> Non
 AS_NOBODY = """
 import asyncio, os, stat, sys
 from pathlib import Path
-import concurrent.futures.thread, encodings.idna, json, tempfile, shutil, subprocess  # they cannot be read later
+import _strptime, concurrent.futures.thread, json, tempfile, shutil, subprocess  # they cannot be read later
 from youbencha.workspace import RunDirectory, Snapshot, old_runs, remove_run
 import youbencha.workspace.prune, youbencha.workspace.cache
 if os.geteuid() == 0:
@@ -331,14 +331,15 @@ async def main():
     (run.modified / "a" / "new").write_text("x\\n")
     (run.modified / "a" / "new").chmod(0)
     (run.modified / "b" / "deep" / "new").symlink_to("/")
-    for name, mode in (("a", 0), ("b/deep", 0), ("b", 0o400), ("c", 0o400), ("", 0), ("../artifacts", 0), ("..", 0)):
+    for name, mode in (("a", 0), ("b/deep", 0), ("b", 0o400), ("c", 0o400), ("../artifacts", 0), ("", 0)):
         (run.modified / name).chmod(mode)
+    run.path.chmod(0)
     (top / "root").chmod(0o500)
     print(len(run.reclaim()))
     print([change.path for change in (await start.changes(run.artifacts / "patch")).files])
     (top / "root").chmod(0o700)
-    for name, mode in (("b", 0), ("", 0), ("..", 0)):
-        (run.modified / name).chmod(mode)
+    for path in (run.modified / "b", run.modified, run.path):
+        path.chmod(0)
     run.close()
     other = RunDirectory.create(top / "root", cache_dir=top / "cache")
     other.close()

@@ -33,7 +33,8 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print results.json to standard output.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict, and no progress.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything and say what would be done; run nothing.")
+        bool,
+        typer.Option("--dry-run", help="Check the files, options and names, and say what would be done; run nothing."),
     ] = False,
     var: Annotated[
         list[str] | None,

@@ -92,18 +92,19 @@ def _request(config: WebhookConfig, scope: Scope, bundle: ResultsBundle, artifac
         method=config.method,
         url=url,
         headers={**{name: value for name, value in ours.items() if name.lower() not in known}, **given},
-        body=as_json_bytes(_payload(config, bundle, artifacts_dir)),
+        body=as_json_bytes(_payload(config, bundle, artifacts_dir, Redactor.for_env(scope.environment()))),
         timeout_s=config.timeout_ms / 1000,
         proxy=_proxy(address),
         redactor=Redactor(_secrets(address, given)),
     )
 
 
-def _payload(config: WebhookConfig, bundle: ResultsBundle, artifacts_dir: Path) -> dict[str, Any]:
+def _payload(config: WebhookConfig, bundle: ResultsBundle, artifacts_dir: Path, redactor: Redactor) -> dict[str, Any]:
     payload = as_plain_data(bundle)
     if config.include_artifacts:
         texts = read_artifacts(bundle.artifacts, artifacts_dir)
-        payload |= {"artifact_contents": texts.contents, "artifacts_left_out": texts.left_out}
+        masked = {path: redactor.text(text) for path, text in texts.contents.items()}  # a patch may hold a key
+        payload |= {"artifact_contents": masked, "artifacts_left_out": texts.left_out}
     return payload
 
 

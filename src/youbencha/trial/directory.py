@@ -84,7 +84,7 @@ async def evaluate_directory(plan: EvalPlan, *, on_event: EventSink) -> Finished
                 env={},
                 artifacts_dir=place.artifacts,
                 scratch_dir=place.private / "scratch",
-                left_out=(plan.output_dir.resolve(),),
+                left_out=(plan.output_dir.resolve(), place.path.resolve()),
             )
             await evaluate_all(plan.loaded.evaluators, evidence, at_once=plan.max_concurrent, finished=finished)
         except BaseException:

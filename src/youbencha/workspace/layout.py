@@ -18,7 +18,7 @@ from typing import Self
 from youbencha.errors import YouBenchaError
 from youbencha.workspace.lock import lock_file
 from youbencha.workspace.private import State, make_private, state_of
-from youbencha.workspace.reclaim import Identity, clean_artifacts, clear, identity, own_directory, own_tree
+from youbencha.workspace.reclaim import Identity, clean_artifacts, clear, identity, kept_open, own_directory, own_tree
 from youbencha.workspace.removal import remove_tree
 
 ARTIFACTS, LOCK, PRIVATE_PARENT = "artifacts", ".lock", "private_parent"
@@ -37,7 +37,7 @@ class RunDirectory:
         self.artifacts = path / ARTIFACTS
         self.private = private
         """For what only the harness needs. Lies elsewhere, and is gone when the run is closed."""
-        self._held = ExitStack()
+        self._held, self._watched = ExitStack(), ExitStack()
         self._made: dict[Path, Identity | None] = {}
         self._kept: frozenset[str] = frozenset()
         self._private_state: State | None = None
@@ -55,8 +55,7 @@ class RunDirectory:
             path.mkdir()
             undo.callback(remove_tree, path)
             run = cls(path, make_private(path.name, cache_dir))
-            undo.callback(remove_tree, run.private)
-            undo.callback(run._held.close)
+            undo.callback(run.close)
             run._hold()
             for directory in (run.modified, run.artifacts):
                 directory.mkdir()
@@ -87,6 +86,7 @@ class RunDirectory:
                 assert made is not None
                 self._made[place] = own_directory(place, made, found)
             self._reclaim_lock(found)
+            self._watch()
             own_tree(self.modified, found)
             clear(self.expected, found)
             clean_artifacts(self.artifacts, self._kept, found)
@@ -105,6 +105,7 @@ class RunDirectory:
         """The run is over: others may remove it. What was private is gone."""
         with suppress(YouBenchaError):  # a run is over whatever is left in the cache
             remove_tree(self.private)
+        self._watched.close()
         self._held.close()
 
     def delete_sources(self) -> None:
@@ -126,7 +127,15 @@ class RunDirectory:
         lock.take(json.dumps(note))
 
     def _remember(self) -> None:
+        self._watch()
         self._made = {place: identity(place) for place in (self.path, self.artifacts, self.path / LOCK)}
+
+    def _watch(self) -> None:
+        """What we made stays what it is as long as we hold it: see `kept_open`."""
+        before, self._watched = self._watched, ExitStack()
+        for place in (self.path, self.artifacts):
+            self._watched.enter_context(kept_open(place))
+        before.close()
 
     def _reclaim_lock(self, found: list[str]) -> None:
         lock = self.path / LOCK

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from youbencha.workspace.names import shown
@@ -28,10 +30,23 @@ def identity(path: Path) -> Identity | None:
     return (about.st_dev, about.st_ino) if about else None
 
 
+@contextmanager
+def kept_open(directory: Path) -> Iterator[None]:
+    """Meanwhile no other file gets the same identity, even if this one is removed."""
+    if sys.platform == "win32":  # there it could not be removed, or be moved, by anybody
+        yield
+        return
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        yield
+    finally:
+        os.close(fd)
+
+
 def own_directory(place: Path, made: Identity, found: list[str]) -> Identity:
     """The directory that we made is there, and we may write to it. Told is which one is there now."""
     about = _look(place)
-    if about is None or (about.st_dev, about.st_ino) != made:
+    if about is None or (about.st_dev, about.st_ino) != made or not stat.S_ISDIR(about.st_mode):
         found.append(f"{shown(place.name)} was {'replaced' if about else 'removed or moved'}")
         remove_tree(place)
         if _brought_back(place, made):
