@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from yb import PATIENCE_S, SCRIPT, yb
 
 BASH = shutil.which("bash")

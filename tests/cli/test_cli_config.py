@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from yb import yb
 
+from yb import yb
 from youbencha.spec import Settings
 from youbencha.spec.settings_template import template
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from yb import yb
-
 from youbencha.adapters.claude_code.definition import agent_definition
 from youbencha.evaluators.judge import judge_definition
 

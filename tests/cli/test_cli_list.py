@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from yb import yb
-
 from youbencha.adapters import adapter_names
 from youbencha.evaluators import all_evaluators
 from youbencha.spec import TestCase, parse_yaml_model

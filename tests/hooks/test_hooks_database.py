@@ -155,12 +155,12 @@ def test_who_waited_for_a_file_that_was_replaced_writes_to_the_new_one(tmp_path:
                 "-c",
                 "import pathlib, sys; import youbencha.hooks.locking as locking\n"
                 "from youbencha.hooks.json_lines import append_line\n"
-                "was = locking._try_lock\n"
+                "was = locking.try_lock\n"
                 "def asked(fd):\n"
                 "    got = was(fd)\n"
                 "    if not got: print('waits', flush=True)\n"
                 "    return got\n"
-                "locking._try_lock = asked\n"
+                "locking.try_lock = asked\n"
                 f"append_line(pathlib.Path({str(file)!r}), b'mine')",
             ],
             stdout=subprocess.PIPE,

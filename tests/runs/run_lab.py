@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from yb import SCRIPT
-
 from claude_lab import API_KEY
+from yb import SCRIPT
 from youbencha.gateway.script import ScriptedModel
 from youbencha.log import ResultsBundle, YouBenchaLog
 from youbencha.sandbox.toolbox import InstalledAgent

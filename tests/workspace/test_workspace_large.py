@@ -260,6 +260,6 @@ def test_names_in_messages() -> None:
     assert len(shown("a" * 500 + "/end")) < 165
     assert shown("a" * 500 + "/end").endswith("/end")
     assert shown(b"\xff\n\x1b[2J").isprintable()
-    assert without_long_words("cannot read " + "x/" * 500 + "end: no") < "cannot read y"
+    assert without_long_words("cannot read a/b: no") == "cannot read a/b: no"
     assert len(without_long_words("x/" * 500 + "end: no")) < 180
     assert len(without_long_words("many words " * 1000)) <= 2000

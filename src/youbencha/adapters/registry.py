@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from importlib import import_module
-from typing import Any
-
 from youbencha.adapters.base import AgentAdapter
 from youbencha.errors import YouBenchaError
+from youbencha.spec.plugins import Plugins, load
 
 GROUP = "youbencha.adapters"
-BUILT_IN: Mapping[str, str] = {
+BUILT_IN = {
     "claude-code": "youbencha.adapters.claude_code:ClaudeCodeAdapter",
     "codex": "youbencha.adapters.codex:CodexAdapter",
     "command": "youbencha.adapters.command:CommandAdapter",
@@ -18,23 +15,23 @@ BUILT_IN: Mapping[str, str] = {
     "gemini-cli": "youbencha.adapters.gemini_cli:GeminiCliAdapter",
     "opencode": "youbencha.adapters.opencode:OpenCodeAdapter",
 }
-"""Nobody else's entry point replaces one of these, so whoever asks for one need not wait until all are read."""
+_PLUGINS = Plugins(GROUP, BUILT_IN)
 _ALIASES = {"codex-cli": "codex"}
 """Names that older test cases use."""
 
 
 def adapter_names() -> list[str]:
-    return sorted({*BUILT_IN, *_foreign()})
+    return _PLUGINS.names()
 
 
 def get_adapter(name: str) -> AgentAdapter:
     """The adapter for `agent.type: NAME`, made anew."""
     kind = _ALIASES.get(name, name)
-    where = BUILT_IN.get(kind) or _foreign().get(kind)
+    where = _PLUGINS.find(kind)
     if where is None:
         raise _unknown(name)
     try:
-        adapter = _load(where)()
+        adapter = load(where)()
     except Exception as error:
         raise _broken(kind, where, f"cannot be loaded: {error}") from error
     if not isinstance(adapter, AgentAdapter):
@@ -42,27 +39,11 @@ def get_adapter(name: str) -> AgentAdapter:
     return adapter
 
 
-def _load(where: str) -> Any:
-    module, _, attribute = where.partition(":")
-    return getattr(import_module(module), attribute)
-
-
-def _foreign() -> dict[str, str]:
-    from importlib.metadata import entry_points  # tens of milliseconds, that few runs need
-
-    return {point.name: point.value for point in entry_points(group=GROUP)}
-
-
 def _unknown(name: str) -> YouBenchaError:
-    from youbencha.spec.messages import did_you_mean
-
-    names = adapter_names()
-    near = did_you_mean(name, names)
-    listed = f"There are: {', '.join(names)}. Install the package that brings yours, or mend the name."
     return YouBenchaError(
         "AGENT_UNKNOWN",
         f"There is no adapter for an agent called {name!r}.",
-        hint=f"{near[0].upper()}{near[1:]} {listed}" if near else listed,
+        hint=_PLUGINS.hint(name),
     )
 
 

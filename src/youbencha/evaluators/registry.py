@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from importlib import import_module
-from typing import Any
-
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import Evaluator
+from youbencha.spec.plugins import Plugins, load
 
 GROUP = "youbencha.evaluators"
-BUILT_IN: Mapping[str, str] = {
+BUILT_IN = {
     "agentic-judge": "youbencha.evaluators.judge:AgenticJudge",
     "command": "youbencha.evaluators.command:CommandEvaluator",
     "expected-diff": "youbencha.evaluators.expected_diff:ExpectedDiff",
     "git-diff": "youbencha.evaluators.git_diff:GitDiff",
 }
-"""Nobody else's entry point replaces one of these, so whoever asks for one need not wait until all are read."""
+_PLUGINS = Plugins(GROUP, BUILT_IN)
 _SEVERAL = ("agentic-judge", "command")
 """A test case often has several of these, told apart by what follows a hyphen: `agentic-judge-docs`."""
 
 
 def evaluator_names() -> list[str]:
     """All that there are, without the labels that a person may add."""
-    return sorted({*BUILT_IN, *_foreign()})
+    return _PLUGINS.names()
 
 
 def all_evaluators() -> list[Evaluator]:
@@ -34,11 +31,11 @@ def all_evaluators() -> list[Evaluator]:
 def get_evaluator(name: str) -> Evaluator:
     """The evaluator that a person calls NAME, made anew. What follows a colon is a label of theirs."""
     kind = _kind(name)
-    where = BUILT_IN.get(kind) or _foreign().get(kind)
+    where = _PLUGINS.find(kind)
     if where is None:
         raise _unknown(name)
     try:
-        evaluator = _load(where)()
+        evaluator = load(where)()
     except Exception as error:
         raise _broken(kind, where, f"cannot be loaded: {error}") from error
     if not isinstance(evaluator, Evaluator):
@@ -51,27 +48,11 @@ def _kind(name: str) -> str:
     return next((several for several in _SEVERAL if kind.startswith(f"{several}-")), kind)
 
 
-def _load(where: str) -> Any:
-    module, _, attribute = where.partition(":")
-    return getattr(import_module(module), attribute)
-
-
-def _foreign() -> dict[str, str]:
-    from importlib.metadata import entry_points  # tens of milliseconds, that few runs need
-
-    return {point.name: point.value for point in entry_points(group=GROUP)}
-
-
 def _unknown(name: str) -> YouBenchaError:
-    from youbencha.spec.messages import did_you_mean
-
-    names = evaluator_names()
-    near = did_you_mean(name, names)
-    listed = f"There are: {', '.join(names)}. Install the package that brings yours, or mend the name."
     return YouBenchaError(
         "EVALUATOR_UNKNOWN",
         f"There is no evaluator called {name!r}.",
-        hint=f"{near[0].upper()}{near[1:]} {listed}" if near else listed,
+        hint=_PLUGINS.hint(name),
     )
 
 

@@ -7,40 +7,16 @@ be left behind.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
+from youbencha.workspace.lock import try_lock
 
 PATIENCE_S = 30.0
 _PAUSE_S = 0.005
-
-if sys.platform == "win32":
-    import msvcrt
-
-    # Windows forbids others to read a locked range: lock one byte far behind the text.
-    _FAR = 1 << 40
-
-    def _try_lock(fd: int) -> bool:
-        os.lseek(fd, _FAR, os.SEEK_SET)
-        try:
-            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-else:
-    import fcntl
-
-    def _try_lock(fd: int) -> bool:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
 
 
 @contextmanager
@@ -60,7 +36,7 @@ def opened_and_locked(path: Path, *, patience_s: float = PATIENCE_S) -> Iterator
 
 def _wait_for_lock(fd: int, path: Path, deadline: float) -> None:
     """In small steps, and not for ever: a thread that waits in the kernel could not be called off."""
-    while not _try_lock(fd):
+    while not try_lock(fd):
         if time.monotonic() > deadline:
             raise YouBenchaError(
                 "HOOK_DATABASE_FAILED",

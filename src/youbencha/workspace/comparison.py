@@ -123,14 +123,20 @@ async def indexed(
 async def _meets_large_file(recording: asyncio.Future[None], git_dir: Path) -> bool:
     """Whether git has begun to put files into a pack, which it does with large ones only. So nobody needs to ask for
     the size of every file, of which there are many."""
-    packs = git_dir / "objects" / "pack"
-    before = set(os.listdir(packs))  # noqa: PTH208 - only the names are wanted
+    before = _packs(git_dir)
     while True:
         done, _ = await asyncio.wait([recording], timeout=_GLANCE_S)
-        if not before.issuperset(os.listdir(packs)):  # noqa: PTH208
+        if not before.issuperset(_packs(git_dir)):
             return True
         if done:
             return False
+
+
+def _packs(git_dir: Path) -> set[str]:
+    try:
+        return set(os.listdir(git_dir / "objects" / "pack"))  # noqa: PTH208 - only the names are wanted
+    except OSError:  # git says better what is wrong
+        return set()
 
 
 async def _ended(task: asyncio.Future[None]) -> None:

@@ -26,7 +26,7 @@ if sys.platform == "win32":
     # Windows forbids others to read a locked range: lock one byte far behind the text.
     _FAR = 1 << 30
 
-    def _try_lock(fd: int) -> bool:
+    def try_lock(fd: int) -> bool:
         os.lseek(fd, _FAR, os.SEEK_SET)
         try:
             msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
@@ -37,7 +37,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _try_lock(fd: int) -> bool:
+    def try_lock(fd: int) -> bool:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -52,7 +52,7 @@ def is_locked(path: Path) -> bool:
     except OSError:
         return False
     try:
-        return not _try_lock(fd)
+        return not try_lock(fd)
     finally:
         os.close(fd)
 
@@ -86,7 +86,7 @@ class LockFile:
 
     def try_take(self) -> bool:
         """The same, but the file is left as it is: it may be one that an agent put there."""
-        return _try_lock(self._fd)
+        return try_lock(self._fd)
 
     async def wait(self, what: str, progress: Callable[[str], None]) -> None:
         """Until it is ours, saying so every second."""
