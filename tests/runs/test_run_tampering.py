@@ -87,3 +87,22 @@ async def test_reports_come_from_our_own_results(runs: RunLab) -> None:
     assert done.code == 0, done.err
     assert json.loads(done.out)["summary"]["overall_status"] == "failed"
     assert Path(runs.workspace).is_dir()
+
+
+async def test_what_was_done_is_told(runs: RunLab) -> None:
+    done = await runs.run(
+        runs.program(f"{EDIT}; echo forged > ../artifacts/notes.txt; rm -rf ../artifacts/results.json")
+    )
+    assert done.done.code == 0, done.done.err
+    assert done.bundle.agent is not None
+    assert "WORKSPACE_TAMPERED" in [warning.code for warning in done.bundle.agent.warnings]
+    assert not (done.artifacts / "notes.txt").exists()
+
+
+async def test_what_hooks_put_beside_the_results_stays(runs: RunLab) -> None:
+    before = {"name": "script", "config": {"command": "/bin/sh", "args": ["-c", "echo mine > $ARTIFACTS_DIR/mine.txt"]}}
+    done = await runs.run(runs.program(EDIT), pre_execution=[before])
+    assert done.done.code == 0, done.done.err
+    assert (done.artifacts / "mine.txt").read_text() == "mine\n"
+    assert done.bundle.agent is not None
+    assert done.bundle.agent.warnings == ()

@@ -118,7 +118,7 @@ async def test_in_the_users_own_directory(source: Path, tmp_path: Path) -> None:
 
 @linux_only("a limit for the memory of a process")
 def test_memory_stays_small(tree: Path, tmp_path: Path) -> None:
-    """A terabyte, and three gigabytes less one: neither git nor we take more than a fraction."""
+    """A terabyte, and what is read of it and others together: neither git nor we take more than a fraction."""
     script = (
         "import asyncio, resource, sys\nfrom pathlib import Path\nfrom youbencha.workspace import Snapshot\n"
         "import youbencha.workspace.large as large\n"
@@ -129,8 +129,10 @@ def test_memory_stays_small(tree: Path, tmp_path: Path) -> None:
         "        with (tree / name).open('wb') as file:\n            file.truncate(size)\n"
         "    print([change.path for change in (await start.changes(place / 'patch')).files])\n"
         "asyncio.run(main())\n"
-        "for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):\n"
-        "    assert resource.getrusage(who).ru_maxrss < 150_000, resource.getrusage(who)\n"
+        # Our own from there: the other figure begins with that of the process that started us.
+        "own = next(int(line.split()[1]) for line in open('/proc/self/status') if line.startswith('VmHWM'))\n"
+        "gits = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss\n"
+        "assert max(own, gits) < 150_000, (own, gits)\n"
     )
     argv = [sys.executable, "-c", script, str(tree), str(tmp_path)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)

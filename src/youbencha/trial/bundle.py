@@ -54,8 +54,8 @@ class Record:
     """By their place in the test case: they finish in any order."""
     pre_execution: tuple[HookResult, ...] = ()
     post_evaluation: tuple[HookResult, ...] = ()
-    tampering: list[str] = field(default_factory=list)
-    """What the agent did to the harness's own files beside its tree, and was mended."""
+    warnings: list[tuple[str, str]] = field(default_factory=list)
+    """Codes and messages: what the harness noticed of the agent's doings, besides what the adapter did."""
     failure: str | None = None
     """Why the harness could not do its part once the agent had done its own."""
     phases_ms: dict[str, int] = field(default_factory=dict)
@@ -134,13 +134,13 @@ def _agent(record: Record, kind: str) -> AgentRun:
         if _tells_of_tools(log)
         else None,
         errors=log.errors,
-        warnings=(*log.warnings, *_tampering(record)),
+        warnings=(*log.warnings, *_warnings(record)),
     )
 
 
-def _tampering(record: Record) -> list[ErrorRecord]:
-    now = record.log.execution.completed_at if record.log else iso_time(record.started_at)
-    return [ErrorRecord(message=text, timestamp=now, code="WORKSPACE_TAMPERED") for text in record.tampering]
+def _warnings(record: Record) -> list[ErrorRecord]:
+    at = record.log.execution.completed_at if record.log else iso_time(record.started_at)
+    return [ErrorRecord(message=message, timestamp=at, code=code) for code, message in record.warnings]
 
 
 def _tells_of_tools(log: YouBenchaLog) -> bool:

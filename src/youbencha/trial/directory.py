@@ -27,6 +27,7 @@ class EvalPlan(NamedTuple):
     directory: Path
     expected_dir: Path | None
     output_dir: Path
+    cache_dir: Path | None
     max_concurrent: int
 
 
@@ -55,12 +56,13 @@ def make_eval_plan(file: Path, settings: LoadedSettings, *, variables: Mapping[s
         directory=directory,
         expected_dir=expected,
         output_dir=output or settings.output_dir,
+        cache_dir=settings.cache_dir,
         max_concurrent=settings.settings.evaluators.max_concurrent,
     )
 
 
 async def evaluate_directory(plan: EvalPlan, *, on_event: EventSink) -> Finished:
-    with RunDirectory.create(plan.output_dir, "eval") as place:
+    with RunDirectory.create(plan.output_dir, "eval", cache_dir=plan.cache_dir) as place:
         record = _record(plan, place)
         files = ResultFiles(place.artifacts, record, Redactor.for_env(os.environ))
 

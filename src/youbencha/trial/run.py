@@ -213,6 +213,7 @@ class Trial:
             on_event=self._agent_event,
         )
         with self._phase("agent", plan.case.agent.type):
+            directory.hand_over()
             try:
                 result = await plan.adapter.execute(context)
             except YouBenchaError:
@@ -233,8 +234,7 @@ class Trial:
             return
         self._reclaimed = True
         for mended in self.directory.reclaim():
-            self._record.tampering.append(mended)
-            self._on_event(Warned(code="WORKSPACE_TAMPERED", message=mended))
+            self._warn("WORKSPACE_TAMPERED", mended)
 
     async def _freeze(self) -> Changes | None:
         """What the agent left. It worked, and was paid for: what cannot be told now is a finding, not an abortion."""
@@ -247,9 +247,11 @@ class Trial:
                 changes = await start.changes(self.directory.artifacts / DIFF_FILE)
             except (YouBenchaError, OSError) as error:
                 self._record.failure = f"What the agent changed cannot be told: {error}"
-                self._on_event(Warned(code="CHANGES_UNKNOWN", message=self._record.failure))
+                self._warn("CHANGES_UNKNOWN", self._record.failure)
                 return None
             self._record.files.add(DIFF_FILE)
+            if changes.left_out_of_patch:
+                self._warn("PATCH_INCOMPLETE", f"too large for the patch: {', '.join(changes.left_out_of_patch[:10])}")
             self._record.executable_sha256 = await self._digest.finish()
             return changes
 
@@ -280,6 +282,10 @@ class Trial:
         if len(self._record.evaluators) < self._record.expected_evaluators:
             self._files.save_results(complete=False)
         self._on_event(EvaluatorFinished(evaluator=result.evaluator, status=result.status, message=result.message))
+
+    def _warn(self, code: str, message: str) -> None:
+        self._record.warnings.append((code, message))
+        self._on_event(Warned(code=code, message=message))
 
     def _note(self, text: str) -> None:
         self._on_event(Noted(text=text))

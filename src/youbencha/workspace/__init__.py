@@ -5,7 +5,9 @@ with RunDirectory.create(Path(".youbencha-workspace")) as run:
     await repository.check_out(run.modified)
     start = await repository.snapshot(run.modified, run.private / "start.git")
     ...  # what prepares the tree for the agent; if anything did: start = await start.retake()
+    run.hand_over()
     ...  # the agent
+    tampering = run.reclaim()
     changes = await start.changes(run.artifacts / "git-diff.patch")
 """
 
