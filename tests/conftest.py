@@ -21,6 +21,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # A runner that starts us in the background has Ctrl-C ignored, for all that we start too; some tests send it.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # So does one that uses nohup with the end of a terminal.
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def installed_claude(version: str) -> InstalledAgent:
