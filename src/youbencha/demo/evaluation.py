@@ -18,8 +18,6 @@ from youbencha.spec.settings_files import load_settings
 from youbencha.trial import Finished, make_plan, run_test_case
 
 _HERE = Path(__file__).parent
-PROMPT = "The total of a list of prices is wrong. Find out why, mend it, and run the tests."
-_TIMEOUT_MS = 120_000
 _IDENTITY = ("-c", "user.name=youBencha", "-c", "user.email=demo@youbencha.invalid", "-c", "commit.gpgsign=false")
 
 

@@ -83,6 +83,6 @@ def _message(metrics: Mapping[str, Any], violations: Sequence[str]) -> str:
         summary = "There are no changes"
     else:
         binary = f", {metrics['binary_files']:,} of them binary" if metrics["binary_files"] else ""
-        lines = f"{metrics['lines_added']:,} lines added, {metrics['lines_removed']:,} removed"
+        lines = f"{counted(metrics['lines_added'], 'line')} added, {metrics['lines_removed']:,} removed"
         summary = f"{counted(files, 'file')} changed{binary}: {lines}"
     return f"{summary}; but {'; '.join(violations)}." if violations else f"{summary}."
