@@ -87,7 +87,8 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
         keep_logs(task, self.redactor(task))
         session_id = facts.session_id or _session_id(task)
         usage = usage_in(task.env, session_id)
-        if usage is not None and not facts.results:  # asked to end, it adds up too, but without the call it was in
+        # Asked to end it adds up too, and if it is quick even says its result: but without the call that it was in.
+        if usage is not None and (done.timed_out or done.stopped or not facts.results):
             usage = usage.model_copy(update={"partial": True})
         return facts.model_copy(update={"session_id": session_id, "usage": usage})
 
