@@ -28,7 +28,6 @@ from youbencha.adapters.claude_code.signals import (
 )
 from youbencha.adapters.cli_agent.json_lines import QUOTE_CHARS
 from youbencha.adapters.cli_agent.signals import CallFailed
-from youbencha.adapters.cli_agent.tokens import Tokens
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
@@ -44,6 +43,7 @@ from youbencha.events import (
     UserText,
     Warned,
 )
+from youbencha.log.tokens import Tokens
 
 
 def kinds(events):

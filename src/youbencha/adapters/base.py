@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from youbencha.errors import Problem
 from youbencha.events import EventSink
+from youbencha.gateway.access import GatewayAccess
 from youbencha.log import ErrorRecord, Execution, Status, YouBenchaLog
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from youbencha.gateway.routes import Provider
 
 DEFAULT_TIMEOUT_MS = 300_000
 
@@ -34,6 +40,10 @@ class AgentExecutionContext:
     """Where the file lies that names `prompt_file`; relative paths start there, else in the workspace."""
     on_event: EventSink | None = None
     """Called with every event as it happens, in the thread of the running loop."""
+    gateway: GatewayAccess | None = None
+    """The only way to the model. The agent then gets no credential of the harness or of the test case, only this."""
+    stop: asyncio.Event | None = None
+    """Set when the agent has to end before its time (its budget is spent): as at its deadline, at once and wholly."""
 
     @property
     def timeout_s(self) -> float | None:
@@ -110,4 +120,22 @@ class ChecksReadiness(Protocol):
 
     async def check_ready(self, config: Mapping[str, Any], env: Mapping[str, str]) -> None:
         """Raises a YouBenchaError that says what to do. `env` is what the test case gives the agent."""
+        ...
+
+
+@runtime_checkable
+class UsesGateway(Protocol):
+    """An adapter whose agent can be told to reach its model through a gateway, and only there."""
+
+    def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider | None:
+        """Whose API this agent will speak; None where that cannot be told. `env` is the test case's."""
+        ...
+
+    def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
+        """What points the agent at the gateway. `execute` puts it in place of every credential, by itself."""
+        ...
+
+    def credentials_in(self, env: Mapping[str, str]) -> Sequence[str]:
+        """Names in `env` that say where this agent's model is or prove who asks: whoever sets one of these for the
+        agent has decided how it reaches its model."""
         ...

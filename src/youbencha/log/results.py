@@ -62,6 +62,69 @@ class RunExecution(_Record):
     """How long each phase took: checkout, pre_execution, agent, freeze, evaluation, post_evaluation."""
 
 
+class ModelUse(_Record):
+    requests: Count
+    usage: Usage
+
+
+class UsageDifference(_Record):
+    """The gateway's count less what the agent reported of itself. Null where one of the two said nothing."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_creation_tokens: int | None = None
+    cost_usd: float | None = None
+
+
+class BudgetReport(_Record):
+    cap_usd: float | None = None
+    cap_tokens: Count | None = None
+    exceeded: bool = False
+    """The gateway refused a request because this was spent."""
+    reason: str | None = None
+    """Which cap it was, and how much was spent."""
+
+
+class CassetteReport(_Record):
+    dir: str
+    mode: Literal["record", "replay", "auto"]
+    replayed: Count = 0
+    recorded: Count = 0
+    unmatched: Count = 0
+    """Requests that nothing recorded was an answer to. What differed is in `mismatches`."""
+    mismatches: tuple[str, ...] = ()
+    """Artifacts, one for each."""
+
+
+class GatewayReport(_Record):
+    """What went through the gateway for the agent. Its evaluators' calls are theirs, in their own `usage`."""
+
+    type: Literal["builtin", "litellm"]
+    ledger: str
+    """Relative to the artifacts directory: one line for each request."""
+    requests: Count = 0
+    """All of them, refused ones included."""
+    failed: Count = 0
+    """Answered with an error, or cut off."""
+    rate_limited: Count = 0
+    """Answered with 429 or 529."""
+    refused: Count = 0
+    """By a budget."""
+    provider_wait_ms: Count = 0
+    """How long the agent waited because the provider had told it to."""
+    circuit_opened: bool = False
+    """The provider failed so often in a row that the gateway stopped asking."""
+    usage: Usage | None = None
+    models: dict[str, ModelUse] = Field(default_factory=dict)
+    reported: Usage | None = None
+    """What the agent said of itself."""
+    difference: UsageDifference | None = None
+    budget: BudgetReport | None = None
+    """Null where there was no cap."""
+    cassette: CassetteReport | None = None
+
+
 class AgentRun(_Record):
     type: str
     agent_name: str | None = None
@@ -76,6 +139,11 @@ class AgentRun(_Record):
     duration_ms: Count | None = None
     model: str | None = None
     usage: Usage | None = None
+    """As the gateway metered it; without a gateway, as the agent reported it."""
+    gateway: GatewayReport | None = None
+    """Null where the agent reached its model by itself."""
+    budget_exceeded: bool | None = None
+    """Null where nobody could tell: there was no gateway."""
     turns: Count | None = None
     tool_calls: Count | None = None
     tools_used: dict[str, Count] | None = None

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from youbencha.spec.base import Line, Milliseconds, Written
+from youbencha.spec.gateway import Gateway, GatewaySpec
 
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
@@ -30,3 +31,5 @@ class Settings(Written):
     """What `${NAME}` stands for in a test case."""
     agent: AgentSettings = AgentSettings()
     evaluators: EvaluatorSettings = EvaluatorSettings()
+    gateway: Gateway = GatewaySpec(type="auto")
+    """Of test cases that say nothing of a gateway themselves."""

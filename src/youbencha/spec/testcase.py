@@ -6,6 +6,7 @@ from pydantic import AliasChoices, Field, model_validator
 
 from youbencha.spec.base import Line, Milliseconds, Written
 from youbencha.spec.evaluators import Evaluators
+from youbencha.spec.gateway import Gateway
 from youbencha.spec.hooks import PostHook, ScriptHook
 from youbencha.spec.problems import ProblemAt
 
@@ -44,6 +45,8 @@ class TestCase(Written):
     commit: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{4,64}$")] | None = None
     """On any branch. Together with `branch`: the commit is taken, the branch is only its name."""
     agent: AgentSpec
+    gateway: Gateway | None = None
+    """How the agent reaches its model. Without one, as the settings say, and by default `auto`."""
     expected_source: Literal["branch", "commit", "tag"] | None = None
     expected: Line | None = None
     """The branch (or tag, or commit) that holds how it should be."""

@@ -5,8 +5,8 @@ They travel in the same stream as the common events; whoever does not know them 
 
 from __future__ import annotations
 
-from youbencha.adapters.cli_agent.tokens import Tokens
 from youbencha.events import Event, SessionResult
+from youbencha.log.tokens import Tokens
 
 
 class ModelCalled(Event):

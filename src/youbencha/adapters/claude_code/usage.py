@@ -12,9 +12,9 @@ from __future__ import annotations
 from youbencha.adapters.claude_code.signals import ModelCalled
 from youbencha.adapters.cli_agent import fields
 from youbencha.adapters.cli_agent.fields import Record
-from youbencha.adapters.cli_agent.tokens import Tokens, add_all, usage_of
 from youbencha.events import UsageReported
 from youbencha.log import Usage
+from youbencha.log.tokens import Tokens, add_all, usage_of
 
 _USAGE_KEYS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _MODEL_USAGE_KEYS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")

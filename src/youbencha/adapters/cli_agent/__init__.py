@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from youbencha.adapters.cli_agent.session import Handler, StreamReader
     from youbencha.adapters.cli_agent.signals import CallFailed, CallMetered, TurnTaken
     from youbencha.adapters.cli_agent.task import Task
-    from youbencha.adapters.cli_agent.tokens import Tokens, usage_of
 
 __all__ = [
     "AgentConfig",
@@ -34,13 +33,11 @@ __all__ = [
     "SessionFacts",
     "StreamReader",
     "Task",
-    "Tokens",
     "TurnTaken",
     "Word",
     "codes",
     "fields",
     "fits_argument",
-    "usage_of",
     "words",
 ]
 
@@ -57,11 +54,9 @@ _HOME_OF = {
     "SessionFacts": "facts",
     "StreamReader": "session",
     "Task": "task",
-    "Tokens": "tokens",
     "TurnTaken": "signals",
     "Word": "config",
     "fits_argument": "config",
-    "usage_of": "tokens",
     "words": "causes",
 }
 

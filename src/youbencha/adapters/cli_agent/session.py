@@ -16,7 +16,6 @@ from youbencha.adapters.cli_agent.fields import Record
 from youbencha.adapters.cli_agent.json_lines import decode, quoted
 from youbencha.adapters.cli_agent.kind import Kind
 from youbencha.adapters.cli_agent.signals import CallFailed, CallMetered, TurnTaken
-from youbencha.adapters.cli_agent.tokens import Tokens, add_all, usage_of
 from youbencha.events import (
     AssistantText,
     Event,
@@ -29,6 +28,7 @@ from youbencha.events import (
     Warned,
 )
 from youbencha.log import Usage
+from youbencha.log.tokens import Tokens, add_all, usage_of
 
 MALFORMED_WARNINGS = 20
 """So many lines are reported one by one, the rest only counted: a broken stream can have millions."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from youbencha.adapters.cli_agent import CallFailed, Handler, StreamReader, Tokens
+from youbencha.adapters.cli_agent import CallFailed, Handler, StreamReader
 from youbencha.adapters.cli_agent.api_body import read_api_body
 from youbencha.adapters.cli_agent.fields import Record, count, mapping, text
 from youbencha.events import (
@@ -22,6 +22,7 @@ from youbencha.events import (
     UsageReported,
     Warned,
 )
+from youbencha.log.tokens import Tokens
 
 _RETRY = re.compile(r"Reconnecting\.\.\. (?P<attempt>\d+)/\d+(?: \((?P<why>.*)\))?\s*$", re.DOTALL)
 _STATUS = re.compile(r"\bstatus:? (?P<status>[45]\d\d)\b")

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import orjson
 
-from youbencha.adapters.cli_agent import SessionFacts, Tokens, usage_of
+from youbencha.adapters.cli_agent import SessionFacts
 from youbencha.adapters.cli_agent.fields import Record, mapping, text
 from youbencha.adapters.codex.events import tokens_of
+from youbencha.log.tokens import Tokens, usage_of
 
 _ID = re.compile(r"[0-9a-f-]{8,64}")
 _WANTED = (b'"turn_context"', b'"token_count"')

@@ -6,9 +6,9 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from youbencha.adapters.cli_agent import SessionFacts, Task, fields, usage_of
+from youbencha.adapters.cli_agent import SessionFacts, Task, fields
 from youbencha.adapters.cli_agent.fields import Record
-from youbencha.adapters.cli_agent.tokens import Tokens
+from youbencha.log.tokens import Tokens, usage_of
 
 METRICS_VARIABLE = "YOUBENCHA_METRICS_FILE"
 _LARGEST = 1024 * 1024

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import orjson
 
-from youbencha.adapters.cli_agent import Tokens, fields, usage_of
+from youbencha.adapters.cli_agent import fields
 from youbencha.adapters.cli_agent.fields import Record
-from youbencha.adapters.cli_agent.tokens import add_all
 from youbencha.adapters.copilot_cli.credentials import copilot_home
 from youbencha.log import Usage
+from youbencha.log.tokens import Tokens, add_all, usage_of
 
 _WANTED = (b'"session.usage_record"', b'"session.shutdown"')
 _LONGEST_LINE = 32 * 1024 * 1024

@@ -9,7 +9,6 @@ from youbencha.adapters.cli_agent import (
     CallMetered,
     Handler,
     StreamReader,
-    Tokens,
     TurnTaken,
     fields,
 )
@@ -26,6 +25,7 @@ from youbencha.events import (
     ToolDenied,
     ToolReturned,
 )
+from youbencha.log.tokens import Tokens
 
 
 class CopilotReader(StreamReader):

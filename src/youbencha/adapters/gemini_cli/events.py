@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from youbencha.adapters.cli_agent import CallFailed, CallMetered, Handler, StreamReader, Tokens
+from youbencha.adapters.cli_agent import CallFailed, CallMetered, Handler, StreamReader
 from youbencha.adapters.cli_agent.api_body import read_api_body
 from youbencha.adapters.cli_agent.fields import Record, count, mapping, text
 from youbencha.events import (
@@ -20,6 +20,7 @@ from youbencha.events import (
     UsageReported,
     Warned,
 )
+from youbencha.log.tokens import Tokens
 
 _API_ERROR = re.compile(r"^\[API Error: (?P<said>.*)\]\s*$", re.DOTALL)
 

@@ -10,7 +10,6 @@ from youbencha.adapters.cli_agent import (
     CallMetered,
     Handler,
     StreamReader,
-    Tokens,
     TurnTaken,
     fields,
 )
@@ -25,6 +24,7 @@ from youbencha.events import (
     ToolDenied,
     ToolReturned,
 )
+from youbencha.log.tokens import Tokens
 
 _GOES_ON = "tool-calls"
 _BROKEN_OFF = frozenset({"length", "content-filter", "error"})

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from youbencha.gateway.routes import Action
 from youbencha.gateway.script.asked import Asked, Incoming, Required, Said, asked, complaint, mappings, texts_of
 from youbencha.gateway.script.format import Answer
 from youbencha.gateway.script.tokens import Tokens
 from youbencha.gateway.script.wires.anthropic_errors import error_body
 from youbencha.gateway.script.wires.anthropic_message import message_events, message_json
-from youbencha.gateway.script.wires.wire import MODEL_WITHOUT_NAME, Action, Event, Message, Wire
+from youbencha.gateway.script.wires.wire import MODEL_WITHOUT_NAME, Event, Message, Wire
 
 _COUNTED: tuple[Required, ...] = (("model", (str,), "text"), ("messages", (list,), "a list"))
 _ANSWERED: tuple[Required, ...] = (_COUNTED[0], ("max_tokens", (int,), "a whole number"), _COUNTED[1])

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from youbencha.gateway.routes import Action
 from youbencha.gateway.script.asked import (
     Asked,
     Incoming,
@@ -21,7 +22,6 @@ from youbencha.gateway.script.format import Answer, StopReason
 from youbencha.gateway.script.tokens import Tokens
 from youbencha.gateway.script.wires.wire import (
     MODEL_WITHOUT_NAME,
-    Action,
     Event,
     Message,
     Wire,

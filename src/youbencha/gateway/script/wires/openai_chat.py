@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from youbencha.gateway.routes import Action
 from youbencha.gateway.script.asked import (
     Asked,
     Incoming,
@@ -21,7 +22,7 @@ from youbencha.gateway.script.asked import (
 from youbencha.gateway.script.format import Answer, StopReason
 from youbencha.gateway.script.tokens import Tokens
 from youbencha.gateway.script.wires.openai import OpenAI, session_of
-from youbencha.gateway.script.wires.wire import Action, Event, Message, new_id, pieces, texts_in, written
+from youbencha.gateway.script.wires.wire import Event, Message, new_id, pieces, texts_in, written
 
 _REQUIRED: tuple[Required, ...] = (("model", (str,), "text"), ("messages", (list,), "a list"))
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from youbencha.gateway.routes import Action
 from youbencha.gateway.script.asked import (
     Asked,
     Incoming,
@@ -25,7 +26,7 @@ from youbencha.gateway.script.tokens import Tokens
 from youbencha.gateway.script.wires.openai import OpenAI, session_of
 from youbencha.gateway.script.wires.openai_response_events import response_events
 from youbencha.gateway.script.wires.openai_tools import Offered, offered_tools
-from youbencha.gateway.script.wires.wire import Action, Event, Message, new_id, texts_in, written
+from youbencha.gateway.script.wires.wire import Event, Message, new_id, texts_in, written
 
 _REQUIRED: tuple[Required, ...] = (("model", (str,), "text"), ("input", (str, list), "text or a list"))
 

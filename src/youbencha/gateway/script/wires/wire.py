@@ -6,14 +6,13 @@ import json
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from enum import Enum
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
+from youbencha.gateway.routes import Action, WireName
 from youbencha.gateway.script.asked import Asked, Incoming
 from youbencha.gateway.script.format import Answer
 from youbencha.gateway.script.tokens import Tokens
 
-WireName = Literal["anthropic-messages", "openai-chat", "openai-responses", "gemini"]
 Event = dict[str, Any]
 Message = dict[str, Any]
 
@@ -21,14 +20,6 @@ MODEL_WITHOUT_NAME = "scripted-model"
 
 DELTAS = 4
 """A text comes in so many pieces: enough to see that a client puts them together."""
-
-
-class Action(Enum):
-    """What a path asks for."""
-
-    ANSWER = "answer"
-    COUNT = "count"
-    MODELS = "models"
 
 
 class Wire(ABC):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from youbencha.log import Usage
+from youbencha.log.model import CostSource, Usage
 
 
 class Tokens(NamedTuple):
@@ -25,7 +25,7 @@ def _sum(values: list[int]) -> int | None:
     return sum(values) if values else None
 
 
-def usage_of(tokens: Tokens, cost_usd: float | None, *, partial: bool) -> Usage:
+def usage_of(tokens: Tokens, cost_usd: float | None, *, partial: bool, cost_source: CostSource = "agent") -> Usage:
     both = None not in (tokens.input, tokens.output)
     return Usage(
         input_tokens=tokens.input,
@@ -34,6 +34,6 @@ def usage_of(tokens: Tokens, cost_usd: float | None, *, partial: bool) -> Usage:
         cache_read_tokens=tokens.cache_read,
         cache_creation_tokens=tokens.cache_creation,
         cost_usd=cost_usd,
-        cost_source=None if cost_usd is None else "agent",
+        cost_source=None if cost_usd is None else cost_source,
         partial=partial,
     )
