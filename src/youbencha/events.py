@@ -142,6 +142,21 @@ class UsageReported(Event):
     cost_usd: float | None = None
 
 
+class ModelCalled(Event):
+    """A request that went through the gateway has ended."""
+
+    model: str | None
+    status: int | None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_creation_tokens: int | None = None
+    cost_usd: float | None = None
+    partial: bool = False
+    error: str | None = None
+    duration_ms: float = 0.0
+
+
 class RequestRetried(Event):
     """The agent's call to the model failed and will be tried again."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
@@ -78,4 +77,5 @@ class Asked(NamedTuple):
     """Of the body, in bytes: no token is less than a byte."""
 
 
-HeaderMap = Mapping[str, str]
+NO_CAPS = Caps()
+NO_PLACES = Places()

@@ -1,0 +1,124 @@
+"""One request on its way through the gateway: what is known of it so far, and what the ledger will say."""
+
+from __future__ import annotations
+
+import time
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from youbencha.gateway.budgets import Reservation, Spend
+from youbencha.gateway.metering import Metered
+from youbencha.gateway.model import Asked, Call, Labels
+from youbencha.gateway.prices import Prices
+from youbencha.gateway.routes import Action, Route
+from youbencha.log.tokens import Tokens
+
+if TYPE_CHECKING:
+    from youbencha.gateway.metering import Meter
+
+LONGEST_NAME = 200
+"""Of a model, in anything we write: it is the client's text."""
+
+
+class Exchange:
+    """Filled in by the proxy. `call` can be asked for at any time; it is the truth only at the end."""
+
+    def __init__(self, call_id: str, labels: Labels, method: str, path: str, route: Route | None) -> None:
+        self.id = call_id
+        self.labels = labels
+        self.method = method
+        self.path = path[:LONGEST_NAME]
+        self.route = route
+        self.asked = Asked(model=None, stream=False, max_output=None, size=0)
+        self.arrived = time.time()
+        self.meter: Meter | None = None
+        self.reservation: Reservation | None = None
+        self.status: int | None = None
+        self.error: str | None = None
+        self.dispatched = False
+        """The request is on its way to the provider: from here on it may cost something, answer or none."""
+        self.upstream_status: int | None = None
+        self.retry_after_s: float | None = None
+        self.first_byte_ms: float | None = None
+        self.replayed = False
+        self._started = time.perf_counter()
+
+    @property
+    def billed(self) -> bool:
+        return self.route is not None and self.route.action is Action.ANSWER
+
+    @property
+    def may_cost(self) -> bool:
+        """Whether a provider works for it, or did when this was recorded. Errors are free."""
+        if not self.billed:
+            return False
+        if self.replayed or self.upstream_status is not None:
+            return self.status is not None and self.status < 400
+        return self.dispatched
+
+    def elapsed_ms(self) -> float:
+        return (time.perf_counter() - self._started) * 1000
+
+    def metered(self) -> Metered:
+        return self.meter.result() if self.meter is not None and self.may_cost else Metered()
+
+    def settle(self, prices: Prices) -> Call:
+        """Pay for it, once, and say what it was."""
+        metered = self.metered()
+        model = (metered.model or self.asked.model or "")[:LONGEST_NAME] or None
+        cost = self._cost(prices, metered, model)
+        if self.reservation is not None:
+            if self.may_cost:
+                spend = Spend(cost, sum(count or 0 for count in metered.tokens))
+                self.reservation.settle(spend, unsure=self._unsure(prices, metered, model))
+            else:
+                self.reservation.release()
+            self.reservation = None
+        return self._call(metered, model, cost)
+
+    def _cost(self, prices: Prices, metered: Metered, model: str | None) -> Decimal | None:
+        if metered.tokens == Tokens() or self.route is None:
+            return None
+        for name in dict.fromkeys((model, self.asked.model)):  # a gateway behind ours may answer under another name
+            cost = prices.cost_of(
+                self.route.provider, name, metered.tokens, cache_creation_1h=metered.cache_creation_1h
+            )
+            if cost is not None:
+                return cost
+        return None
+
+    def _unsure(self, prices: Prices, metered: Metered, model: str | None) -> Spend:
+        """What a call that was cut off may have cost beyond what was seen: a cap must hold against that too."""
+        if metered.complete or self.route is None:
+            return Spend(Decimal(0), 0)
+        tokens = metered.tokens
+        hidden = Tokens(
+            input=self.asked.size if tokens.input is None else 0,
+            output=max(0, metered.output_bytes - (tokens.output or 0)),
+        )
+        cost = prices.cost_of(self.route.provider, model or self.asked.model, hidden)
+        return Spend(cost or Decimal(0), (hidden.input or 0) + (hidden.output or 0))
+
+    def _call(self, metered: Metered, model: str | None, cost: Decimal | None) -> Call:
+        return Call(
+            id=self.id,
+            at=self.arrived,
+            labels=self.labels,
+            method=self.method,
+            path=self.path,
+            wire=self.route.wire if self.route else None,
+            requested_model=(self.asked.model or "")[:LONGEST_NAME] or None,
+            model=model,
+            status=self.status,
+            tokens=metered.tokens,
+            cost_usd=cost,
+            partial=self.may_cost and not metered.complete,
+            stream=self.asked.stream,
+            error=self.error or metered.error,
+            upstream_status=self.upstream_status,
+            retry_after_s=self.retry_after_s,
+            duration_ms=self.elapsed_ms(),
+            first_byte_ms=self.first_byte_ms,
+            replayed=self.replayed,
+            billed=self.billed,
+        )

@@ -1,0 +1,150 @@
+"""The ledger: one line of JSON for each request, appended when it has ended.
+
+A line is one write, so a kill -9 loses no request that had ended. Those under way then are noted beside it
+(`FILE.open`); whoever opens the ledger next writes them down as what they are: begun, and never counted to the end.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from youbencha.errors import YouBenchaError
+from youbencha.gateway.model import Call, Labels
+
+KILLED = "harness_killed"
+
+
+def entry_of(call: Call) -> dict[str, Any]:
+    """A call as the ledger writes it."""
+    return {
+        "at": _iso(call.at),
+        "id": call.id,
+        "key": call.labels.key,
+        "agent": call.labels.agent,
+        "run": call.labels.run,
+        "method": call.method,
+        "path": call.path,
+        "api": call.wire,
+        "model": call.model,
+        "requested_model": call.requested_model,
+        "status": call.status,
+        "input_tokens": call.tokens.input,
+        "output_tokens": call.tokens.output,
+        "cache_read_tokens": call.tokens.cache_read,
+        "cache_creation_tokens": call.tokens.cache_creation,
+        "cost_usd": None if call.cost_usd is None else float(call.cost_usd),
+        "partial": call.partial,
+        "stream": call.stream,
+        "error": call.error,
+        "upstream_status": call.upstream_status,
+        "retry_after_s": call.retry_after_s,
+        "duration_ms": round(call.duration_ms, 2),
+        "first_byte_ms": None if call.first_byte_ms is None else round(call.first_byte_ms, 2),
+        "replayed": call.replayed,
+    }
+
+
+class Ledger:
+    """Append-only. Without a file it keeps nothing."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._lines: int | None = None
+        self._open: int | None = None
+        self.failure: str | None = None
+        """Why lines are missing, if they are: a full disk must not end a run that is paid for."""
+        if path is not None:
+            self._begin(path)
+
+    def _begin(self, path: Path) -> None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            left = _left_open(path)
+            self._lines = _appending(path)
+            self._mend_torn_line(path)
+            for entry in left:
+                self._write(self._lines, entry)
+            self._open = _appending(_open_file(path), truncate=True)
+        except OSError as error:
+            self.close()
+            raise YouBenchaError(
+                "LEDGER_NOT_WRITABLE",
+                f"the ledger cannot be written: {path}: {error.strerror or error}",
+                hint="Name a file in a directory that you may write to.",
+            ) from error
+
+    def begun(self, call_id: str, at: float, labels: Labels, path: str, model: str | None) -> None:
+        if self._open is not None:
+            told = {"at": _iso(at), "id": call_id, "key": labels.key, "agent": labels.agent, "run": labels.run}
+            self._write(self._open, {**told, "path": path, "requested_model": model})
+
+    def ended(self, call: Call) -> None:
+        if self._lines is not None:
+            self._write(self._lines, entry_of(call))
+
+    def close(self) -> None:
+        """Nothing is under way any more."""
+        for descriptor in (self._lines, self._open):
+            if descriptor is not None:
+                os.close(descriptor)
+        if self._open is not None and self.path is not None:
+            _open_file(self.path).unlink(missing_ok=True)
+        self._lines = self._open = None
+
+    def _write(self, descriptor: int, entry: Mapping[str, Any]) -> None:
+        try:
+            os.write(descriptor, orjson.dumps(entry) + b"\n")
+        except OSError as error:
+            self.failure = self.failure or f"{error.strerror or error}"
+
+    def _mend_torn_line(self, path: Path) -> None:
+        """A full disk or a power cut can leave half a line: what follows must not be glued to it."""
+        size = path.stat().st_size
+        if size and self._lines is not None:
+            with path.open("rb") as file:
+                file.seek(size - 1)
+                if file.read(1) != b"\n":
+                    os.write(self._lines, b"\n")
+
+
+def read_ledger(path: Path) -> Iterator[dict[str, Any]]:
+    """Every whole line; what is no JSON is left out."""
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                entry = orjson.loads(line)
+            except orjson.JSONDecodeError:
+                continue
+            if isinstance(entry, dict):
+                yield entry
+
+
+def _left_open(path: Path) -> list[dict[str, Any]]:
+    """What a killed process had under way."""
+    noted = _open_file(path)
+    if not noted.is_file():
+        return []
+    ended = {entry.get("id") for entry in read_ledger(path)} if path.is_file() else set()
+    unknown = dict.fromkeys(("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens"))
+    fate = {"model": None, "status": None, **unknown, "cost_usd": None, "partial": True, "error": KILLED}
+    return [{**entry, **fate} for entry in read_ledger(noted) if entry.get("id") not in ended]
+
+
+def _open_file(path: Path) -> Path:
+    return path.with_name(f"{path.name}.open")
+
+
+def _appending(path: Path, *, truncate: bool = False) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | (os.O_TRUNC if truncate else 0)
+    return os.open(path, flags, 0o600)
+
+
+def _iso(seconds: float) -> str:
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return f"{whole}.{int(seconds % 1 * 1000):03d}Z"

@@ -1,0 +1,43 @@
+"""Counting tokens from what is on the wire. Pure: reads along, changes nothing, and never raises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from youbencha.gateway.metering.anthropic import MessagesReader
+from youbencha.gateway.metering.decoding import Decoder
+from youbencha.gateway.metering.gemini import GeminiReader
+from youbencha.gateway.metering.meter import BlindMeter, BodyMeter, DecodedMeter, Meter, StreamMeter
+from youbencha.gateway.metering.metered import Metered
+from youbencha.gateway.metering.openai_chat import ChatReader
+from youbencha.gateway.metering.openai_responses import ResponsesReader
+from youbencha.gateway.metering.reader import Reader
+from youbencha.gateway.metering.usage_chunk import UsageChunkFilter, with_usage_asked
+from youbencha.gateway.routes import WireName
+
+__all__ = ["READABLE_ENCODINGS", "Meter", "Metered", "UsageChunkFilter", "meter_for", "with_usage_asked"]
+
+READABLE_ENCODINGS = ("gzip", "deflate")
+"""For `accept-encoding`: an answer in any other is not metered."""
+
+_READERS: Mapping[WireName, Callable[[], Reader]] = {
+    "anthropic-messages": MessagesReader,
+    "openai-chat": ChatReader,
+    "openai-responses": ResponsesReader,
+    "gemini": GeminiReader,
+}
+
+
+def meter_for(wire: WireName, *, content_type: str, content_encoding: str = "") -> Meter:
+    """`content_type` and `content_encoding` as the answer's headers give them."""
+    new_reader = _READERS[wire]
+    is_stream = content_type.strip().lower().startswith("text/event-stream")
+    meter: Meter = StreamMeter(new_reader()) if is_stream else BodyMeter(new_reader)
+    match [name for part in content_encoding.lower().split(",") if (name := part.strip()) not in ("", "identity")]:
+        case []:
+            return meter
+        case ["gzip" | "x-gzip"]:
+            return DecodedMeter(meter, Decoder(gzip=True))
+        case ["deflate"]:
+            return DecodedMeter(meter, Decoder(gzip=False))
+    return BlindMeter()

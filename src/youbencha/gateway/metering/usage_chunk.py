@@ -1,0 +1,97 @@
+"""Asking a chat stream for its usage where the client did not, and keeping the answer from the client. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from youbencha.gateway.metering.sse import event_of
+from youbencha.gateway.metering.values import mapping, read_json
+
+_MOST_HELD = 64 * 1024
+"""A larger event is not the one looked for: it goes on as it comes."""
+_EVENT_END = re.compile(rb"(?:\r\n|\r(?!\n)|\n)(?:\r\n|\r|\n)")
+_ASKED = b'"stream_options":{"include_usage":true},'
+
+
+def with_usage_asked(body: bytes, parsed: Mapping[str, Any]) -> tuple[bytes, bool]:
+    """The request's body as it should be sent, and whether it now asks for what the client did not.
+
+    The client's bytes stay as they are where that can be, since numbers may not survive being written again.
+    """
+    options = parsed.get("stream_options")
+    is_plain = options is None or isinstance(options, dict)
+    if parsed.get("stream") is not True or not is_plain or mapping(options).get("include_usage") is True:
+        return body, False
+    start = body.find(b"{") + 1
+    if "stream_options" not in parsed and start and not body[: start - 1].strip():
+        return body[:start] + _ASKED + body[start:], True
+    asking = {**parsed, "stream_options": {**mapping(options), "include_usage": True}}
+    try:
+        return json.dumps(asking).encode(), True
+    except (TypeError, ValueError, RecursionError):
+        return body, False
+
+
+class UsageChunkFilter:
+    """Passes a stream on, byte for byte, but for the event that only the gateway asked for."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+        self._too_large = False
+        """The event that has begun goes on as it comes."""
+        self._last_cr_passed: bool | None = None
+        """After an event that ended with CR: whether it was passed on. An LF that follows is still its own."""
+
+    def feed(self, chunk: bytes) -> bytes:
+        if not chunk:
+            return b""
+        out = bytearray()
+        if self._last_cr_passed is not None and chunk.startswith(b"\n"):
+            out += b"\n" if self._last_cr_passed else b""
+            chunk = chunk[1:]
+        self._last_cr_passed = None
+        searched = max(0, len(self._held) - 2)
+        self._held += chunk
+        self._pass_events(out, searched)
+        return bytes(out)
+
+    def finish(self) -> bytes:
+        """What is left when the stream has ended in the middle of an event."""
+        rest = bytes(self._held)
+        self._held.clear()
+        return rest if self._passes(rest) else b""
+
+    def _pass_events(self, out: bytearray, searched: int) -> None:
+        held, start = self._held, 0
+        while end := _EVENT_END.search(held, searched):
+            searched = end.end()
+            event = bytes(memoryview(held)[start:searched])
+            start = searched
+            passes = self._passes(event)
+            self._too_large = False
+            if passes:
+                out += event
+            self._last_cr_passed = passes if event.endswith(b"\r") and start == len(held) else None
+        del held[:start]
+        self._stay_small(out)
+
+    def _stay_small(self, out: bytearray) -> None:
+        """The last two bytes may be the first half of the event's end."""
+        beyond = len(self._held) - 2
+        if beyond > 0 and (self._too_large or beyond > _MOST_HELD):
+            out += self._held[:beyond]
+            del self._held[:beyond]
+            self._too_large = True
+
+    def _passes(self, event: bytes) -> bool:
+        return self._too_large or len(event) > _MOST_HELD or b'"usage"' not in event or not _is_usage_chunk(event)
+
+
+def _is_usage_chunk(event: bytes) -> bool:
+    lines = event.replace(b"\r\n", b"\n").replace(b"\r", b"\n").strip(b"\n")
+    found = event_of(lines)
+    chunk = mapping(read_json(found.data)) if found else {}
+    return chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)

@@ -1,0 +1,75 @@
+"""What the gateway answers by itself, in the words of each API: well-formed, and not to be tried again. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import orjson
+
+from youbencha.gateway.routes import WireName
+
+Reason = Literal[
+    "key_missing",
+    "key_unknown",
+    "key_expired",
+    "key_foreign",
+    "not_found",
+    "too_large",
+    "no_upstream",
+    "budget_exceeded",
+    "call_too_dear",
+    "price_unknown",
+    "circuit_open",
+    "upstream_unreachable",
+    "not_recorded",
+]
+
+STATUS: Mapping[Reason, int] = {
+    "key_missing": 401,
+    "key_unknown": 401,
+    "key_expired": 401,
+    "key_foreign": 401,
+    "not_found": 404,
+    "too_large": 413,
+    "no_upstream": 400,
+    # Measured: at 402 every CLI stops at once; at 429 it would wait and ask again.
+    "budget_exceeded": 402,
+    "call_too_dear": 402,
+    "price_unknown": 400,
+    "circuit_open": 503,
+    "upstream_unreachable": 502,
+    "not_recorded": 400,
+}
+
+_ANTHROPIC = {
+    401: "authentication_error",
+    402: "billing_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    502: "api_error",
+    503: "api_error",
+}
+_OPENAI_CODE = {401: "invalid_api_key", 402: "insufficient_quota", 404: "not_found", 413: "request_too_large"}
+_GEMINI = {401: "UNAUTHENTICATED", 402: "FAILED_PRECONDITION", 404: "NOT_FOUND", 502: "UNAVAILABLE", 503: "UNAVAILABLE"}
+
+HEADERS: Mapping[str, str] = {"Content-Type": "application/json", "x-should-retry": "false"}
+"""The second is what the SDKs of Anthropic and OpenAI look at before they look at the status."""
+
+
+def body_of(wire: WireName | None, reason: Reason, message: str) -> bytes:
+    """A client whose path tells nothing gets Anthropic's."""
+    return orjson.dumps(_error(wire, STATUS[reason], reason, message))
+
+
+def _error(wire: WireName | None, status: int, reason: Reason, message: str) -> dict[str, Any]:
+    text = f"youBencha: {message}"
+    match wire:
+        case "openai-chat" | "openai-responses":
+            kind = "server_error" if status >= 500 else _OPENAI_CODE.get(status, "invalid_request_error")
+            return {"error": {"message": text, "type": kind, "param": None, "code": _OPENAI_CODE.get(status, reason)}}
+        case "gemini":
+            return {"error": {"code": status, "message": text, "status": _GEMINI.get(status, "INVALID_ARGUMENT")}}
+        case _:
+            kind = _ANTHROPIC.get(status, "invalid_request_error")
+            return {"type": "error", "error": {"type": kind, "message": text}}

@@ -1,0 +1,171 @@
+"""The gateway as a server: in the harness's own process, or alone (`yb gateway`).
+
+async with Gateway(upstreams=…, ledger=path) as gateway:
+    access = gateway.issue(Labels("trial-1"), caps=Caps(usd=Decimal(2)))
+    …                                    # the agent runs with access.url and access.key
+    grant = gateway.end(access.key)      # and from here on, that key opens nothing
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from aiohttp import web
+
+from youbencha import __version__
+from youbencha.errors import YouBenchaError
+from youbencha.gateway.access import GatewayAccess
+from youbencha.gateway.budgets import Account
+from youbencha.gateway.keys import Grant, KeyRing
+from youbencha.gateway.ledger import Ledger
+from youbencha.gateway.metrics import Metrics
+from youbencha.gateway.model import NO_CAPS, NO_PLACES, Call, Caps, Labels, Places
+from youbencha.gateway.network import new_client
+from youbencha.gateway.prices import Prices
+from youbencha.gateway.proxy import Proxy
+from youbencha.gateway.routes import Provider
+
+if TYPE_CHECKING:
+    from youbencha.gateway.cassette import Cassette
+    from youbencha.gateway.upstreams import Upstream
+
+MAX_REQUEST_BYTES = 64 * 1024 * 1024
+"""A prompt of a million characters is sent again with every turn."""
+
+
+class Gateway:
+    """Serves for as long as the `async with` block lasts."""
+
+    def __init__(
+        self,
+        *,
+        upstreams: Mapping[Provider, Upstream],
+        prices: Prices | None = None,
+        ledger: Path | None = None,
+        cassette: Cassette | None = None,
+        caps: Caps = NO_CAPS,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        on_call: Callable[[Call], None] | None = None,
+        with_metrics: bool = False,
+    ) -> None:
+        self.total = Account("run", caps)
+        self.keys = KeyRing()
+        self.prices = prices or Prices()
+        self.cassette = cassette
+        self._upstreams = dict(upstreams)
+        self._ledger_path = ledger
+        self._host, self._port = host, port
+        self._on_call = on_call
+        self._metrics = Metrics() if with_metrics else None
+        self._proxy: Proxy | None = None
+        self._url: str | None = None
+        self._stack = AsyncExitStack()
+
+    @property
+    def url(self) -> str:
+        if self._url is None:
+            raise RuntimeError("the gateway is not running: use it in an `async with`")
+        return self._url
+
+    def issue(
+        self,
+        labels: Labels,
+        *,
+        caps: Caps = NO_CAPS,
+        per_call: Caps = NO_CAPS,
+        parent: Account | None = None,
+        places: Places = NO_PLACES,
+        on_call: Callable[[Call], None] | None = None,
+        peers: frozenset[str] | None = None,
+    ) -> GatewayAccess:
+        """A new key. What is spent with it counts in `parent` too (an agent's account, say), and in the run's."""
+        account = Account(labels.key, caps, per_call=per_call, parent=parent or self.total)
+        grant = Grant(labels=labels, account=account, places=places, on_call=on_call, peers=peers)
+        if self.cassette is not None:
+            grant.cassette = self.cassette.session(places)
+        return GatewayAccess(self.url, self.keys.issue(grant))
+
+    def end(self, key: str) -> Grant | None:
+        """The key opens nothing any more. What was done with it."""
+        return self.keys.end(key)
+
+    async def settled(self, grant: Grant) -> None:
+        """Until the requests that an ended key had under way are written down."""
+        while grant.busy:
+            await asyncio.wait(tuple(grant.busy), timeout=1.0)
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            ledger = Ledger(self._ledger_path)
+            stack.callback(ledger.close)
+            client = await stack.enter_async_context(new_client())
+            self._proxy = Proxy(
+                upstreams=self._upstreams,
+                keys=self.keys,
+                ledger=ledger,
+                prices=self.prices,
+                client=client,
+                on_call=self._told,
+            )
+            loading = asyncio.create_task(asyncio.to_thread(self.prices.load))
+            stack.push_async_callback(_finished, loading)
+            self._url = await self._listen(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._url = None
+        await self._stack.aclose()
+
+    async def _listen(self, stack: AsyncExitStack) -> str:
+        app = web.Application(client_max_size=MAX_REQUEST_BYTES)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        # A handler ends with its client, and all end when the gateway does.
+        runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
+        await runner.setup()
+        stack.push_async_callback(runner.cleanup)
+        try:
+            await web.TCPSite(runner, self._host, self._port).start()
+        except OSError as error:
+            raise YouBenchaError(
+                "GATEWAY_LISTEN_FAILED",
+                f"cannot listen on {self._host}:{self._port}: {error.strerror or error}",
+                hint="Choose another address, or let the system choose a port: 127.0.0.1:0",
+            ) from error
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{runner.addresses[0][1]}"
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        proxy = self._proxy
+        assert proxy is not None
+        if request.method in ("GET", "HEAD"):
+            match request.path:
+                case "/":  # Claude Code looks whether somebody is there
+                    return web.json_response({"youbencha": __version__})
+                case "/healthz":
+                    return web.json_response({"status": "ok", "in_flight": proxy.in_flight})
+                case "/metrics" if self._metrics is not None:
+                    text = self._metrics.text(in_flight=proxy.in_flight, circuits=proxy.circuits)
+                    return web.Response(text=text, content_type="text/plain", charset="utf-8")
+                case _:
+                    pass
+        return await proxy.handle(request)
+
+    def _told(self, call: Call) -> None:
+        if self._metrics is not None:
+            self._metrics.count(call)
+        if self._on_call is not None:
+            self._on_call(call)
+
+
+async def _finished(task: asyncio.Task[None]) -> None:
+    with suppress(Exception):
+        await task

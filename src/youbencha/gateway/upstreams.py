@@ -1,0 +1,129 @@
+"""Where the APIs are really served, and with which key: from the environment, a secrets file, or the configuration."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from youbencha.errors import YouBenchaError
+from youbencha.gateway.routes import Provider
+from youbencha.spec.gateway import GatewaySpec, UpstreamSpec
+
+KeyHeader = Literal["x-api-key", "authorization", "x-goog-api-key"]
+
+
+class Upstream(NamedTuple):
+    provider: Provider
+    url: str
+    """Without `/v1`: the path that the API itself has comes behind it."""
+    key: str
+    key_header: KeyHeader
+
+    def __repr__(self) -> str:
+        return f"Upstream(provider={self.provider!r}, url={self.url!r}, key=…)"
+
+    def credentials(self) -> dict[str, str]:
+        return {self.key_header: f"Bearer {self.key}" if self.key_header == "authorization" else self.key}
+
+
+class _Usual(NamedTuple):
+    url: str
+    url_names: tuple[str, ...]
+    keys: tuple[tuple[str, KeyHeader], ...]
+
+
+_USUAL: Mapping[Provider, _Usual] = {
+    "anthropic": _Usual(
+        "https://api.anthropic.com",
+        ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
+        (("ANTHROPIC_API_KEY", "x-api-key"), ("ANTHROPIC_AUTH_TOKEN", "authorization")),
+    ),
+    "openai": _Usual(
+        "https://api.openai.com/v1",
+        ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+        (("OPENAI_API_KEY", "authorization"), ("CODEX_API_KEY", "authorization")),
+    ),
+    "gemini": _Usual(
+        "https://generativelanguage.googleapis.com",
+        ("GOOGLE_GEMINI_BASE_URL",),
+        (("GEMINI_API_KEY", "x-goog-api-key"), ("GOOGLE_API_KEY", "x-goog-api-key")),
+    ),
+}
+
+
+def find_upstreams(spec: GatewaySpec, env: Mapping[str, str]) -> dict[Provider, Upstream]:
+    """Every provider that there is a key for. `env` already holds what the secrets file says."""
+    found: dict[Provider, Upstream] = {}
+    for provider in _USUAL:
+        if upstream := _upstream(provider, getattr(spec.upstreams, provider), env):
+            found[provider] = upstream
+    return found
+
+
+def _upstream(provider: Provider, spec: UpstreamSpec, env: Mapping[str, str]) -> Upstream | None:
+    usual = _USUAL[provider]
+    keys = usual.keys
+    if spec.key_env is not None:
+        header = next((header for name, header in usual.keys if name == spec.key_env), usual.keys[0][1])
+        keys = ((spec.key_env, header),)
+        if not env.get(spec.key_env):
+            raise YouBenchaError(
+                "GATEWAY_KEY_MISSING",
+                f"gateway.upstreams.{provider}.key_env: {spec.key_env} is not set",
+                hint=f"export {spec.key_env} first, or write it into the file that `gateway.secrets_file` names.",
+            )
+    given = next(((env[name], header) for name, header in keys if env.get(name)), None)
+    if given is None:
+        return None
+    url = spec.url or next((env[name] for name in usual.url_names if env.get(name)), usual.url)
+    return Upstream(provider, without_version(url), *given)
+
+
+def same_for_all(url: str, key: str) -> dict[Provider, Upstream]:
+    """One place that serves every API, as LiteLLM does, each with its own header."""
+    bare = without_version(url)
+    return {provider: Upstream(provider, bare, key, usual.keys[0][1]) for provider, usual in _USUAL.items()}
+
+
+def without_version(url: str) -> str:
+    """Base URLs come with and without it, by the customs of each API."""
+    return re.sub(r"/v1(?:beta|alpha)?/?$", "", url.strip()).rstrip("/")
+
+
+_LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
+
+
+def read_secrets(path: Path) -> dict[str, str]:
+    """Lines of NAME=VALUE, as shells and `.env` files have them. Nothing is expanded, nothing is run."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        mode = path.stat().st_mode
+    except (OSError, UnicodeDecodeError) as error:
+        raise YouBenchaError(
+            "SECRETS_FILE_UNREADABLE",
+            f"the secrets file cannot be read: {path}: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}",
+            hint="`gateway.secrets_file` is relative to the test case's file.",
+        ) from error
+    if os.name == "posix" and mode & 0o077:
+        raise YouBenchaError(
+            "SECRETS_FILE_OPEN",
+            f"others may read the secrets file: {path}",
+            hint=f"chmod 600 {path}",
+        )
+    found: dict[str, str] = {}
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = raw.strip()
+        if not line or line.startswith("#"):
+            continue
+        match = _LINE.fullmatch(line)
+        if match is None:  # the line itself is not shown: it may hold a key
+            raise YouBenchaError("SECRETS_FILE_INVALID", f"{path}:{number}: not of the form NAME=VALUE")
+        found[match[1]] = _unquoted(match[2].strip())
+    return found
+
+
+def _unquoted(value: str) -> str:
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" else value

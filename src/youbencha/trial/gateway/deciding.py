@@ -1,0 +1,128 @@
+"""Whether a trial's agent reaches its model through a gateway, and with which keys. Nothing is opened here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from youbencha.adapters import AgentAdapter, UsesGateway
+from youbencha.errors import YouBenchaError
+from youbencha.gateway.routes import Provider
+from youbencha.gateway.upstreams import Upstream, find_upstreams, read_secrets
+from youbencha.spec.gateway import CassetteSpec, GatewaySpec, GatewayType
+
+_CAPS = (
+    "budget_per_call_usd", "budget_per_trial_usd", "budget_per_agent_usd", "budget_total_usd",
+    "tokens_per_call", "tokens_per_trial", "tokens_per_agent", "tokens_total",
+)  # fmt: skip
+
+_KEYS: Mapping[Provider, str] = {
+    "anthropic": "ANTHROPIC_API_KEY",
+    "openai": "OPENAI_API_KEY",
+    "gemini": "GEMINI_API_KEY",
+}
+
+
+class GatewayOptions(NamedTuple):
+    """What the command line says, over the test case."""
+
+    type: GatewayType | None = None
+    budget_usd: float | None = None
+    cassette: CassetteSpec | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewayPlan:
+    """A gateway that a trial will go through."""
+
+    type: Literal["builtin", "litellm"]
+    spec: GatewaySpec
+    upstreams: Mapping[Provider, Upstream]
+    """Empty for a replay, which asks nobody."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What must not be in anything written, beside the environment's own."""
+    cassette_dir: Path | None = None
+
+
+def decide(
+    written: GatewaySpec,
+    options: GatewayOptions,
+    *,
+    adapter: AgentAdapter,
+    agent_env: Mapping[str, str],
+    model: str | None,
+    harness_env: Mapping[str, str],
+    config_dir: Path,
+) -> GatewayPlan | None:
+    """None: the agent reaches its model by itself, with the credentials it has."""
+    spec = _with_options(written, options)
+    needed = _needed_for(spec)
+    if spec.type == "none":
+        if needed:
+            raise _impossible(f"{needed} needs a gateway, and `gateway: none` says that there is none")
+        return None
+    wanted = spec.type != "auto" or needed is not None
+    if not isinstance(adapter, UsesGateway):
+        if wanted:
+            why = f"{needed or f'gateway: {spec.type}'} cannot be had"
+            raise _impossible(f"{why}: the agent {adapter.name} does not know how to use a gateway")
+        return None
+    if not wanted and adapter.credentials_in(agent_env):
+        return None  # whoever gives the agent a key or an address has decided how it reaches its model
+    secrets = read_secrets(config_dir / Path(spec.secrets_file).expanduser()) if spec.secrets_file else {}
+    env = {**harness_env, **agent_env, **secrets}
+    replays = spec.cassette is not None and spec.cassette.mode == "replay"
+    elsewhere = spec.type == "litellm" and spec.litellm.url is not None
+    upstreams = {} if replays or elsewhere else find_upstreams(spec, env)
+    provider = adapter.gateway_provider(model, agent_env)
+    if not wanted and (provider is None or provider not in upstreams):
+        return None
+    if not replays and not elsewhere and not (provider in upstreams if provider else upstreams):
+        raise _no_key(provider)
+    return GatewayPlan(
+        type="litellm" if spec.type == "litellm" and not replays else "builtin",
+        spec=spec,
+        upstreams=upstreams,
+        secrets={**secrets, **{f"{name}_KEY": upstream.key for name, upstream in upstreams.items()}},
+        cassette_dir=_cassette_dir(spec, options, config_dir),
+    )
+
+
+def _with_options(spec: GatewaySpec, options: GatewayOptions) -> GatewaySpec:
+    changes: dict[str, object] = {}
+    if options.type is not None:
+        changes["type"] = options.type
+    if options.budget_usd is not None:
+        changes["budget_per_trial_usd"] = options.budget_usd
+    if options.cassette is not None:
+        changes["cassette"] = options.cassette
+    return spec.model_copy(update=changes) if changes else spec
+
+
+def _needed_for(spec: GatewaySpec) -> str | None:
+    """What is asked for that only a gateway can do."""
+    if spec.cassette is not None:
+        return "a cassette"
+    return next((name for name in _CAPS if getattr(spec, name) is not None), None)
+
+
+def _cassette_dir(spec: GatewaySpec, options: GatewayOptions, config_dir: Path) -> Path | None:
+    if spec.cassette is None:
+        return None
+    given = Path(spec.cassette.dir).expanduser()
+    return (given if options.cassette is not None else config_dir / given).absolute()
+
+
+def _impossible(message: str) -> YouBenchaError:
+    return YouBenchaError("GATEWAY_IMPOSSIBLE", message, hint="See docs/gateway.md: which agents, which keys.")
+
+
+def _no_key(provider: Provider | None) -> YouBenchaError:
+    names = _KEYS[provider] if provider else " or ".join(_KEYS.values())
+    return YouBenchaError(
+        "GATEWAY_KEY_MISSING",
+        f"the gateway has no key{f' for {provider}' if provider else ''}",
+        hint=f"export {names}, or name a file of NAME=VALUE lines as `gateway.secrets_file`.",
+    )

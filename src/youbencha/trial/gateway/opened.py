@@ -1,0 +1,155 @@
+"""The gateway of one trial, running: a key for the agent, one for each judge, and the report at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import NamedTuple
+
+from youbencha.events import EventSink, ModelCalled
+from youbencha.gateway.access import GatewayAccess
+from youbencha.gateway.cassette import Cassette
+from youbencha.gateway.keys import Grant
+from youbencha.gateway.model import Call, Caps, Labels, Places
+from youbencha.gateway.prices import Prices
+from youbencha.gateway.server import Gateway
+from youbencha.gateway.upstreams import Upstream
+from youbencha.process import Redactor
+from youbencha.spec.gateway import GatewaySpec
+from youbencha.trial.gateway.deciding import GatewayPlan
+
+LEDGER_FILE = "gateway-ledger.jsonl"
+_PATIENCE = 3
+"""How often an agent may ask again once its budget is spent. Subagents each learn it for themselves."""
+
+
+class Around(NamedTuple):
+    """What the gateway is told of the trial."""
+
+    run_id: str
+    agent: str
+    workspace: Path
+    run_dir: Path
+    private: Path
+    artifacts: Path
+    redactor: Redactor
+    on_event: EventSink
+
+
+class TrialGateway:
+    """Hands out keys, and remembers whose they are."""
+
+    def __init__(self, gateway: Gateway, plan: GatewayPlan, around: Around) -> None:
+        self.stop = asyncio.Event()
+        """Set when the agent goes on asking although its budget is spent."""
+        self._gateway = gateway
+        self._plan = plan
+        self._around = around
+        self._places = _places(around)
+
+    def open_for_agent(self) -> GatewayAccess:
+        spec, around = self._plan.spec, self._around
+        caps = _tighter(_caps(spec, "trial"), _caps(spec, "agent"))
+        return self._gateway.issue(
+            Labels(key=around.agent, agent=around.agent, run=around.run_id),
+            caps=caps,
+            per_call=_caps(spec, "call"),
+            places=self._places,
+            on_call=self._agent_called,
+        )
+
+    def open_for(self, name: str) -> GatewayAccess:
+        """For an evaluator. Its spending is its own, and the run's."""
+        labels = Labels(key=name, agent=name, run=self._around.run_id)
+        return self._gateway.issue(labels, per_call=_caps(self._plan.spec, "call"), places=self._places)
+
+    async def end(self, access: GatewayAccess) -> Grant:
+        grant = self._gateway.end(access.key)
+        assert grant is not None, "a key is ended once"
+        await self._gateway.settled(grant)
+        return grant
+
+    def _agent_called(self, call: Call) -> None:
+        tokens = call.tokens
+        self._around.on_event(
+            ModelCalled(
+                model=call.model,
+                status=call.status,
+                input_tokens=tokens.input,
+                output_tokens=tokens.output,
+                cache_read_tokens=tokens.cache_read,
+                cache_creation_tokens=tokens.cache_creation,
+                cost_usd=None if call.cost_usd is None else float(call.cost_usd),
+                partial=call.partial,
+                error=call.error,
+                duration_ms=call.duration_ms,
+            )
+        )
+        if call.error == "budget_exceeded":
+            self._refusals = getattr(self, "_refusals", 0) + 1
+            if self._refusals > _PATIENCE:
+                self.stop.set()
+
+
+@asynccontextmanager
+async def open_gateway(
+    plan: GatewayPlan, around: Around, *, find_litellm: Callable[[], Path]
+) -> AsyncIterator[TrialGateway]:
+    """For the length of a trial. `find_litellm` is only asked where one has to be started."""
+    async with AsyncExitStack() as stack:
+        upstreams = plan.upstreams
+        if plan.type == "litellm":
+            upstreams = await _litellm(plan, around, stack, find_litellm)
+        cassette = None
+        if plan.spec.cassette is not None and plan.cassette_dir is not None:
+            cassette = Cassette(
+                plan.cassette_dir,
+                plan.spec.cassette.mode,
+                redactor=around.redactor,
+                timing=plan.spec.cassette.timing,
+            )
+        gateway = Gateway(
+            upstreams=upstreams,
+            prices=Prices(plan.spec.prices),
+            ledger=around.artifacts / LEDGER_FILE,
+            cassette=cassette,
+            caps=_caps(plan.spec, "total"),
+        )
+        await stack.enter_async_context(gateway)
+        yield TrialGateway(gateway, plan, around)
+
+
+async def _litellm(
+    plan: GatewayPlan, around: Around, stack: AsyncExitStack, find_litellm: Callable[[], Path]
+) -> dict[str, Upstream]:
+    raise NotImplementedError
+
+
+def _caps(spec: GatewaySpec, scope: str) -> Caps:
+    usd: float | None = getattr(spec, "budget_total_usd" if scope == "total" else f"budget_per_{scope}_usd")
+    tokens: int | None = getattr(spec, "tokens_total" if scope == "total" else f"tokens_per_{scope}")
+    return Caps(None if usd is None else Decimal(str(usd)), tokens)
+
+
+def _tighter(one: Caps, other: Caps) -> Caps:
+    """One trial is all that its agent does here."""
+    return Caps(
+        min((usd for usd in (one.usd, other.usd) if usd is not None), default=None),
+        min((tokens for tokens in (one.tokens, other.tokens) if tokens is not None), default=None),
+    )
+
+
+def _places(around: Around) -> Places:
+    named = {
+        "workspace": around.workspace,
+        "run": around.run_dir,
+        "private": around.private,
+        "home": Path(os.environ.get("HOME") or Path.home()),
+        "tmp": Path(tempfile.gettempdir()),
+    }
+    return Places(tuple(named.items()))
