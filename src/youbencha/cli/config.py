@@ -170,7 +170,9 @@ def _rows(loaded: LoadedSettings) -> Iterator[Row]:
 
     for key, value in _leaves(loaded.settings.model_dump()):
         origin = loaded.origin.get(key)
-        hidden = Redactor.for_env({key.rpartition(".")[2]: value}) if isinstance(value, str) else None
+        name = key.rpartition(".")[2]
+        # A `key_env` says in which variable a key is, and is none.
+        hidden = Redactor.for_env({name: value}) if isinstance(value, str) and name != "key_env" else None
         shown = hidden.text(value) if hidden else value
         yield Row(key, shown, str(origin) if origin else "default")
 

@@ -11,6 +11,7 @@ from youbencha.events import (
     AssistantText,
     EvaluatorFinished,
     Event,
+    ModelCalled,
     Noted,
     PhaseStarted,
     RateLimitSeen,
@@ -34,6 +35,20 @@ _PHASES = {
     "post_evaluation": "running post-evaluation hooks",
 }
 _VERDICTS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "yellow")}
+
+
+_GATEWAY = {
+    "budget_exceeded": "the budget is spent, the request was refused",
+    "call_too_dear": "the request may cost too much, and was refused",
+    "price_unknown": "the model's price is not known, so that the budget cannot be kept",
+    "circuit_open": "the provider failed too often, and is not asked for a while",
+    "rate_limited": "the provider asks to wait",
+    "provider_failed": "the provider failed",
+    "upstream_unreachable": "the provider does not answer",
+    "not_recorded": "nothing recorded answers this request",
+}
+_SILENT = frozenset({"client_gone", "key_ended", "not_found", "provider_refused"})
+"""The agent tells of these itself, or they are its own doing."""
 
 
 class Line(NamedTuple):
@@ -70,6 +85,8 @@ def line_of(event: Event, inside: Path | None = None) -> Line | None:
         case EvaluatorFinished(evaluator=evaluator, status=status, message=message):
             mark, style = _VERDICTS.get(status, ("?", "yellow"))
             return Line(mark, style, evaluator, short(message))
+        case ModelCalled(error=str(error), status=status) if error not in _SILENT:
+            return Line("!", "yellow", "", f"gateway: {_GATEWAY.get(error, error)} ({status or 'no answer'})")
         case RequestRetried(status=status, attempt=attempt):
             return Line("!", "yellow", "", f"model request failed ({status or 'no answer'}), attempt {attempt}")
         case RateLimitSeen():

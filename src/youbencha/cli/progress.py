@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from youbencha.cli.lines import Line, line_of
 from youbencha.events import (
     EvaluatorFinished,
     Event,
+    ModelCalled,
     PhaseStarted,
     SessionStarted,
     ToolCalled,
@@ -18,6 +20,7 @@ from youbencha.events import (
 )
 
 _RECENT = 6
+N = TypeVar("N", int, float)
 
 
 @dataclass
@@ -40,6 +43,8 @@ class Progress:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
+    calls: int = 0
+    """Of the model, as the gateway counts them."""
     evaluators: list[tuple[str, str]] = field(default_factory=list)
 
     def take(self, event: Event) -> Line | None:
@@ -54,7 +59,9 @@ class Progress:
                 self.model = model
             case ToolCalled():
                 self.tool_calls += 1
-            case UsageReported():
+            case ModelCalled():
+                self._count(event)
+            case UsageReported() if not self.calls:  # the gateway's own count is exact, and in time
                 self.input_tokens = _newer(event.input_tokens, self.input_tokens)
                 self.output_tokens = _newer(event.output_tokens, self.output_tokens)
                 self.cost_usd = event.cost_usd if event.cost_usd is not None else self.cost_usd
@@ -65,9 +72,19 @@ class Progress:
             self.recent.append(line)
         return line
 
+    def _count(self, call: ModelCalled) -> None:
+        self.calls += 1
+        self.input_tokens = _sum(self.input_tokens, call.input_tokens)
+        self.output_tokens = _sum(self.output_tokens, call.output_tokens)
+        self.cost_usd = _sum(self.cost_usd, call.cost_usd)
+
     def _close(self, at: float) -> None:
         if self.phases and self.phases[-1].ended_at is None:
             self.phases[-1].ended_at = at
+
+
+def _sum(one: N | None, other: N | None) -> N | None:
+    return other if one is None else one if other is None else one + other
 
 
 def _newer(new: int | None, old: int | None) -> int | None:

@@ -40,6 +40,30 @@ def run(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="What ${NAME} stands for (NAME:=5 for a number); may be repeated."),
     ] = None,
+    gateway: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|builtin|litellm|none",
+            help="How the agent reaches its model, over the test case.",
+            show_default=False,
+        ),
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(metavar="USD", help="What the agent may spend at most.", show_default=False)
+    ] = None,
+    record: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the model's answers there.", show_default=False)
+    ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Answer from what was recorded there; ask no model.", show_default=False),
+    ] = None,
+    cassette: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Answer from what was recorded there; ask and record the rest.", show_default=False
+        ),
+    ] = None,
     workspace_dir: Annotated[
         Path | None, typer.Option(help="Where runs are kept, over the test case and the settings.", show_default=False)
     ] = None,
@@ -56,11 +80,18 @@ def run(
         get_ready()  # while we read the test case and fetch the repository
     from youbencha.cli.asynchronous import run_async
     from youbencha.cli.display import choose_display
+    from youbencha.cli.model_options import gateway_options
     from youbencha.cli.settings import settings_here, variables_given
     from youbencha.trial import make_plan, run_test_case
 
     settings = settings_here()
-    plan = make_plan(config, settings, variables=variables_given(var), workspace_dir=workspace_dir)
+    plan = make_plan(
+        config,
+        settings,
+        variables=variables_given(var),
+        workspace_dir=workspace_dir,
+        gateway=gateway_options(gateway, budget, record=record, replay=replay, auto=cassette),
+    )
     if dry_run:
         _show_plan(plan, as_json=as_json)
         return 0
@@ -133,6 +164,13 @@ def _show(bundle: ResultsBundle, artifacts: Path) -> None:
 _STYLES = {"passed": "bold green", "failed": "bold red", "partial": "bold yellow", "skipped": "yellow"}
 
 
+def _told_gateway(plan: Plan) -> str:
+    if plan.gateway is None:
+        return "none"
+    cassette = plan.gateway.spec.cassette
+    return plan.gateway.type + (f" ({cassette.mode} {plan.gateway.cassette_dir})" if cassette else "")
+
+
 def _show_plan(plan: Plan, *, as_json: bool) -> None:
     from youbencha.workspace import public_url
 
@@ -147,6 +185,7 @@ def _show_plan(plan: Plan, *, as_json: bool) -> None:
         "agent": case.agent.type,
         "agent_version": case.agent.version,
         "model": plan.model,
+        "gateway": _told_gateway(plan),
         "timeout_ms": plan.timeout_ms,
         "pre_execution": [hook.name for hook in case.pre_execution],
         "evaluators": [evaluator.name for evaluator in plan.loaded.evaluators],

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from youbencha.gateway.circuit import Circuit
 from youbencha.gateway.model import Call
+from youbencha.gateway.routes import Provider
 
 _MOST_SERIES = 2000
 """Models are named by clients, who could invent a new one with every request."""
@@ -43,7 +44,7 @@ class Metrics:
         for bound in _BUCKETS_S:
             self._durations[bound] += call.duration_ms / 1000 <= bound
 
-    def text(self, *, in_flight: int, circuits: Mapping[str, Circuit]) -> str:
+    def text(self, *, in_flight: int, circuits: Mapping[Provider, Circuit]) -> str:
         """In the text format of Prometheus."""
         lines = [
             *_family("youbencha_gateway_requests_total", "counter", "Requests that have ended.", self._requests),

@@ -6,28 +6,34 @@ What the provider says goes to the client as it comes, byte for byte; the meter 
 from __future__ import annotations
 
 import asyncio
+import io
 import itertools
 import time
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
 import aiohttp
-import orjson
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.payload import TOO_LARGE_BYTES_BODY
+from multidict import CIMultiDict
+from yarl import URL
 
-from youbencha.gateway.asked import asked_of
+from youbencha.gateway.asked import asked_of, worst_tokens
 from youbencha.gateway.budgets import BudgetRefusal, Worst
 from youbencha.gateway.circuit import Circuit
 from youbencha.gateway.exchange import Exchange
-from youbencha.gateway.headers import accepted_encoding, retry_after_s, sent_on
-from youbencha.gateway.keys import Grant, KeyRing, presented_key
+from youbencha.gateway.headers import accepted_encoding, retry_after_s, returned, sent_on
+from youbencha.gateway.keys import PREFIX, Grant, KeyRing, presented_key
 from youbencha.gateway.ledger import Ledger
-from youbencha.gateway.metering.usage_chunk import UsageChunkFilter, with_usage_asked
+from youbencha.gateway.metering.usage_chunk import with_usage_asked
+from youbencha.gateway.metering.values import read_json
 from youbencha.gateway.model import Call, Labels
 from youbencha.gateway.network import proxy_for
 from youbencha.gateway.prices import Prices
-from youbencha.gateway.refusals import HEADERS, STATUS, Reason, body_of
+from youbencha.gateway.refusals import STATUS, Reason, body_of, headers_of
 from youbencha.gateway.relay import Chunks, play, relay
 from youbencha.gateway.routes import Action, Provider, Route, route_of
 from youbencha.gateway.tally import PROVIDER_IS_BUSY
@@ -40,29 +46,6 @@ if TYPE_CHECKING:
 
 _MOST_REFUSED_KEYS = 1000
 """Written down; beyond, they are only counted: nobody fills a disk by guessing."""
-_DECODED = ("gzip", "deflate")
-"""Encodings of a request's body that aiohttp has undone when we read it."""
-
-
-class Incoming(NamedTuple):
-    """A request that has arrived in full, and whose path is known."""
-
-    request: web.Request
-    headers: Mapping[str, str]
-    """By lower-case names."""
-    route: Route
-    raw: bytes
-    body: Any
-    """Parsed JSON; None if it is none."""
-
-
-class Refused(Exception):
-    """The gateway answers by itself, and not as the client would like."""
-
-    def __init__(self, reason: Reason, message: str) -> None:
-        super().__init__(message)
-        self.reason: Reason = reason
-        self.message = message
 
 
 class Proxy:
@@ -91,7 +74,7 @@ class Proxy:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Any request that is not about the gateway itself."""
         headers = {name.lower(): value for name, value in request.headers.items()}
-        route = route_of(request.method, request.path, headers)
+        route = routed(request, headers)
         key = presented_key(headers, request.query)
         grant = self._keys.find(key, request.remote)
         if grant is None:
@@ -105,11 +88,17 @@ class Proxy:
         try:
             return await self._serve(request, headers, grant, exchange)
         except Refused as refused:
-            if refused.reason in ("budget_exceeded", "call_too_dear"):
-                grant.tally.refusal = grant.tally.refusal or refused.message
+            grant.tally.refused_because(refused.reason, refused.message)
             return _refusal(exchange, refused)
         except asyncio.CancelledError:
-            exchange.error = "client_gone" if self._keys.find(key, request.remote) else "key_ended"
+            if not self._keys.find(key, request.remote):
+                exchange.error = "key_ended"
+            elif not exchange.metered().complete:  # else it only did not wait for the end mark
+                exchange.error = exchange.error or "client_gone"
+            raise
+        except Exception:  # our own fault: aiohttp tells it, and answers
+            exchange.error = "gateway_failed"
+            exchange.status = exchange.status or 500
             raise
         finally:
             self.in_flight -= 1
@@ -119,7 +108,7 @@ class Proxy:
     # -- who asks ----------------------------------------------------------------------------------------------
 
     def _exchange(self, labels: Labels, request: web.Request, route: Route | None) -> Exchange:
-        return Exchange(f"{self._prefix}-{next(self._ids)}", labels, request.method, request.path, route)
+        return Exchange(f"{self._prefix}-{next(self._ids)}", labels, request.method, path_of(request), route)
 
     def _turn_away(self, request: web.Request, route: Route | None, key: str | None) -> web.StreamResponse:
         name, reason = self._keys.why_not(key)
@@ -149,11 +138,8 @@ class Proxy:
         route = exchange.route
         if route is None:
             raise Refused("not_found", f"{request.method} {exchange.path} is none of the APIs that are metered here")
-        try:
-            raw = await request.read()
-        except web.HTTPRequestEntityTooLarge as error:
-            raise Refused("too_large", "the request is larger than this gateway takes") from error
-        incoming = Incoming(request, headers, route, raw, _parsed(raw))
+        raw = await body_read(request)
+        incoming = Incoming(request, headers, route, raw, read_json(raw) if raw else None)
         exchange.asked = asked_of(route.wire, route.path, incoming.body, len(raw))
         self._ledger.begun(exchange.id, exchange.arrived, exchange.labels, exchange.path, exchange.asked.model)
         if exchange.billed:
@@ -166,7 +152,7 @@ class Proxy:
         asked, usd = exchange.asked, None
         if grant.account.needs_price:  # else nobody waits for the price list
             usd = self._prices.worst_case(route.provider, asked.model, asked)
-        worst = Worst(usd, asked.size + (asked.max_output or 0))
+        worst = Worst(usd, worst_tokens(asked))
         try:
             exchange.reservation = await grant.account.reserve(worst, model=asked.model)
         except BudgetRefusal as error:
@@ -183,7 +169,8 @@ class Proxy:
         method = incoming.request.method
         asking = Asking(method, route.path, route.wire, incoming.headers, incoming.body, incoming.raw)
         if replay := cassette.find(asking):
-            return await play(incoming.request, exchange, route.wire, replay)
+            hidden = with_usage(incoming, exchange)[1]
+            return await play(incoming.request, exchange, route.wire, replay, usage_hidden=hidden)
         if cassette.mode == "replay":
             mismatch = cassette.mismatch(asking)
             grant.mismatches.append(mismatch.text)
@@ -191,44 +178,42 @@ class Proxy:
         kept: Chunks = []
         response = await self._forward(incoming, exchange, kept)
         if exchange.error is None and exchange.status is not None:
-            cassette.keep(asking, exchange.status, dict(response.headers), kept)
+            cassette.keep(asking, exchange.status, dict(returned(list(response.headers.items()))), kept)
         return response
 
     # -- from the provider -------------------------------------------------------------------------------------
 
     async def _forward(self, incoming: Incoming, exchange: Exchange, kept: Chunks | None = None) -> web.StreamResponse:
-        request, route, raw = incoming.request, incoming.route, incoming.raw
+        request, route = incoming.request, incoming.route
         upstream = self._upstreams.get(route.provider)
         if upstream is None:
             raise Refused("no_upstream", f"the gateway has no key for {route.provider}")
         circuit = self.circuits[route.provider]
         if wait := circuit.wait_s(time.monotonic()):
             raise Refused("circuit_open", f"{route.provider} failed too often in a row; not asked for {wait:.0f} s")
-        usage_added = False
-        if route.wire == "openai-chat" and route.action is Action.ANSWER and exchange.asked.stream:
-            raw, usage_added = with_usage_asked(raw, incoming.body)
+        raw, usage_hidden = with_usage(incoming, exchange)
         exchange.dispatched = True
         try:
             answer = await self._client.request(
                 request.method,
-                _url(upstream, route, request),
-                data=raw if raw else None,
-                headers=_headers(request, incoming.headers, upstream),
+                url_for(upstream, route, request),
+                data=payload(raw),
+                headers=headers_for(incoming, upstream, readable=usage_hidden),
                 allow_redirects=False,
                 proxy=proxy_for(upstream.url),
             )
         except (aiohttp.ClientError, OSError) as error:
             circuit.failed(time.monotonic())
             exchange.dispatched = not isinstance(error, aiohttp.ClientConnectorError)
-            said = str(error) or type(error).__name__
+            said = type(error).__name__ if isinstance(error, aiohttp.ClientResponseError) else str(error)
+            said = said or type(error).__name__
             raise Refused("upstream_unreachable", f"{route.provider} does not answer: {said}") from error
-        except asyncio.CancelledError:
+        except BaseException:  # its client left, or the fault is ours: either tells nothing of the provider
             circuit.undecided()
             raise
         async with answer:
             self._note(exchange, answer, circuit)
-            usage_filter = UsageChunkFilter() if usage_added else None
-            return await relay(request, exchange, route.wire, answer, usage_filter, kept)
+            return await relay(request, exchange, route.wire, answer, kept, usage_hidden=usage_hidden)
 
     def _note(self, exchange: Exchange, answer: aiohttp.ClientResponse, circuit: Circuit) -> None:
         exchange.upstream_status = answer.status
@@ -248,29 +233,6 @@ def _refusal(exchange: Exchange, refused: Refused) -> web.Response:
     exchange.status = STATUS[refused.reason]
     exchange.error = refused.reason
     wire = exchange.route.wire if exchange.route else None
-    return web.Response(status=exchange.status, body=body_of(wire, refused.reason, refused.message), headers=HEADERS)
-
-
-def _headers(request: web.Request, headers: Mapping[str, str], upstream: Upstream) -> dict[str, str]:
-    encoding = headers.get("content-encoding", "").strip().lower()
-    sent = sent_on(request.headers.items(), decoded=encoding in _DECODED)
-    accepted = accepted_encoding(headers.get("accept-encoding", ""))
-    return {**sent, "Accept-Encoding": accepted, **upstream.credentials()}
-
-
-def _url(upstream: Upstream, route: Route, request: web.Request) -> str:
-    query = [f"{name}={value}" for name, value in _raw_query(request) if name != "key"]
-    return f"{upstream.url}{route.path}" + (f"?{'&'.join(query)}" if query else "")
-
-
-def _raw_query(request: web.Request) -> list[tuple[str, str]]:
-    """As it came: what it means is the provider's business."""
-    pairs = [part.partition("=") for part in request.rel_url.raw_query_string.split("&") if part]
-    return [(name, value) for name, _, value in pairs]
-
-
-def _parsed(raw: bytes) -> Any:
-    try:
-        return orjson.loads(raw) if raw else None
-    except orjson.JSONDecodeError:
-        return None
+    return web.Response(
+        status=exchange.status, body=body_of(wire, refused.reason, refused.message), headers=headers_of(refused.reason)
+    )

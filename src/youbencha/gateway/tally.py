@@ -45,7 +45,8 @@ class Tally:
         self.refusal: str | None = None
         """What the first refusal by a budget said."""
         self.circuit_refusals = 0
-        self.no_price = 0
+        self.no_price: str | None = None
+        """What the first refusal for want of a price said."""
         self.replayed = 0
         self.unmatched = 0
         self.provider_wait_s = 0.0
@@ -57,6 +58,13 @@ class Tally:
             self.provider_wait_s += max(0.0, now - self._waiting_since)
             self._waiting_since = None
 
+    def refused_because(self, reason: str, message: str) -> None:
+        """The words of a refusal, which a call does not hold."""
+        if reason in ("budget_exceeded", "call_too_dear"):
+            self.refusal = self.refusal or message
+        elif reason == "price_unknown":
+            self.no_price = self.no_price or message
+
     def ended(self, call: Call, now: float) -> None:
         self.requests += 1
         self.failed += call.error is not None
@@ -64,7 +72,7 @@ class Tally:
         if call.upstream_status in PROVIDER_IS_BUSY:
             self.rate_limited += 1
             self._waiting_since = now
-        if call.billed and (call.partial or (call.status is not None and call.status < 400)):
+        if call.billed and (call.partial or (call.status is not None and call.status < 300)):
             self.total = self.total.plus(call)
             name = call.model or "unknown"
             self.models[name] = self.models.get(name, ModelTally()).plus(call)
@@ -73,8 +81,6 @@ class Tally:
                 self.refused += 1
             case "circuit_open":
                 self.circuit_refusals += 1
-            case "price_unknown":
-                self.no_price += 1
             case "not_recorded":
                 self.unmatched += 1
             case _:

@@ -115,6 +115,8 @@ class GatewayReport(_Record):
     """How long the agent waited because the provider had told it to."""
     circuit_opened: bool = False
     """The provider failed so often in a row that the gateway stopped asking."""
+    unpriced: str | None = None
+    """Why requests were refused that no price is known for, while there is a cap in dollars."""
     usage: Usage | None = None
     models: dict[str, ModelUse] = Field(default_factory=dict)
     reported: Usage | None = None

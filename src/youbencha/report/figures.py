@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from youbencha.report.formatting import UNKNOWN, count, duration, plural, usd
 
 if TYPE_CHECKING:
-    from youbencha.log import AgentRun, ResultsBundle, Usage
+    from youbencha.log import AgentRun, BudgetReport, CassetteReport, GatewayReport, ResultsBundle, Usage
 
 COST_SOURCES = {
     "agent": "reported by the agent",
@@ -117,7 +117,57 @@ def agent_figures(agent: AgentRun) -> list[Figure]:
         Figure("Cost", cost(agent.usage)),
         Figure("Turns", count(agent.turns)),
         Figure("Tools", tools(agent)),
+        *(gateway_figures(agent.gateway) if agent.gateway else ()),
     ]
+
+
+def gateway_figures(gateway: GatewayReport) -> list[Figure]:
+    """What only the gateway knows. Nothing that did not happen is named."""
+    asked = [f"{count(gateway.requests)} requests"]
+    asked += [f"{count(number)} {name}" for name, number in _gateway_counts(gateway).items() if number]
+    return _known(
+        ("Gateway", f"{gateway.type}: {', '.join(asked)}"),
+        ("Provider wait", duration(gateway.provider_wait_ms) if gateway.provider_wait_ms else None),
+        ("Budget", _budget(gateway.budget) if gateway.budget else None),
+        ("Agent's own count", _difference(gateway)),
+        ("Cassette", _cassette(gateway.cassette) if gateway.cassette else None),
+    )
+
+
+def _gateway_counts(gateway: GatewayReport) -> dict[str, int]:
+    return {
+        "failed": gateway.failed - gateway.refused,
+        "rate-limited": gateway.rate_limited,
+        "refused": gateway.refused,
+    }
+
+
+def _budget(budget: BudgetReport) -> str:
+    caps = [usd(budget.cap_usd)] if budget.cap_usd is not None else []
+    caps += [f"{count(budget.cap_tokens)} tokens"] if budget.cap_tokens is not None else []
+    return f"{' and '.join(caps) or 'for each call'}, {'EXCEEDED' if budget.exceeded else 'kept'}"
+
+
+def _difference(gateway: GatewayReport) -> str | None:
+    """The gateway's less the agent's; None where the agent said nothing."""
+    differs = gateway.difference
+    if differs is None:
+        return None
+    counts = {
+        "input": differs.input_tokens,
+        "output": differs.output_tokens,
+        "cache read": differs.cache_read_tokens,
+        "cache write": differs.cache_creation_tokens,
+    }
+    told = [f"{number:+,} {name}" for name, number in counts.items() if number]
+    told += [f"{'-' if differs.cost_usd < 0 else '+'}{usd(abs(differs.cost_usd))}"] if differs.cost_usd else []
+    return f"gateway's is {', '.join(told)}" if told else "the same"
+
+
+def _cassette(cassette: CassetteReport) -> str:
+    counts = {"replayed": cassette.replayed, "recorded": cassette.recorded, "WITHOUT AN ANSWER": cassette.unmatched}
+    told = ", ".join(f"{count(number)} {name}" for name, number in counts.items() if number)
+    return f"{cassette.mode}: {told or 'nothing asked'}"
 
 
 def outcome_figures(bundle: ResultsBundle) -> list[Figure]:

@@ -16,7 +16,9 @@ def template() -> str:
 
 def json_template() -> str:
     """JSON has no comments: there, the defaults are set."""
-    return json.dumps(Settings().model_dump(exclude_none=True), indent=2) + "\n"
+    defaults = Settings()
+    shown = defaults.model_dump(exclude_none=True, exclude={"gateway"})
+    return json.dumps({**shown, "gateway": {"type": defaults.gateway.type}}, indent=2) + "\n"
 
 
 _TEMPLATE = """\
@@ -54,4 +56,9 @@ _TEMPLATE = """\
 # How many evaluators may work at once.
 # evaluators:
 #   max_concurrent: 4
+
+# How agents reach their models: auto, builtin, litellm or none. What a trial may spend, prices of your own models,
+# where the keys are kept and more: docs/gateway.md.
+# gateway:
+#   type: auto
 """

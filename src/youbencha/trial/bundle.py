@@ -16,6 +16,7 @@ from youbencha.log import (
     Environment,
     ErrorRecord,
     EvaluationResult,
+    GatewayReport,
     HookResult,
     Hooks,
     Identity,
@@ -58,6 +59,7 @@ class Record:
     """Codes and messages: what the harness noticed of the agent's doings, besides what the adapter did."""
     failure: str | None = None
     """Why the harness could not do its part once the agent had done its own."""
+    gateway: GatewayReport | None = None
     phases_ms: dict[str, int] = field(default_factory=dict)
     files: set[str] = field(default_factory=set)
     """Of ours, in the artifacts."""
@@ -67,9 +69,11 @@ def bundle_of(record: Record, *, now: float, complete: bool, interrupted: bool =
     log = record.log
     results = tuple(record.evaluators[place] for place in sorted(record.evaluators))
     status = log.execution.status if log else None
+    if status == "success" and (_budget_exceeded(record) or _is_off_the_record(record)):
+        status = "failed"  # whatever it made of it: it was denied its model
     outcome = None
     if log and complete and not interrupted:
-        outcome = outcome_of(log.execution.status, log.errors, results, failure=record.failure)
+        outcome = outcome_of(log.execution.status, log.errors, results, failure=record.failure, gateway=record.gateway)
     return ResultsBundle(
         test_case=record.test_case,
         execution=_execution(record, now, complete=complete, interrupted=interrupted),
@@ -86,6 +90,16 @@ def bundle_of(record: Record, *, now: float, complete: bool, interrupted: bool =
         hooks=Hooks(pre_execution=record.pre_execution, post_evaluation=record.post_evaluation),
         artifacts=_manifest(record.files, results),
     )
+
+
+def _budget_exceeded(record: Record) -> bool | None:
+    if record.gateway is None:
+        return None
+    return record.gateway.budget is not None and record.gateway.budget.exceeded
+
+
+def _is_off_the_record(record: Record) -> bool:
+    return record.gateway is not None and record.gateway.cassette is not None and record.gateway.cassette.unmatched > 0
 
 
 def _execution(record: Record, now: float, *, complete: bool, interrupted: bool) -> RunExecution:
@@ -115,7 +129,14 @@ def _system() -> str:
 def _agent(record: Record, kind: str) -> AgentRun:
     log = record.log
     if log is None:
-        return AgentRun(type=kind, agent_name=record.agent_name, model=record.agent_model)
+        return AgentRun(
+            type=kind,
+            agent_name=record.agent_name,
+            model=record.agent_model,
+            usage=record.gateway.usage if record.gateway else None,
+            gateway=record.gateway,
+            budget_exceeded=_budget_exceeded(record),
+        )
     execution = log.execution
     return AgentRun(
         type=kind,
@@ -128,6 +149,8 @@ def _agent(record: Record, kind: str) -> AgentRun:
         duration_ms=execution.duration_ms,
         model=_known(log.model_info.name),
         usage=log.usage,
+        gateway=record.gateway,
+        budget_exceeded=_budget_exceeded(record),
         turns=log.turns,
         tool_calls=len(log.tool_calls) if _tells_of_tools(log) else None,
         tools_used=dict(sorted(Counter(call.name for call in log.tool_calls).items()))

@@ -7,13 +7,17 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import EvaluationContext, get_evaluator
 from youbencha.log import EvaluationError, EvaluationResult, YouBenchaLog, iso_time
 from youbencha.spec import AgentSpec, NamedEvaluator
 from youbencha.workspace import Changes
+
+if TYPE_CHECKING:
+    from youbencha.gateway.access import GatewayAccess
+    from youbencha.trial.gateway.opened import TrialGateway
 
 Finished = Callable[[int, EvaluationResult], None]
 
@@ -30,6 +34,7 @@ class Evidence(NamedTuple):
     artifacts_dir: Path
     scratch_dir: Path
     left_out: tuple[Path, ...] = ()
+    gateway: TrialGateway | None = None
 
 
 async def evaluate_all(
@@ -66,8 +71,7 @@ def unique_names(names: Sequence[str]) -> list[str]:
 async def _evaluate(evaluator: NamedEvaluator, evidence: Evidence, directory_name: str) -> EvaluationResult:
     started = time.time()
     try:
-        context = _context(evaluator, evidence, directory_name)
-        result = await get_evaluator(evaluator.name).evaluate(context)
+        result = await _judge(evaluator, evidence, directory_name)
     except Exception as error:  # noqa: BLE001 (whatever a verifier does wrong, it is no verdict on the agent)
         return _not_judged(evaluator.name, error, started)
     finally:
@@ -75,7 +79,19 @@ async def _evaluate(evaluator: NamedEvaluator, evidence: Evidence, directory_nam
     return result
 
 
-def _context(evaluator: NamedEvaluator, evidence: Evidence, directory_name: str) -> EvaluationContext:
+async def _judge(evaluator: NamedEvaluator, evidence: Evidence, directory_name: str) -> EvaluationResult:
+    """Whoever asks a model does so through the gateway, if there is one, and has a key of its own."""
+    found = get_evaluator(evaluator.name)
+    if evidence.gateway is None:
+        return await found.evaluate(_context(evaluator, evidence, directory_name))
+    async with evidence.gateway.open_for(directory_name) as seat:
+        result = await found.evaluate(_context(evaluator, evidence, directory_name, seat.access))
+    return result if seat.usage is None else result.model_copy(update={"usage": seat.usage})
+
+
+def _context(
+    evaluator: NamedEvaluator, evidence: Evidence, directory_name: str, access: GatewayAccess | None = None
+) -> EvaluationContext:
     artifacts = evidence.artifacts_dir / "evaluators" / directory_name
     scratch = evidence.scratch_dir / directory_name
     for directory in (artifacts, scratch):
@@ -93,6 +109,7 @@ def _context(evaluator: NamedEvaluator, evidence: Evidence, directory_name: str)
         env=evidence.env,
         scratch_dir=scratch,
         left_out=evidence.left_out,
+        gateway=access,
     )
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from youbencha.log import (
     ErrorRecord,
     EvaluationResult,
+    GatewayReport,
     Outcome,
     OutcomeName,
     OverallStatus,
@@ -73,11 +74,18 @@ def _overall(count: Mapping[str, int], expected: int, agent: Status | None, comp
 
 
 def outcome_of(
-    status: Status, errors: Sequence[ErrorRecord], results: Sequence[EvaluationResult], *, failure: str | None = None
+    status: Status,
+    errors: Sequence[ErrorRecord],
+    results: Sequence[EvaluationResult],
+    *,
+    failure: str | None = None,
+    gateway: GatewayReport | None = None,
 ) -> Outcome:
-    """`failure` is the harness's own, after the agent had ended."""
+    """`failure` is the harness's own, after the agent had ended. What the gateway knows is surer than what was said."""
     name: OutcomeName
-    if status != "success":
+    if (known := _known_by_gateway(status, gateway)) is not None:
+        name, reason = known
+    elif status != "success":
         name, reason = _why_not(status, errors)
     elif failure is not None:
         name, reason = "infra_error", failure
@@ -85,6 +93,22 @@ def outcome_of(
         name, reason = _judged(results)
     policy = POLICIES[name]
     return Outcome(name=name, valid=policy.valid, retry=policy.retry, reason=reason)
+
+
+def _known_by_gateway(status: Status, gateway: GatewayReport | None) -> tuple[OutcomeName, str] | None:
+    if gateway is None:
+        return None
+    if gateway.cassette is not None and gateway.cassette.unmatched:
+        return "infra_error", f"a replay had no answer to {gateway.cassette.unmatched} of the agent's requests"
+    if gateway.budget is not None and gateway.budget.exceeded:
+        return "limit", gateway.budget.reason or "the budget was spent"
+    if status == "success":
+        return None
+    if gateway.unpriced:
+        return "infra_error", gateway.unpriced
+    if gateway.circuit_opened:
+        return "provider_error", "the provider failed again and again, and the gateway stopped asking"
+    return None
 
 
 def _why_not(status: Status, errors: Sequence[ErrorRecord]) -> tuple[OutcomeName, str]:

@@ -14,6 +14,7 @@ from youbencha.spec import Loaded, TestCase, load_test_case
 from youbencha.spec.settings_files import LoadedSettings
 from youbencha.spec.variables import REFERENCE
 from youbencha.trial.checks import adapter_config, check_parts
+from youbencha.trial.gateway import GatewayOptions, GatewayPlan, decide
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,8 @@ class Plan:
     workspace_dir: Path
     cache_dir: Path | None
     max_concurrent: int
+    gateway: GatewayPlan | None = None
+    """None: the agent reaches its model by itself."""
 
     @property
     def case(self) -> TestCase:
@@ -43,6 +46,7 @@ def make_plan(
     variables: Mapping[str, Any] | None = None,
     workspace_dir: Path | None = None,
     resolve_env: bool = True,
+    gateway: GatewayOptions = GatewayOptions(),  # noqa: B008 - immutable
 ) -> Plan:
     """Read and check a test case. Whatever is wrong is one ConfigError. What is given here wins over the file.
 
@@ -52,16 +56,31 @@ def make_plan(
     loaded = load_test_case(file, known, check=check_parts)
     case, defaults = loaded.case, settings.settings
     own_model = case.agent.config.get("model")
+    adapter = get_adapter(case.agent.type)
+    model = case.agent.model or (None if own_model else defaults.agent.model)
+    env = _environment(loaded) if resolve_env else {}
+    way = None
+    if resolve_env:
+        way = decide(
+            case.gateway or defaults.gateway,
+            gateway,
+            adapter=adapter,
+            agent_env=env,
+            model=model or (own_model if isinstance(own_model, str) else None),
+            harness_env=os.environ,
+            config_dir=loaded.directory,
+        )
     return Plan(
         loaded=loaded,
-        adapter=get_adapter(case.agent.type),
+        adapter=adapter,
         agent_config=adapter_config(case.agent.model_dump(include={"config", "agent_name", "version"})),
-        model=case.agent.model or (None if own_model else defaults.agent.model),
-        env=_environment(loaded) if resolve_env else {},
+        model=model,
+        env=env,
         timeout_ms=case.timeout or defaults.agent.timeout_ms or defaults.timeout_ms,
         workspace_dir=workspace_dir or _workspace(loaded, settings),
         cache_dir=settings.cache_dir,
         max_concurrent=defaults.evaluators.max_concurrent,
+        gateway=way,
     )
 
 

@@ -10,9 +10,9 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from youbencha.adapters import AgentExecutionContext, ChecksReadiness
+from youbencha.adapters import AgentExecutionContext, ChecksReadiness, UsesGateway
 from youbencha.errors import YouBenchaError
 from youbencha.events import (
     EvaluatorFinished,
@@ -24,6 +24,7 @@ from youbencha.events import (
     Warned,
     WorkspaceReady,
 )
+from youbencha.gateway.access import GatewayAccess
 from youbencha.log import EvaluationResult, ResultsBundle, TestCaseInfo
 from youbencha.process import Redactor
 from youbencha.trial.bundle import DIFF_FILE, Record
@@ -33,7 +34,12 @@ from youbencha.trial.files import ResultFiles
 from youbencha.trial.plan import Plan
 from youbencha.workspace import Changes, Repository, RunDirectory, Snapshot, open_repository, public_url
 
+if TYPE_CHECKING:
+    from youbencha.trial.gateway.way import WayToModel
+
 _LAST_LOOK_S = 10.0
+_SOME_ACCESS = GatewayAccess("http://127.0.0.1:9", "sk-yb-not-yet")
+"""In place of the real one, where it is only asked whether an agent would be content with it."""
 
 
 class Finished(NamedTuple):
@@ -46,24 +52,28 @@ async def run_test_case(plan: Plan, *, on_event: EventSink, delete_workspace: bo
 
     A cancellation leaves a valid bundle of what was finished, marked as interrupted.
     """
-    ready = asyncio.create_task(_check_ready(plan))
-    try:
-        trial = await _prepare(plan, on_event, ready)
-    finally:
-        ready.cancel()
-        await asyncio.gather(ready, return_exceptions=True)  # what it found counts only if nothing else was wrong
-    with trial.directory:
+    async with contextlib.AsyncExitStack() as opened:
+        ready = asyncio.create_task(_check_ready(plan))
         try:
-            return await trial.run(delete_workspace=delete_workspace)
-        except asyncio.CancelledError:
-            await trial.keep_what_is_finished()
-            raise
+            trial = await _prepare(plan, on_event, ready, opened)
+        finally:
+            ready.cancel()
+            await asyncio.gather(ready, return_exceptions=True)  # what it found counts only if nothing else was wrong
+        with trial.directory:
+            try:
+                return await trial.run(delete_workspace=delete_workspace)
+            except asyncio.CancelledError:
+                await trial.keep_what_is_finished()
+                raise
 
 
 async def _check_ready(plan: Plan) -> None:
     """While the repository is being fetched: an agent that is not there, or not logged in, is told at once."""
     if isinstance(plan.adapter, ChecksReadiness):
-        await plan.adapter.check_ready(plan.agent_config, plan.env)
+        env = dict(plan.env)
+        if plan.gateway is not None and isinstance(plan.adapter, UsesGateway):
+            env |= plan.adapter.gateway_env(_SOME_ACCESS, plan.model, plan.env)
+        await plan.adapter.check_ready(plan.agent_config, env)
     elif not await plan.adapter.check_availability():
         raise YouBenchaError(
             "AGENT_NOT_INSTALLED",
@@ -72,7 +82,9 @@ async def _check_ready(plan: Plan) -> None:
         )
 
 
-async def _prepare(plan: Plan, on_event: EventSink, ready: asyncio.Task[None]) -> Trial:
+async def _prepare(
+    plan: Plan, on_event: EventSink, ready: asyncio.Task[None], opened: contextlib.AsyncExitStack
+) -> Trial:
     started_at = time.time()
     case, file = plan.case, plan.loaded.file
     on_event(PhaseStarted(phase="checkout", detail=public_url(case.repo)))
@@ -91,6 +103,7 @@ async def _prepare(plan: Plan, on_event: EventSink, ready: asyncio.Task[None]) -
     try:
         await repository.check_out(directory.modified)
         await ready
+        way = await _open_way(plan, directory, on_event, opened)
     except BaseException:
         directory.remove()
         raise
@@ -106,7 +119,17 @@ async def _prepare(plan: Plan, on_event: EventSink, ready: asyncio.Task[None]) -
     )
     on_event(WorkspaceReady(directory=str(directory.path), tree=str(directory.modified)))
     record.phases_ms["checkout"] = round((time.time() - started_at) * 1000)
-    return Trial(plan, repository, directory, expected, record, on_event)
+    return Trial(plan, repository, directory, expected, record, on_event, way)
+
+
+async def _open_way(
+    plan: Plan, directory: RunDirectory, on_event: EventSink, opened: contextlib.AsyncExitStack
+) -> WayToModel | None:
+    if plan.gateway is None:
+        return None
+    from youbencha.trial.gateway.way import WayToModel
+
+    return await WayToModel.open(plan.gateway, directory, plan.case.agent.type, on_event, opened)
 
 
 def _test_case_info(plan: Plan, repository: Repository) -> TestCaseInfo:
@@ -133,6 +156,7 @@ class Trial:
         expected: str | None,
         record: Record,
         on_event: EventSink,
+        way: WayToModel | None,
     ) -> None:
         self.directory = directory
         self._plan = plan
@@ -144,7 +168,9 @@ class Trial:
         self._reclaimed = False
         self._begun: Snapshot | None = None
         """How the tree was when the agent began; None before that, and once it was compared."""
-        self._files = ResultFiles(directory.artifacts, record, Redactor.for_env(os.environ, plan.env))
+        self._way = way
+        secrets = way.secrets if way else {}
+        self._files = ResultFiles(directory.artifacts, record, Redactor.for_env(os.environ, plan.env, secrets))
 
     async def run(self, *, delete_workspace: bool) -> Finished:
         self._begun = await self._start()
@@ -153,6 +179,7 @@ class Trial:
         changes = await self._freeze()
         self._files.save_results(complete=False)
         await self._evaluate(changes)
+        await self._close_way()
         bundle = await self._files.conclude(
             self._plan.case.post_evaluation,
             judged=self.directory.modified,
@@ -167,7 +194,9 @@ class Trial:
         """Somebody interrupts: what the agent has changed so far is kept too, if that takes no long time."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LAST_LOOK_S):
+                await self._end_calls()
                 await self._freeze()
+                await self._close_way()
         self._files.save_results(complete=False, interrupted=True)
 
     async def _start(self) -> Snapshot:
@@ -211,6 +240,8 @@ class Trial:
             model=plan.model,
             config_dir=plan.loaded.directory,
             on_event=self._agent_event,
+            gateway=self._way.access if self._way else None,
+            stop=self._way.stop if self._way else None,
         )
         with self._phase("agent", plan.case.agent.type):
             directory.hand_over()
@@ -219,8 +250,29 @@ class Trial:
             except YouBenchaError:
                 directory.remove()  # nothing ran
                 raise
+            await self._end_calls()
+            log = plan.adapter.normalize_log(result, context)
+            if self._record.gateway is not None:
+                from youbencha.trial.gateway.reporting import reconciled
+
+                log, self._record.gateway = reconciled(log, self._record.gateway)
+            self._files.save_log(log)
+
+    async def _end_calls(self) -> None:
+        """The agent is gone: what it asked is answered or cut off, and its key opens nothing any more."""
+        if self._way is None or self._record.gateway is not None:
             self._reclaim()
-            self._files.save_log(plan.adapter.normalize_log(result, context))
+            return
+        await self._way.end_agent()
+        self._reclaim()
+        self._record.gateway = self._way.report()
+        for code, message in self._way.findings():
+            self._warn(code, message)
+
+    async def _close_way(self) -> None:
+        if self._way is not None:
+            for code, message in await self._way.close():
+                self._warn(code, message)
 
     def _agent_event(self, event: Event) -> None:
         if isinstance(event, ProcessStarted) and self._record.executable is None:
@@ -272,6 +324,7 @@ class Trial:
                 env=dict(plan.env),
                 artifacts_dir=directory.artifacts,
                 scratch_dir=directory.private / "scratch",
+                gateway=self._way.gateway if self._way else None,
             )
             await evaluate_all(
                 plan.loaded.evaluators, evidence, at_once=plan.max_concurrent, finished=self._evaluator_finished

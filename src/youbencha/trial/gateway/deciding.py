@@ -44,6 +44,7 @@ class GatewayPlan:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """What must not be in anything written, beside the environment's own."""
     cassette_dir: Path | None = None
+    litellm_config: Path | None = None
 
 
 def decide(
@@ -87,6 +88,7 @@ def decide(
         upstreams=upstreams,
         secrets={**secrets, **{f"{name}_KEY": upstream.key for name, upstream in upstreams.items()}},
         cassette_dir=_cassette_dir(spec, options, config_dir),
+        litellm_config=config_dir / Path(given).expanduser() if (given := spec.litellm.config_file) else None,
     )
 
 

@@ -7,23 +7,29 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
 
-from youbencha.events import EventSink, ModelCalled
+from youbencha.events import EventSink, ModelCalled, Noted
 from youbencha.gateway.access import GatewayAccess
 from youbencha.gateway.cassette import Cassette
 from youbencha.gateway.keys import Grant
 from youbencha.gateway.model import Call, Caps, Labels, Places
 from youbencha.gateway.prices import Prices
+from youbencha.gateway.routes import Provider
 from youbencha.gateway.server import Gateway
-from youbencha.gateway.upstreams import Upstream
+from youbencha.gateway.upstreams import Upstream, same_for_all
+from youbencha.log import Usage
 from youbencha.process import Redactor
 from youbencha.spec.gateway import GatewaySpec
 from youbencha.trial.gateway.deciding import GatewayPlan
+from youbencha.trial.gateway.reporting import usage_in
+from youbencha.workspace import RunDirectory
 
 LEDGER_FILE = "gateway-ledger.jsonl"
+LITELLM_LOG = "litellm.log"
 _PATIENCE = 3
 """How often an agent may ask again once its budget is spent. Subagents each learn it for themselves."""
 
@@ -31,14 +37,20 @@ _PATIENCE = 3
 class Around(NamedTuple):
     """What the gateway is told of the trial."""
 
-    run_id: str
     agent: str
-    workspace: Path
-    run_dir: Path
-    private: Path
-    artifacts: Path
+    directory: RunDirectory
     redactor: Redactor
     on_event: EventSink
+    on_call: Callable[[Call], None]
+    """Every call, the evaluators' too."""
+
+
+@dataclass
+class Seat:
+    """An evaluator's way to a model, and what it used once it is done."""
+
+    access: GatewayAccess
+    usage: Usage | None = None
 
 
 class TrialGateway:
@@ -51,28 +63,37 @@ class TrialGateway:
         self._plan = plan
         self._around = around
         self._places = _places(around)
+        self._refusals = 0
 
-    def open_for_agent(self) -> GatewayAccess:
+    def issue_for_agent(self) -> GatewayAccess:
         spec, around = self._plan.spec, self._around
-        caps = _tighter(_caps(spec, "trial"), _caps(spec, "agent"))
         return self._gateway.issue(
-            Labels(key=around.agent, agent=around.agent, run=around.run_id),
-            caps=caps,
+            Labels(key=around.agent, agent=around.agent, run=around.directory.path.name),
+            caps=_tighter(_caps(spec, "trial"), _caps(spec, "agent")),
             per_call=_caps(spec, "call"),
             places=self._places,
             on_call=self._agent_called,
         )
 
-    def open_for(self, name: str) -> GatewayAccess:
-        """For an evaluator. Its spending is its own, and the run's."""
-        labels = Labels(key=name, agent=name, run=self._around.run_id)
-        return self._gateway.issue(labels, per_call=_caps(self._plan.spec, "call"), places=self._places)
-
     async def end(self, access: GatewayAccess) -> Grant:
+        """The key's requests are cut off, and counted."""
         grant = self._gateway.end(access.key)
         assert grant is not None, "a key is ended once"
         await self._gateway.settled(grant)
         return grant
+
+    @asynccontextmanager
+    async def open_for(self, name: str) -> AsyncIterator[Seat]:
+        """For an evaluator. What it spends is its own, and counts in the run's total."""
+        labels = Labels(key=name, agent=name, run=self._around.directory.path.name)
+        access = self._gateway.issue(labels, per_call=_caps(self._plan.spec, "call"), places=self._places)
+        seat = Seat(access)
+        try:
+            yield seat
+        finally:
+            grant = await self.end(access)
+            if grant.tally.total.requests:
+                seat.usage = usage_in(grant.tally.total)
 
     def _agent_called(self, call: Call) -> None:
         tokens = call.tokens
@@ -91,20 +112,18 @@ class TrialGateway:
             )
         )
         if call.error == "budget_exceeded":
-            self._refusals = getattr(self, "_refusals", 0) + 1
+            self._refusals += 1
             if self._refusals > _PATIENCE:
                 self.stop.set()
 
 
 @asynccontextmanager
-async def open_gateway(
-    plan: GatewayPlan, around: Around, *, find_litellm: Callable[[], Path]
-) -> AsyncIterator[TrialGateway]:
-    """For the length of a trial. `find_litellm` is only asked where one has to be started."""
+async def open_gateway(plan: GatewayPlan, around: Around) -> AsyncIterator[TrialGateway]:
+    """For the length of a trial."""
     async with AsyncExitStack() as stack:
         upstreams = plan.upstreams
         if plan.type == "litellm":
-            upstreams = await _litellm(plan, around, stack, find_litellm)
+            upstreams = await _litellm(plan, around, stack)
         cassette = None
         if plan.spec.cassette is not None and plan.cassette_dir is not None:
             cassette = Cassette(
@@ -116,18 +135,42 @@ async def open_gateway(
         gateway = Gateway(
             upstreams=upstreams,
             prices=Prices(plan.spec.prices),
-            ledger=around.artifacts / LEDGER_FILE,
+            ledger=around.directory.artifacts / LEDGER_FILE,
             cassette=cassette,
             caps=_caps(plan.spec, "total"),
+            on_call=around.on_call,
         )
         await stack.enter_async_context(gateway)
         yield TrialGateway(gateway, plan, around)
 
 
-async def _litellm(
-    plan: GatewayPlan, around: Around, stack: AsyncExitStack, find_litellm: Callable[[], Path]
-) -> dict[str, Upstream]:
-    raise NotImplementedError
+async def _litellm(plan: GatewayPlan, around: Around, stack: AsyncExitStack) -> dict[Provider, Upstream]:
+    from youbencha.gateway.litellm import LiteLLM, check_litellm
+
+    spec = plan.spec.litellm
+    if spec.url is not None:
+        key = plan.secrets.get(spec.key_env) or os.environ.get(spec.key_env, "")
+        await check_litellm(spec.url, key)
+        return same_for_all(spec.url, key)
+    around.on_event(Noted(text="starting LiteLLM"))
+    running = LiteLLM(
+        _litellm_program(spec.executable),
+        tuple(plan.upstreams.values()),
+        env={**os.environ, **plan.secrets},
+        config_file=plan.litellm_config,
+        startup_timeout_s=spec.startup_timeout_s,
+        log_file=around.directory.artifacts / LITELLM_LOG,
+    )
+    await stack.enter_async_context(running)
+    return same_for_all(running.url, running.master_key)
+
+
+def _litellm_program(named: str | None) -> Path:
+    from youbencha.gateway.litellm import find_litellm
+    from youbencha.sandbox.toolbox import Toolbox
+
+    kept = Toolbox().find("litellm", None)
+    return find_litellm(named, os.environ, kept.executable if kept else None)
 
 
 def _caps(spec: GatewaySpec, scope: str) -> Caps:
@@ -146,9 +189,9 @@ def _tighter(one: Caps, other: Caps) -> Caps:
 
 def _places(around: Around) -> Places:
     named = {
-        "workspace": around.workspace,
-        "run": around.run_dir,
-        "private": around.private,
+        "workspace": around.directory.modified,
+        "run": around.directory.path,
+        "private": around.directory.private,
         "home": Path(os.environ.get("HOME") or Path.home()),
         "tmp": Path(tempfile.gettempdir()),
     }
