@@ -6,6 +6,7 @@ from youbencha.adapters.base import (
     AgentExecutionResult,
     ChecksConfig,
     ChecksReadiness,
+    UsesGateway,
 )
 from youbencha.adapters.registry import adapter_names, get_adapter
 
@@ -15,6 +16,7 @@ __all__ = [
     "AgentExecutionResult",
     "ChecksConfig",
     "ChecksReadiness",
+    "UsesGateway",
     "adapter_names",
     "get_adapter",
 ]

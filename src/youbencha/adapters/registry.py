@@ -8,6 +8,7 @@ from youbencha.spec.plugins import Plugins, load
 
 GROUP = "youbencha.adapters"
 BUILT_IN = {
+    "aider": "youbencha.adapters.aider:AiderAdapter",
     "claude-code": "youbencha.adapters.claude_code:ClaudeCodeAdapter",
     "codex": "youbencha.adapters.codex:CodexAdapter",
     "command": "youbencha.adapters.command:CommandAdapter",

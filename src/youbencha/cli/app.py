@@ -62,6 +62,7 @@ _COMMANDS = {
     "prune": "prune:prune",
     "agents": "agents:app",
     "demo": "demo:demo",
+    "gateway": "gateway:gateway",
     "script": "script:serve",
     "schema": "schema:schema",
     "completion": "completion:completion",

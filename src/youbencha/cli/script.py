@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from youbencha.cli.serving import Address, address_given, serve_until_stopped
 from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
+    import asyncio
+
     from youbencha.gateway.script import RecordedRequest, Script
 
 
@@ -31,37 +32,25 @@ def serve(
     from youbencha.gateway.script import load_script
 
     variables = dict(_variable(each) for each in var or [])
-    host, port = _address(listen)
+    address = address_given(listen)
     loaded = load_script(script, variables=variables)
     try:
-        asyncio.run(_serve(loaded, variables, host, port))
+        serve_until_stopped(lambda stop: _serve(loaded, variables, address, stop))
     except OSError as error:
         raise YouBenchaError(
             "SCRIPT_LISTEN_FAILED",
             f"cannot listen on {listen}: {error.strerror or error}",
             hint="Choose another port with --listen, or let the system choose one: 127.0.0.1:0",
         ) from error
-    except KeyboardInterrupt:
-        return
 
 
-async def _serve(script: Script, variables: dict[str, str], host: str, port: int) -> None:
+async def _serve(script: Script, variables: dict[str, str], address: Address, stop: asyncio.Event) -> None:
     from youbencha.gateway.script import ScriptedModel
 
-    stop = _stopped_by_signal()
-    model = ScriptedModel(script, variables=variables, host=host, port=port, on_request=_tell)
+    model = ScriptedModel(script, variables=variables, host=address.host, port=address.port, on_request=_tell)
     async with model:
         print(json.dumps({"url": model.url}), flush=True)
         await stop.wait()
-
-
-def _stopped_by_signal() -> asyncio.Event:
-    stop = asyncio.Event()
-    if sys.platform != "win32":  # there, Ctrl-C arrives as KeyboardInterrupt
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop.set)
-    return stop
 
 
 def _tell(request: RecordedRequest) -> None:
@@ -84,10 +73,3 @@ def _variable(written: str) -> tuple[str, str]:
     if not equals or not name.isidentifier():
         raise YouBenchaError("SCRIPT_INVALID_VARIABLE", f"--var {written}: not a variable", hint="Write NAME=VALUE.")
     return name, value
-
-
-def _address(written: str) -> tuple[str, int]:
-    host, _, port = written.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise YouBenchaError("SCRIPT_INVALID_ADDRESS", f"--listen {written}: not an address", hint="Write HOST:PORT.")
-    return host.strip("[]"), int(port)

@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from youbencha.errors import Problem
 from youbencha.events import EventSink
+from youbencha.gateway.access import GatewayAccess
 from youbencha.log import EvaluationResult, YouBenchaLog
 from youbencha.spec import AgentSpec
 from youbencha.workspace import Changes
@@ -38,6 +39,8 @@ class EvaluationContext:
     """The agent that did the work: what a judge is, too, unless its configuration says otherwise."""
     env: Mapping[str, str] = field(default_factory=dict)
     """The environment of the test case's agent, references resolved (for a judge)."""
+    gateway: GatewayAccess | None = None
+    """The only way to a model, with a key of this evaluator's own (for a judge): it then gets no other credentials."""
     scratch_dir: Path
     """Exists, is empty, is removed afterwards: for a copy of the tree that may be written to."""
     on_event: EventSink | None = None

@@ -27,7 +27,7 @@ class Exchange:
         self.id = call_id
         self.labels = labels
         self.method = method
-        self.path = path[:LONGEST_NAME]
+        self.path = path[:LONGEST_NAME].encode("utf-8", "replace").decode()  # it may be any bytes
         self.route = route
         self.asked = Asked(model=None, stream=False, max_output=None, size=0)
         self.arrived = time.time()
@@ -53,7 +53,7 @@ class Exchange:
         if not self.billed:
             return False
         if self.replayed or self.upstream_status is not None:
-            return self.status is not None and self.status < 400
+            return self.status is not None and self.status < 300
         return self.dispatched
 
     def elapsed_ms(self) -> float:

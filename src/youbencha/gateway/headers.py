@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 _HOP_BY_HOP = {
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
@@ -17,12 +17,17 @@ _READABLE = ("gzip", "deflate")
 """Encodings that the meter can read too."""
 
 
-def sent_on(headers: Iterable[tuple[str, str]], *, decoded: bool) -> dict[str, str]:
-    """What the provider gets of the client's headers. `decoded`: the body no longer has the encoding it came in."""
-    sent = {name: value for name, value in headers if name.lower() not in _NOT_SENT}
-    if decoded:
-        sent = {name: value for name, value in sent.items() if name.lower() != "content-encoding"}
-    return sent
+Headers = list[tuple[str, str]]
+"""Pairs, since a name may come more than once."""
+
+
+def sent_on(headers: Headers, *, decoded: bool, secret: str) -> Headers:
+    """What the provider gets of the client's headers. `decoded`: the body no longer has the encoding it came in.
+
+    No header goes on that holds a virtual key, whatever its name: `secret` is how all of them begin.
+    """
+    kept = _NOT_SENT | _of_connection(headers) | ({"content-encoding"} if decoded else set())
+    return [(name, value) for name, value in headers if name.lower() not in kept and secret not in value]
 
 
 def accepted_encoding(accepted: str) -> str:
@@ -31,9 +36,16 @@ def accepted_encoding(accepted: str) -> str:
     return ", ".join(name for name in _READABLE if name in words) or "identity"
 
 
-def returned(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+def returned(headers: Headers) -> Headers:
     """What the client gets of the provider's headers: rate limits, request ids and all."""
-    return {name: value for name, value in headers if name.lower() not in _NOT_RETURNED}
+    kept = _NOT_RETURNED | _of_connection(headers)
+    return [(name, value) for name, value in headers if name.lower() not in kept]
+
+
+def _of_connection(headers: Headers) -> set[str]:
+    """What `Connection` names is for the next one in the chain alone."""
+    said = (value for name, value in headers if name.lower() == "connection")
+    return {word.strip().lower() for value in said for word in value.split(",")}
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:

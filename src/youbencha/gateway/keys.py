@@ -77,6 +77,10 @@ class KeyRing:
             task.cancel()
         return grant
 
+    def end_all(self) -> None:
+        for key in tuple(self._grants):
+            self.end(key)
+
 
 def presented_key(headers: Mapping[str, str], query: Mapping[str, str]) -> str | None:
     """`headers` by lower-case names. Each API has its own way to show a key."""

@@ -6,6 +6,7 @@ A line is one write, so a kill -9 loses no request that had ended. Those under w
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,8 @@ from youbencha.errors import YouBenchaError
 from youbencha.gateway.model import Call, Labels
 
 KILLED = "harness_killed"
+_MOST_NOTED_BYTES = 1024 * 1024
+"""Beside the ledger; beyond, what has ended is forgotten as soon as nothing is under way."""
 
 
 def entry_of(call: Call) -> dict[str, Any]:
@@ -57,6 +60,9 @@ class Ledger:
         self.path = path
         self._lines: int | None = None
         self._open: int | None = None
+        self._under_way: set[str] = set()
+        self._noted_bytes = 0
+        self._torn: set[int] = set()
         self.failure: str | None = None
         """Why lines are missing, if they are: a full disk must not end a run that is paid for."""
         if path is not None:
@@ -82,11 +88,16 @@ class Ledger:
     def begun(self, call_id: str, at: float, labels: Labels, path: str, model: str | None) -> None:
         if self._open is not None:
             told = {"at": _iso(at), "id": call_id, "key": labels.key, "agent": labels.agent, "run": labels.run}
-            self._write(self._open, {**told, "path": path, "requested_model": model})
+            self._under_way.add(call_id)
+            self._noted_bytes += self._write(self._open, {**told, "path": path, "requested_model": model})
 
     def ended(self, call: Call) -> None:
         if self._lines is not None:
             self._write(self._lines, entry_of(call))
+        self._under_way.discard(call.id)
+        if self._open is not None and not self._under_way and self._noted_bytes > _MOST_NOTED_BYTES:
+            os.ftruncate(self._open, 0)
+            self._noted_bytes = 0
 
     def close(self) -> None:
         """Nothing is under way any more."""
@@ -97,11 +108,19 @@ class Ledger:
             _open_file(self.path).unlink(missing_ok=True)
         self._lines = self._open = None
 
-    def _write(self, descriptor: int, entry: Mapping[str, Any]) -> None:
+    def _write(self, descriptor: int, entry: Mapping[str, Any]) -> int:
+        """Gives the bytes written. On a disk that is almost full, that may be half a line: the next begins anew."""
+        line = (b"\n" if descriptor in self._torn else b"") + orjson.dumps(entry) + b"\n"
         try:
-            os.write(descriptor, orjson.dumps(entry) + b"\n")
+            written = os.write(descriptor, line)
         except OSError as error:
             self.failure = self.failure or f"{error.strerror or error}"
+            return 0
+        self._torn.discard(descriptor)
+        if written < len(line):
+            self._torn.add(descriptor)
+            self.failure = self.failure or os.strerror(errno.ENOSPC)
+        return written
 
     def _mend_torn_line(self, path: Path) -> None:
         """A full disk or a power cut can leave half a line: what follows must not be glued to it."""

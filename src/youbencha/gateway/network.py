@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
+from contextlib import suppress
 from functools import lru_cache
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -14,9 +15,12 @@ _SILENCE_S = 600.0
 """The longest that a provider may say nothing. Its own clients wait as long."""
 
 
-def new_client() -> aiohttp.ClientSession:
-    """No limit of connections: how many requests run at once is the agents' business."""
-    own = _own_certificates()
+def new_client(*, secure: bool) -> aiohttp.ClientSession:
+    """No limit of connections: how many requests run at once is the agents' business.
+
+    `secure`: some upstream is behind TLS. To read certificates takes a tenth of a second, which others need not wait.
+    """
+    own = _own_certificates() if secure else None
     connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30.0, ssl=True if own is None else own)
     return aiohttp.ClientSession(
         connector=connector,
@@ -34,14 +38,21 @@ def proxy_for(url: str) -> str | None:
     host = parts.hostname or ""
     if host in ("localhost", "::1") or host.startswith("127.") or proxy_bypass(host):
         return None
-    return getproxies().get(parts.scheme)
+    if parts.port is not None and ":" not in host and proxy_bypass(f"{host}:{parts.port}"):  # NO_PROXY may name one
+        return None
+    proxy = getproxies().get(parts.scheme)
+    return f"http://{proxy}" if proxy and "://" not in proxy else proxy
 
 
 def _own_certificates() -> ssl.SSLContext | None:
-    """Agents on Node take a company's certificates from this variable; behind the gateway, it is we who need them."""
+    """Agents on Node take a company's certificates from this variable; behind the gateway, it is we who need them.
+
+    A file that cannot be read is passed over, as Node does: what needs it fails with a message of its own.
+    """
     extra = os.environ.get("NODE_EXTRA_CA_CERTS")
     if not extra:
         return None
     context = ssl.create_default_context()
-    context.load_verify_locations(extra)
+    with suppress(OSError):
+        context.load_verify_locations(extra)
     return context

@@ -6,36 +6,40 @@ What the provider says goes to the client as it comes, byte for byte; the meter 
 from __future__ import annotations
 
 import asyncio
-import io
 import itertools
 import time
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote
+from typing import TYPE_CHECKING
 
 import aiohttp
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
-from aiohttp.payload import TOO_LARGE_BYTES_BODY
-from multidict import CIMultiDict
-from yarl import URL
 
 from youbencha.gateway.asked import asked_of, worst_tokens
 from youbencha.gateway.budgets import BudgetRefusal, Worst
 from youbencha.gateway.circuit import Circuit
 from youbencha.gateway.exchange import Exchange
-from youbencha.gateway.headers import accepted_encoding, retry_after_s, returned, sent_on
-from youbencha.gateway.keys import PREFIX, Grant, KeyRing, presented_key
+from youbencha.gateway.headers import retry_after_s, returned
+from youbencha.gateway.incoming import (
+    Incoming,
+    Refused,
+    body_read,
+    headers_for,
+    path_of,
+    payload,
+    routed,
+    url_for,
+    with_usage,
+)
+from youbencha.gateway.keys import Grant, KeyRing, presented_key
 from youbencha.gateway.ledger import Ledger
-from youbencha.gateway.metering.usage_chunk import with_usage_asked
 from youbencha.gateway.metering.values import read_json
 from youbencha.gateway.model import Call, Labels
 from youbencha.gateway.network import proxy_for
 from youbencha.gateway.prices import Prices
-from youbencha.gateway.refusals import STATUS, Reason, body_of, headers_of
+from youbencha.gateway.refusals import STATUS, body_of, headers_of
 from youbencha.gateway.relay import Chunks, play, relay
-from youbencha.gateway.routes import Action, Provider, Route, route_of
+from youbencha.gateway.routes import Provider, Route
 from youbencha.gateway.tally import PROVIDER_IS_BUSY
 
 if TYPE_CHECKING:
@@ -233,6 +237,5 @@ def _refusal(exchange: Exchange, refused: Refused) -> web.Response:
     exchange.status = STATUS[refused.reason]
     exchange.error = refused.reason
     wire = exchange.route.wire if exchange.route else None
-    return web.Response(
-        status=exchange.status, body=body_of(wire, refused.reason, refused.message), headers=headers_of(refused.reason)
-    )
+    body = body_of(wire, refused.reason, refused.message)
+    return web.Response(status=exchange.status, body=body, headers=headers_of(refused.reason))

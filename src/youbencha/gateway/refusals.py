@@ -16,6 +16,7 @@ Reason = Literal[
     "key_foreign",
     "not_found",
     "too_large",
+    "unreadable",
     "no_upstream",
     "budget_exceeded",
     "call_too_dear",
@@ -32,6 +33,7 @@ STATUS: Mapping[Reason, int] = {
     "key_foreign": 401,
     "not_found": 404,
     "too_large": 413,
+    "unreadable": 400,
     "no_upstream": 400,
     # Measured: at 402 every CLI stops at once; at 429 it would wait and ask again.
     "budget_exceeded": 402,
@@ -53,8 +55,14 @@ _ANTHROPIC = {
 _OPENAI_CODE = {401: "invalid_api_key", 402: "insufficient_quota", 404: "not_found", 413: "request_too_large"}
 _GEMINI = {401: "UNAUTHENTICATED", 402: "FAILED_PRECONDITION", 404: "NOT_FOUND", 502: "UNAVAILABLE", 503: "UNAVAILABLE"}
 
-HEADERS: Mapping[str, str] = {"Content-Type": "application/json", "x-should-retry": "false"}
-"""The second is what the SDKs of Anthropic and OpenAI look at before they look at the status."""
+_MAY_PASS: frozenset[Reason] = frozenset({"upstream_unreachable"})
+"""One lost connection is no reason to give up a trial; if they go on being lost, the circuit opens."""
+
+
+def headers_of(reason: Reason) -> dict[str, str]:
+    """`x-should-retry` is what the SDKs of Anthropic and OpenAI look at before they look at the status."""
+    final = {} if reason in _MAY_PASS else {"x-should-retry": "false"}
+    return {"Content-Type": "application/json", **final}
 
 
 def body_of(wire: WireName | None, reason: Reason, message: str) -> bytes:

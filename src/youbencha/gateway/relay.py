@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import aiohttp
 from aiohttp import web
+from multidict import CIMultiDict
 
 from youbencha.gateway.exchange import Exchange
 from youbencha.gateway.headers import returned
-from youbencha.gateway.metering import meter_for
+from youbencha.gateway.metering import Meter, meter_for
 from youbencha.gateway.metering.usage_chunk import UsageChunkFilter
 from youbencha.gateway.routes import WireName
 
@@ -21,19 +23,33 @@ Chunks = list[tuple[float, bytes]]
 """Pieces of an answer, each with the milliseconds since the request came."""
 
 
-async def play(request: web.Request, exchange: Exchange, wire: WireName, replay: Replay) -> web.StreamResponse:
+class ClientGone(Exception):
+    """There is nobody left to write to."""
+
+
+async def play(
+    request: web.Request, exchange: Exchange, wire: WireName, replay: Replay, *, usage_hidden: bool
+) -> web.StreamResponse:
     """A recorded answer, as if it came from the provider."""
     exchange.replayed = True
     exchange.status = replay.status
-    exchange.meter = meter_for(wire, content_type=replay.headers.get("content-type", ""))
     response = web.StreamResponse(status=replay.status, headers=replay.headers)
-    await response.prepare(request)
-    for delay_ms, chunk in replay.chunks:
-        if delay_ms:
-            await asyncio.sleep(delay_ms / 1000)
-        exchange.meter.feed(chunk)
-        await _write(response, exchange, chunk)
-    await _end(response, exchange)
+    exchange.meter = _meter(wire, response.headers)
+    usage_filter = _filter(usage_hidden, response.headers)
+    try:
+        await _begin(response, request)
+        for delay_ms, chunk in replay.chunks:
+            if delay_ms:
+                await asyncio.sleep(delay_ms / 1000)
+            exchange.meter.feed(chunk)
+            await _write(response, chunk if usage_filter is None else usage_filter.feed(chunk))
+        if usage_filter is not None:
+            await _write(response, usage_filter.finish())
+    except ClientGone:
+        exchange.error = "client_gone"
+        _cut(request)
+    else:
+        await _end(response, exchange)
     return response
 
 
@@ -42,48 +58,71 @@ async def relay(
     exchange: Exchange,
     wire: WireName,
     answer: aiohttp.ClientResponse,
-    usage_filter: UsageChunkFilter | None,
     kept: Chunks | None,
+    *,
+    usage_hidden: bool,
 ) -> web.StreamResponse:
+    """`usage_hidden`: the client did not ask for the usage that a stream of chat may end with."""
     exchange.status = answer.status
-    exchange.meter = meter = meter_for(
-        wire,
-        content_type=answer.headers.get("Content-Type", ""),
-        content_encoding=answer.headers.get("Content-Encoding", ""),
-    )
-    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=returned(answer.headers.items()))
+    exchange.meter = meter = _meter(wire, answer.headers)
+    usage_filter = _filter(usage_hidden, answer.headers)
+    headers = CIMultiDict(returned(list(answer.headers.items())))
+    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=headers)
     if answer.status == 401:  # CLIs would try a rejected key for minutes
         response.headers["x-should-retry"] = "false"
     if usage_filter is None and answer.content_length is not None:
         response.content_length = answer.content_length
-    await response.prepare(request)
+    gone: str | None = None
     try:
+        await _begin(response, request)
         async for chunk in answer.content.iter_any():
             if exchange.first_byte_ms is None:
                 exchange.first_byte_ms = exchange.elapsed_ms()
             meter.feed(chunk)
             if kept is not None:
                 kept.append((exchange.elapsed_ms(), chunk))
-            await _write(response, exchange, chunk if usage_filter is None else usage_filter.feed(chunk))
+            await _write(response, chunk if usage_filter is None else usage_filter.feed(chunk))
         if usage_filter is not None:
-            await _write(response, exchange, usage_filter.finish())
+            await _write(response, usage_filter.finish())
+    except ClientGone:
+        gone = "client_gone"
     except (aiohttp.ClientError, OSError):
-        exchange.error = exchange.error or "upstream_gone"
-    if exchange.error in ("upstream_gone", "client_gone"):
+        gone = "upstream_gone"
+    if gone:
+        exchange.error = exchange.error or gone
         _cut(request)  # without the end mark of the body, so that the client sees that it was cut off
     else:
         await _end(response, exchange)
     return response
 
 
-async def _write(response: web.StreamResponse, exchange: Exchange, chunk: bytes) -> None:
+def _meter(wire: WireName, headers: Mapping[str, str]) -> Meter:
+    """`headers` by names of any case."""
+    encoding = headers.get("Content-Encoding", "")
+    return meter_for(wire, content_type=headers.get("Content-Type", ""), content_encoding=encoding)
+
+
+def _filter(usage_hidden: bool, headers: Mapping[str, str]) -> UsageChunkFilter | None:
+    """Only for what it can read: an error is no stream, and some servers compress though nobody asked them to."""
+    is_stream = headers.get("Content-Type", "").lower().startswith("text/event-stream")
+    is_plain = headers.get("Content-Encoding", "identity").lower() == "identity"
+    return UsageChunkFilter() if usage_hidden and is_stream and is_plain else None
+
+
+async def _begin(response: web.StreamResponse, request: web.Request) -> None:
+    try:
+        await response.prepare(request)
+    except ConnectionError as error:
+        raise ClientGone from error
+
+
+async def _write(response: web.StreamResponse, chunk: bytes) -> None:
     if not chunk:
         return
     try:
         await response.write(chunk)
-    except ConnectionError:
-        exchange.error = "client_gone"
-        raise
+    except ConnectionError as error:
+        raise ClientGone from error
 
 
 async def _end(response: web.StreamResponse, exchange: Exchange) -> None:

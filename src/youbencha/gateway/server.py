@@ -104,7 +104,8 @@ class Gateway:
         async with AsyncExitStack() as stack:
             ledger = Ledger(self._ledger_path)
             stack.callback(ledger.close)
-            client = await stack.enter_async_context(new_client())
+            secure = any(upstream.url.startswith("https:") for upstream in self._upstreams.values())
+            client = await stack.enter_async_context(new_client(secure=secure))
             self._proxy = Proxy(
                 upstreams=self._upstreams,
                 keys=self.keys,
@@ -123,6 +124,7 @@ class Gateway:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._url = None
+        self.keys.end_all()
         await self._stack.aclose()
 
     async def _listen(self, stack: AsyncExitStack) -> str:

@@ -69,13 +69,14 @@ def _upstream(provider: Provider, spec: UpstreamSpec, env: Mapping[str, str]) ->
     if spec.key_env is not None:
         header = next((header for name, header in usual.keys if name == spec.key_env), usual.keys[0][1])
         keys = ((spec.key_env, header),)
-        if not env.get(spec.key_env):
+        if not env.get(spec.key_env, "").strip():
             raise YouBenchaError(
                 "GATEWAY_KEY_MISSING",
                 f"gateway.upstreams.{provider}.key_env: {spec.key_env} is not set",
                 hint=f"export {spec.key_env} first, or write it into the file that `gateway.secrets_file` names.",
             )
-    given = next(((env[name], header) for name, header in keys if env.get(name)), None)
+    # A key that was read from a file often has the file's last end of line.
+    given = next(((key, header) for name, header in keys if (key := env.get(name, "").strip())), None)
     if given is None:
         return None
     url = spec.url or next((env[name] for name in usual.url_names if env.get(name)), usual.url)
@@ -99,7 +100,7 @@ _LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
 def read_secrets(path: Path) -> dict[str, str]:
     """Lines of NAME=VALUE, as shells and `.env` files have them. Nothing is expanded, nothing is run."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
         mode = path.stat().st_mode
     except (OSError, UnicodeDecodeError) as error:
         raise YouBenchaError(
@@ -121,9 +122,11 @@ def read_secrets(path: Path) -> dict[str, str]:
         match = _LINE.fullmatch(line)
         if match is None:  # the line itself is not shown: it may hold a key
             raise YouBenchaError("SECRETS_FILE_INVALID", f"{path}:{number}: not of the form NAME=VALUE")
-        found[match[1]] = _unquoted(match[2].strip())
+        found[match[1]] = _unquoted(match[2])
     return found
 
 
 def _unquoted(value: str) -> str:
-    return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" else value
+    """A comment may follow; within quotes, or without a space before it, `#` is a part of the value."""
+    quoted = re.fullmatch(r"""(["'])(.*?)\1(?:\s+#.*)?""", value)
+    return quoted[2] if quoted else re.split(r"(?:^|\s+)#", value, maxsplit=1)[0].strip()

@@ -47,6 +47,10 @@ class Prepared:
     """What the agent ends with, if that is known beforehand: the adapter must say the same."""
     prompts: Callable[[], list[str]] | None = None
     """The prompts that reached the model so far, byte for byte, if that can be seen."""
+    model_url: str | None = None
+    """Where its model listens, without a path. The kit takes that for a gateway; leave it out if there is no model."""
+    keys: Callable[[], list[str]] | None = None
+    """The keys with which the model was asked so far, if that can be seen."""
 
 
 class Agent(ABC):

@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Callable
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult
+from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult, UsesGateway
+from youbencha.gateway.access import GatewayAccess
 from youbencha.log import YouBenchaLog
 from youbencha.process import OUTPUT_LIMIT_BYTES, TRUNCATION_MARK
 from youbencha.testing.agent import MARKER, Agent, NotApplicable, Prepared, Situation
+from youbencha.testing.gateway import NOWHERE, PROBE, REAL_CREDENTIALS, Behind, environments_with
 
 _ISO_8601 = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$")
 _LONG_MS = 120_000
@@ -160,6 +164,22 @@ class AdapterContract:
         for file in kit.artifacts.rglob("*"):
             assert not file.is_file() or secret.encode() not in file.read_bytes()
 
+    # -- behind a gateway --------------------------------------------------------------------------------------
+
+    @pytest.mark.asyncio
+    async def test_behind_a_gateway_its_key_is_the_only_one_and_a_stop_is_an_end(self, kit: Kit) -> None:
+        seen = await kit.behind_gateway()
+        assert seen.environments, "no process of the agent was given what the test case gives"
+        assert seen.leaks(kit.real_keys) == []
+        assert seen.keys is None or set(seen.keys) == {seen.access.key}
+        assert (seen.result.status, len(seen.result.errors)) == ("failed", 1)
+        assert (seen.result.errors[0].code or "").endswith("_STOPPED")
+        log = kit.agent.adapter().normalize_log(seen.result, seen.context)
+        assert seen.access.key not in seen.result.output + log.model_dump_json()
+        assert log.usage is None or log.usage.partial
+        for file in kit.artifacts.rglob("*"):
+            assert not file.is_file() or seen.access.key.encode() not in file.read_bytes()
+
     # -- normalize_log -----------------------------------------------------------------------------------------
 
     @pytest.mark.parametrize("situation", [Situation.ANSWERS, Situation.FAILS, Situation.HANGS])
@@ -211,6 +231,7 @@ class Kit:
         self._adapter = adapter
         self._shared = shared
         self.took_s = 0.0
+        self.real_keys: list[str] = []
         self.expected_exit_code: int | None = None
         self.workspace = directory / "kit" / "workspace"
         self.artifacts = directory / "kit" / "artifacts"
@@ -259,7 +280,53 @@ class Kit:
             await self._run(prepared, prompt, _LONG_MS, {})
             return prepared.prompts()
 
+    async def behind_gateway(self) -> Behind:
+        """Let the agent speak through a gateway, with real keys around it; then look at its processes, and stop it."""
+        adapter = self._adapter or self.agent.adapter()
+        if not isinstance(adapter, UsesGateway):
+            pytest.skip("this adapter knows of no gateway")
+        async with self._prepared(Situation.HANGS) as prepared:
+            self.real_keys = self._real_keys(adapter, prepared)
+            probe = f"{PROBE}-{uuid.uuid4().hex}"
+            access = GatewayAccess(prepared.model_url or NOWHERE, f"kit-virtual-{uuid.uuid4().hex}")
+            context = replace(
+                self._context(prepared, "Do what you are told.", _LONG_MS, {**REAL_CREDENTIALS, PROBE: probe}),
+                gateway=access,
+                stop=asyncio.Event(),
+            )
+            running = asyncio.create_task(adapter.execute(context))
+            try:
+                await self._spoken(running)
+                environments = list(environments_with(probe))
+            finally:
+                assert context.stop is not None
+                context.stop.set()
+                await asyncio.wait({running}, timeout=_PATIENCE_S)
+                running.cancel()
+            keys = prepared.keys() if prepared.keys else None
+            return Behind(access, context, await running, environments, keys)
+
+    def _real_keys(self, adapter: UsesGateway, prepared: Prepared) -> list[str]:
+        """What the agent's own preparation gives it, but for the address that the gateway has here, too."""
+        values = [prepared.env[name] for name in adapter.credentials_in(prepared.env)]
+        address = prepared.model_url or NOWHERE
+        return [value for value in values if address not in value and len(value) > len("anthropic")]
+
+    async def _spoken(self, running: asyncio.Task[AgentExecutionResult]) -> None:
+        """Until its word is in the log, which is written as the agent runs; or until it ends without one."""
+        async with asyncio.timeout(self.short_ms / 1000 + _PATIENCE_S):
+            while not running.done():
+                logs = self.artifacts.rglob("terminal-output-*.log")
+                if any(MARKER.encode() in log.read_bytes() for log in logs):
+                    return
+                await asyncio.sleep(0.05)
+
     async def _run(self, prepared: Prepared, prompt: str, timeout: int, env: dict[str, str]) -> AgentExecutionResult:
+        context = self._context(prepared, prompt, timeout, env)
+        async with asyncio.timeout(timeout / 1000 + _PATIENCE_S):
+            return await (self._adapter or self.agent.adapter()).execute(context)
+
+    def _context(self, prepared: Prepared, prompt: str, timeout: int, env: Mapping[str, str]) -> AgentExecutionContext:
         config: dict[str, Any] = {**prepared.config, self.agent.prompt_key: prompt}
         context = AgentExecutionContext(
             workspace_dir=self.workspace,
@@ -271,8 +338,7 @@ class Kit:
         )
         self._contexts.append(context)
         self.expected_exit_code = prepared.exit_code
-        async with asyncio.timeout(timeout / 1000 + _PATIENCE_S):
-            return await (self._adapter or self.agent.adapter()).execute(context)
+        return context
 
     @asynccontextmanager
     async def _prepared(self, situation: Situation) -> AsyncIterator[Prepared]:

@@ -8,8 +8,9 @@ import os
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code.availability import credentials_given, require_authentication
@@ -19,6 +20,7 @@ from youbencha.adapters.claude_code.debug_log import watch_debug_log
 from youbencha.adapters.claude_code.definition import agent_definition
 from youbencha.adapters.claude_code.environment import agent_environment
 from youbencha.adapters.claude_code.errors import CLAUDE
+from youbencha.adapters.claude_code.gateway import CREDENTIALS, gateway_env, gateway_settings
 from youbencha.adapters.claude_code.locate import Cli, find_cli, locate_cli
 from youbencha.adapters.claude_code.normalize import normalize
 from youbencha.adapters.claude_code.prompt import Prompt, read_prompt
@@ -27,10 +29,15 @@ from youbencha.adapters.claude_code.versions import Feature, supports
 from youbencha.adapters.claude_code.watch import Watch
 from youbencha.adapters.cli_agent.artifacts import new_log_file
 from youbencha.adapters.cli_agent.context import check_context
+from youbencha.adapters.cli_agent.environment import secrets_of
 from youbencha.adapters.cli_agent.prompt import prompt_is_here
 from youbencha.errors import ConfigError, Problem
+from youbencha.gateway.access import GatewayAccess
 from youbencha.log import YouBenchaLog
 from youbencha.process import Command, Limits, Redactor, run
+
+if TYPE_CHECKING:
+    from youbencha.gateway.routes import Provider
 
 _CHOOSES_SESSION = frozenset({"--session-id", "--resume", "-r", "--continue", "-c"})
 
@@ -75,29 +82,33 @@ class ClaudeCodeAdapter:
         config = parse_config(context.config)
         if context.model is not None:  # any name, unlike the one in `config`: a gateway may know it
             config = config.model_copy(update={"model": context.model})
-        env = agent_environment(self._harness_env(), context.env)
+        env = agent_environment(self._harness_env(), context.env, context.gateway)
         workspace = context.workspace_dir.absolute()
         prompt = read_prompt(config, workspace=workspace, config_dir=context.config_dir)
         cli = await locate_cli(config, env)
-        with _prompt_on_disk(prompt) as prompt_file:
-            return await self._run(_invocation(config, cli, prompt, prompt_file, workspace, env), context)
+        in_file = prompt.text if prompt.delivery == "file" else None
+        settings = _settings(context, config, cli, env)
+        with _on_disk("prompt.md", in_file) as prompt_file, _on_disk("settings.json", settings) as settings_file:
+            invocation = _invocation(config, cli, prompt, prompt_file, workspace, env)
+            return await self._run(replace(invocation, settings_file=settings_file), context)
 
     def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
         """The result as a YouBenchaLog."""
-        redactor = Redactor.for_env(self._harness_env(), context.env)
+        redactor = Redactor.for_env(self._harness_env(), context.env, secrets_of(context.gateway))
         return normalize(result, context, adapter_name=self.name, adapter_version=self.version, redactor=redactor)
 
     async def _run(self, invocation: Invocation, context: AgentExecutionContext) -> AgentExecutionResult:
         command = build_command(invocation)
-        redactor = Redactor.for_env(self._harness_env(), command.env)
+        redactor = Redactor.for_env(self._harness_env(), context.env, command.env)
         watch = Watch(
             context.on_event,
             redactor=redactor,
             session_id=invocation.session_id,
             key_may_recover=not credentials_given(command.env),
+            stopping=context.stop,
         )
         log_file = new_log_file(context.artifacts_dir, CLAUDE.logs)
-        async with _debug_log_watched(watch, command):
+        async with _debug_log_watched(watch, command), watch.following(context.stop):
             done = await run(
                 command,
                 limits=Limits(timeout_s=context.timeout_s),
@@ -108,10 +119,38 @@ class ClaudeCodeAdapter:
                 stop=watch.stop,
             )
         watch.ended(done)
-        return build_result(done, watch.session.facts(), invocation, context, log_file=log_file, redactor=redactor)
+        return build_result(
+            done,
+            watch.session.facts(),
+            invocation,
+            context,
+            log_file=log_file,
+            redactor=redactor,
+            key_rejected=watch.key_rejected,
+            answered_first=watch.answered_first,
+        )
+
+    def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider:
+        """Always Anthropic's API: what Bedrock and Vertex speak is of no use to a gateway that stands for them."""
+        return "anthropic"
+
+    def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
+        """What points the CLI at a gateway."""
+        return gateway_env(access)
+
+    def credentials_in(self, env: Mapping[str, str]) -> Sequence[str]:
+        """Names that say where the model is, or who asks."""
+        return [name for name, value in env.items() if value and name.upper() in CREDENTIALS]
 
     def _harness_env(self) -> Mapping[str, str]:
         return os.environ if self._env is None else self._env
+
+
+def _settings(context: AgentExecutionContext, config: ClaudeCodeConfig, cli: Cli, env: Mapping[str, str]) -> str | None:
+    """What has to win over every other settings file, where the CLI can be told so."""
+    if context.gateway is None or not supports(cli.version, Feature.SETTINGS_FLAG):
+        return None
+    return gateway_settings(context.gateway, env, config.extra_args, context.workspace_dir)
 
 
 def _invocation(
@@ -141,14 +180,14 @@ def _session_id(config: ClaudeCodeConfig, cli: Cli) -> str | None:
 
 
 @contextlib.contextmanager
-def _prompt_on_disk(prompt: Prompt) -> Iterator[Path | None]:
-    """A file for the agent to read its task from, outside the workspace so that no diff shows it."""
-    if prompt.delivery != "file":
+def _on_disk(name: str, text: str | None) -> Iterator[Path | None]:
+    """A file for the agent to read, outside the workspace so that no diff shows it. For us alone: it may hold a key."""
+    if text is None:
         yield None
         return
-    with tempfile.TemporaryDirectory(prefix="youbencha-prompt-") as directory:
-        path = Path(directory) / "prompt.md"
-        path.write_bytes(prompt.text.encode())
+    with tempfile.TemporaryDirectory(prefix="youbencha-") as directory:
+        path = Path(directory) / name
+        path.write_bytes(text.encode())
         yield path
 
 

@@ -46,7 +46,9 @@ CAUSES = (
         kind="max_budget",
         subtypes=frozenset({"error_max_budget_usd"}),
         statuses=frozenset({402}),
-        words=words(r"budget has been exceeded|exceeded (?:usd )?budget|^Error: .*maximum budget"),
+        words=words(
+            r"youBencha: the budget is spent|budget has been exceeded|exceeded (?:usd )?budget|^Error: .*maximum budget"
+        ),
         says="Claude Code stopped because the budget was spent",
         hint="Raise the budget of the run (`max_budget_usd`, or the gateway's cap).",
     ),

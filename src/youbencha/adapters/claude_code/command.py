@@ -26,6 +26,8 @@ class Invocation:
     prompt: Prompt
     prompt_file: Path | None
     """Where the prompt was put, if it is to be read from a file."""
+    settings_file: Path | None = None
+    """What must win over every other settings file, if anything must."""
     agent_definition: str | None
     workspace: Path
     env: Mapping[str, str]
@@ -44,6 +46,8 @@ def build_command(invocation: Invocation) -> Command:
         *_optional_flags(invocation),
         *config.extra_args,
     ]
+    if invocation.settings_file is not None:
+        flags += ["--settings", str(invocation.settings_file)]
     if invocation.prompt_file is not None:
         flags += ["--add-dir", str(invocation.prompt_file.parent)]
     return Command(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from youbencha.adapters.claude_code.gateway import CREDENTIALS, gateway_env
 from youbencha.adapters.cli_agent.environment import passed_on
+from youbencha.gateway.access import GatewayAccess
 
 _CLAUDE = {
     "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR",
@@ -20,6 +22,13 @@ _QUIET = {
 }
 
 
-def agent_environment(harness: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """What Claude Code runs with. What the test case gives wins over everything."""
-    return {**passed_on(harness, _CLAUDE), **_QUIET, **given}
+def agent_environment(
+    harness: Mapping[str, str], given: Mapping[str, str], gateway: GatewayAccess | None = None
+) -> dict[str, str]:
+    """What Claude Code runs with. What the test case gives wins over everything but a gateway."""
+    env = {**passed_on(harness, _CLAUDE), **_QUIET, **given}
+    if gateway is None:
+        return env
+    from youbencha.adapters.cli_agent.through_gateway import behind_gateway
+
+    return behind_gateway(env, gateway, gateway_env(gateway), given=given, own=CREDENTIALS)

@@ -10,7 +10,7 @@ from youbencha.adapters.claude_code.errors import CLAUDE
 from youbencha.adapters.claude_code.facts import SessionFacts
 from youbencha.adapters.claude_code.verdict import Ending, judge
 from youbencha.adapters.cli_agent.process_notices import process_warnings
-from youbencha.adapters.cli_agent.result import TAIL_CHARACTERS, TIMEOUT_EXIT_CODE, process_details
+from youbencha.adapters.cli_agent.result import TAIL_CHARACTERS, TIMEOUT_EXIT_CODE, process_details, so_far
 from youbencha.log import iso_time
 from youbencha.process import ProcessResult, Redactor
 
@@ -23,8 +23,12 @@ def build_result(
     *,
     log_file: Path,
     redactor: Redactor,
+    key_rejected: bool = False,
+    answered_first: bool = False,
 ) -> AgentExecutionResult:
     cli = invocation.cli
+    if done.stopped and not answered_first:
+        facts = facts.model_copy(update={"usage": so_far(facts.usage)})
     duration_ms = round(done.duration_s * 1000)
     at = iso_time(done.ended_at)
     ending = Ending(
@@ -33,7 +37,9 @@ def build_result(
         timed_out=done.timed_out,
         timeout_ms=context.timeout,
         duration_ms=duration_ms,
-        key_rejected=done.stopped,
+        key_rejected=done.stopped and key_rejected,
+        stopped=done.stopped,
+        answered_first=answered_first,
         truncated=done.truncated,
         stream_expected=invocation.config.output_format == "stream-json",
         output_tail=done.output[-TAIL_CHARACTERS:],

@@ -59,7 +59,7 @@ def judge(end: Ending, *, at: str) -> Verdict:
 def _status(end: Ending) -> Status:
     if end.timed_out:
         return "timeout"
-    if end.key_rejected or not end.clean_exit:
+    if end.key_rejected or not (end.answered_first if end.stopped else end.clean_exit):
         return "failed"
     result = end.facts.result
     if not end.is_stream:
@@ -118,6 +118,10 @@ def _rejected_key(end: Ending, at: str) -> ErrorRecord | None:
     return _by_cause(cause, end, Evidence(text=said.text if said else "", status=_UNAUTHORIZED), at)
 
 
+def _stopped(end: Ending, at: str) -> ErrorRecord | None:
+    return ending.stopped(CLAUDE, end, at)
+
+
 def _said(end: Ending, at: str) -> ErrorRecord | None:
     evidence = _evidence(end)
     return _by_cause(cause_of(evidence), end, evidence, at) if evidence else None
@@ -149,6 +153,7 @@ def _exit_code(end: Ending, at: str) -> ErrorRecord:
 _EXPLANATIONS: tuple[Callable[[Ending, str], ErrorRecord | None], ...] = (
     _timeout,
     _rejected_key,
+    _stopped,
     _said,
     _crashed,
     _no_result,

@@ -30,6 +30,7 @@ class Feature(StrEnum):
 
     BYPASS_AS_ROOT = "bypassing permissions as root"
     SESSION_ID = "--session-id"
+    SETTINGS_FLAG = "--settings"
     PARTIAL_MESSAGES = "--include-partial-messages"
     AGENT_FLAG = "--agent that sets the prompt"
     AUTH_STATUS = "claude auth status"
@@ -40,6 +41,7 @@ class Feature(StrEnum):
 _FIRST_VERSION: dict[Feature, CliVersion] = {
     Feature.BYPASS_AS_ROOT: CliVersion(1, 0, 44),
     Feature.SESSION_ID: CliVersion(1, 0, 53),
+    Feature.SETTINGS_FLAG: CliVersion(1, 0, 61),
     Feature.PARTIAL_MESSAGES: CliVersion(1, 0, 108),
     Feature.AGENT_FLAG: CliVersion(2, 1, 9),  # the flag exists from 2.0.59, but before 2.1.9 only the model is taken
     Feature.EFFORT: CliVersion(2, 1, 38),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 
 from youbencha.adapters.claude_code.session import Session
 from youbencha.adapters.claude_code.signals import ModelCalled
@@ -14,7 +16,7 @@ _UNAUTHORIZED = 401
 
 
 class Watch(LiveWatch):
-    """Fed with each line of the CLI's output. `stop` is set when the key was rejected for good."""
+    """Fed with each line of the CLI's output. `stop` is set when the key was rejected for good, or as told."""
 
     def __init__(
         self,
@@ -23,13 +25,31 @@ class Watch(LiveWatch):
         redactor: Redactor | None = None,
         session_id: str | None = None,
         key_may_recover: bool = False,
+        stopping: asyncio.Event | None = None,
     ) -> None:
         """`key_may_recover`: the CLI can renew its login by itself, so that one rejection is not the end."""
         self.session = Session()
-        super().__init__(self.session, on_event, redactor)
+        super().__init__(self.session, on_event, redactor, stopping)
         self._given_id = session_id
         self._rejections_allowed = 1 if key_may_recover else 0
+        self.key_rejected = False
         self.stop = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def following(self, stopping: asyncio.Event | None) -> AsyncIterator[None]:
+        """Stop, too, when somebody else wants the agent to end."""
+        if stopping is None:
+            yield
+            return
+        following = asyncio.create_task(self._follow(stopping))
+        try:
+            yield
+        finally:
+            following.cancel()
+
+    async def _follow(self, stopping: asyncio.Event) -> None:
+        await stopping.wait()
+        self.stop.set()
 
     @property
     def session_id(self) -> str | None:
@@ -46,4 +66,5 @@ class Watch(LiveWatch):
         if self._rejections_allowed:
             self._rejections_allowed -= 1
             return
+        self.key_rejected = True
         self.stop.set()

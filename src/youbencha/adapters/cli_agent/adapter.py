@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
+from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult, UsesGateway
 from youbencha.adapters.cli_agent.artifacts import new_log_file
 from youbencha.adapters.cli_agent.config import AgentConfig, parse_config
 from youbencha.adapters.cli_agent.context import check_context
-from youbencha.adapters.cli_agent.environment import passed_on
+from youbencha.adapters.cli_agent.environment import passed_on, secrets_of
 from youbencha.adapters.cli_agent.facts import SessionFacts
 from youbencha.adapters.cli_agent.kind import Kind
 from youbencha.adapters.cli_agent.locate import Cli, Finder
@@ -46,6 +46,8 @@ class CliAdapter(ABC, Generic[C]):
     """Of the harness's environment, what is this agent's own. In capitals."""
     quiet: ClassVar[Mapping[str, str]] = {}
     """Set for the agent unless the test case says otherwise: no updates, no telemetry."""
+    credentials: ClassVar[frozenset[str]] = frozenset()
+    """What says where its model is, or proves who asks; behind a gateway it gets none of these. In capitals."""
     has_agents: ClassVar[bool] = True
     """Whether `agent_name` means something to this CLI."""
     writes_events: ClassVar[bool] = True
@@ -87,7 +89,11 @@ class CliAdapter(ABC, Generic[C]):
 
     def redactor(self, task: Task[C]) -> Redactor:
         """Knows the secrets of the harness and of this run."""
-        return Redactor.for_env(self._harness_env(), task.env)
+        return Redactor.for_env(self._harness_env(), task.given, task.env)
+
+    def model_for_gateway(self, config: C) -> str | None:
+        """The model as `gateway_env` gets it."""
+        return config.model
 
     # -- the contract ------------------------------------------------------------------------------------------
 
@@ -118,6 +124,10 @@ class CliAdapter(ABC, Generic[C]):
             return error.problems
         return ()
 
+    def credentials_in(self, env: Mapping[str, str]) -> Sequence[str]:
+        """Of `adapters.base.UsesGateway`, for those that have the rest of it."""
+        return [name for name, value in env.items() if value and name.upper() in self.credentials]
+
     async def execute(self, context: AgentExecutionContext) -> AgentExecutionResult:
         """Run the CLI to its end or its deadline."""
         check_context(self.kind, context)
@@ -125,7 +135,7 @@ class CliAdapter(ABC, Generic[C]):
         if context.model is not None:
             config = config.model_copy(update={"model": context.model})
         workspace = context.workspace_dir.absolute()
-        env = self._environment(context.env)
+        env = self._environment_of(context, config)
         prompt = read_prompt(self.kind, config, workspace=workspace, config_dir=context.config_dir)
         cli = await self.locate(config, env, context)
         with tempfile.TemporaryDirectory(prefix="youbencha-", ignore_cleanup_errors=True) as scratch:
@@ -137,6 +147,8 @@ class CliAdapter(ABC, Generic[C]):
                 artifacts=context.artifacts_dir.absolute(),
                 scratch=Path(scratch),
                 env=env,
+                given=context.env,
+                gateway=context.gateway,
                 config_dir=context.config_dir.absolute() if context.config_dir else None,
             )
             return await self._run(task, context)
@@ -145,7 +157,7 @@ class CliAdapter(ABC, Generic[C]):
         """The result as a YouBenchaLog."""
         from youbencha.adapters.cli_agent.normalize import normalize
 
-        redactor = Redactor.for_env(self._harness_env(), context.env)
+        redactor = Redactor.for_env(self._harness_env(), context.env, secrets_of(context.gateway))
         return normalize(
             self.kind, result, context, reader=self.reader(), adapter_version=self.version, redactor=redactor
         )
@@ -156,7 +168,7 @@ class CliAdapter(ABC, Generic[C]):
         command = self.command(task)
         redactor = self.redactor(task)
         session = self._session()
-        watch = LiveWatch(session, context.on_event, redactor)
+        watch = LiveWatch(session, context.on_event, redactor, context.stop)
         log_file = new_log_file(context.artifacts_dir, self.kind.logs)
         done = await run(
             command,
@@ -165,6 +177,7 @@ class CliAdapter(ABC, Generic[C]):
             log_file=log_file,
             on_line=watch.line if session else None,
             on_start=watch.started,
+            stop=context.stop,
         )
         if session:
             watch.tell_all(session.finish())
@@ -178,6 +191,7 @@ class CliAdapter(ABC, Generic[C]):
                 timeout_ms=context.timeout,
                 log_file=log_file,
                 redactor=redactor,
+                answered_first=watch.answered_first,
                 provider=self.provider(task),
                 stream_expected=self.writes_events,
                 good_exit_codes=self.good_exit_codes(task.config),
@@ -203,6 +217,17 @@ class CliAdapter(ABC, Generic[C]):
     def _environment(self, given: Mapping[str, str]) -> dict[str, str]:
         """What the agent runs with. What the test case gives wins over everything."""
         return {**passed_on(self._harness_env(), self.variables), **self.quiet, **given}
+
+    def _environment_of(self, context: AgentExecutionContext, config: C) -> dict[str, str]:
+        env, access = self._environment(context.env), context.gateway
+        if access is None:
+            return env
+        if not isinstance(self, UsesGateway):
+            raise self.kind.no_gateway()
+        from youbencha.adapters.cli_agent.through_gateway import behind_gateway
+
+        pointing = self.gateway_env(access, self.model_for_gateway(config), context.env)
+        return behind_gateway(env, access, pointing, given=context.env, own=self.credentials)
 
     def _harness_env(self) -> Mapping[str, str]:
         return os.environ if self._env is None else self._env

@@ -77,7 +77,7 @@ def common_causes(kind: Kind) -> tuple[Cause, ...]:
             code=kind.code(codes.MAX_BUDGET),
             kind="max_budget",
             statuses=frozenset({402}),
-            words=words(r"budget has been exceeded|exceeded (?:usd )?budget"),
+            words=words(r"youBencha: the budget is spent|budget has been exceeded|exceeded (?:usd )?budget"),
             says=f"{kind.title} stopped because the budget was spent",
             hint="Raise the budget of the run, or the gateway's cap.",
         ),

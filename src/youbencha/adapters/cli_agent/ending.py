@@ -30,6 +30,10 @@ class ProcessEnding:
     exit_code: int | None
     signal: str | None = None
     timed_out: bool = False
+    stopped: bool = False
+    """We were asked to end it before its time."""
+    answered_first: bool = False
+    """Its closing word had come before we ended it."""
     timeout_ms: int | None = None
     duration_ms: int | None = None
     truncated: bool = False
@@ -62,6 +66,20 @@ def timeout(kind: Kind, ending: ProcessEnding, at: str, *, finished: bool) -> Er
         timeout_ms=ending.timeout_ms,
         duration_ms=ending.duration_ms,
         result_seen=finished,
+    )
+
+
+def stopped(kind: Kind, ending: ProcessEnding, at: str) -> ErrorRecord | None:
+    if not ending.stopped:
+        return None
+    ran = f" It had run for {ending.duration_ms / 1000:.1f} s." if ending.duration_ms is not None else ""
+    return problem(
+        kind.code(codes.STOPPED),
+        f"{kind.title} was ended by youBencha before its time.{ran} Output up to that moment was kept.",
+        at,
+        "Neither the agent nor its timeout did this: the outcome of the run tells why.",
+        kind="stopped",
+        duration_ms=ending.duration_ms,
     )
 
 

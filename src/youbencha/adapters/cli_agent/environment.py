@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from youbencha.gateway.access import GatewayAccess
+
 _SYSTEM = {
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "TEMP", "TMP",
     "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "YOUBENCHA_TOOLBOX",
@@ -30,3 +32,8 @@ def passed_on(harness: Mapping[str, str], own: Collection[str] = ()) -> dict[str
         for name, value in harness.items()
         if (upper := name.upper()) in _PASSES or upper in own or name.startswith("LC_")
     }
+
+
+def secrets_of(access: GatewayAccess | None) -> dict[str, str]:
+    """For whoever masks secrets: the key of a gateway is one, though good for one trial only."""
+    return {"GATEWAY_KEY": access.key} if access else {}

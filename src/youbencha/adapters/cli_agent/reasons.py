@@ -23,6 +23,7 @@ def reason(kind: Kind, end: Ending, at: str, own_causes: Sequence[Cause]) -> Err
     causes = (*own_causes, *common_causes(kind))
     return (
         ending.timeout(kind, end, at, finished=end.facts.results > 0)
+        or ending.stopped(kind, end, at)
         or _said(kind, end, at, causes)
         or ending.crashed(kind, end, at)
         or _said_plainly(kind, end, at, causes)

@@ -13,7 +13,7 @@ from youbencha.adapters.cli_agent.problems import problem
 from youbencha.adapters.cli_agent.process_notices import process_warnings
 from youbencha.adapters.cli_agent.task import Task
 from youbencha.adapters.cli_agent.verdict import Ending, judge
-from youbencha.log import ErrorRecord, iso_time
+from youbencha.log import ErrorRecord, Usage, iso_time
 from youbencha.process import ProcessResult, Redactor
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class Finished(NamedTuple):
     timeout_ms: int
     log_file: Path
     redactor: Redactor
+    answered_first: bool
+    """Its closing word came before it was stopped, if it was."""
     provider: str | None
     stream_expected: bool
     good_exit_codes: frozenset[int]
@@ -41,20 +43,24 @@ class Finished(NamedTuple):
 
 
 def build_result(run: Finished) -> AgentExecutionResult:
-    done, cli = run.done, run.task.cli
+    done, cli, facts = run.done, run.task.cli, run.facts
+    if done.stopped and not run.answered_first:
+        facts = facts.model_copy(update={"usage": so_far(facts.usage)})
     at = iso_time(done.ended_at)
     duration_ms = round(done.duration_s * 1000)
     end = Ending(
         exit_code=done.exit.code,
         signal=done.exit.signal,
         timed_out=done.timed_out,
+        stopped=done.stopped,
+        answered_first=run.answered_first,
         timeout_ms=run.timeout_ms,
         duration_ms=duration_ms,
         truncated=done.truncated,
         stream_expected=run.stream_expected,
         good_exit_codes=run.good_exit_codes,
         output_tail=done.output[-TAIL_CHARACTERS:],
-        facts=run.facts,
+        facts=facts,
     )
     verdict = judge(run.kind, end, at=at, own_causes=run.own_causes)
     return AgentExecutionResult(
@@ -69,12 +75,17 @@ def build_result(run: Finished) -> AgentExecutionResult:
         agent_version=cli.version or None,
         log_file=run.log_file,
         details={
-            "session": run.facts.model_dump(mode="json"),
+            "session": facts.model_dump(mode="json"),
             "prompt": run.redactor.text(run.task.prompt),
             "provider": run.provider,
             **process_details(done, cli.path, cli.sha256),
         },
     )
+
+
+def so_far(usage: Usage | None) -> Usage | None:
+    """Of a run that was cut off: the call that it was in is not in the sum."""
+    return usage and usage.model_copy(update={"partial": True})
 
 
 def process_details(done: ProcessResult, executable: Path, sha256: str | None) -> dict[str, Any]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 from youbencha.adapters.cli_agent.config import AgentConfig
 from youbencha.adapters.cli_agent.locate import Cli
+from youbencha.gateway.access import GatewayAccess
 
 C = TypeVar("C", bound=AgentConfig)
 
@@ -22,5 +24,9 @@ class Task(NamedTuple, Generic[C]):
     scratch: Path
     """An empty directory outside the workspace, gone after the run: for prompts and settings in files."""
     env: Mapping[str, str]
+    """What the agent runs with."""
+    given: Mapping[str, str] = MappingProxyType({})
+    """What the test case gives for it. Behind a gateway, not all of it is in `env`."""
+    gateway: GatewayAccess | None = None
     config_dir: Path | None = None
     """Where the file lies that the configuration comes from."""

@@ -56,7 +56,7 @@ def judge(kind: Kind, end: Ending, *, at: str, own_causes: Sequence[Cause] = ())
 def _status(end: Ending) -> Status:
     if end.timed_out:
         return "timeout"
-    if not end.good_exit:
+    if not (end.answered_first if end.stopped else end.good_exit):
         return "failed"
     facts = end.facts
     if not (end.stream_expected or facts.stream_seen):

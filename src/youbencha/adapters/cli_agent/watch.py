@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from youbencha.events import (
     AssistantText,
@@ -13,8 +13,12 @@ from youbencha.events import (
     OutputTruncated,
     ProcessEnded,
     ProcessStarted,
+    SessionResult,
 )
 from youbencha.process import OUTPUT_LIMIT_BYTES, ProcessResult, RedactedStream, Redactor, Started
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class Fed(Protocol):
@@ -26,11 +30,20 @@ class Fed(Protocol):
 class LiveWatch:
     """Between the process and whoever listens."""
 
-    def __init__(self, session: Fed | None, on_event: EventSink | None, redactor: Redactor | None = None) -> None:
+    def __init__(
+        self,
+        session: Fed | None,
+        on_event: EventSink | None,
+        redactor: Redactor | None = None,
+        stopping: asyncio.Event | None = None,
+    ) -> None:
         """Without a session there are no lines to read, only a process that starts and ends."""
+        self.answered_first = False
+        """A closing word came, and not only because the agent was told to end."""
         self._fed = session
         self._on_event = on_event
         self._redactor = redactor or Redactor()
+        self._stopping = stopping
         self._drafts: dict[str | None, RedactedStream] = {}
 
     def started(self, process: Started) -> None:
@@ -50,6 +63,8 @@ class LiveWatch:
             if self._on_event is not None:
                 for safe in self._redacted(event):
                     self._on_event(safe)
+            if isinstance(event, SessionResult) and not (self._stopping and self._stopping.is_set()):
+                self.answered_first = True
             self.on_event(event)
 
     def on_event(self, event: Event) -> None:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from youbencha.adapters.cli_agent import CliAdapter, Kind, SessionFacts, StreamReader, Task
 from youbencha.adapters.codex.config import CodexConfig
 from youbencha.adapters.codex.events import CodexReader
 from youbencha.adapters.codex.session_file import with_session_file
+from youbencha.gateway.access import GatewayAccess
 from youbencha.process import Command, ProcessResult
+
+if TYPE_CHECKING:
+    from youbencha.gateway.routes import Provider
 
 KIND = Kind(
     name="codex",
@@ -24,6 +29,7 @@ KIND = Kind(
 
 _KEYS = ("CODEX_API_KEY", "OPENAI_API_KEY")
 _BASE_URL = "OPENAI_BASE_URL"
+_CREDENTIALS = frozenset({*_KEYS, _BASE_URL, "CODEX_ACCESS_TOKEN", "OPENAI_ORGANIZATION", "OPENAI_PROJECT"})
 _PROVIDER = "youbencha"
 _OWN_WAYS = frozenset({"model_provider", "oss_provider", "cli_auth_credentials_store"})
 """Settings of Codex that lead to a model without what we could see: another provider, a system's key ring."""
@@ -32,10 +38,8 @@ _OWN_WAYS = frozenset({"model_provider", "oss_provider", "cli_auth_credentials_s
 class CodexAdapter(CliAdapter[CodexConfig]):
     kind = KIND
     config_model = CodexConfig
-    variables = frozenset(
-        {*_KEYS, _BASE_URL, "CODEX_HOME", "CODEX_ACCESS_TOKEN", "CODEX_CA_CERTIFICATE", "OPENAI_ORGANIZATION",
-         "OPENAI_PROJECT"}
-    )  # fmt: skip
+    variables = _CREDENTIALS | {"CODEX_HOME", "CODEX_CA_CERTIFICATE"}
+    credentials = _CREDENTIALS
     has_agents = False
 
     def command(self, task: Task[CodexConfig]) -> Command:
@@ -47,12 +51,11 @@ class CodexAdapter(CliAdapter[CodexConfig]):
             argv.append("--dangerously-bypass-approvals-and-sandbox")
         argv += ["--model", config.model] if config.model else []
         argv += ["--profile", config.profile] if config.profile else []
-        for setting in _settings(config, task.env):
-            argv += ["-c", setting]
+        settings = [part for setting in _settings(config, task.env) for part in ("-c", setting)]
+        # The last word counts: a person's own, but for a gateway.
+        argv += [*config.extra_args, *settings] if task.gateway else [*settings, *config.extra_args]
         # No prompt here: Codex then takes stdin as it is, of any length, whatever it begins with.
-        return Command(
-            argv=(*argv, *config.extra_args), cwd=task.workspace, env=_with_key(task.env), stdin=task.prompt.encode()
-        )
+        return Command(argv=tuple(argv), cwd=task.workspace, env=_with_key(task.env), stdin=task.prompt.encode())
 
     def reader(self) -> StreamReader:
         return CodexReader()
@@ -65,6 +68,12 @@ class CodexAdapter(CliAdapter[CodexConfig]):
         if home and ((home / "auth.json").exists() or _goes_its_own_way(home / "config.toml")):
             return
         raise KIND.auth_failed("there is no API key in the environment, and nobody has logged in.")
+
+    def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider:
+        return "openai"
+
+    def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
+        return {_BASE_URL: f"{access.url}/v1", "OPENAI_API_KEY": access.key}
 
     def completed(self, task: Task[CodexConfig], facts: SessionFacts, done: ProcessResult) -> SessionFacts:
         return with_session_file(facts, codex_home(task.env))

@@ -7,7 +7,7 @@ toolbox, no `--version`, no events.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,10 +17,12 @@ from youbencha.adapters.command.config import CommandConfig
 from youbencha.adapters.command.metrics import with_metrics
 from youbencha.adapters.command.words import command_for
 from youbencha.errors import YouBenchaError
+from youbencha.gateway.access import GatewayAccess
 from youbencha.process import Command, ProcessResult, find_executable
 
 if TYPE_CHECKING:
     from youbencha.adapters.cli_agent import StreamReader
+    from youbencha.gateway.routes import Provider
 
 COMMAND = Kind(name="command", title="The command", prefix="COMMAND", command="", logs="command-logs")
 _NOT_FOUND = "NOT_FOUND"
@@ -45,6 +47,20 @@ class CommandAdapter(CliAdapter[CommandConfig]):
 
     def good_exit_codes(self, config: CommandConfig) -> frozenset[int]:
         return frozenset(config.success_exit_codes)
+
+    def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider | None:
+        """Only the program knows."""
+        return None
+
+    def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
+        from youbencha.adapters.command.gateway import usual_variables
+
+        return usual_variables(access)
+
+    def credentials_in(self, env: Mapping[str, str]) -> Sequence[str]:
+        from youbencha.adapters.cli_agent.through_gateway import is_of_a_model
+
+        return [name for name, value in env.items() if value and is_of_a_model(name)]
 
     def completed(self, task: Task[CommandConfig], facts: SessionFacts, done: ProcessResult) -> SessionFacts:
         return with_metrics(task, facts)

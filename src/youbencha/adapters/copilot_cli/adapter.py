@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from youbencha.adapters.cli_agent import Cause, CliAdapter, Kind, SessionFacts, Task, codes, fits_argument, words
 from youbencha.adapters.copilot_cli.accounting import usage_in
 from youbencha.adapters.copilot_cli.config import CopilotCliConfig
-from youbencha.adapters.copilot_cli.credentials import has_login
+from youbencha.adapters.copilot_cli.credentials import BASE_URL, CREDENTIALS, TYPE, has_login, own_model_type
 from youbencha.adapters.copilot_cli.events import CopilotReader
 from youbencha.adapters.copilot_cli.own_log import keep_logs
+from youbencha.gateway.access import GatewayAccess
 from youbencha.process import Command, ProcessResult
+
+if TYPE_CHECKING:
+    from youbencha.gateway.routes import Provider
 
 COPILOT = Kind(
     name="copilot-cli",
@@ -32,14 +36,12 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
 
     kind = COPILOT
     config_model = CopilotCliConfig
-    variables = frozenset({
-        "COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "GH_HOST", "COPILOT_GH_HOST", "COPILOT_HOME",
-        "COPILOT_MODEL", "COPILOT_OFFLINE", "COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_TYPE",
-        "COPILOT_PROVIDER_API_KEY", "COPILOT_PROVIDER_API_KEY_COMMAND", "COPILOT_PROVIDER_BEARER_TOKEN",
-        "COPILOT_PROVIDER_WIRE_API", "COPILOT_PROVIDER_TRANSPORT", "COPILOT_PROVIDER_AZURE_API_VERSION",
+    variables = CREDENTIALS | {
+        "COPILOT_HOME", "COPILOT_MODEL", "COPILOT_OFFLINE", TYPE, "COPILOT_PROVIDER_WIRE_API",
         "COPILOT_PROVIDER_MODEL_ID", "COPILOT_PROVIDER_WIRE_MODEL", "COPILOT_PROVIDER_MAX_PROMPT_TOKENS",
-        "COPILOT_PROVIDER_MAX_OUTPUT_TOKENS", "COPILOT_PROVIDER_HEADERS",
-    })  # fmt: skip
+        "COPILOT_PROVIDER_MAX_OUTPUT_TOKENS",
+    }  # fmt: skip
+    credentials = CREDENTIALS
     quiet: ClassVar[Mapping[str, str]] = {"COPILOT_AUTO_UPDATE": "false"}
     causes = (
         Cause(
@@ -48,6 +50,13 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
             words=words(r"session limits?.{0,40}reached|max(?:imum)? ai credits"),
             says="Copilot CLI stopped at its limit of AI credits",
             hint="Raise `max_ai_credits`, or give the agent a smaller task.",
+        ),
+        Cause(
+            code=COPILOT.code(codes.EXECUTION_ERROR),
+            kind="model_missing",
+            words=words(r"BYOK providers require an explicit model"),
+            says="Copilot CLI has no model of its own to take from this provider, or behind a gateway",
+            hint="Name one as `agent.model`.",
         ),
         Cause(
             code=COPILOT.code(codes.EXECUTION_ERROR),
@@ -78,9 +87,21 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
             raise COPILOT.auth_failed("there is no token, no stored login and no provider of one's own.")
 
     def provider(self, task: Task[CopilotCliConfig]) -> str | None:
-        if not task.env.get("COPILOT_PROVIDER_BASE_URL"):
-            return None
-        return task.env.get("COPILOT_PROVIDER_TYPE") or "openai"
+        return task.env.get(TYPE) or "openai" if task.env.get(BASE_URL) else None
+
+    def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider | None:
+        """None where the test case brings no model of its own: GitHub's models have the same names, but not the same
+        API and account, and nobody's subscription is to become a bill of somebody else."""
+        return own_model_type(model, env) if env.get(BASE_URL) or env.get(TYPE) else None
+
+    def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
+        kind = own_model_type(model, env)
+        return {
+            BASE_URL: access.url if kind == "anthropic" else f"{access.url}/v1",
+            TYPE: kind,
+            "COPILOT_PROVIDER_API_KEY": access.key,
+            "COPILOT_OFFLINE": "true",  # else it asks api.github.com, and a stored login with it
+        }
 
     def completed(self, task: Task[CopilotCliConfig], facts: SessionFacts, done: ProcessResult) -> SessionFacts:
         """Its events name no tokens; the session's own file does, also of a session that was cut off."""

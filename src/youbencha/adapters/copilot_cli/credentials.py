@@ -5,8 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
-_TOKENS = ("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL")
+from youbencha.adapters.cli_agent.model_names import provider_of
+
+BASE_URL, TYPE = "COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_TYPE"
+CREDENTIALS = frozenset({
+    "COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "GH_HOST", "COPILOT_GH_HOST", BASE_URL,
+    "COPILOT_PROVIDER_API_KEY", "COPILOT_PROVIDER_API_KEY_COMMAND", "COPILOT_PROVIDER_BEARER_TOKEN",
+    "COPILOT_PROVIDER_HEADERS", "COPILOT_PROVIDER_TRANSPORT", "COPILOT_PROVIDER_AZURE_API_VERSION",
+})  # fmt: skip
+_TOKENS = ("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", BASE_URL)
 _LOGGED_IN = re.compile(rb'"(?:last_?)?logged_?in_?users?"\s*:\s*[\[{]\s*[^\]}\s]', re.IGNORECASE)
 """In `config.json`, which is there after the first start, login or none."""
 
@@ -17,6 +26,16 @@ def copilot_home(env: Mapping[str, str]) -> Path | None:
         return Path(given)
     home = env.get("HOME") or env.get("USERPROFILE")
     return Path(home) / ".copilot" if home else None
+
+
+def own_model_type(model: str | None, env: Mapping[str, str]) -> Literal["anthropic", "openai"]:
+    """As which kind of provider a model of one's own is reached: as the test case says, or by the model's name.
+
+    Azure's paths are no gateway's; what is neither Anthropic's nor OpenAI's is mostly served by OpenAI's API.
+    """
+    named = provider_of(model or env.get("COPILOT_MODEL"))
+    given = env.get(TYPE) or ("anthropic" if named == "anthropic" else "openai")
+    return "anthropic" if given == "anthropic" else "openai"
 
 
 def has_login(env: Mapping[str, str]) -> bool:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from youbencha.adapters.cli_agent import Cause, CliAdapter, Kind, StreamReader, Task, codes, words
 from youbencha.adapters.gemini_cli.config import GeminiCliConfig
-from youbencha.adapters.gemini_cli.credentials import authenticated, own_home
+from youbencha.adapters.gemini_cli.credentials import CREDENTIALS, authenticated, own_home
 from youbencha.adapters.gemini_cli.events import GeminiReader
+from youbencha.gateway.access import GatewayAccess
 from youbencha.process import Command
+
+if TYPE_CHECKING:
+    from youbencha.gateway.routes import Provider
 
 KIND = Kind(
     name="gemini-cli",
@@ -24,14 +29,8 @@ KIND = Kind(
 class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
     kind = KIND
     config_model = GeminiCliConfig
-    variables = frozenset(
-        {
-            "GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL",
-            "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION",
-            "GOOGLE_APPLICATION_CREDENTIALS", "GEMINI_CLI_USE_COMPUTE_ADC", "CLOUD_SHELL", "GEMINI_CLI_HOME",
-            "GEMINI_CLI_SYSTEM_SETTINGS_PATH", "GEMINI_CLI_SYSTEM_DEFAULTS_PATH",
-        }
-    )  # fmt: skip
+    variables = CREDENTIALS | {"GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"}
+    credentials = CREDENTIALS
     quiet = {  # noqa: RUF012  # ClassVar in the base
         # In a folder that nobody trusted it falls back to asking, silently, and then does without most tools. The flag
         # for it is younger than the variable, and unknown flags are errors.
@@ -71,3 +70,9 @@ class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
     def require_authentication(self, env: Mapping[str, str], config: GeminiCliConfig | None) -> None:
         if not authenticated(env):
             raise KIND.auth_failed("there is no API key in the environment, and nobody has logged in.")
+
+    def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider:
+        return "gemini"
+
+    def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
+        return {"GOOGLE_GEMINI_BASE_URL": access.url, "GEMINI_API_KEY": access.key}

@@ -14,6 +14,12 @@ _SETTINGS = {
     "advanced": {"ignoreLocalEnv": True},
 }
 _BASE_URL = "GOOGLE_GEMINI_BASE_URL"
+CREDENTIALS = frozenset({
+    "GEMINI_API_KEY", "GOOGLE_API_KEY", _BASE_URL, "GOOGLE_VERTEX_BASE_URL", "GOOGLE_GENAI_USE_VERTEXAI",
+    "GOOGLE_GENAI_USE_GCA", "GOOGLE_APPLICATION_CREDENTIALS", "GEMINI_CLI_USE_COMPUTE_ADC", "CLOUD_SHELL",
+    # Settings decide whether a key is used at all.
+    "GEMINI_CLI_HOME", "GEMINI_CLI_SYSTEM_SETTINGS_PATH", "GEMINI_CLI_SYSTEM_DEFAULTS_PATH",
+})  # fmt: skip
 _SWITCHES = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA", "GEMINI_CLI_USE_COMPUTE_ADC", "CLOUD_SHELL")
 """Each names a way that needs no key: what else it needs, the CLI says itself."""
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 from youbencha.adapters.cli_agent import Cause, CliAdapter, Kind, SessionFacts, Task, codes, words
+from youbencha.adapters.cli_agent.model_names import provider_of
 from youbencha.adapters.opencode.config import OpenCodeConfig
-from youbencha.adapters.opencode.credentials import OWN_VARIABLES, has_credentials
+from youbencha.adapters.opencode.credentials import CONFIGURED, CREDENTIALS, OWN_VARIABLES, has_credentials
 from youbencha.adapters.opencode.events import OpenCodeReader
-from youbencha.adapters.opencode.settings import settings
+from youbencha.adapters.opencode.settings import pointing_at, with_settings
 from youbencha.adapters.opencode.stderr import AGENT_NOT_FOUND, with_stderr
+from youbencha.gateway.access import GatewayAccess
 from youbencha.process import Command, ProcessResult
+
+if TYPE_CHECKING:
+    from youbencha.gateway.routes import Provider
 
 OPENCODE = Kind(
     name="opencode",
@@ -30,6 +35,7 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
     kind = OPENCODE
     config_model = OpenCodeConfig
     variables = OWN_VARIABLES
+    credentials = CREDENTIALS
     quiet: ClassVar[Mapping[str, str]] = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_SHARE": "1"}
     causes = (
         Cause(
@@ -78,7 +84,7 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
         return Command(
             argv=(*task.cli.argv, "run", *flags, *chosen, *config.extra_args),
             cwd=task.workspace,
-            env={**settings(task), **task.env},
+            env=with_settings(task),
             # Not as an argument: it puts quotation marks around one with spaces in it (1.18.33).
             stdin=task.prompt.encode(),
         )
@@ -90,6 +96,18 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
         free = config is not None and config.chosen_provider == "opencode"  # its own, which asks for no key
         if not free and not has_credentials(env):
             raise OPENCODE.auth_failed("there is no API key and no stored login.")
+
+    def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider | None:
+        return provider_of(model)
+
+    def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
+        return pointing_at(access, provider_of(model))
+
+    def credentials_in(self, env: Mapping[str, str]) -> Sequence[str]:
+        return [*super().credentials_in(env), *(name for name in env if name in CONFIGURED)]
+
+    def model_for_gateway(self, config: OpenCodeConfig) -> str:
+        return config.full_model or f"{config.provider}/"
 
     def provider(self, task: Task[OpenCodeConfig]) -> str | None:
         return task.config.chosen_provider if task.config.model else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 
-from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
+from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult, UsesGateway
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import EvaluationContext
 from youbencha.evaluators.judge.answer import Answer, find_answer
@@ -21,6 +21,7 @@ from youbencha.evaluators.judge.seat import Seat
 from youbencha.evaluators.result import counted
 from youbencha.evaluators.threads import in_thread
 from youbencha.events import Warned
+from youbencha.gateway.access import GatewayAccess
 from youbencha.log import YouBenchaLog
 from youbencha.process import Redactor
 from youbencha.workspace.removal import remove_tree
@@ -109,6 +110,7 @@ async def _attempt(context: EvaluationContext, bench: Bench, name: str, unusable
             env={"GIT_CEILING_DIRECTORIES": str(directory.resolve()), **bench.env},
             model=seat.model,
             config_dir=context.config_dir,
+            gateway=_access(context, bench),
         )
         result = await _execute(seat, judging)
         log = seat.adapter.normalize_log(result, judging)
@@ -117,6 +119,17 @@ async def _attempt(context: EvaluationContext, bench: Bench, name: str, unusable
     finally:
         with suppress(YouBenchaError):
             await in_thread(lambda _: remove_tree(directory))
+
+
+def _access(context: EvaluationContext, bench: Bench) -> GatewayAccess | None:
+    """A judge goes through the gateway where its agent knows how; another kind of agent than the run's own, only where
+    it is known whose API it speaks: the gateway may not serve what it needs, and it may have a login of its own."""
+    seat, adapter = bench.seat, bench.seat.adapter
+    if context.gateway is None or not isinstance(adapter, UsesGateway):
+        return None
+    same = context.agent is not None and context.agent.type == seat.type
+    model = seat.model or seat.config.get("model")
+    return context.gateway if same or adapter.gateway_provider(model, bench.env) else None
 
 
 async def _execute(seat: Seat, judging: AgentExecutionContext) -> AgentExecutionResult:

@@ -71,8 +71,8 @@ def known(some: Worst | Spend) -> Amount:
 
 
 def unsure_of(worst: Worst, spend: Spend, more: Spend) -> Amount:
-    """What a call may have taken beyond what was seen. If nobody can say, all the rest of its worst case."""
+    """What a call may have taken beyond what was seen. If nobody says, all the rest of its worst case."""
     stated = known(more)
-    if spend.usd is not None and more.usd is not None:
+    if stated.usd or (spend.usd is not None and more.usd is not None):
         return stated
     return stated._replace(usd=known(worst).minus(known(spend)).usd.max(0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.budgets.amounts import Kind

@@ -7,7 +7,7 @@ harm: two requests are then taken for the same that differ in nothing but an id 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 
@@ -22,64 +22,95 @@ class Name(NamedTuple):
 
 Piece = str | Name
 
-_START, _END = r"(?<![A-Za-z0-9])", r"(?![A-Za-z0-9])"
+_END = r"(?![A-Za-z0-9])"
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"
 _WEEKDAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}"
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?"
-_ZONE = r"(?: ?(?:Z|UTC|GMT|[+-]\d{2}:?\d{2})(?![A-Za-z0-9]))"
+_ZONE = rf"(?: ?(?:Z|UTC|GMT|[+-]\d{{2}}:?\d{{2}}){_END})"
 _ID_PREFIX = (
     "toolu|tooluse|tool|msg|call|resp|fc|fco|rs|ctc|ctco|cmpl|chatcmpl|req|ses|prt|item|run|thread|srvtoolu|gen|user"
 )
+_LINE = r"(?:(?<![^\n])|(?<=\\n))"
+"""Where a line starts, also in text that is itself in JSON."""
+_LOOSE = "[A-Za-z0-9]{6,20}"
 _TEMPORARY = r"(?:(?<=/tmp/)|(?<=/shm/)|(?<=/T/)|(?<=\\Temp\\))"
 
-_PATTERNS: Mapping[str, str] = {
+_DIGIT_FIRST: Mapping[str, str] = {
+    "run": rf"\d{{4}}-\d\d-\d\d-\d{{6}}-[0-9a-f]{{6}}{_END}",
+    "iso_date": rf"\d{{4}}-\d\d-\d\d(?:[T ]{_CLOCK}{_ZONE}?)?(?!\d)",
+    "packed_date": rf"20\d{{6}}[T_-]?\d{{4,6}}Z?{_END}",
+    "slash_date": r"\d{1,4}/\d{1,2}/\d{2,4}(?![\w/])",
+    "day_first": rf"\d{{1,2}} {_MONTH},? \d{{4}}(?: {_CLOCK})?{_ZONE}?",
+    "duration": rf"(?:\d+[hm] ?)*\d+(?:\.\d+)? ?(?:ms|[µu]s|ns|s|secs?|seconds?|milliseconds?|minutes?){_END}",
+    "clock": rf"(?<![.:/-]){_CLOCK}(?: ?[AP]M)?(?![\w:])",
+    "socket": r"\d{2,7}(?=\.(?:sock|pid)\b)",
+    "epoch": rf"1[5-9]\d{{8}}(?:\.\d+)?{_END}",
+}
+_LETTER_FIRST: Mapping[str, str] = {
     "billing": r"x-anthropic-billing-header:[^\n]*",
     "loose": r"(?:(?:with|Chunk|agent|shell|task|session) ID|agentId|(?:agent|bash|shell|task|session)_id)"
-    r"\\?[\"']?[:=]? ?\\?[\"']?(?P<id>[A-Za-z0-9]{6,20})" + _END,
-    "loose_tag": r"<(?:task|agent|shell|bash)-?id>(?P<tag>[A-Za-z0-9]{6,20})(?=<)",
-    "loose_file": r"(?<=/)(?:tasks|tool-results)/(?P<file>[A-Za-z0-9]{6,20})(?=\.[a-z]+)",
-    "run": rf"\d{{4}}-\d\d-\d\d-\d{{6}}-[0-9a-f]{{6}}{_END}",
-    "prefixed": rf"{_START}(?:{_ID_PREFIX})[_-](?=[A-Za-z_-]{{0,40}}\d)[A-Za-z0-9_-]{{8,}}",
-    "uuid": rf"{_START}[0-9a-fA-F]{{8}}-(?:[0-9a-fA-F]{{4}}-){{3}}[0-9a-fA-F]{{12}}{_END}",
-    "temporary": _TEMPORARY + r"[^/\s\"'`<>|:;,()\[\]{}\\*?$]+",
-    "iso_date": rf"(?<![\w.])\d{{4}}-\d\d-\d\d(?:[T ]{_CLOCK}{_ZONE}?)?(?!\d)",
-    "packed_date": rf"{_START}20\d{{6}}[T_-]?\d{{4,6}}Z?{_END}",
-    "slash_date": rf"(?<![\w/.])\d{{1,4}}/\d{{1,2}}/\d{{2,4}}(?![\w/])",
-    "named_date": rf"{_START}(?:{_WEEKDAY},? +)?{_MONTH} +\d{{1,2}}(?:,? +(?:{_CLOCK}|\d{{4}}))+"
+    rf"\\?[\"']?[:=]? ?\\?[\"']?(?P<loose_id>{_LOOSE}){_END}",
+    "loose_tag": rf"(?:task|agent|shell|bash)-?id>(?P<tag_id>{_LOOSE})(?=<)",
+    "loose_file": rf"(?:tasks|tool-results)/(?P<file_id>{_LOOSE})(?=\.[a-z]+)",
+    "prefixed": rf"(?:{_ID_PREFIX})[_-](?=[A-Za-z_-]{{0,40}}\d)[A-Za-z0-9_-]{{8,}}",
+    "named_date": rf"(?:{_WEEKDAY},? +)?{_MONTH} +\d{{1,2}}(?:,? +(?:{_CLOCK}|\d{{4}}))+"
     rf"(?: [A-Z]{{3,4}} \d{{4}})?{_ZONE}?",
-    "day_first": rf"{_START}(?:{_WEEKDAY},? +)?\d{{1,2}} {_MONTH},? \d{{4}}(?: {_CLOCK})?{_ZONE}?",
-    "duration": r"(?<![\w.])(?:\d+[hm] ?)*\d+(?:\.\d+)? ?(?:ms|[µu]s|ns|s|secs?|seconds?|milliseconds?|minutes?)"
-    + _END,
-    "clock": rf"(?<![\w.:/-]){_CLOCK}(?: ?[AP]M)?(?![\w:])",
-    "port": r"(?:127\.0\.0\.1|localhost|0\.0\.0\.0|\[::1\]|host\.docker\.internal):(?P<port_number>\d{2,5})(?!\d)",
-    "pid": r"(?:\b[Pp](?:ID|id|GID)s?|\b[Pp]rocess)[ =:]{1,2}(?P<pid_number>\d{2,7})(?!\d)",
-    "epoch": rf"(?<![\w.])1[5-9]\d{{8}}(?:\.\d+)?{_END}",
-    "hex": rf"{_START}(?:[0-9a-fA-F]{{12,}}|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{{7,11}}){_END}",
-    "counted": r"Original token count: \d+",
-    "rule": r"={4,}",
+    "pid": r"(?:(?:PID|pid|PGID|pgid)s?|[Pp]rocess)[ =:]{1,2}(?P<pid_number>\d{2,7})(?!\d)",
+    "counted": rf"(?:Original token count: \d+|{_LINE}total [\d.]+[KMG]?(?=\n|$))",
+    "system": r"(?:OS Version: [^\n]+|(?:Linux|Darwin) \d+\.\d+\.\d+[-\w.]*)",
+    "port_named": r"(?:localhost|host\.docker\.internal):(?P<named_port>\d{2,5})(?!\d)",
 }
-_VOLATILE = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _PATTERNS.items()))
+_ANY_FIRST: Mapping[str, str] = {
+    "temporary": _TEMPORARY + r"[^/\s\"'`<>|:;,()\[\]{}\\*?$]+",
+    "uuid": rf"[0-9a-fA-F]{{8}}-(?:[0-9a-fA-F]{{4}}-){{3}}[0-9a-fA-F]{{12}}{_END}",
+    "commit": r"(?:(?<=commit )[0-9a-f]{7,40}(?=[\s,.)])|(?<=\n)[0-9a-f]{7,11}(?= \S))",
+    "hex": rf"(?:[0-9a-fA-F]{{12,}}|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{{7,11}}){_END}",
+    "port": r"(?:127\.0\.0\.1|0\.0\.0\.0|\[::1\]):(?P<port_number>\d{2,5})(?!\d)",
+    "rule": r"={4,}",
+    "listing": rf"{_LINE}[-bcdlps][-rwxsStT]{{9}}[.+@]?(?P<owner_and_size> +\d+ +\S+ +\S+ +\d[\d.,]*[KMG]?)(?= )",
+}
+
+
+def _either(patterns: Mapping[str, str]) -> str:
+    return "(?:" + "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in patterns.items()) + ")"
+
+
+_VOLATILE = re.compile(
+    # Where a word starts, or a line does in text that is itself in JSON: all else is passed over at once.
+    r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
+    rf"(?:(?=[A-Za-z]){_either(_LETTER_FIRST)}|{_either(_ANY_FIRST)}|(?=\d){_either(_DIGIT_FIRST)})"
+)
+_HINT = re.compile(r"\d[^\n\d]|[^\n\d]\d|\d{7}|ID|[_-]id|Id|/tmp/|/T/|Temp|====|billing")
+"""A line without any of these has nothing volatile in it: no words without digits, no short number alone."""
 _RANDOM = re.compile(r"\d|^tmp|[-._][A-Za-z0-9_]{6,10}$")
 """A name in a directory for temporary files that nobody has chosen."""
 
 Match = re.Match[str]
 
 
-def pieces_of(text: str) -> list[Piece]:
-    """The text, with a name of ours for what is volatile in it."""
+def pieces_of(text: str, start: int, end: int) -> list[Piece]:
+    """A stretch of the text, with a name of ours for what is volatile in it."""
     pieces: list[Piece] = []
-    done = 0
-    for match in _VOLATILE.finditer(text):
+    done = start
+    for match in _matches(text, start, end):
         kind = match.lastgroup
         assert kind is not None
-        start = match.start()
-        if start > done:
-            pieces.append(text[done:start])
+        if match.start() > done:
+            pieces.append(text[done : match.start()])
         pieces += _REPLACED[kind](match)
         done = match.end()
-    if done < len(text):
-        pieces.append(text[done:])
+    if done < end:
+        pieces.append(text[done:end])
     return pieces
+
+
+def _matches(text: str, start: int, stop: int) -> Iterator[Match]:
+    """Line by line: most lines of a prompt need no second look, and the pattern is far slower than the hint."""
+    while start < stop:
+        end = text.find("\n", start, stop) + 1 or stop
+        if _HINT.search(text, start, end):
+            yield from _VOLATILE.finditer(text, start, end)
+        start = end
 
 
 def _constant(text: str) -> Callable[[Match], list[Piece]]:
@@ -108,9 +139,9 @@ def _temporary(match: Match) -> list[Piece]:
 
 _REPLACED: Mapping[str, Callable[[Match], list[Piece]]] = {
     "billing": _constant("{{billing}}"),
-    "loose": _inner("id", "id", loose=True),
-    "loose_tag": _inner("tag", "id", loose=True),
-    "loose_file": _inner("file", "id", loose=True),
+    "loose": _inner("loose_id", "id", loose=True),
+    "loose_tag": _inner("tag_id", "id", loose=True),
+    "loose_file": _inner("file_id", "id", loose=True),
     "run": _name("id"),
     "prefixed": _name("id"),
     "uuid": _name("id"),
@@ -123,10 +154,15 @@ _REPLACED: Mapping[str, Callable[[Match], list[Piece]]] = {
     "duration": _constant("{{duration}}"),
     "clock": _constant("{{time}}"),
     "port": _inner("port_number", "port"),
+    "port_named": _inner("named_port", "port"),
     "pid": _inner("pid_number", "pid"),
+    "socket": _name("pid"),
     "epoch": _constant("{{time}}"),
+    "commit": _name("id"),
     "hex": _name("id"),
-    "counted": _constant("Original token count: {{count}}"),
+    "counted": lambda match: [match.group().rpartition(" ")[0], " {{count}}"],
+    "listing": lambda match: [match.group()[: -len(match["owner_and_size"])], " {{owner and size}}"],
+    "system": _constant("{{system}}"),
     "rule": _constant("===="),
 }
 """`rule`: pytest fills its lines up to the width of the terminal, so they are as long as the time in them is short."""

@@ -12,7 +12,7 @@ from youbencha.gateway.routes import Provider
 
 MASTER_KEY = "LITELLM_MASTER_KEY"
 """The variable that LiteLLM takes its own key from."""
-AUTH_TOKEN = "ANTHROPIC_AUTH_TOKEN"
+AUTH_TOKEN = "ANTHROPIC_AUTH_TOKEN"  # noqa: S105 - the name of a variable
 """LiteLLM sends what this variable holds as `Authorization: Bearer`, if it is given no key; a key as `x-api-key`."""
 FROM_ENVIRONMENT = "os.environ/"
 """How its configuration names a variable instead of a value."""

@@ -132,12 +132,17 @@ class LiteLLM:
         """None as soon as it is ready; otherwise, how it ended."""
         url = f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{port}"
         running = self._spawn(plan, port)
-        while not running.done():
-            if await health_of(client, url, plan.master_key) is Health.READY and not running.done():
-                self._url = url
-                return None
-            await asyncio.wait({running}, timeout=_LOOK_EVERY_S)
-        return running.result()
+        getting_ready = asyncio.create_task(_until_ready(client, url, plan.master_key))
+        try:
+            await asyncio.wait({running, getting_ready}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            getting_ready.cancel()
+            await asyncio.wait({getting_ready})
+        if running.done():
+            return running.result()
+        getting_ready.result()
+        self._url = url
+        return None
 
     def _spawn(self, plan: _Plan, port: int) -> asyncio.Task[ProcessResult]:
         address = ("--host", self._host, "--port", str(port))
@@ -165,6 +170,13 @@ class LiteLLM:
         self._stopping.set()
         await asyncio.wait({self._running})
         return self._running.result() if not self._running.cancelled() and not self._running.exception() else None
+
+
+async def _until_ready(client: ClientSession, url: str, key: str) -> None:
+    while True:
+        if await health_of(client, url, key) is Health.READY:
+            return
+        await asyncio.sleep(_LOOK_EVERY_S)
 
 
 def _plan_of_user(config_file: Path, env: Mapping[str, str], new_key: str, home: Path) -> _Plan:

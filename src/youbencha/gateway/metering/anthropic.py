@@ -17,6 +17,9 @@ _AROUND_TEXT = len('{"type":"content_block_delta","index":0,"delta":{"type":"tex
 
 
 class MessagesReader(Reader):
+    skim = b"event: content_block_delta\ndata: "
+    around_text = _AROUND_TEXT
+
     def __init__(self) -> None:
         super().__init__()
         self._counts: dict[str, int] = {}

@@ -10,13 +10,13 @@ from youbencha.gateway.metering.reader import Reader
 from youbencha.gateway.metering.values import count, error_word, mapping, mappings, model_name, read_json, size_of
 from youbencha.log.tokens import Tokens
 
-_COUNTS = (
+_COUNTS = {
     "promptTokenCount",
     "toolUsePromptTokenCount",
     "cachedContentTokenCount",
     "candidatesTokenCount",
     "thoughtsTokenCount",
-)
+}
 
 
 class GeminiReader(Reader):
@@ -58,10 +58,11 @@ class GeminiReader(Reader):
             self.output_bytes += sum(size_of(content, at_most=size) for content in contents)
 
     def _chunk(self, chunk: Mapping[str, Any], size: int) -> None:
-        self.model = model_name(chunk.get("modelVersion")) or self.model
+        if (model := chunk.get("modelVersion")) != self.model:
+            self.model = model_name(model) or self.model
         usage = mapping(chunk.get("usageMetadata"))
-        for name in _COUNTS:
-            if (number := count(usage.get(name))) is not None:
+        for name, value in usage.items():
+            if name in _COUNTS and (number := count(value)) is not None:
                 self._counts[name] = number
         if candidates := mappings(chunk.get("candidates")):
             self.ended = all(candidate.get("finishReason") for candidate in candidates)

@@ -26,7 +26,7 @@ class Meter(Protocol):
 class StreamMeter:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._events = EventSplitter()
+        self._events = EventSplitter(skim=reader.skim)
 
     def feed(self, chunk: bytes) -> None:
         hear = self._reader.event
@@ -34,7 +34,9 @@ class StreamMeter:
             hear(name, data)
 
     def result(self) -> Metered:
-        return self._reader.metered(unread_bytes=self._events.pending_bytes + self._events.skipped_bytes)
+        events, reader = self._events, self._reader
+        skimmed = max(0, events.skimmed_bytes - events.skimmed_events * reader.around_text)
+        return reader.metered(unread_bytes=skimmed + events.pending_bytes + events.skipped_bytes)
 
 
 class BodyMeter:

@@ -36,7 +36,8 @@ class ChatReader(Reader):
         return self._tokens
 
     def _about(self, answer: Mapping[str, Any]) -> None:
-        self.model = model_name(answer.get("model")) or self.model
+        if (model := answer.get("model")) != self.model:
+            self.model = model_name(model) or self.model
         if usage := mapping(answer.get("usage")):
             # Some servers send totals so far with each chunk: the latest hold.
             self._tokens = tokens_of(usage, read="prompt_tokens", written="completion_tokens")

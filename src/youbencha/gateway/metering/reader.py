@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 from youbencha.gateway.metering.metered import Metered
 from youbencha.log.tokens import Tokens
@@ -11,6 +11,11 @@ from youbencha.log.tokens import Tokens
 
 class Reader(ABC):
     """Takes whatever comes, and never raises: a number that cannot be read is unknown."""
+
+    skim: ClassVar[bytes] = b""
+    """How those events of a stream begin of which only the size matters."""
+    around_text: ClassVar[int] = 0
+    """What in each of those is no text, in bytes."""
 
     def __init__(self) -> None:
         self.model: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from youbencha.gateway.metering.sse import event_of
@@ -13,6 +13,7 @@ from youbencha.gateway.metering.values import mapping, read_json
 _MOST_HELD = 64 * 1024
 """A larger event is not the one looked for: it goes on as it comes."""
 _EVENT_END = re.compile(rb"(?:\r\n|\r(?!\n)|\n)(?:\r\n|\r|\n)")
+_NO_CHOICES = re.compile(rb'"choices"\s*:\s*\[\s*\]')
 _ASKED = b'"stream_options":{"include_usage":true},'
 
 
@@ -66,10 +67,9 @@ class UsageChunkFilter:
 
     def _pass_events(self, out: bytearray, searched: int) -> None:
         held, start = self._held, 0
-        while end := _EVENT_END.search(held, searched):
-            searched = end.end()
-            event = bytes(memoryview(held)[start:searched])
-            start = searched
+        for end in _event_ends(held, searched):
+            event = bytes(memoryview(held)[start:end])
+            start = end
             passes = self._passes(event)
             self._too_large = False
             if passes:
@@ -87,11 +87,22 @@ class UsageChunkFilter:
             self._too_large = True
 
     def _passes(self, event: bytes) -> bool:
-        return self._too_large or len(event) > _MOST_HELD or b'"usage"' not in event or not _is_usage_chunk(event)
+        return self._too_large or len(event) > _MOST_HELD or not _is_usage_chunk(event)
+
+
+def _event_ends(held: bytearray, searched: int) -> Iterator[int]:
+    if b"\r" in held:
+        yield from (found.end() for found in _EVENT_END.finditer(held, searched))
+        return
+    while (found := held.find(b"\n\n", searched)) >= 0:  # by far the usual, and ten times as fast
+        searched = found + 2
+        yield searched
 
 
 def _is_usage_chunk(event: bytes) -> bool:
+    if not _NO_CHOICES.search(event):
+        return False
     lines = event.replace(b"\r\n", b"\n").replace(b"\r", b"\n").strip(b"\n")
     found = event_of(lines)
-    chunk = mapping(read_json(found.data)) if found else {}
+    chunk = mapping(read_json(found[1])) if found else {}
     return chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)

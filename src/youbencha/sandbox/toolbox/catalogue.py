@@ -61,8 +61,12 @@ AGENTS: tuple[Agent, ...] = (
     ),
     Agent("aider", "aider", (Venv("aider-chat", module="aider"),)),
 )
+# No agents, but they are installed and pinned in the same way. Nobody looks for them on PATH to list them.
+GATEWAYS: tuple[Agent, ...] = (
+    Agent("litellm", "litellm", (Venv("litellm", module="litellm.proxy.proxy_cli", extra="proxy"),)),
+)
 
-_BY_NAME = {agent.name: agent for agent in AGENTS}
+_BY_NAME = {agent.name: agent for agent in (*AGENTS, *GATEWAYS)}
 
 
 def lookup(name: str) -> Agent:
@@ -73,8 +77,13 @@ def lookup(name: str) -> Agent:
     raise YouBenchaError(
         "AGENT_UNKNOWN",
         f"no agent is called {name!r}",
-        hint=(f"{near[0].upper()}{near[1:]} " if near else "") + f"Known agents: {', '.join(_BY_NAME)}.",
+        hint=(f"{near[0].upper()}{near[1:]} " if near else "") + f"Known agents: {_names(AGENTS)}. "
+        f"Gateways: {_names(GATEWAYS)}.",
     )
+
+
+def _names(agents: tuple[Agent, ...]) -> str:
+    return ", ".join(agent.name for agent in agents)
 
 
 @dataclass(frozen=True, slots=True)

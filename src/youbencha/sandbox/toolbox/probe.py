@@ -15,6 +15,8 @@ _TIMEOUT_S = 120.0  # the first start of a 350 MB binary from a cold disk was se
 _LONGEST = 300
 # Windows programs do not start without SYSTEMROOT.
 _KEPT = ("PATH", "SYSTEMROOT", "PATHEXT", "COMSPEC")
+# Nothing is to be fetched for this: no newer version of itself, and no list of prices (LiteLLM).
+_QUIET = {"DISABLE_AUTOUPDATER": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ def _ending(result: ProcessResult) -> str:
 def _clean_environment(home: Path) -> Mapping[str, str]:
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     places = dict.fromkeys(("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"), str(home))
-    return kept | places | {"DISABLE_AUTOUPDATER": "1"}
+    return kept | places | _QUIET
 
 
 def _cannot_run(command: Sequence[str], reason: str) -> YouBenchaError:

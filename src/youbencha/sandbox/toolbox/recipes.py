@@ -52,6 +52,8 @@ class Venv:
     package: str
     module: str
     """Run as `python -m MODULE`."""
+    extra: str | None = None
+    """An optional part of the package, which is to be installed with it."""
 
 
 Recipe = Wheel | Npm | Venv

@@ -32,7 +32,8 @@ class VenvFetcher:
 
     async def plan(self, version: str | None, place: Place, progress: Progress) -> Release:
         found = version or await newest_release(self._recipe.package, place, progress)
-        return Release(f"{self._recipe.package}=={found}", found)
+        extra = f"[{self._recipe.extra}]" if self._recipe.extra else ""
+        return Release(f"{self._recipe.package}{extra}=={found}", found)
 
     async def fetch(self, release: Release, place: Place, progress: Progress) -> Sequence[Path]:
         home = place.tree / "venv"
@@ -56,7 +57,7 @@ class VenvFetcher:
 
     def _launcher(self, tree: Path, packages: str) -> Path:
         mark, template = ("@rem ", _CMD) if _WINDOWS else ("# ", _POSIX)
-        target = tree / (self._recipe.module + (".cmd" if _WINDOWS else ""))
+        target = tree / (self._recipe.module.partition(".")[0] + (".cmd" if _WINDOWS else ""))
         listed = "".join(f"{mark}{line}\n" for line in packages.splitlines())
         text = template.format(python=_PYTHON, module=self._recipe.module, packages=listed)
         target.write_text(text, encoding="utf-8", newline="")

@@ -1,0 +1,125 @@
+"""Aider's command line, and where each of its files lies: none of them in the workspace."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from youbencha.adapters.aider.config import AiderConfig
+from youbencha.adapters.cli_agent import Task
+from youbencha.process import Command
+
+_COMMANDS = ("/", "!")
+"""A message that begins so is a command to Aider itself, `/run` among them."""
+_UNATTENDED = (
+    "--yes-always", "--no-pretty", "--no-fancy-input", "--no-gitignore", "--no-suggest-shell-commands",
+    "--no-detect-urls", "--disable-playwright", "--no-check-update", "--no-show-release-notes",
+    "--no-show-model-warnings", "--no-analytics",
+)  # fmt: skip
+_PRICES = Path("home", ".aider", "caches", "model_prices_and_context_window.json")
+"""Of Aider's own. Where there is one it asks nobody for a newer; LiteLLM, which it asks then, brings its own."""
+
+
+class Files(NamedTuple):
+    """In the run's scratch directory."""
+
+    scratch: Path
+
+    @property
+    def prompt(self) -> Path:
+        return self.scratch / "prompt.md"
+
+    @property
+    def nothing(self) -> Path:
+        """In the place of settings."""
+        return self.scratch / "empty"
+
+    @property
+    def guarded(self) -> Path:
+        """There when our guard is in its place."""
+        return self.scratch / "guarded"
+
+    @property
+    def calls(self) -> Path:
+        """Written by our guard, one line for each call to a model."""
+        return self.scratch / "calls.jsonl"
+
+    @property
+    def analytics(self) -> Path:
+        """What Aider would tell its makers. It is only written down."""
+        return self.scratch / "analytics.jsonl"
+
+    @property
+    def chat(self) -> Path:
+        return self.scratch / "chat-history.md"
+
+    @property
+    def conversation(self) -> Path:
+        """With the models, word for word."""
+        return self.scratch / "llm-history.txt"
+
+
+def aider_command(task: Task[AiderConfig]) -> Command:
+    files = Files(task.scratch)
+    _prepare(files, task.prompt)
+    python_path = os.pathsep.join(filter(None, (str(task.scratch), task.env.get("PYTHONPATH"))))
+    return Command(
+        argv=(*task.cli.argv, *_flags(task, files), *task.config.extra_args),
+        cwd=task.workspace,
+        env={**task.env, "PYTHONPATH": python_path},
+    )
+
+
+def _prepare(files: Files, prompt: str) -> None:
+    text = f"\n{prompt}" if prompt.startswith(_COMMANDS) else prompt
+    files.prompt.write_text(text, encoding="utf-8", newline="")
+    files.nothing.touch()
+    prices = files.scratch / _PRICES
+    prices.parent.mkdir(parents=True)
+    prices.write_text('{"none": {}}', encoding="utf-8")
+    shutil.copyfile(Path(__file__).with_name("guard.py"), files.scratch / "sitecustomize.py")
+
+
+def _flags(task: Task[AiderConfig], files: Files) -> list[str]:
+    config = task.config
+    values: dict[str, object] = {
+        "--message-file": files.prompt,
+        "--analytics-log": files.analytics,
+        "--chat-history-file": files.chat,
+        "--input-history-file": files.scratch / "input-history",
+        "--llm-history-file": files.conversation,
+        # Each has a default in the repository.
+        "--env-file": files.nothing,
+        "--model-settings-file": files.nothing,
+        "--model-metadata-file": files.nothing,
+        "--model": config.model,
+        "--weak-model": config.weak_model,
+        "--editor-model": config.editor_model,
+        "--edit-format": config.edit_format,
+        "--map-tokens": config.map_tokens,
+        "--reasoning-effort": config.reasoning_effort,
+        "--thinking-tokens": config.thinking_tokens,
+        "--test-cmd": config.test_cmd,
+    }
+    lists = {"--file": config.files, "--read": config.read_only, "--lint-cmd": config.lint_cmd}
+    return [
+        *_UNATTENDED,
+        *(["--architect"] if config.architect else []),
+        # Without a repository of its own, Aider would make one, or take one that the workspace lies in.
+        _switch("git", (task.workspace / ".git").exists()),
+        _switch("auto-commits", config.auto_commits),
+        _switch("dirty-commits", config.auto_commits),
+        _switch("auto-lint", config.auto_lint),
+        _switch("auto-test", config.test_cmd is not None),
+        _switch("cache-prompts", config.cache_prompts),
+        _switch("stream", config.stream),
+        # Joined, so that a value which begins with a dash is no flag.
+        *(f"{flag}={value}" for flag, value in values.items() if value is not None),
+        *(f"{flag}={value}" for flag, given in lists.items() for value in given),
+    ]
+
+
+def _switch(name: str, on: bool) -> str:
+    return f"--{name}" if on else f"--no-{name}"

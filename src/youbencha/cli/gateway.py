@@ -1,0 +1,133 @@
+"""`yb gateway`: the gateway by itself, until Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from youbencha.cli.serving import address_given, serve_until_stopped
+from youbencha.errors import YouBenchaError
+
+if TYPE_CHECKING:
+    from youbencha.gateway.cassette import Cassette, Mode
+    from youbencha.gateway.routes import Provider
+    from youbencha.gateway.upstreams import Upstream
+    from youbencha.process import Redactor
+
+
+def gateway(
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Port 0 takes any free one.")] = "127.0.0.1:0",
+    upstream: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[API=]URL",
+            help="Where requests are sent on to, for all APIs or for one: anthropic=URL, openai=URL, gemini=URL. "
+            "Without it: as ANTHROPIC_BASE_URL, OPENAI_BASE_URL, GOOGLE_GEMINI_BASE_URL say, else to the providers.",
+        ),
+    ] = None,
+    upstream_key_env: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[API=]NAME",
+            help="The variable that holds the real key, if it is not ANTHROPIC_API_KEY, OPENAI_API_KEY, "
+            "GEMINI_API_KEY.",
+        ),
+    ] = None,
+    secrets: Annotated[
+        Path | None,
+        typer.Option(help="A file of NAME=VALUE lines with the real keys, readable by you alone.", show_default=False),
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[=USD]",
+            help="A virtual key, and how much may be spent with it; may be repeated. Without any: one named default.",
+        ),
+    ] = None,
+    budget_total: Annotated[
+        str | None, typer.Option(metavar="USD", help="How much may be spent with all keys together.")
+    ] = None,
+    tokens_total: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="How many tokens may be used with all keys together.")
+    ] = None,
+    price: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODEL=IN/OUT[/READ/WRITE]",
+            help="Dollars for a million tokens (cache reads and writes too), over the price list; may be repeated. "
+            "* in a model's name stands for any text.",
+        ),
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="Where a line of JSON is added for each request.", show_default=False)
+    ] = None,
+    record: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep all answers in a cassette.", show_default=False)
+    ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Answer from a cassette, and ask nobody.", show_default=False),
+    ] = None,
+    cassette: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Answer from a cassette; ask and keep the rest.", show_default=False),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No line for each request, and no summary.")] = False,
+) -> None:
+    """Meter, cap, record and replay what agents ask of their models: one gateway, virtual keys.
+
+    Prints one line of JSON when it is ready, with its URL and the keys; then a line on stderr for each request.
+
+    Example: `yb gateway --key alice=2.5 --key bob --ledger calls.jsonl`
+    """
+    from youbencha.cli.gateway_keys import dollars_given, keys_given, prices_given
+    from youbencha.cli.gateway_upstreams import secrets_given, upstreams_given
+
+    address = address_given(listen)
+    keys, prices = keys_given(key or []), prices_given(price or [])
+    most = None if budget_total is None else dollars_given("--budget-total", budget_total, budget_total)
+    if sum(each is not None for each in (record, replay, cassette)) > 1:
+        exclude = "--record, --replay and --cassette exclude each other"
+        raise YouBenchaError("CASSETTE_OPTIONS", exclude, hint="Choose one of them.")
+    env = {**os.environ, **(secrets_given(secrets) if secrets else {})}
+    upstreams = {} if replay is not None else upstreams_given(upstream or [], upstream_key_env or [], env)
+    redactor = _redactor(env, upstreams)
+
+    from youbencha.cli.gateway_serving import Plan, serve
+    from youbencha.gateway.model import Caps
+    from youbencha.gateway.prices import Prices
+
+    plan = Plan(
+        address=address,
+        upstreams=upstreams,
+        keys=keys,
+        total=Caps(most, tokens_total),
+        prices=Prices(prices),
+        ledger=ledger,
+        cassette=_cassette({"record": record, "replay": replay, "auto": cassette}, redactor),
+        redactor=redactor,
+        quiet=quiet,
+    )
+    serve_until_stopped(lambda stop: serve(plan, stop))
+
+
+def _cassette(given: Mapping[Mode, Path | None], redactor: Redactor) -> Cassette | None:
+    from youbencha.gateway.cassette import Cassette
+
+    for mode, directory in given.items():
+        if directory is not None:
+            return Cassette(directory, mode, redactor=redactor)
+    return None
+
+
+def _redactor(env: Mapping[str, str], upstreams: Mapping[Provider, Upstream]) -> Redactor:
+    """Knows the real keys, by whatever names. Virtual ones have a shape that is known anyway."""
+    from youbencha.cli.gateway_upstreams import NO_KEY
+    from youbencha.process import Redactor
+
+    real = {f"{name}_KEY": upstream.key for name, upstream in upstreams.items() if upstream.key != NO_KEY}
+    return Redactor.for_env(env, real)

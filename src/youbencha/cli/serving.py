@@ -1,0 +1,94 @@
+"""What commands that serve until they are interrupted have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from youbencha.cli import startup
+from youbencha.errors import YouBenchaError
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach it."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host.lower() == "localhost"
+
+
+def address_given(written: str) -> Address:
+    host, _, port = written.rpartition(":")
+    if not host.strip("[]") or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise YouBenchaError("ADDRESS_INVALID", f"--listen {written}: not an address", hint="Write HOST:PORT.")
+    return Address(host.strip("[]"), int(port))
+
+
+def serve_until_stopped(work: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
+    """`work` is to end when its event is set: at Ctrl-C, or where a service manager or a closed terminal says so."""
+    startup.loaded()
+    with suppress(KeyboardInterrupt):  # on Windows, Ctrl-C arrives so
+        asyncio.run(_with_signals(work))
+
+
+async def _with_signals(work: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
+    stop = asyncio.Event()
+    if sys.platform != "win32":
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, *startup.ending_signals()):
+            loop.add_signal_handler(number, stop.set)
+    await work(stop)
+
+
+_MOST_WAITING = 10_000
+_LAST_WORDS_S = 2.0
+
+
+class LiveLines:
+    """Standard error, written to by a thread of its own.
+
+    Whoever started us may not read it, or no longer: neither must hold up or end what is served.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: queue.Queue[str | None] = queue.Queue(_MOST_WAITING)
+        self._writer = threading.Thread(target=self._write, daemon=True)
+
+    def say(self, line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    def __enter__(self) -> Self:
+        self._writer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(queue.Full):
+            self._waiting.put_nowait(None)
+            self._writer.join(_LAST_WORDS_S)
+
+    def _write(self) -> None:
+        if sys.stderr is None:  # it was closed before we began
+            return
+        # A stream of its own: Python's has a lock, which a write that hangs would keep from us to the end.
+        with suppress(OSError, ValueError):
+            descriptor = os.dup(sys.stderr.fileno())
+            with os.fdopen(descriptor, "w", encoding=sys.stderr.encoding, errors="replace") as stream:
+                while (line := self._waiting.get()) is not None:
+                    with suppress(OSError):
+                        print(line, file=stream, flush=True)

@@ -1,0 +1,157 @@
+"""A request as it would be in any run: what is volatile in it has a name, and what does not matter is gone. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from youbencha.gateway.cassette.masking import masked
+from youbencha.gateway.cassette.model import Asking
+from youbencha.gateway.cassette.places import Forms, pattern_of
+from youbencha.gateway.cassette.volatile import Name, Piece, pieces_of
+from youbencha.gateway.cassette.written import compact
+from youbencha.process import Redactor
+
+_DROPPED = frozenset({"metadata", "user", "prompt_cache_key", "safety_identifier", "client_metadata"})
+"""Keys of the whole body that say who asks, not what."""
+_NEVER = frozenset({"cache_control"})
+"""Says what to pay for, not what to answer; and agents move it from message to message as they go on."""
+_TALK = ("messages", "input", "contents")
+"""Comes last, so that what was said before keeps its numbers when something is added."""
+_SEALED = frozenset({"signature", "thoughtSignature", "thought_signature", "encrypted_content"})
+_SEAL = re.compile(r"\S{16,}\Z")
+_CACHED_CHARACTERS = 8_000_000
+_UNBROKEN = 4096
+"""A text that begins with so many characters and no space is a picture or the like: nothing is volatile in it."""
+
+
+class Normal(NamedTuple):
+    body: object
+    names: Mapping[str, str]
+    """What each numbered placeholder stands for here: `id-1`, `port-2` …"""
+    fingerprint: str
+
+
+class Normaliser:
+    """Of one session: it knows its places and its secrets, and remembers the texts that come again and again."""
+
+    def __init__(self, forms: Forms, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._places = {text: "{{" + name.partition(":")[0] + "}}" for name, text in forms.items()}
+        self._place = re.compile("|".join(map(pattern_of, self._places))) if self._places else None
+        self._known: OrderedDict[str, tuple[Piece, ...]] = OrderedDict()
+        self._size = 0
+
+    def normal(self, asking: Asking) -> Normal:
+        numbering = _Numbering({name.value for text in _texts(asking.body) for name in self._loose(text)})
+        body = self._value(_without(asking.body), numbering)
+        if body is None and asking.raw:
+            body = {"raw": sha256(asking.raw).hexdigest()}
+        told = compact([asking.method, asking.path, body])
+        return Normal(body, numbering.names, sha256(told).hexdigest())
+
+    def _value(self, value: object, numbering: _Numbering) -> object:
+        if isinstance(value, str):
+            return numbering.text(self._pieces(value))
+        if isinstance(value, list):
+            return [self._value(each, numbering) for each in value]
+        if isinstance(value, dict):
+            return {
+                numbering.text(self._pieces(key)): _sealed(key, each) or self._value(_plain(key, each), numbering)
+                for key, each in sorted(value.items(), key=_talk_last)
+                if key not in _NEVER
+            }
+        return value
+
+    def _loose(self, text: str) -> Iterator[Name]:
+        return (piece for piece in self._pieces(text) if isinstance(piece, Name) and piece.loose)
+
+    def _pieces(self, text: str) -> tuple[Piece, ...]:
+        found = self._known.get(text)
+        if found is not None:
+            return found
+        pieces = tuple(self._split(text))
+        self._known[text] = pieces
+        self._size += len(text)
+        while self._size > _CACHED_CHARACTERS:
+            self._size -= len(self._known.popitem(last=False)[0])
+        return pieces
+
+    def _split(self, text: str) -> Iterator[Piece]:
+        text = masked(text, self._redactor)
+        if len(text) > _UNBROKEN and not any(space in text[:_UNBROKEN] for space in " \n"):
+            yield text
+            return
+        done = 0
+        for match in self._place.finditer(text) if self._place else ():
+            yield from pieces_of(text, done, match.start())
+            yield self._places[match.group()]
+            done = match.end()
+        yield from pieces_of(text, done, len(text))
+
+
+class _Numbering:
+    """The first id of a request is {{id-1}}, wherever it comes again: so a result keeps its call."""
+
+    def __init__(self, loose: set[str]) -> None:
+        self.names: dict[str, str] = {}
+        self._placeholders: dict[tuple[str, str], str] = {}
+        self._counts: dict[str, int] = {}
+        words = "|".join(map(re.escape, sorted(loose)))
+        self._loose = re.compile(rf"(?<![A-Za-z0-9])(?:{words})(?![A-Za-z0-9])") if loose else None
+
+    def text(self, pieces: tuple[Piece, ...]) -> str:
+        return "".join([self._literal(piece) if isinstance(piece, str) else self._number(*piece) for piece in pieces])
+
+    def _literal(self, text: str) -> str:
+        return self._loose.sub(lambda match: self._number("id", match.group()), text) if self._loose else text
+
+    def _number(self, kind: str, value: str, loose: bool = False) -> str:
+        known = self._placeholders.get((kind, value))
+        if known is None:
+            self._counts[kind] = self._counts.get(kind, 0) + 1
+            name = f"{kind}-{self._counts[kind]}"
+            self.names[name] = value
+            known = self._placeholders[kind, value] = "{{" + name + "}}"
+        return known
+
+
+def _without(body: object) -> object:
+    return {key: value for key, value in body.items() if key not in _DROPPED} if isinstance(body, dict) else body
+
+
+def _talk_last(item: tuple[str, object]) -> tuple[bool, str]:
+    return item[0] in _TALK, item[0]
+
+
+def _sealed(key: str, value: object) -> str | None:
+    """What only the provider can read is other each time."""
+    return "{{sealed}}" if key in _SEALED and isinstance(value, str) and _SEAL.match(value) else None
+
+
+def _plain(key: str, value: Any) -> object:
+    """A text alone says the same as a list of one text, and agents change from one to the other as they go on."""
+    if key != "content" or not isinstance(value, list) or len(value) != 1 or not isinstance(value[0], dict):
+        return value
+    block = {name: each for name, each in value[0].items() if name not in _NEVER}
+    alone = block.get("type") == "text" and set(block) == {"type", "text"} and isinstance(block["text"], str)
+    return block["text"] if alone else value
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _texts(each)
+
+
+def numbered(text: str) -> str:
+    """A text by itself, with a name of ours for what is volatile in it."""
+    return _Numbering(set()).text(tuple(pieces_of(text, 0, len(text))))

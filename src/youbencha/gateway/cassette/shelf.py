@@ -1,0 +1,144 @@
+"""The files of a cassette: one for each exchange, one for each large part of a request. Nothing else, so that two
+cassettes are merged by copying one over the other, and no file is ever written by half.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from youbencha.errors import YouBenchaError
+from youbencha.gateway.cassette.answers import Kept
+from youbencha.gateway.cassette.model import Asking
+from youbencha.gateway.cassette.normal import Normal
+from youbencha.gateway.cassette.parts import TALK, put_together, taken_apart
+from youbencha.gateway.cassette.written import for_people, parsed
+
+VERSION = 1
+_REQUEST_HEADERS = ("anthropic-version", "anthropic-beta", "openai-beta")
+_FINGERPRINT = re.compile(r"-(?P<fingerprint>[0-9a-f]{12})\.json\Z")
+_SHOWN = 5
+
+Takes = list[list[Kept]]
+"""What each of the trials was answered, in the order in which it asked."""
+
+
+class Exchange(NamedTuple):
+    file: Path
+    method: str
+    path: str
+    body: Any
+    """In parts."""
+    takes: Takes
+
+
+class Shelf:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._exchanges, self._parts = directory / "exchanges", directory / "parts"
+        self._written: set[str] = set()
+
+    def create(self) -> None:
+        try:
+            self._exchanges.mkdir(parents=True, exist_ok=True)
+            self._parts.mkdir(exist_ok=True)
+        except OSError as error:
+            raise _not_writable(self.directory, error) from error
+
+    def check(self) -> dict[str, Path]:
+        """The exchange of each fingerprint. Names all files that cannot be read, at once."""
+        broken = []
+        found = {}
+        for file in self.files():
+            try:
+                self.read(file)
+            except YouBenchaError as error:
+                broken.append(error.message)
+            if named := _FINGERPRINT.search(file.name):
+                found[named["fingerprint"]] = file
+        if broken:
+            more = [f"and {len(broken) - _SHOWN} more"] if len(broken) > _SHOWN else []
+            raise _broken("\n".join([*broken[:_SHOWN], *more]))
+        return found
+
+    def files(self) -> list[Path]:
+        return sorted(self._exchanges.glob("[!.]*.json"))
+
+    def read(self, file: Path) -> Exchange:
+        try:
+            value = parsed(file.read_bytes())
+            if value["version"] > VERSION:
+                raise _broken(f"{file} was written by a newer youBencha", "Update youBencha.")
+            request, takes = value["request"], value["takes"]
+            exchange = Exchange(file, request["method"], request["path"], request["body"], takes)
+            if not all(isinstance(answer["status"], int) for take in takes for answer in take) or not takes[0]:
+                raise TypeError("an answer has no status")
+        except OSError as error:
+            raise _broken(f"{file} cannot be read: {error.strerror or error}") from error
+        except ValueError as error:
+            raise _broken(f"{file} is no JSON: {error}") from error
+        except (KeyError, TypeError, IndexError) as error:
+            raise _broken(f"{file} is not an exchange as youBencha writes it: {error}") from error
+        return exchange
+
+    def whole_body(self, exchange: Exchange) -> Any:
+        """A part that is not there is named in its place: it is only needed to show what differs."""
+        return put_together(exchange.body, self._part)
+
+    def write(self, asking: Asking, normal: Normal, takes: Takes) -> Path:
+        body, parts = taken_apart(normal.body)
+        for name, part in parts.items():
+            if name not in self._written:
+                self._write(self._parts / f"{name}.json", part, unless_there=True)
+                self._written.add(name)
+        headers = {name: asking.headers[name] for name in _REQUEST_HEADERS if name in asking.headers}
+        request = {"method": asking.method, "path": asking.path, "wire": asking.wire, "headers": headers, "body": body}
+        file = self._exchanges / _file_name(asking, normal)
+        told = {"version": VERSION, "fingerprint": normal.fingerprint, "request": request, "takes": takes}
+        self._write(file, told)
+        return file
+
+    def _part(self, name: str) -> Any:
+        try:
+            return parsed((self._parts / f"{name}.json").read_bytes())
+        except (OSError, ValueError):
+            return f"(parts/{name}.json is missing or broken)"
+
+    def _write(self, file: Path, value: object, *, unless_there: bool = False) -> None:
+        if unless_there and file.exists():
+            return
+        partial = file.with_name(f".{file.name}.{os.urandom(4).hex()}")
+        try:
+            try:
+                partial.write_bytes(for_people(value).encode("utf-8", "surrogatepass"))
+                partial.replace(file)
+            except BaseException:
+                partial.unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            raise _not_writable(file, error) from error
+
+
+def _file_name(asking: Asking, normal: Normal) -> str:
+    body = normal.body if isinstance(normal.body, dict) else {}
+    talk: list[Any] = next((body[key] for key in TALK if isinstance(body.get(key), list)), [])
+    model = body.get("model")
+    name = model if isinstance(model, str) else asking.path.rpartition("/")[2]
+    clean = re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.")[:60] or "request"
+    return f"{clean}-{len(talk):03}-{normal.fingerprint[:12]}.json"
+
+
+def _broken(
+    message: str, hint: str = "Record it again, or take the file from where the cassette came from."
+) -> YouBenchaError:
+    return YouBenchaError("CASSETTE_BROKEN", message, hint=hint)
+
+
+def _not_writable(file: Path, error: OSError) -> YouBenchaError:
+    return YouBenchaError(
+        "CASSETTE_NOT_WRITABLE",
+        f"Cannot write the cassette {file}: {error.strerror or error}",
+        hint="Check that the directory belongs to you and has room.",
+    )

@@ -1,0 +1,104 @@
+"""A request of a client, and what of it goes on to the provider."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
+
+import aiohttp
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.payload import TOO_LARGE_BYTES_BODY
+from multidict import CIMultiDict
+from yarl import URL
+
+from youbencha.gateway.exchange import Exchange
+from youbencha.gateway.headers import accepted_encoding, sent_on
+from youbencha.gateway.keys import PREFIX
+from youbencha.gateway.metering.usage_chunk import with_usage_asked
+from youbencha.gateway.refusals import Reason
+from youbencha.gateway.routes import Action, Route, route_of
+
+if TYPE_CHECKING:
+    from youbencha.gateway.upstreams import Upstream
+
+_DECODED = ("gzip", "deflate")
+"""Encodings of a request's body that aiohttp has undone when we read it."""
+
+
+class Incoming(NamedTuple):
+    """A request that has arrived in full, and whose path is known."""
+
+    request: web.Request
+    headers: Mapping[str, str]
+    """By lower-case names."""
+    route: Route
+    raw: bytes
+    body: Any
+    """Parsed JSON; None if it is none."""
+
+
+class Refused(Exception):
+    """The gateway answers by itself, and not as the client would like."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason: Reason = reason
+        self.message = message
+
+
+def path_of(request: web.Request) -> str:
+    """As it was sent: a slash or a question mark that a name hides (`%2F`, `%3F`) must not become one on the way."""
+    return request.rel_url.raw_path.replace("%3A", ":").replace("%3a", ":")
+
+
+def routed(request: web.Request, headers: Mapping[str, str]) -> Route | None:
+    path = path_of(request)
+    if not path.isascii() or not request.rel_url.raw_query_string.isascii():
+        return None
+    route = route_of(request.method, path, headers)
+    leads_away = route is not None and {".", ".."} & set(unquote(route.path).split("/"))
+    return None if leads_away else route
+
+
+async def body_read(request: web.Request) -> bytes:
+    try:
+        return await request.read()
+    except web.HTTPRequestEntityTooLarge as error:
+        raise Refused("too_large", "the request is larger than this gateway takes") from error
+    except (web.RequestPayloadError, aiohttp.ClientPayloadError, HttpProcessingError) as error:
+        raise Refused("unreadable", "the request's body is not in the encoding that it claims") from error
+
+
+def payload(raw: bytes) -> bytes | io.BytesIO | None:
+    """aiohttp sends what is large in pieces, so that others get their turn, if it is not plain bytes."""
+    return io.BytesIO(raw) if len(raw) > TOO_LARGE_BYTES_BODY else raw or None
+
+
+def with_usage(incoming: Incoming, exchange: Exchange) -> tuple[bytes, bool]:
+    """The body to send, and whether it now asks for a usage that the client does not want to see."""
+    route = incoming.route
+    if route.wire == "openai-chat" and route.action is Action.ANSWER and exchange.asked.stream:
+        return with_usage_asked(incoming.raw, incoming.body)
+    return incoming.raw, False
+
+
+def headers_for(incoming: Incoming, upstream: Upstream, *, readable: bool) -> CIMultiDict[str]:
+    """`readable`: something is taken out of the answer, which cannot be done while it is compressed."""
+    encoding = incoming.headers.get("content-encoding", "").strip().lower()
+    sent = sent_on(list(incoming.request.headers.items()), decoded=encoding in _DECODED, secret=PREFIX)
+    accepted = "identity" if readable else accepted_encoding(incoming.headers.get("accept-encoding", ""))
+    return CIMultiDict([*sent, ("Accept-Encoding", accepted), *upstream.credentials().items()])
+
+
+def url_for(upstream: Upstream, route: Route, request: web.Request) -> URL:
+    """What the query means is the provider's business, but for our own key."""
+    parts = (part for part in request.rel_url.raw_query_string.split("&") if part)
+    query = "&".join(part for part in parts if not _shows_key(unquote(part)))
+    return URL(f"{upstream.url}{route.path}" + (f"?{query}" if query else ""), encoded=True)
+
+
+def _shows_key(part: str) -> bool:
+    return part.partition("=")[0] == "key" or PREFIX in part

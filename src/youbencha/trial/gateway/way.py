@@ -1,0 +1,98 @@
+"""One trial's way to its model, from the first key to the last line of the ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack
+from typing import Self
+
+import orjson
+
+from youbencha.events import EventSink
+from youbencha.gateway.access import GatewayAccess
+from youbencha.gateway.keys import Grant
+from youbencha.gateway.ledger import entry_of
+from youbencha.gateway.model import Call
+from youbencha.log import GatewayReport
+from youbencha.process import Redactor
+from youbencha.trial.gateway.deciding import GatewayPlan
+from youbencha.trial.gateway.opened import LEDGER_FILE, Around, TrialGateway, open_gateway
+from youbencha.trial.gateway.reporting import report_of
+from youbencha.workspace import RunDirectory, write_atomically
+
+_MOST_MISMATCHES = 10
+"""Kept: the first says why, the others follow from it."""
+
+
+class WayToModel:
+    """The gateway, the agent's key, and what was said of both."""
+
+    def __init__(self, plan: GatewayPlan, directory: RunDirectory) -> None:
+        self._plan = plan
+        self._directory = directory
+        self._redactor = Redactor.for_env(os.environ, plan.secrets)
+        self._lines: list[bytes] = []
+        """What the ledger holds, as far as it is ours: the agent can reach the file."""
+        self._grant: Grant | None = None
+        self._mismatches: tuple[str, ...] = ()
+        self._opened = AsyncExitStack()
+        self.gateway: TrialGateway
+        self.access: GatewayAccess
+
+    @classmethod
+    async def open(
+        cls, plan: GatewayPlan, directory: RunDirectory, agent: str, on_event: EventSink, opened: AsyncExitStack
+    ) -> Self:
+        """Open until `close`, or until `opened` is."""
+        way = cls(plan, directory)
+        opened.push_async_callback(way._opened.aclose)
+        around = Around(agent, directory, way._redactor, on_event, way._called)
+        way.gateway = await way._opened.enter_async_context(open_gateway(plan, around))
+        way.access = way.gateway.issue_for_agent()
+        return way
+
+    @property
+    def secrets(self) -> Mapping[str, str]:
+        """What must be in nothing that is written."""
+        return {**self._plan.secrets, "GATEWAY_VIRTUAL_KEY": self.access.key}
+
+    @property
+    def stop(self) -> asyncio.Event:
+        """Set when the agent has to end."""
+        return self.gateway.stop
+
+    async def end_agent(self) -> None:
+        self._grant = await self.gateway.end(self.access)
+
+    def report(self) -> GatewayReport:
+        """Once the agent is gone, and the artifacts are ours again."""
+        assert self._grant is not None
+        self._mismatches = tuple(self._written_mismatches(self._grant))
+        return report_of(self._plan, self._grant, ledger=LEDGER_FILE, mismatches=self._mismatches)
+
+    def findings(self) -> Iterator[tuple[str, str]]:
+        """What a person should know: codes and messages."""
+        if self._mismatches:
+            where = self._directory.artifacts / self._mismatches[0]
+            yield "CASSETTE_MISMATCH", f"nothing recorded answers what the agent asked; how it differs is in {where}"
+
+    async def close(self) -> list[tuple[str, str]]:
+        """Nobody asks any more. The ledger is then what we wrote."""
+        await self._opened.aclose()
+        path = self._directory.artifacts / LEDGER_FILE
+        whole = b"".join(self._lines)
+        if path.is_file() and not path.is_symlink() and path.read_bytes() == whole:
+            return []
+        write_atomically(path, whole)
+        return [("WORKSPACE_TAMPERED", "the gateway's ledger was changed while the agent ran; it was written anew")]
+
+    def _called(self, call: Call) -> None:
+        self._lines.append(orjson.dumps(entry_of(call)) + b"\n")
+
+    def _written_mismatches(self, grant: Grant) -> Iterator[str]:
+        for number, text in enumerate(grant.mismatches[:_MOST_MISMATCHES], start=1):
+            name = f"cassette-mismatch-{number}.diff"
+            write_atomically(self._directory.artifacts / name, self._redactor.text(text).encode("utf-8", "replace"))
+            yield name

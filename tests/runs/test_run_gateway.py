@@ -1,0 +1,178 @@
+"""`yb run` through the gateway, with the real Claude Code CLI: metered, capped, and with no key worth stealing."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+from run_lab import Outcome, RunLab
+
+from agent_clis import NEWEST, OLD
+from claude_lab import API_KEY, bash, says, script, uses, versions
+from youbencha.gateway.ledger import read_ledger
+from youbencha.gateway.script import Script, ScriptedModel
+from youbencha.log import GatewayReport
+from youbencha.sandbox.toolbox import InstalledAgent
+
+TOKENS = {"input_tokens": 1000, "output_tokens": 25, "cache_read_input_tokens": 700, "cache_creation_input_tokens": 50}
+EDIT = uses("Write", file_path="${cwd}/src/prices.py", content="TAX = 0.2\n")
+MODEL = "claude-opus-4-5"
+
+
+def agent(cli: InstalledAgent, prompt: str = "Mend the tax.", **more: Any) -> dict[str, Any]:
+    config = {"prompt": prompt, "executable": str(cli.executable)}
+    return {"type": "claude-code", "model": MODEL, "config": config, "env": {"IS_SANDBOX": "1"}, **more}
+
+
+def keys(model: ScriptedModel) -> dict[str, str]:
+    """What the harness has, and the agent must not get."""
+    return {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY}
+
+
+async def run_with(runs: RunLab, given: dict[str, Any], answers: Script, *options: str, **more: Any) -> Outcome:
+    async with ScriptedModel(answers) as model:
+        return await runs.run(given, *options, env=keys(model), **more)
+
+
+def report(done: Outcome) -> GatewayReport:
+    assert done.bundle.agent is not None
+    assert done.bundle.agent.gateway is not None, done.done.err
+    return done.bundle.agent.gateway
+
+
+def ledger(done: Outcome) -> list[dict[str, Any]]:
+    return list(read_ledger(done.artifacts / report(done).ledger))
+
+
+@versions(NEWEST, OLD)
+async def test_every_token_of_a_whole_run(runs: RunLab, claude_cli: InstalledAgent) -> None:
+    answers = script(bash("env > environment.txt"), EDIT, says("Done."), usage=TOKENS)
+    async with ScriptedModel(answers) as model:
+        done = await runs.run(agent(claude_cli), env=keys(model))
+    assert done.done.code == 0, done.done.err
+    told, bundle = report(done), done.bundle
+    asked = [request for request in model.requests if request.path.startswith("/v1/messages?")]
+    assert {request.headers["x-api-key"] for request in asked} == {API_KEY}
+    main = [request for request in asked if request.kind == "turn"]
+    assert len(main) == 3
+    lines = [line for line in ledger(done) if line["path"] == "/v1/messages"]
+    assert len(lines) == len(asked)
+    by_turn = [line for line in lines if line["cache_read_tokens"] == 700 and line["input_tokens"] == 1000]
+    assert [(line["output_tokens"], line["cache_creation_tokens"], line["partial"]) for line in by_turn] == [
+        (25, 50, False)
+    ] * 3
+    assert told.usage is not None
+    assert told.usage.input_tokens == sum(line["input_tokens"] for line in lines)
+    assert told.usage.output_tokens == sum(line["output_tokens"] for line in lines)
+    assert told.difference is not None
+    differs = told.difference
+    assert (differs.input_tokens, differs.output_tokens, differs.cache_read_tokens) == (0, 0, 0)
+    assert bundle.agent is not None
+    assert bundle.agent.usage == told.usage == done.log.usage
+    assert (told.usage.cost_source, told.usage.partial) == ("gateway", False)
+    assert told.usage.cost_usd == pytest.approx(sum(line["cost_usd"] for line in lines))
+    assert bundle.agent.budget_exceeded is False
+    environment = (done.tree / "environment.txt").read_text()
+    assert "ANTHROPIC_API_KEY=sk-yb-" in environment
+    assert API_KEY not in environment
+    assert "metered by the gateway" in done.done.out
+
+
+@versions(NEWEST)
+async def test_a_budget_that_is_spent(runs: RunLab, claude_cli: InstalledAgent) -> None:
+    answers = script(*[bash(f"echo {number} >> work.txt") for number in range(20)], says("Done."), usage=TOKENS)
+    done = await run_with(runs, agent(claude_cli), answers, "--budget", "0.02")
+    assert done.done.code == 1
+    told, bundle = report(done), done.bundle
+    assert bundle.agent is not None
+    assert bundle.outcome is not None
+    assert (bundle.outcome.name, bundle.outcome.valid, bundle.agent.budget_exceeded) == ("limit", True, True)
+    assert told.budget is not None
+    assert (told.budget.cap_usd, told.budget.exceeded) == (0.02, True)
+    assert told.usage is not None
+    assert told.usage.cost_usd is not None
+    assert 0.02 <= told.usage.cost_usd < 0.04
+    assert [line["status"] for line in ledger(done)][-1] == 402
+    assert bundle.outcome.reason in done.done.out
+    assert bundle.summary.overall_status == "failed"
+
+
+@versions(NEWEST)
+async def test_waiting_for_the_provider_is_not_working(runs: RunLab, claude_cli: InstalledAgent) -> None:
+    busy = {"error": {"status": 429, "message": "slow down", "headers": {"retry-after": "1"}}}
+    done = await run_with(runs, agent(claude_cli), script(busy, EDIT, says("Done.")), gateway="builtin")
+    assert done.done.code == 0, done.done.err
+    told = report(done)
+    assert told.rate_limited == 1
+    assert told.provider_wait_ms >= 900
+    assert "Provider wait" in done.done.out
+    assert [line["retry_after_s"] for line in ledger(done) if line["status"] == 429] == [1.0]
+
+
+@versions(NEWEST)
+async def test_a_provider_that_is_not_there(runs: RunLab, claude_cli: InstalledAgent) -> None:
+    nobody = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "ANTHROPIC_API_KEY": API_KEY}
+    done = await runs.run(agent(claude_cli), env=nobody, gateway="builtin")
+    assert done.done.code == 1
+    assert done.bundle.outcome is not None
+    assert (done.bundle.outcome.name, done.bundle.outcome.valid) == ("provider_error", False)
+
+
+GREEDY = """
+import json, os, urllib.error, urllib.request
+while True:
+    body = json.dumps({"model": "claude-opus-4-5", "max_tokens": 10, "messages": [{"role": "user", "content": "hi"}]})
+    headers = {"x-api-key": os.environ["ANTHROPIC_API_KEY"], "anthropic-version": "2023-06-01"}
+    request = urllib.request.Request(os.environ["PROXY_URL"] + "/v1/messages", body.encode(), headers)
+    try:
+        urllib.request.urlopen(request).read()
+    except urllib.error.HTTPError:
+        pass
+"""
+
+
+async def test_an_agent_that_goes_on_asking_is_ended(runs: RunLab) -> None:
+    greedy = {"type": "command", "config": {"command": [sys.executable, "-c", GREEDY], "prompt_by": "none"}}
+    # Nobody counts the answers to a request without tools: the script's smallest numbers hold.
+    done = await run_with(
+        runs, greedy, script(says("Yes."), usage=TOKENS), gateway={"type": "builtin", "tokens_per_trial": 5000}
+    )
+    told = report(done)
+    assert told.refused >= 4
+    assert done.bundle.outcome is not None
+    assert done.bundle.outcome.name == "limit"
+    assert done.bundle.agent is not None
+    assert done.bundle.agent.status == "failed"
+    assert [error.code for error in done.bundle.agent.errors] == ["COMMAND_STOPPED"]
+
+
+async def test_a_ledger_that_the_agent_changes_is_put_right(runs: RunLab) -> None:
+    script_ = 'curl -s -H "x-api-key: $ANTHROPIC_API_KEY" "$PROXY_URL/v1/models"; : > ../artifacts/gateway-ledger.jsonl'
+    done = await run_with(runs, runs.program(script_), script(says("Yes.")), gateway="builtin")
+    assert [line["path"] for line in ledger(done)] == ["/v1/models"]
+    assert done.bundle.agent is not None
+    assert "WORKSPACE_TAMPERED" in [warning.code for warning in done.bundle.agent.warnings]
+
+
+@pytest.mark.parametrize(
+    ("gateway", "options", "says_so"),
+    [
+        ("builtin", (), "the gateway has no key"),
+        ("none", ("--budget", "1"), "budget_per_trial_usd needs a gateway"),
+        ("none", ("--replay", "x"), "a cassette needs a gateway"),
+        ({"type": "builtin", "secrets_file": "nowhere.env"}, (), "the secrets file cannot be read"),
+        ("builtin", ("--gateway", "nonsense"), "there is no such"),
+        ("builtin", ("--budget", "-1"), "not an amount"),
+        ("builtin", ("--record", "x", "--replay", "x"), "exclude each other"),
+        ("builtin", ("--replay", "x"), "x"),
+    ],
+)
+async def test_what_cannot_be_done_is_said_before_anything_runs(
+    runs: RunLab, gateway: Any, options: tuple[str, ...], says_so: str
+) -> None:
+    runs.write_case(runs.program("echo hello > hello.txt"), gateway=gateway)
+    done = await runs.yb("run", "-c", str(runs.case_file), *options)
+    assert done.code == 2, done.err
+    assert says_so in done.err
+    assert runs.runs() == []
