@@ -18,6 +18,8 @@ AGENT = "claude-code"
 
 OTHERS = {"codex": "0.166.0", "copilot-cli": "1.0.102", "gemini-cli": "0.61.0", "opencode": "1.18.33"}
 """All from npm, and all as they were measured: their events are no promise of theirs, and change."""
+FROM_PYPI = {"aider": "0.86.2", "litellm": "1.106.2"}
+"""Each in an environment of its own. LiteLLM is no agent, but what a gateway can have behind it."""
 
 
 def request(version: str) -> str:
@@ -28,11 +30,12 @@ def request(version: str) -> str:
 def wanted() -> list[str]:
     """What can be had here."""
     of_claude = {version: request(version) for version in ALL_VERSIONS}
+    from_pypi = [f"{name}@{version}" for name, version in FROM_PYPI.items()]
     if shutil.which("npm") is None:
         del of_claude[OLDEST]
         print(f"no npm here: the tests for Claude Code {OLDEST}, {', '.join(OTHERS)} will be skipped")
-        return [*of_claude.values()]
-    return [*of_claude.values(), *(f"{name}@{version}" for name, version in OTHERS.items())]
+        return [*of_claude.values(), *from_pypi]
+    return [*of_claude.values(), *from_pypi, *(f"{name}@{version}" for name, version in OTHERS.items())]
 
 
 def main() -> int:

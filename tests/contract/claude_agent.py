@@ -45,4 +45,6 @@ class ClaudeAgent(Agent):
                 config=self._lab.chosen(),
                 env=self._lab.env(model),
                 prompts=lambda: [prompt_of(request) for request in model.requests if request.kind == "turn"],
+                model_url=model.url,
+                keys=lambda: [request.headers.get("x-api-key", "") for request in model.requests],
             )

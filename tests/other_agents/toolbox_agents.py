@@ -115,6 +115,8 @@ class KitAgent(Agent):
                 config={"model": self.bench.model, **self.bench.config},
                 env=self.bench.env(model),
                 prompts=lambda: [prompt_of(request) for request in model.requests if request.kind == "turn"],
+                model_url=model.url,
+                keys=lambda: [key_of(request) for request in model.requests],
             )
 
 
@@ -132,3 +134,9 @@ def prompt_of(request: RecordedRequest) -> str:
         return str(request.body["contents"][0]["parts"][-1]["text"])
     users = [item for item in request.body["input"] if item.get("role") == "user"]
     return str(users[-1]["content"][-1]["text"])
+
+
+def key_of(request: RecordedRequest) -> str:
+    headers = request.headers
+    bearer = headers.get("authorization", "").removeprefix("Bearer").strip()
+    return headers.get("x-api-key") or bearer or headers.get("x-goog-api-key", "")

@@ -6,20 +6,23 @@ import asyncio
 import os
 import sys
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult
+from youbencha.adapters.cli_agent.through_gateway import is_of_a_model
 from youbencha.errors import YouBenchaError
+from youbencha.gateway.access import GatewayAccess
 from youbencha.log import AgentInfo, ErrorRecord, Message, ModelInfo, Status, YouBenchaLog, iso_time
 from youbencha.process import OUTPUT_LIMIT_BYTES, Command, Limits, ProcessResult, Redactor, run
 from youbencha.testing import Agent, NotApplicable, Prepared, Situation
 from youbencha.testing.agent import MARKER
 
 FAILURE = 7
+OWN = frozenset({"TINY_URL", "TINY_KEY"})
 
 PROGRAM = f"""
 import os, sys, time
@@ -38,6 +41,8 @@ elif situation == "fails":
     print("something went wrong", file=sys.stderr)
     sys.exit({FAILURE})
 elif situation == "hangs":
+    from urllib.request import Request, urlopen
+    urlopen(Request(os.environ["TINY_URL"], headers={{"x-api-key": os.environ["TINY_KEY"]}}))
     print("Wait for {MARKER}.", flush=True)
     time.sleep(600)
 """
@@ -56,14 +61,34 @@ class TinyAdapter:
         return True
 
     async def execute(self, context: AgentExecutionContext) -> AgentExecutionResult:
-        env = {"PATH": os.environ["PATH"], "PYTHONIOENCODING": "utf-8", **context.env}
+        env = {"PATH": os.environ["PATH"], "PYTHONIOENCODING": "utf-8", **self.env(context)}
         done = await run(
             Command(argv=self.argv(context.config), cwd=self.cwd(context), env=env),
             limits=self.limits(context),
             redactor=self.redactor(env),
             log_file=self.log_file(context),
+            stop=self.stop(context),
         )
         return self.result(done, context)
+
+    def env(self, context: AgentExecutionContext) -> Mapping[str, str]:
+        """Of a model, it knows only its own two variables; all that sounds of one is kept from it nevertheless."""
+        if context.gateway is None:
+            return context.env
+        kept = {name: value for name, value in context.env.items() if not is_of_a_model(name, OWN)}
+        return {**kept, **self.gateway_env(context.gateway, context.model, context.env)}
+
+    def stop(self, context: AgentExecutionContext) -> asyncio.Event | None:
+        return context.stop
+
+    def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> None:
+        return None
+
+    def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
+        return {"TINY_URL": access.url, "TINY_KEY": access.key}
+
+    def credentials_in(self, env: Mapping[str, str]) -> Sequence[str]:
+        return [name for name in env if name in OWN]
 
     def argv(self, config: Mapping[str, Any]) -> tuple[str, ...]:
         return (sys.executable, "-S", "-c", PROGRAM, config["situation"], config["prompt"], config["seen"])
@@ -84,7 +109,9 @@ class TinyAdapter:
         at = iso_time(done.ended_at)
         status: Status = "timeout" if done.timed_out else "success" if done.exit.code == 0 else "failed"
         errors = []
-        if done.timed_out:
+        if done.stopped:
+            errors.append(ErrorRecord(message="it was stopped", timestamp=at, code="TINY_STOPPED"))
+        elif done.timed_out:
             errors.append(ErrorRecord(message=f"timeout after {context.timeout} ms", timestamp=at, code="TIMEOUT"))
         elif status == "failed":
             errors.append(ErrorRecord(message=f"exit code {done.exit.code}", timestamp=at, code="EXIT_CODE"))
@@ -124,11 +151,39 @@ class TinyAgent(Agent):
     @asynccontextmanager
     async def in_situation(self, situation: Situation, workspace: Path) -> AsyncIterator[Prepared]:
         seen = workspace.parent / "seen"
-        yield Prepared(
-            config={"situation": situation.value, "seen": str(seen)},
-            exit_code=FAILURE if situation is Situation.FAILS else 0,
-            prompts=lambda: [seen.read_bytes().decode()],
-        )
+        async with TinyModel() as model:
+            yield Prepared(
+                config={"situation": situation.value, "seen": str(seen)},
+                env={"TINY_URL": model.url, "TINY_KEY": "a real key of the tiny model's"},
+                exit_code=FAILURE if situation is Situation.FAILS else 0,
+                prompts=lambda: [seen.read_bytes().decode()],
+                model_url=model.url,
+                keys=lambda: list(model.keys),
+            )
+
+
+class TinyModel:
+    """Says nothing, and remembers with which keys it was asked."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        self.url = ""
+
+    async def __aenter__(self) -> TinyModel:
+        self._server = await asyncio.start_server(self._answer, "127.0.0.1", 0)
+        host, port = self._server.sockets[0].getsockname()
+        self.url = f"http://{host}:{port}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        self.keys += [line.split(": ", 1)[1] for line in head.splitlines() if line.startswith("x-api-key")]
+        writer.write(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+        writer.close()
 
 
 # -- one fault each ----------------------------------------------------------------------------------------------
@@ -235,6 +290,33 @@ class HidesErrors(TinyAdapter):
         return super().normalize_log(replace(result, errors=()), context)
 
 
+class KeepsCredentials(TinyAdapter):
+    """Goes through the gateway, but could go elsewhere."""
+
+    def env(self, context: AgentExecutionContext) -> Mapping[str, str]:
+        return {**context.env, **super().env(context)}
+
+
+class KeepsItsOwnKey(TinyAdapter):
+    def env(self, context: AgentExecutionContext) -> Mapping[str, str]:
+        return {**super().env(context), "TINY_OLD_KEY": context.env["TINY_KEY"]}
+
+
+class GoesItsOwnWay(TinyAdapter):
+    def env(self, context: AgentExecutionContext) -> Mapping[str, str]:
+        return {**super().env(context), "TINY_KEY": "another"}
+
+
+class IgnoresTheStop(TinyAdapter):
+    def stop(self, context: AgentExecutionContext) -> asyncio.Event | None:
+        return None
+
+
+class TellsOfNoStop(TinyAdapter):
+    def result(self, done: ProcessResult, context: AgentExecutionContext) -> AgentExecutionResult:
+        return super().result(done._replace(stopped=False), context)
+
+
 class IsNeverThere(TinyAdapter):
     async def check_availability(self) -> bool:
         return False
@@ -261,6 +343,11 @@ FAULTS: dict[type[TinyAdapter], str] = {
     KeepsNoLog: "cr_2_12",
     HasNoTime: "cr_2_1_",
     HidesErrors: "cr_3_the_log",
+    KeepsCredentials: "behind_a_gateway",
+    KeepsItsOwnKey: "behind_a_gateway",
+    GoesItsOwnWay: "behind_a_gateway",
+    IgnoresTheStop: "behind_a_gateway",
+    TellsOfNoStop: "behind_a_gateway",
     IsNeverThere: "cr_1_1",
     HasAnOddName: "shape",
 }

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from youbencha.errors import YouBenchaError
-from youbencha.sandbox.toolbox.catalogue import AGENTS, lookup, parse_request, recipes_for
+from youbencha.sandbox.toolbox.catalogue import AGENTS, GATEWAYS, lookup, parse_request, recipes_for
 
 CLAUDE = lookup("claude-code")
 
@@ -17,6 +17,7 @@ CLAUDE = lookup("claude-code")
         ("gemini", "gemini-cli"),
         ("Codex", "codex"),
         ("open-code", "opencode"),
+        ("lite-llm", "litellm"),
     ],
 )
 def test_an_unknown_agent_comes_with_the_nearest_name(typo: str, meant: str) -> None:
@@ -30,7 +31,7 @@ def test_nothing_near_means_no_guess_but_the_whole_list() -> None:
     with pytest.raises(YouBenchaError) as caught:
         lookup("zzzzzz")
     assert "Did you mean" not in str(caught.value)
-    assert all(agent.name in str(caught.value) for agent in AGENTS)
+    assert all(agent.name in str(caught.value) for agent in (*AGENTS, *GATEWAYS))
 
 
 def test_a_request_names_an_agent_and_perhaps_a_version() -> None:

@@ -35,3 +35,13 @@ async def test_a_file_in_the_workspace_does_not_replace_the_agent(toolbox: Toolb
     (workspace / "aider.py").write_text("print('not the agent')")
     done = subprocess.run([*have.command, "--version"], capture_output=True, text=True, cwd=workspace)
     assert done.stdout == "aider 0.5.0\n"
+
+
+async def test_a_gateway_is_installed_in_the_same_way_with_its_optional_part(
+    toolbox: Toolbox, wheels: WheelHouse
+) -> None:
+    says = "print('LiteLLM: Current Version = 1.2.3')\n"
+    files = {"litellm/__init__.py": "", "litellm/proxy/__init__.py": "", "litellm/proxy/proxy_cli.py": says}
+    wheels.add("litellm", "1.2.3", files)
+    have = await toolbox.install("litellm")
+    assert (have.version, have.package, have.executable.name) == ("1.2.3", "litellm[proxy]==1.2.3", "litellm")

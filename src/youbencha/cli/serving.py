@@ -69,7 +69,8 @@ class LiveLines:
         self._writer = threading.Thread(target=self._write, daemon=True)
 
     def say(self, line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
+        with suppress(queue.Full):
+            self._waiting.put_nowait(line)
 
     def __enter__(self) -> Self:
         self._writer.start()

@@ -303,8 +303,10 @@ class Kit:
                 context.stop.set()
                 await asyncio.wait({running}, timeout=_PATIENCE_S)
                 running.cancel()
+                await asyncio.wait({running})
+            assert not running.cancelled(), "the agent did not end when it was told to stop"
             keys = prepared.keys() if prepared.keys else None
-            return Behind(access, context, await running, environments, keys)
+            return Behind(access, context, running.result(), environments, keys)
 
     def _real_keys(self, adapter: UsesGateway, prepared: Prepared) -> list[str]:
         """What the agent's own preparation gives it, but for the address that the gateway has here, too."""

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import mkdtemp
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult, UsesGateway
 from youbencha.errors import YouBenchaError
@@ -85,7 +84,8 @@ async def cast_vote(context: EvaluationContext, bench: Bench, number: int, done:
 async def _attempt(context: EvaluationContext, bench: Bench, name: str, unusable: str | None) -> Attempt:
     seat, artifacts = bench.seat, context.artifacts_dir / name
     artifacts.mkdir(parents=True, exist_ok=True)
-    directory = Path(mkdtemp(prefix=f"{name}-", dir=context.scratch_dir))  # a name that nobody could foresee
+    directory = context.scratch_dir / name  # the same in every run: what a judge sees of it can then be replayed
+    directory.mkdir()
     try:
         materials = await in_thread(lambda still_wanted: lay_out(context, directory, still_wanted))
         definition = install_definition(seat.type, seat.agent_name, config_dir=context.config_dir, tree=materials.tree)

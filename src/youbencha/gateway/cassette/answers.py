@@ -62,7 +62,7 @@ def _chunks(kept: Kept, filled: Change) -> Iterator[tuple[float, bytes]]:
     if "events" in kept:
         for event in kept["events"]:
             data = _changed(event["data"], filled, is_json=_is_json_delta(event["data"]))
-            yield float(event["ms"]), event_bytes(Event(event["ms"], event.get("event"), data))
+            yield float(event["ms"]), event_bytes(Event(event["ms"], event.get("event", _type_of(data)), data))
     elif "json" in kept:
         yield float(kept["ms"]), one_line(_changed(kept["json"], filled)).encode()
     elif "text" in kept:
@@ -82,7 +82,7 @@ def _content(
     if content_type.startswith("text/event-stream"):
         events = list(events_in(chunks))
         _empty_events(events, emptying, redactor)
-        shown = [{"ms": round(e.ms), **({"event": e.name} if e.name else {}), "data": e.data} for e in events]
+        shown = [{"ms": round(event.ms), **_named(event), "data": event.data} for event in events]
         return {"events": shown} if is_whole([event.data for event in events]) else None
     raw = b"".join(data for _, data in chunks)
     if "json" in content_type:
@@ -95,6 +95,15 @@ def _content(
         return {"text": _emptier(emptying, redactor)(raw.decode(), False)}
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(masked_bytes(raw, redactor)).decode()}
+
+
+def _named(event: Event) -> dict[str, Any]:
+    """An event is mostly called what its data says; then once is enough."""
+    return {} if event.name == _type_of(event.data) else {"event": event.name}
+
+
+def _type_of(data: Any) -> Any:
+    return data.get("type") if isinstance(data, dict) else None
 
 
 def _empty_events(events: Sequence[Event], emptying: Emptying, redactor: Redactor) -> None:

@@ -22,6 +22,8 @@ class CassetteSession:
     def __init__(self, cassette: Cassette, places: Places) -> None:
         self.replayed = 0
         self.recorded = 0
+        self.left_out = 0
+        """Answers that were none, or not all there: they are not in the cassette."""
         self._cassette = cassette
         self._forms, self._texts = forms_of(places), texts_of(places)
         self._normaliser = Normaliser(self._forms, cassette.redactor)
@@ -73,6 +75,7 @@ class CassetteSession:
         emptying = Emptying(self._forms, normal.names)
         answer = kept_answer(status, headers, chunks, emptying, self._cassette.redactor)
         if answer is None:
+            self.left_out += 1
             return
         take = self._own.setdefault(normal.fingerprint, [])
         take.append(answer)

@@ -35,19 +35,21 @@ def parsed(data: bytes | str) -> Any:
 
 
 def for_people(value: object) -> str:
-    """What fits into a line is in one line: a thousand events are a thousand lines, not ten thousand."""
+    """What fits into a line is in one line, and an event is always: a thousand of them are a thousand lines."""
     return _lines(value, "") + "\n"
 
 
-def _lines(value: object, indent: str) -> str:
+def _lines(value: object, indent: str, *, flat_items: bool = False) -> str:
     flat = one_line(value)
     inner = indent + _INDENT
     if len(flat) + len(indent) <= _WIDTH or not value:
         return flat
     if isinstance(value, dict):
-        rows = [f"{inner}{one_line(key)}: {_lines(each, inner)}" for key, each in value.items()]
+        rows = [
+            f"{inner}{one_line(key)}: {_lines(each, inner, flat_items=key == 'events')}" for key, each in value.items()
+        ]
         return "{\n" + ",\n".join(rows) + f"\n{indent}}}"
     if isinstance(value, list):
-        rows = [inner + _lines(each, inner) for each in value]
+        rows = [inner + (one_line(each) if flat_items else _lines(each, inner)) for each in value]
         return "[\n" + ",\n".join(rows) + f"\n{indent}]"
     return flat

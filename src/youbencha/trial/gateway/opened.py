@@ -26,12 +26,16 @@ from youbencha.process import Redactor
 from youbencha.spec.gateway import GatewaySpec
 from youbencha.trial.gateway.deciding import GatewayPlan
 from youbencha.trial.gateway.reporting import usage_in
-from youbencha.workspace import RunDirectory
+from youbencha.workspace import RunDirectory, write_atomically
 
 LEDGER_FILE = "gateway-ledger.jsonl"
 LITELLM_LOG = "litellm.log"
 _PATIENCE = 3
 """How often an agent may ask again once its budget is spent. Subagents each learn it for themselves."""
+
+
+_MOST_MISMATCHES = 10
+"""Kept: the first says why, the others follow from it."""
 
 
 class Around(NamedTuple):
@@ -94,6 +98,7 @@ class TrialGateway:
             grant = await self.end(access)
             if grant.tally.total.requests:
                 seat.usage = usage_in(grant.tally.total)
+            write_mismatches(grant, self._around.directory.artifacts / "evaluators" / name, self._around.redactor)
 
     def _agent_called(self, call: Call) -> None:
         tokens = call.tokens
@@ -115,6 +120,15 @@ class TrialGateway:
             self._refusals += 1
             if self._refusals > _PATIENCE:
                 self.stop.set()
+
+
+def write_mismatches(grant: Grant, directory: Path, redactor: Redactor) -> tuple[str, ...]:
+    """How each request that a replay could not answer differs from its nearest. Names of files in `directory`."""
+    names = []
+    for number, text in enumerate(grant.mismatches[:_MOST_MISMATCHES], start=1):
+        names.append(f"cassette-mismatch-{number}.diff")
+        write_atomically(directory / names[-1], redactor.text(text).encode("utf-8", "replace"))
+    return tuple(names)
 
 
 @asynccontextmanager

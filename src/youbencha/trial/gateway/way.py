@@ -18,12 +18,9 @@ from youbencha.gateway.model import Call
 from youbencha.log import GatewayReport
 from youbencha.process import Redactor
 from youbencha.trial.gateway.deciding import GatewayPlan
-from youbencha.trial.gateway.opened import LEDGER_FILE, Around, TrialGateway, open_gateway
+from youbencha.trial.gateway.opened import LEDGER_FILE, Around, TrialGateway, open_gateway, write_mismatches
 from youbencha.trial.gateway.reporting import report_of
 from youbencha.workspace import RunDirectory, write_atomically
-
-_MOST_MISMATCHES = 10
-"""Kept: the first says why, the others follow from it."""
 
 
 class WayToModel:
@@ -69,7 +66,7 @@ class WayToModel:
     def report(self) -> GatewayReport:
         """Once the agent is gone, and the artifacts are ours again."""
         assert self._grant is not None
-        self._mismatches = tuple(self._written_mismatches(self._grant))
+        self._mismatches = write_mismatches(self._grant, self._directory.artifacts, self._redactor)
         return report_of(self._plan, self._grant, ledger=LEDGER_FILE, mismatches=self._mismatches)
 
     def findings(self) -> Iterator[tuple[str, str]]:
@@ -90,9 +87,3 @@ class WayToModel:
 
     def _called(self, call: Call) -> None:
         self._lines.append(orjson.dumps(entry_of(call)) + b"\n")
-
-    def _written_mismatches(self, grant: Grant) -> Iterator[str]:
-        for number, text in enumerate(grant.mismatches[:_MOST_MISMATCHES], start=1):
-            name = f"cassette-mismatch-{number}.diff"
-            write_atomically(self._directory.artifacts / name, self._redactor.text(text).encode("utf-8", "replace"))
-            yield name

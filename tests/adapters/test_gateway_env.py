@@ -1,0 +1,136 @@
+"""What is taken from an agent's environment behind a gateway, and what stands there instead."""
+
+from __future__ import annotations
+
+import pytest
+
+from youbencha.adapters import UsesGateway, get_adapter
+from youbencha.adapters.cli_agent.model_names import provider_of
+from youbencha.adapters.cli_agent.through_gateway import behind_gateway, is_of_a_model
+from youbencha.gateway.access import GatewayAccess
+
+ACCESS = GatewayAccess("http://127.0.0.1:4100", "yb-virtual-0123456789")
+AGENTS = ["claude-code", "codex", "command", "copilot-cli", "gemini-cli", "opencode"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE",
+        "ANTHROPIC_CUSTOM_HEADERS", "ANTHROPIC_UNIX_SOCKET", "ANTHROPIC_BEDROCK_BASE_URL", "ANTHROPIC_PROFILE",
+        "ANTHROPIC_FOUNDRY_API_KEY", "ANTHROPIC_SOMETHING_OF_NEXT_YEAR", "CLAUDE_CODE_OAUTH_TOKEN",
+        "CLAUDE_CODE_OAUTH_REFRESH_TOKEN", "CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR", "CLAUDE_CODE_USE_BEDROCK",
+        "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_SKIP_VERTEX_AUTH", "OPENAI_API_KEY", "OPENAI_BASE_URL",
+        "OPENAI_API_BASE", "OPENAI_ORGANIZATION", "OPENAI_PROJECT", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN",
+        "GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL",
+        "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_ACCESS_TOKEN",
+        "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_BEARER_TOKEN_BEDROCK",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AZURE_API_KEY", "AZURE_OPENAI_ENDPOINT", "AZURE_CLIENT_SECRET",
+        "COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_API_KEY_COMMAND", "COPILOT_PROVIDER_HEADERS",
+        "OPENROUTER_API_KEY", "GROQ_API_KEY", "LITELLM_PROXY_API_KEY", "openai_api_key",
+    ],
+)  # fmt: skip
+def test_what_is_taken(name: str) -> None:
+    assert is_of_a_model(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "PATH", "HOME", "DATABASE_URL", "STRIPE_API_KEY", "NPM_TOKEN", "GITHUB_TOKEN", "KIT_API_KEY", "AWS_REGION",
+        "GOOGLE_CLOUD_PROJECT", "ANTHROPIC_MODEL", "ANTHROPIC_DEFAULT_HAIKU_MODEL", "ANTHROPIC_SMALL_FAST_MODEL",
+        "ANTHROPIC_BETAS", "CLAUDE_CODE_MAX_OUTPUT_TOKENS", "CLAUDE_CODE_EXTRA_BODY", "CLAUDE_CONFIG_DIR",
+        "CLAUDE_CODE_USE_POWERSHELL_TOOL", "CODEX_HOME", "COPILOT_MODEL", "COPILOT_PROVIDER_WIRE_API", "GEMINI_MODEL",
+        "MY_OPENAI_API_KEY_NAME", "OPENCODE_CONFIG",
+    ],
+)  # fmt: skip
+def test_what_stays(name: str) -> None:
+    assert not is_of_a_model(name)
+
+
+def test_what_is_a_credential_for_one_agent_only() -> None:
+    env = {"GITHUB_TOKEN": "for gh"}
+    assert "GITHUB_TOKEN" in behind_gateway(env, ACCESS, {}, given=env)
+    assert "GITHUB_TOKEN" not in behind_gateway(env, ACCESS, {}, given=env, own={"GITHUB_TOKEN"})
+
+
+def test_what_points_at_the_gateway_stands_in_their_place() -> None:
+    env = {"PATH": "/bin", "OPENAI_API_KEY": "real", "OPENAI_BASE_URL": "http://real"}
+    assert behind_gateway(env, ACCESS, {"OPENAI_API_KEY": ACCESS.key}, given=env) == {
+        "PATH": "/bin",
+        "OPENAI_API_KEY": ACCESS.key,
+        "NO_PROXY": "127.0.0.1",
+        "no_proxy": "127.0.0.1",
+    }
+
+
+def test_a_proxy_of_the_harness_is_not_for_the_agent() -> None:
+    around = {"HTTP_PROXY": "http://u:p@proxy", "https_proxy": "http://proxy", "ALL_PROXY": "x", "no_proxy": "corp"}
+    env = behind_gateway(around, ACCESS, {}, given={})
+    assert env == {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+
+
+def test_a_proxy_of_the_test_case_is_but_not_for_the_gateway() -> None:
+    given = {"HTTPS_PROXY": "http://proxy", "no_proxy": "corp, 127.0.0.1"}
+    env = behind_gateway({"HTTP_PROXY": "http://ours", **given}, ACCESS, {}, given=given)
+    assert env == {"HTTPS_PROXY": "http://proxy", "NO_PROXY": "127.0.0.1,corp", "no_proxy": "127.0.0.1,corp"}
+
+
+@pytest.mark.parametrize(
+    ("model", "provider"),
+    [
+        (None, None), ("", None), ("claude-sonnet-4-5", "anthropic"), ("gpt-5", "openai"), ("o3", "openai"),
+        ("gemini-2.5-pro", "gemini"), ("llama", None), ("anthropic/claude-x", "anthropic"), ("openai/any", "openai"),
+        ("google/gemini-2.5-pro", "gemini"), ("openrouter/anthropic/claude-x", None), ("mine/gpt-5", None),
+    ],
+)  # fmt: skip
+def test_whose_a_model_is(model: str | None, provider: str | None) -> None:
+    assert provider_of(model) == provider
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_all_our_agents_can_use_a_gateway(agent: str) -> None:
+    adapter = get_adapter(agent)
+    assert isinstance(adapter, UsesGateway)
+    pointing = adapter.gateway_env(ACCESS, "claude-sonnet-4-5", {})
+    assert ACCESS.key in pointing.values()
+    assert adapter.credentials_in({}) == []
+    # What points at a gateway is what decides where the model is.
+    assert set(adapter.credentials_in({**pointing, "OTHER": "x"})) >= {
+        name for name, value in pointing.items() if value == ACCESS.key
+    }
+    assert adapter.credentials_in(dict.fromkeys(pointing, "")) == []
+
+
+@pytest.mark.parametrize(
+    ("agent", "model", "env", "provider"),
+    [
+        ("claude-code", "any", {}, "anthropic"),
+        ("codex", "any", {}, "openai"),
+        ("gemini-cli", None, {}, "gemini"),
+        ("command", "claude-x", {}, None),
+        ("opencode", "openai/gpt-5", {}, "openai"),
+        ("opencode", "groq/llama", {}, None),
+        ("opencode", None, {}, None),
+        ("copilot-cli", "claude-sonnet-4.6", {}, None),  # GitHub's own, by its subscription
+        ("copilot-cli", "claude-sonnet-4-5", {"COPILOT_PROVIDER_BASE_URL": "http://x"}, "anthropic"),
+        ("copilot-cli", "gpt-5", {"COPILOT_PROVIDER_BASE_URL": "http://x"}, "openai"),
+        ("copilot-cli", "mine", {"COPILOT_PROVIDER_TYPE": "anthropic"}, "anthropic"),
+        ("copilot-cli", "claude-x", {"COPILOT_PROVIDER_TYPE": "azure"}, "openai"),
+    ],
+)
+def test_whose_api_they_speak(agent: str, model: str | None, env: dict[str, str], provider: str | None) -> None:
+    adapter = get_adapter(agent)
+    assert isinstance(adapter, UsesGateway)
+    assert adapter.gateway_provider(model, env) == provider
+
+
+def test_copilot_is_pointed_by_the_models_name() -> None:
+    adapter = get_adapter("copilot-cli")
+    assert isinstance(adapter, UsesGateway)
+    of_anthropic = adapter.gateway_env(ACCESS, "claude-sonnet-4-5", {})
+    assert of_anthropic["COPILOT_PROVIDER_TYPE"] == "anthropic"
+    assert of_anthropic["COPILOT_PROVIDER_BASE_URL"] == ACCESS.url
+    of_others = adapter.gateway_env(ACCESS, None, {"COPILOT_MODEL": "gemini-2.5-pro"})
+    assert of_others["COPILOT_PROVIDER_TYPE"] == "openai"
+    assert of_others["COPILOT_PROVIDER_BASE_URL"] == f"{ACCESS.url}/v1"

@@ -1,0 +1,161 @@
+"""What an Aider's files and words mean, without an Aider."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from youbencha.adapters import UsesGateway, get_adapter
+from youbencha.adapters.aider.providers import api_of, missing_key, pointing_at, served_by
+from youbencha.adapters.aider.records import read_analytics, read_calls
+from youbencha.adapters.aider.words import answers_in, read_own_words
+from youbencha.gateway.access import GatewayAccess
+from youbencha.log.tokens import Tokens
+
+ACCESS = GatewayAccess("http://127.0.0.1:1", "virtual")
+ANTHROPIC_402 = '{"type": "error", "error": {"type": "billing_error", "message": "spent"}, "request_id": "r"}'
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "status", "said"),
+    [
+        (f"litellm.APIConnectionError: AnthropicException - {ANTHROPIC_402}", "APIConnectionError", 402, "spent"),
+        (
+            'litellm.RateLimitError: RateLimitError: GeminiException - {"error": {"code": 429, "message": "m"}}',
+            "RateLimitError",
+            429,
+            "m",
+        ),
+        ("litellm.APIError: APIError: OpenAIException - no", "APIError", None, "APIError: OpenAIException - no"),
+        ("litellm.Timeout: x {y} z", "Timeout", 504, "x {y} z"),
+    ],
+)
+def test_a_failure_in_litellms_words(line: str, kind: str, status: int | None, said: str) -> None:
+    assert read_own_words(f"Aider v0.86.2\n\n{line}\n", []).failure == (kind, status, said)
+
+
+def test_what_the_model_says_is_not_what_aider_says() -> None:
+    answer = "litellm.RateLimitError: x\nRetrying in 0.2 seconds...\nApplied edit to a.py\n\tOnly 3 \nEnd"
+    output = f"Aider v0.86.2\n\n{answer.expandtabs()}\n\nTokens: 1 sent.\nApplied edit to b.py\n"
+    assert read_own_words(output, [answer]) == (None, {}, ("b.py",), None)
+    assert read_own_words(output, []).edited == ("a.py", "b.py")
+
+
+def test_what_was_tried_again() -> None:
+    again = "litellm.RateLimitError: x\nThe API provider has rate limited you.\nRetrying in 0.2 seconds...\n"
+    lost = "litellm.APIConnectionError: x\nRetrying in 0.5 seconds...\n"
+    assert read_own_words(again + again + lost, []).retries == {"429": 2, "no answer": 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "limit"),
+    [
+        ("Only 3 reflections allowed, stopping.", "reflections"),
+        ("Model openai/gpt-4o has hit a token limit!", "token_limit"),
+        ("I have hit a token limit!", None),
+    ],
+)
+def test_what_ended_it_early(line: str, limit: str | None) -> None:
+    assert read_own_words(f"x\n{line}\n", []).limit == limit
+
+
+def test_answers_as_they_were_said() -> None:
+    history = (
+        "TO LLM 2026-11-16T02:37:43\n-------\nUSER LLM RESPONSE 1\nUSER ASSISTANT no\n"
+        "LLM RESPONSE 2026-11-16T02:37:44\nASSISTANT one\nASSISTANT \nASSISTANT   two\n"
+        "TO LLM 2026-11-16T02:37:45\nASSISTANT one\n"
+        "LLM RESPONSE 2026-11-16T02:37:46\n\n"
+        "LLM RESPONSE 2026-11-16T02:37:47\nASSISTANT three"
+    )
+    assert answers_in(history) == ["one\n\n  two", "three"]
+
+
+def lines(path: Path, *records: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records) + "no record\n")
+    return path
+
+
+def event(name: str, **properties: Any) -> dict[str, Any]:
+    return {"event": name, "properties": properties, "time": 1}
+
+
+def test_a_call_without_an_answer(tmp_path: Path) -> None:
+    asked, answered = event("message_send_starting"), event("message_send", cost=0.5)
+    end = event("exit", reason="Completed --message-file")
+    told = read_analytics(lines(tmp_path / "a", event("launched"), asked, answered, asked, end))
+    assert (told.asked, told.answered, told.unanswered, told.finished, told.cost_usd) == (2, 1, True, True, 0.5)
+    told = read_analytics(lines(tmp_path / "a", asked, answered, asked, event("message_send", cost=0.0)))
+    assert (told.unanswered, told.finished, told.cost_usd) == (False, False, None)  # it knows no price for one
+    assert read_analytics(tmp_path / "none").launched is False
+
+
+def test_tokens_of_calls(tmp_path: Path) -> None:
+    openai = {"prompt_tokens": 10, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}
+    calls = read_calls(lines(tmp_path / "c", {"model": "m", "usage": openai}, {"model": "weak", "usage": None}))
+    assert calls == ("m", (Tokens(6, 2, 4, None),), False)
+    usage = calls.usage(1.0, cut_off=False)
+    assert usage is not None
+    assert (usage.partial, usage.cost_usd) == (True, None)
+    assert read_calls(tmp_path / "none").usage(None, cut_off=False) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "api", "name"),
+    [
+        ("anthropic/claude-sonnet-4-5", "anthropic", "anthropic"),
+        ("claude-new", "anthropic", "anthropic"),
+        ("sonnet", "anthropic", "anthropic"),
+        ("gpt-5", "openai", "openai"),
+        ("4o", "openai", "openai"),
+        ("openai/local", "openai", "openai"),
+        ("gemini", "gemini", "google"),
+        ("gemini/gemini-2.5-pro", "gemini", "google"),
+        ("openrouter/anthropic/claude-sonnet-4", None, "openrouter"),
+        ("deepseek", None, "deepseek"),
+        ("who-knows", None, None),
+    ],
+)
+def test_whose_a_model_is(model: str, api: str | None, name: str | None) -> None:
+    assert (api_of(model, {}), served_by(model)) == (api, name)
+
+
+def test_without_a_model_a_key_tells() -> None:
+    one = {"GEMINI_API_KEY": "k"}
+    assert api_of(None, one) == "gemini"
+    assert api_of(None, {**one, "OPENAI_API_KEY": "k"}) is None
+    assert api_of(None, {}) is None
+
+
+def test_the_way_to_a_gateway() -> None:
+    assert pointing_at(ACCESS, "anthropic") == {
+        "ANTHROPIC_API_BASE": "http://127.0.0.1:1",
+        "ANTHROPIC_BASE_URL": "http://127.0.0.1:1",
+        "ANTHROPIC_API_KEY": "virtual",
+    }
+    assert pointing_at(ACCESS, "openai")["OPENAI_API_BASE"] == "http://127.0.0.1:1/v1"
+    assert pointing_at(ACCESS, "gemini") == {
+        "GEMINI_API_BASE": "http://127.0.0.1:1/v1beta",
+        "GEMINI_API_KEY": "virtual",
+    }
+    adapter = get_adapter("aider")
+    assert isinstance(adapter, UsesGateway)
+    given = {"AIDER_SET_ENV": "X=1", "OPENAI_API_KEY": "k", "MY": "own", "GEMINI_API_KEY": ""}
+    assert set(adapter.credentials_in(given)) == {"AIDER_SET_ENV", "OPENAI_API_KEY"}
+
+
+@pytest.mark.parametrize(
+    ("model", "env", "missing"),
+    [
+        (None, {}, "there is no API key of any provider."),
+        (None, {"GROQ_API_KEY": "k"}, None),
+        ("sonnet", {"OPENAI_API_KEY": "k"}, "the model sonnet needs ANTHROPIC_API_KEY."),
+        ("sonnet", {"ANTHROPIC_API_KEY": "k"}, None),
+        ("gemini", {"GOOGLE_API_KEY": "k"}, None),
+        ("ollama/x", {"OLLAMA_API_BASE": "u"}, None),
+    ],
+)
+def test_which_key_is_missing(model: str | None, env: dict[str, str], missing: str | None) -> None:
+    assert missing_key(model, env) == missing

@@ -1,0 +1,80 @@
+"""What docs/gateway.md says of keys, fields and options is what there is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import typer
+
+from youbencha.cli.gateway import gateway
+from youbencha.gateway.ledger import KILLED, entry_of
+from youbencha.gateway.model import Call, Labels
+from youbencha.gateway.refusals import Reason
+from youbencha.log.tokens import Tokens
+from youbencha.spec.gateway import CassetteSpec, GatewaySpec, GatewayType, LiteLLMSpec, ModelPrice, UpstreamSpecs
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "gateway.md").read_text(encoding="utf-8")
+COMMANDS = (DOCS / "commands.md").read_text(encoding="utf-8")
+
+
+def section(title: str, page: str = PAGE) -> str:
+    found = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    assert found, title
+    return found[1]
+
+
+def words(text: str) -> set[str]:
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    return {word for code in re.findall(r"`([^`]+)`", text) for word in re.findall(r"\w+", code)}
+
+
+def first_column(text: str) -> set[str]:
+    return words(" ".join(re.findall(r"^\| (.*?) \|", text, re.MULTILINE)))
+
+
+@pytest.mark.parametrize("model", [GatewaySpec, UpstreamSpecs, CassetteSpec, LiteLLMSpec])
+def test_every_key_of_a_test_case_is_explained(model: Any) -> None:
+    assert set(model.model_fields) - words(section("In a test case")) == set()
+
+
+def test_every_type_is_explained_and_no_other() -> None:
+    types, _ = section("In a test case").split("A budget or a cassette")
+    assert first_column(types) - {"type", "default"} == set(get_args(GatewayType))
+
+
+def test_what_the_page_shows_can_be_written() -> None:
+    from ruamel.yaml import YAML
+
+    from youbencha.spec import TestCase
+
+    blocks = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    whole = {"repo": ".", "agent": {"type": "claude-code", "config": {"prompt": "x"}}, "evaluators": ["git-diff"]}
+    for block in blocks:
+        TestCase.model_validate({**whole, **YAML(typ="safe").load(block)})
+    assert set(ModelPrice.model_fields) <= set(re.findall(r"\w+", blocks[1]))
+
+
+def test_every_field_of_the_ledger_is_explained_and_no_other() -> None:
+    call = Call("1", 0.0, Labels("k"), "GET", "/", None, None, None, 200, Tokens(), None, False)
+    fields, errors = section("The ledger").split("| `error` | |")
+    assert first_column(fields) - {"field"} == set(entry_of(call))
+    assert set(get_args(Reason)) <= first_column(errors)
+    assert KILLED in fields
+
+
+def options() -> set[str]:
+    app = typer.Typer(add_completion=False)
+    app.command()(gateway)
+    command: Any = typer.main.get_command(app)
+    return {option for param in command.params for option in param.opts if option.startswith("--")} - {"--help"}
+
+
+@pytest.mark.parametrize("text", [section("By hand"), section("yb gateway", COMMANDS)], ids=["gateway", "commands"])
+def test_every_option_is_explained_and_no_other(text: str) -> None:
+    rows = " ".join(re.findall(r"^\| (`-.*?) \|", text, re.MULTILINE))
+    assert set(re.findall(r"--[a-z-]+", rows)) == options()

@@ -1,0 +1,109 @@
+"""Answers as the scripted model sends them, for the tests of the meters: real bytes, fetched once."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+import pytest
+from hypothesis import strategies as st
+from other_wires import CLIENTS
+from talking import Heard, ask, scripted
+
+from youbencha.gateway.metering import Metered, meter_for
+from youbencha.gateway.routes import WireName
+from youbencha.gateway.script import ScriptedModel
+
+WIRES: tuple[WireName, ...] = ("anthropic-messages", "openai-chat", "openai-responses", "gemini")
+
+SCRIPT = """
+model: the-model
+turns:
+- thinking: Let me see… “quoted” 🙂
+  text:
+  - "First line\\nsecond"
+  - "ünïcödé \\U0001F600 and data: {\\"usage\\": {\\"input_tokens\\": 9}}\\n\\nevent: error"
+  usage:
+    input_tokens: 1234
+    output_tokens: 56
+    cache_read_input_tokens: 700
+    cache_creation_input_tokens: 80
+    reasoning_tokens: 17
+  tools:
+  - {name: shell, input: {command: "echo ünï > 'a b'", text: "[DONE]"}}
+  - {name: shell}
+  times: forever
+"""
+TEXT = "Let me see… “quoted” 🙂First line\nsecondünïcödé 😀 and data: "
+"""A part of what the answer has to say."""
+
+
+class Answer(NamedTuple):
+    wire: WireName
+    content_type: str
+    raw: bytes
+
+    @property
+    def is_stream(self) -> bool:
+        return self.content_type.startswith("text/event-stream")
+
+    def metered(self, chunks: list[bytes] | None = None, encoding: str = "") -> Metered:
+        meter = meter_for(self.wire, content_type=self.content_type, content_encoding=encoding)
+        for chunk in [self.raw] if chunks is None else chunks:
+            meter.feed(chunk)
+        return meter.result()
+
+
+async def fetch(model: ScriptedModel, wire: WireName, *, stream: bool, with_usage: bool = True) -> Answer:
+    heard = await _ask(model, wire, stream, with_usage)
+    return Answer(wire, heard.headers["content-type"], heard.raw)
+
+
+async def _ask(model: ScriptedModel, wire: WireName, stream: bool, with_usage: bool) -> Heard:
+    if wire == "anthropic-messages":
+        return await ask(model, stream=stream)
+    (client,) = (client for client in CLIENTS if client.wire == wire)
+    without = {} if with_usage else {"stream_options": None}
+    return await client.ask(model, stream=stream, **without)
+
+
+@lru_cache
+def answers(script: str = SCRIPT) -> tuple[Answer, ...]:
+    """One of each wire, as a stream and in one piece."""
+
+    async def all_of_them() -> tuple[Answer, ...]:
+        async with scripted(script) as model:
+            return tuple([await fetch(model, wire, stream=stream) for wire in WIRES for stream in (True, False)])
+
+    return asyncio.run(all_of_them())
+
+
+every_answer = pytest.mark.parametrize(
+    ("wire", "stream"), [(wire, stream) for wire in WIRES for stream in (True, False)]
+)
+
+
+def answer(wire: WireName, stream: bool = True) -> Answer:
+    (found,) = (each for each in answers() if each.wire == wire and each.is_stream == stream)
+    return found
+
+
+def cut_at(raw: bytes, places: list[int]) -> list[bytes]:
+    bounds = [0, *sorted(places), len(raw)]
+    return [raw[start:end] for start, end in pairwise(bounds)]
+
+
+def chunkings(raw: bytes) -> st.SearchStrategy[list[bytes]]:
+    """The same bytes in any pieces, empty ones too; or each on its own."""
+    places = st.lists(st.integers(0, len(raw)), max_size=40)
+    return st.one_of(places.map(lambda found: cut_at(raw, found)), st.just([bytes([byte]) for byte in raw]))
+
+
+def packed(raw: bytes, encoding: str) -> bytes:
+    """As a server does it that flushes after each event."""
+    packer = zlib.compressobj(wbits={"gzip": 31, "deflate": 15, "bare": -15}[encoding])
+    events = raw.replace(b"\n\n", b"\n\n\0").split(b"\0")
+    return b"".join(packer.compress(event) + packer.flush(zlib.Z_SYNC_FLUSH) for event in events) + packer.flush()

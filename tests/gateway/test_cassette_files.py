@@ -1,0 +1,251 @@
+"""A cassette as a directory: what is in it, who may write to it, and what may happen to it."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cassette_lab import HERE, JSON, SSE, THERE, asking, everything_in, keep_text, messages, places, said, sse, text_of
+
+from youbencha.errors import YouBenchaError
+from youbencha.gateway.cassette import Asking, Cassette
+from youbencha.gateway.cassette.parts import put_together, taken_apart
+from youbencha.process import Redactor
+
+SECRET = "correct-horse-battery-staple"
+KEY = "sk-ant-api03-0123456789abcdefghij"
+
+
+def files(directory: Path) -> list[str]:
+    return sorted(file.name for file in (directory / "exchanges").iterdir())
+
+
+def record(directory: Path, *texts: str, mode: Any = "record") -> None:
+    session = Cassette(directory, mode).session(places())
+    for text in texts:
+        keep_text(session, asking(messages(text)), f"to {text}")
+
+
+def answer(directory: Path, text: str) -> str:
+    return text_of(Cassette(directory, "replay").session(places()).find(asking(messages(text))))
+
+
+def test_what_is_written(tmp_path: Path) -> None:
+    headers = {"anthropic-version": "2023-06-01", "anthropic-beta": "a,b", "x-api-key": KEY, "user-agent": "me"}
+    asked = asking(messages(f"in {HERE}"))._replace(headers=headers)
+    Cassette(tmp_path, "record").session(places()).keep(asked, 200, {**JSON, "request-id": "r"}, [(5.4, said("hi"))])
+    (name,) = files(tmp_path)
+    written = json.loads((tmp_path / "exchanges" / name).read_text())
+    assert name == f"claude-test-001-{written.pop('fingerprint')[:12]}.json"
+    body = {"max_tokens": 1000, "messages": [{"content": "in {{workspace}}", "role": "user"}], "model": "claude-test"}
+    assert written == {
+        "version": 1,
+        "request": {
+            "method": "POST",
+            "path": "/v1/messages",
+            "wire": "anthropic-messages",
+            "headers": {"anthropic-version": "2023-06-01", "anthropic-beta": "a,b"},
+            "body": body,
+        },
+        "takes": [[{"status": 200, "headers": JSON, "ms": 5, "json": json.loads(said("hi"))}]],
+    }
+
+
+def test_it_can_be_read_line_by_line(tmp_path: Path) -> None:
+    """For people and for `git diff`: an event is a line, and so is a line of a long text."""
+    events = [{"type": "message_start"}, {"type": "ping", "number": 7}, {"type": "message_stop"}]
+    asked = asking(messages("\n".join(f"line {number} of the instructions" for number in range(100))))
+    Cassette(tmp_path, "record").session(places()).keep(asked, 200, SSE, [(1.0, sse(events))])
+    (exchange,), (part,) = (list((tmp_path / name).iterdir()) for name in ("exchanges", "parts"))
+    lines = exchange.read_text().splitlines()
+    assert any(line.strip() == '{"ms":1,"data":{"type":"ping","number":7}},' for line in lines)
+    assert '    "line 99 of the instructions"' in part.read_text().splitlines()
+
+
+def test_no_secret_in_any_byte(tmp_path: Path) -> None:
+    headers = {"x-api-key": SECRET, "authorization": f"Bearer {SECRET}", "anthropic-beta": "b", "cookie": SECRET}
+    session = Cassette(tmp_path, "record", redactor=Redactor([SECRET])).session(places())
+    asked = asking(messages(f"env says {SECRET}", f"and {KEY}", system="x " * 600 + SECRET))._replace(headers=headers)
+    keep_text(session, asked, f"you said {SECRET} and {KEY}")
+    delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta"}}
+    parts = [
+        {**delta, "delta": {"type": "text_delta", "text": part}}
+        for part in (SECRET[:9], SECRET[9:], " ", KEY[:8], KEY[8:])
+    ]
+    events = [{"type": "message_start"}, *parts, {"type": "message_stop"}]
+    session.keep(asking(messages("b")), 200, {**SSE, "set-cookie": SECRET}, [(1.0, sse(events))])
+    session.keep(asking(messages("c")), 200, {"content-type": "text/plain"}, [(1.0, SECRET.encode())])
+    session.keep(asking(messages("d")), 200, {"content-type": "x/y"}, [(1.0, b"\xff" + SECRET.encode())])
+    assert session.recorded == 4
+    everything = everything_in(tmp_path)
+    assert b"[REDACTED]" in everything
+    for secret in (SECRET, KEY):
+        assert secret.encode() not in everything
+        assert secret[9:].encode() not in everything
+    # With another key in the environment, it is still the same request.
+    again = Cassette(tmp_path, "replay", redactor=Redactor(["another-secret-altogether"])).session(places())
+    other = asking(
+        messages("env says another-secret-altogether", f"and {KEY}x", system="x " * 600 + "another-secret-altogether")
+    )
+    assert text_of(again.find(other)) == "you said [REDACTED] and [REDACTED]"
+
+
+def test_no_path_of_the_machine_in_it(tmp_path: Path) -> None:
+    session = Cassette(tmp_path, "record").session(places())
+    keep_text(session, asking(messages(f"in {HERE}/a", tools=[{"name": f"{HERE}"}])), f"wrote {HERE}/b")
+    assert b"/rec/" not in everything_in(tmp_path)
+
+
+def test_a_talk_takes_room_for_what_was_said(tmp_path: Path) -> None:
+    """Not for the square of it, though an agent sends everything again with each turn."""
+    system = "\n".join(f"Rule {number}: be careful, and think twice." for number in range(1000))
+    tools = [{"name": f"Tool{number}", "description": "It does. " * 60} for number in range(20)]
+
+    def size_after(turns: int) -> int:
+        directory = tmp_path / str(turns)
+        session = Cassette(directory, "record").session(places())
+        said_so_far: list[str] = []
+        for turn in range(turns):
+            said_so_far.append(f"result {turn}: " + f"output line of {turn}\n" * 40)
+            asked = asking(messages(*said_so_far, system=system, tools=tools))
+            keep_text(session, asked, f"answer {turn}")
+            said_so_far.append(f"answer {turn}, and call number {turn} of a tool")
+        return len(everything_in(directory))
+
+    few, many = size_after(20), size_after(60)
+    sent = len(system) + len(json.dumps(tools)) + 20 * 1000
+    assert few < 2.5 * sent  # sent were 20 times the system and the tools, and half a megabyte of talk
+    growth, first = many - few, few - size_after(1)
+    assert growth < 2 * first * 40 / 19
+
+
+def test_parts_are_put_together_again() -> None:
+    body = {
+        "system": [{"type": "text", "text": "long\n" * 500}],
+        "$part": "a key of the body's own",
+        "tools": [{"$lines": 1, "$$part": 2, "name": "x" * 2000}, {"$part": "y"}],
+        "messages": [{"role": "user", "content": "m" * (number % 3 * 700), "n": [[number]]} for number in range(25)],
+    }
+    small, parts = taken_apart(body)
+    assert len(json.dumps(small)) < 2500
+    assert put_together(json.loads(json.dumps(small)), lambda name: json.loads(json.dumps(parts[name]))) == body
+
+
+def test_two_cassettes_are_merged_by_copying(tmp_path: Path) -> None:
+    record(tmp_path / "a", "one", "both")
+    record(tmp_path / "b", "two", "both")
+    shutil.copytree(tmp_path / "a", tmp_path / "b", dirs_exist_ok=True)
+    assert [answer(tmp_path / "b", text) for text in ("one", "two", "both")] == ["to one", "to two", "to both"]
+    assert len(files(tmp_path / "b")) == 3
+
+
+def _record_many(directory: Path, name: str) -> None:
+    long = "shared\n" * 500
+    session = Cassette(directory, "record").session(places())
+    for number in range(40):
+        keep_text(session, asking(messages(f"{name} {number}", system=long)), f"{name} to {number}")
+        keep_text(session, asking(messages(f"both {number}", system=long)), f"both to {number}")
+
+
+def test_two_recorders_at_once(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_record_many, args=(tmp_path, name)) for name in ("one", "two")]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    assert len(files(tmp_path)) == 120
+    session = Cassette(tmp_path, "replay").session(places())
+    for name in ("one", "two", "both"):
+        for number in range(40):
+            asked = asking(messages(f"{name} {number}", system="shared\n" * 500))
+            assert text_of(session.find(asked)) == f"{name} to {number}"
+
+
+def test_a_recorder_that_was_killed_leaves_no_half_file(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=_record_many, args=(tmp_path, "one"))
+    process.start()
+    while not list((tmp_path / "exchanges").glob("[!.]*.json")):
+        process.join(0.001)
+        assert process.exitcode in (None, 0)
+    process.kill()
+    process.join(60)
+    left = len([name for name in files(tmp_path) if not name.startswith(".")])
+    assert len(Cassette(tmp_path, "replay").shelf.files()) == left
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("{", "is no JSON"),
+        ("", "is no JSON"),
+        ("[]", "is not an exchange"),
+        ('{"version": 1, "request": {"method": "GET", "path": "/", "body": null}, "takes": [[{}]]}', "status"),
+        ('{"version": 2}', "newer youBencha"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["replay", "auto"])
+def test_a_broken_file_is_named(tmp_path: Path, content: str, complaint: str, mode: Any) -> None:
+    record(tmp_path, "one", "two")
+    broken = tmp_path / "exchanges" / files(tmp_path)[0]
+    broken.write_text(content)
+    with pytest.raises(YouBenchaError, match=complaint) as error:
+        Cassette(tmp_path, mode)
+    assert error.value.code == "CASSETTE_BROKEN"
+    assert str(broken) in error.value.message
+    assert files(tmp_path)[1] not in error.value.message
+
+
+def test_an_answer_that_is_broken_inside(tmp_path: Path) -> None:
+    record(tmp_path, "one")
+    (file,) = (tmp_path / "exchanges").iterdir()
+    value = json.loads(file.read_text())
+    del value["takes"][0][0]["json"]
+    file.write_text(json.dumps(value))
+    with pytest.raises(YouBenchaError, match=file.name[-17:-5]):
+        answer(tmp_path, "one")
+
+
+def test_recording_over_a_broken_file(tmp_path: Path) -> None:
+    record(tmp_path, "one")
+    (tmp_path / "exchanges" / files(tmp_path)[0]).write_text("{")
+    record(tmp_path, "one")
+    assert answer(tmp_path, "one") == "to one"
+
+
+def test_a_part_that_is_gone_does_not_stop_a_replay(tmp_path: Path) -> None:
+    record(tmp_path, "long " * 400)
+    shutil.rmtree(tmp_path / "parts")
+    assert answer(tmp_path, "long " * 400).startswith("to long")
+    session = Cassette(tmp_path, "replay").session(places())
+    assert "is missing or broken" in session.mismatch(asking(messages("other"))).text
+
+
+@pytest.mark.parametrize("make", [False, True], ids=["missing", "empty"])
+def test_nothing_to_replay(tmp_path: Path, make: bool) -> None:
+    directory = tmp_path / "none"
+    if make:
+        directory.mkdir()
+    with pytest.raises(YouBenchaError, match="nothing to replay") as error:
+        Cassette(directory, "replay")
+    assert error.value.code == "CASSETTE_NOT_FOUND"
+    assert str(directory) in error.value.message
+    assert Cassette(directory, "auto").session(places()).find(asking(messages("one"))) is None
+
+
+def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(YouBenchaError, match="Cannot write the cassette"):
+        Cassette(tmp_path / "file", "record")
+
+
+def test_another_model_name_is_a_plain_file_name(tmp_path: Path) -> None:
+    asked = Asking("POST", "/v1/chat/completions", "openai-chat", {}, {"model": "../../a b/c:free", "messages": []})
+    keep_text(Cassette(tmp_path, "record").session(places(THERE)), asked, "hi")
+    assert files(tmp_path)[0].startswith("a-b-c-free-000-")

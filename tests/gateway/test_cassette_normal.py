@@ -1,0 +1,203 @@
+"""Which requests are the same, and which are not."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cassette_lab import HERE, HOME, THERE, asking, messages, places
+
+from youbencha.gateway.cassette.normal import Normal, Normaliser
+from youbencha.gateway.cassette.places import forms_of
+from youbencha.gateway.model import Places
+from youbencha.process import Redactor
+
+
+def normal(body: object, where: Places | None = None, path: str = "/v1/messages", **more: Any) -> Normal:
+    return Normaliser(forms_of(where or places()), Redactor()).normal(asking(body, path)._replace(**more))
+
+
+def text_of(body: object, where: Places | None = None) -> str:
+    found = normal(body, where).body
+    assert isinstance(found, dict)
+    return str(found["messages"][0]["content"])
+
+
+def shown(text: str) -> str:
+    return text_of(messages(text))
+
+
+SAME = [
+    # what changes from one run to the next, as real agents print it
+    (" - Today's date: 2026-11-16.", " - Today's date: 2027-01-02."),
+    ("Today's date is Monday, November 16, 2026 (as", "Today's date is Friday, May 1, 2027 (as"),
+    ("<current_datetime>2026-11-16T02:32:49.877+00:00<", "<current_datetime>2027-01-16T12:32:49.1Z<"),
+    ("Mon Nov 16 02:31:51 UTC 2026\n", "Tue Dec  1 12:01:00 UTC 2026\n"),
+    ("Date:   Mon Nov 16 02:31:49 2026 +0000", "Date:   Sun Jan 3 12:31:49 2027 +0200"),
+    ("-rw-r--r-- 1 root root 7 Nov 16 02:31 README.md", "-rw-r--r-- 1 root root 7 Nov 16  2026 README.md"),
+    ("total 24\ndrwxr-xr-x  5 root root 4096 Nov 16 02:31 .", "total 4.0K\ndrwxr-xr-x 12 me  my 384K Nov 16 02:31 ."),
+    (" - OS Version: Linux 6.18.44-fc-v445\n", " - OS Version: Linux 5.4\n"),
+    ("date: 11/16/2026, 02:31:07 AM", "date: 1/2/2027, 12:01:07 PM"),
+    ("1 passed in 0.12s ======", "1 passed in 10.52s ====="),
+    ("real\t0m0.012s", "real\t1m10.512s"),
+    ("Wall time: 0.0000 seconds", "Wall time: 1.5 seconds"),
+    ("took 12 ms", "took 130 ms"),
+    ("http://127.0.0.1:45855/x", "http://127.0.0.1:43025/x"),
+    ("Recent commits:\n9bdf79c a commit", "Recent commits:\n1234567 a commit"),
+    ("commit 9bdf79c0213ea872bdaed00caa43c3db852a4df5", "commit a8f94a73477971d14d2a228b68d0094a2a6da9b4"),
+    ("agentId: ab56c6a7cee36ac94 (internal", "agentId: aa456295c05ba2c9c (internal"),
+    ("agentId: 287044ad (for", "agentId: deadbeef (for"),
+    ("background with ID: 9b45c4\n", "background with ID: abcdef\n"),
+    ("Chunk ID: dead18\nWall", "Chunk ID: 123456\nWall"),
+    ("Original token count: 123\n", "Original token count: 1280\n"),
+    ("/x/0fb42872-4d55-40d3-9c3c-7d0bf3304be3/y", "/x/0c416d98-c44f-41d6-90cb-651b6ee2c25f/y"),
+    ("see /tmp/tmp.5qoEtiAXx8", "see /tmp/tmp.yzEMCYHuTi"),
+    ("at /tmp/youbencha-dsvmjsop/.gemini", "at /tmp/youbencha-8pn0l7vu/.gemini"),
+    ("/tmp/1794796370173-copilot-tool-output-30390-x.txt", "/tmp/1794796375292-copilot-tool-output-4-x.txt"),
+    ("run_shell_command_1794796359243_0", "run_shell_command_1794796363420_0"),
+    ("tool-output/tool_1e232db9b0013tFBgAJyBUFYxl", "tool-output/tool_1e232fe230014HDKiWjA3ll9ww"),
+    ("Process Group PGID: 30301", "Process Group PGID: 112"),
+    ("S=/tmp/cc-socks/28954.sock", "S=/tmp/cc-socks/290.sock"),
+    ("1794796359.8574145", "1794796412.378"),
+    (".youbencha-workspace/run-2026-11-16-023149-0ad713/", ".youbencha-workspace/run-2027-01-01-000000-ffffff/"),
+    ("x-anthropic-billing-header: cc_version=2.1; cch=00a1b;\nyou", "x-anthropic-billing-header: cch=ff;\nyou"),
+    ('{"out": "a\\n0.52s\\n2026-11-16"}', '{"out": "a\\n1.2s\\n2027-11-16"}'),
+]
+OTHER = [
+    ("seq 1 10", "seq 1 11"),
+    ("TAX = 0.19", "TAX = 0.2"),
+    ("src/prices.py:12:34", "src/prices.py:12:35"),
+    ("exit code 1", "exit code 2"),
+    ("total 3 files", "total 4 files"),
+    ("-rw-r--r-- by hand 1", "-rw-r--r-- by hand 2"),
+    ("/tmp/test.py", "/tmp/other.py"),
+    ("v2.1.325", "v2.1.326"),
+    ("HTTP 200", "HTTP 404"),
+    ("call_me_maybe", "call_me_perhaps"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_the_same(one: str, other: str) -> None:
+    assert shown(one) == shown(other)
+    assert shown(one) != one
+    assert normal(messages(one)).fingerprint == normal(messages(other)).fingerprint
+
+
+@pytest.mark.parametrize(("one", "other"), OTHER)
+def test_not_the_same(one: str, other: str) -> None:
+    assert shown(one) == one
+    assert normal(messages(one)).fingerprint != normal(messages(other)).fingerprint
+
+
+def test_ids_keep_their_order() -> None:
+    """Which result belongs to which call is a matter of structure."""
+
+    def talk(first: str, second: str, result_of: str) -> dict[str, Any]:
+        calls = [{"type": "tool_use", "id": name, "name": "Bash"} for name in (first, second)]
+        result = {"type": "tool_result", "tool_use_id": result_of, "content": "x"}
+        return {"messages": [{"role": "assistant", "content": calls}, {"role": "user", "content": [result]}]}
+
+    a, b, c, d = (f"toolu_01{letter * 22}" for letter in "abcd")
+    assert normal(talk(a, b, a)).fingerprint == normal(talk(c, d, c)).fingerprint
+    assert normal(talk(a, b, a)).fingerprint != normal(talk(c, d, d)).fingerprint
+    assert normal(talk(a, b, b)).names == {"id-1": a, "id-2": b}
+
+
+def test_an_id_that_only_its_surroundings_tell_is_found_elsewhere_too() -> None:
+    def talk(shell: str) -> dict[str, Any]:
+        first = {"role": "user", "content": f"Command running in background with ID: {shell}."}
+        call = {"type": "tool_use", "name": "BashOutput", "input": {"which": shell}}
+        return {"messages": [first, {"role": "assistant", "content": [call, {"type": "text", "text": shell}]}]}
+
+    assert normal(talk("bxzqwvtrp")).fingerprint == normal(talk("bkjhgfdsa")).fingerprint
+
+
+def test_earlier_messages_keep_their_numbers_when_the_talk_goes_on() -> None:
+    """Else nothing of a talk would be the same from turn to turn, and each turn be written whole."""
+    texts = [f"commit {number:040x}" for number in range(6)]
+    system = "Recent commits:\n9bdf79c a commit"
+    short, long = normal(messages(*texts[:3], system=system)).body, normal(messages(*texts, system=system)).body
+    assert isinstance(short, dict)
+    assert isinstance(long, dict)
+    assert long["messages"][:3] == short["messages"]
+    assert long["system"] == short["system"]
+
+
+@pytest.mark.parametrize("key", ["metadata", "user", "prompt_cache_key", "safety_identifier", "client_metadata"])
+def test_who_asks_does_not_matter(key: str) -> None:
+    assert normal(messages("go", **{key: "x"})).fingerprint == normal(messages("go")).fingerprint
+    inner = {**messages("go"), "tools": [{key: "x"}]}
+    assert normal(inner).fingerprint != normal({**inner, "tools": [{}]}).fingerprint
+
+
+def test_caching_does_not_matter() -> None:
+    cached = {"type": "text", "text": "go", "cache_control": {"type": "ephemeral"}}
+    blocks = {"messages": [{"role": "user", "content": [cached]}]}
+    assert normal(blocks).fingerprint == normal({"messages": [{"content": "go", "role": "user"}]}).fingerprint
+
+
+def test_seals_do_not_matter_but_that_they_are_there_does() -> None:
+    def talk(**more: str) -> dict[str, Any]:
+        return {"messages": [{"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", **more}]}]}
+
+    one, other = "D8xicmKOcq10CZyK0QgXhEeqskmXsU", "8ToOfyn-qNs4mGUo65uwkpGLBKpr37cnN8FmFvoK"
+    assert normal(talk(signature=one)).fingerprint == normal(talk(signature=other)).fingerprint
+    assert normal(talk(signature=one)).fingerprint != normal(talk()).fingerprint
+    assert normal(talk(signature="def f(x) -> int")).fingerprint != normal(talk(signature=one)).fingerprint
+
+
+def test_method_and_path_matter() -> None:
+    found = {
+        normal({}).fingerprint,
+        normal({}, path="/v1/messages/count_tokens").fingerprint,
+        normal({}, method="GET").fingerprint,
+        normal(None).fingerprint,
+        normal(None, raw=b"no json").fingerprint,
+        normal({"stream": True}).fingerprint,
+    }
+    assert len(found) == 6
+
+
+def test_places() -> None:
+    where = Places((("project", HERE.parent), ("workspace", HERE), ("home", HOME)))
+    munged = "-rec-work-space-run-2026-11-16-023149-0ad713-src-modified"
+    text = f"-I{HERE}/include {HERE}: {HERE.parent}/artifacts {HOME}/.claude/projects/{munged}/a {HOME}less"
+    assert text_of(messages(text), where) == (
+        "-I{{workspace}}/include {{workspace}}: {{project}}/artifacts "
+        "{{home}}/.claude/projects/{{workspace}}/a /rec/homeless"
+    )
+
+
+def test_two_directories() -> None:
+    one = messages(f"cwd {HERE}", f'{{"path": "{HERE}/a"}}')
+    other = messages(f"cwd {THERE}", f'{{"path": "{THERE}/a"}}')
+    assert normal(one).fingerprint == normal(other, places(THERE)).fingerprint
+    assert normal(one).fingerprint != normal(other).fingerprint
+
+
+def test_paths_of_windows() -> None:
+    where = Places((("workspace", Path("C:\\Users\\me\\run\\src")),))
+    text = 'C:\\Users\\me\\run\\src\\a, {"p": "C:\\\\Users\\\\me\\\\run\\\\src\\\\a"}, C:/Users/me/run/src/a'
+    assert text_of(messages(text), where) == '{{workspace}}\\a, {"p": "{{workspace}}\\\\a"}, {{workspace}}/a'
+
+
+def test_a_place_behind_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    where = Places((("workspace", tmp_path / "link"),))
+    assert text_of(messages(f"{tmp_path}/link/a {tmp_path}/real/a"), where) == "{{workspace}}/a {{workspace}}/a"
+
+
+def test_pictures_are_left_alone() -> None:
+    picture = "iVBORw0KGgo0123456789abcdef/" * 300
+    assert shown(picture) == picture
+
+
+def test_odd_json() -> None:
+    """Half a surrogate pair and huge numbers are JSON too."""
+    odd = messages("\ud800", seed=2**70)
+    assert normal(odd).fingerprint == normal(copy.deepcopy(odd)).fingerprint
+    assert normal(odd).fingerprint != normal(messages("\ud800", seed=2**70 + 1)).fingerprint

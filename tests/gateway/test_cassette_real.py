@@ -1,0 +1,79 @@
+"""The real Claude Code, recorded in one directory and replayed in another: the same files, and no model asked."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from cassette_lab import Proxy, everything_in, proxied
+
+from agent_clis import NEWEST, OLD
+from claude_lab import API_KEY, ClaudeLab, Session, bash, says, script, versions
+from youbencha.gateway.cassette import Cassette
+from youbencha.gateway.model import Places
+from youbencha.gateway.script import ScriptedModel
+from youbencha.sandbox.toolbox import InstalledAgent
+
+GIT = ("git", "-c", "user.name=Lab", "-c", "user.email=lab@example.org", "-c", "commit.gpgsign=false")
+ANSWERS = script(
+    {
+        "thinking": "I look first.",
+        "text": "I write into ${workspace}.",
+        "tools": [
+            {
+                "name": "Write",
+                "input": {"file_path": "${workspace}/new.txt", "content": "from ${workspace}\n{{workspace}}\n"},
+            },
+            {"name": "Bash", "input": {"command": "ls -la; date; pwd; git log -3; mktemp", "description": "a look"}},
+        ],
+    },
+    {"tools": [{"name": "Read", "input": {"file_path": "${workspace}/new.txt"}}]},
+    bash("seq 1 20000; git commit -qam done; git log --oneline"),
+    says("Done, in ${workspace}."),
+)
+
+
+def prepared(cli: InstalledAgent, directory: Path) -> ClaudeLab:
+    """A repository with a commit of its own: another hash, another date."""
+    lab = ClaudeLab(cli, directory)
+    (lab.workspace / "README.md").write_text("# Shop\n")
+    for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", "first")):
+        subprocess.run([*GIT, *arguments], cwd=lab.workspace, check=True)
+    return lab
+
+
+def places(lab: ClaudeLab) -> Places:
+    return Places((("workspace", lab.workspace), ("home", lab.home)))
+
+
+async def run(lab: ClaudeLab, proxy: Proxy, unused: ScriptedModel) -> Session:
+    result = await lab.adapter().execute(context := lab.context(unused, env={"ANTHROPIC_BASE_URL": proxy.url}))
+    return Session(result, lab.adapter().normalize_log(result, context), list(unused.requests), [])
+
+
+@versions(NEWEST, OLD)
+async def test_record_here_replay_there(claude_cli: InstalledAgent, tmp_path: Path) -> None:
+    cassette = tmp_path / "cassette"
+    here = prepared(claude_cli, tmp_path / "here")
+    async with here.model(ANSWERS) as model, proxied(Cassette(cassette, "record"), places(here), model.url) as proxy:
+        recorded = await run(here, proxy, model)
+    assert recorded.result.status == "success", recorded.result
+    assert len(recorded.main_requests) == 4
+
+    there = prepared(claude_cli, tmp_path / "else where" / "deeper.dir")
+    replaying = Cassette(cassette, "replay")
+    async with there.model(script(says("Nobody asks."))) as model, proxied(replaying, places(there)) as proxy:
+        replayed = await run(there, proxy, model)
+    assert proxy.unmatched == []
+    assert replayed.result.status == "success", replayed.result
+    assert replayed.requests == [], "no model was asked"
+    assert replaying.replayed >= 4
+    assert (there.workspace / "new.txt").read_text() == f"from {there.workspace}\n{{{{workspace}}}}\n"
+    assert [call.name for call in replayed.log.tool_calls] == [call.name for call in recorded.log.tool_calls]
+    assert replayed.log.usage == recorded.log.usage
+    assert f"Done, in {there.workspace}." in replayed.result.output
+
+    everything = everything_in(cassette)
+    assert API_KEY.encode() not in everything
+    assert str(tmp_path).encode() not in everything
+    assert len(everything) < 400_000

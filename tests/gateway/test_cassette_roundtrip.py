@@ -1,0 +1,205 @@
+"""An answer of each API, kept in one directory and given again in another."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cassette_lab import HERE, JSON, SSE, THERE, asking, keep_text, messages, places, said, sse, text_of, whole
+from other_wires import CLIENTS, Client
+from talking import ask, parse_events, scripted, together
+
+from youbencha.gateway.cassette import Asking, Cassette
+from youbencha.gateway.routes import route_of
+
+SCRIPT = """
+turns:
+  - thinking: I look at ${workspace}/a.txt first.
+    text: "Reading ${workspace}/a.txt, not ${workspace}x, for {{workspace}} and {{=home}}."
+    tools:
+      - {name: shell, input: {path: "${workspace}/b \\"c\\".txt", more: ["${home}"]}}
+"""
+
+
+def in_chunks(raw: bytes, size: int) -> list[tuple[float, bytes]]:
+    return [(float(at), raw[at : at + size]) for at in range(0, len(raw), size)]
+
+
+def recorded_and_replayed(directory: Path, asked: Asking, headers: dict[str, str], raw: bytes) -> bytes:
+    kept = Cassette(directory, "record")
+    kept.session(places()).keep(asked, 200, headers, in_chunks(raw, 50))
+    assert kept.recorded == 1
+    again = Cassette(directory, "replay")
+    replay = again.session(places(THERE, Path("/else/home"))).find(asked)
+    assert replay is not None
+    assert replay.status == 200
+    assert again.replayed == 1
+    assert str(HERE).encode() not in whole(replay).replace(f"{HERE}x".encode(), b"")
+    return whole(replay)
+
+
+def moved(text: str) -> str:
+    """The text as it is in the other run: a longer name that begins like the workspace is none of ours."""
+    kept = text.replace(f"{HERE}x", "<longer>").replace(str(HERE), str(THERE)).replace("/rec/home", "/else/home")
+    return kept.replace("<longer>", f"{HERE}x")
+
+
+async def test_anthropic_stream(tmp_path: Path) -> None:
+    async with scripted(SCRIPT, variables={"workspace": str(HERE), "home": "/rec/home"}) as model:
+        heard = await ask(model)
+    asked = asking({"model": "claude-test", "stream": True, "messages": [{"role": "user", "content": "do it"}]})
+    again = recorded_and_replayed(tmp_path, asked, heard.headers, heard.raw)
+    assert together(parse_events(again)) == json.loads(moved(json.dumps(heard.message)))
+    assert [e["type"] for e in parse_events(again)] == [e["type"] for e in heard.events]
+
+
+async def test_anthropic_json(tmp_path: Path) -> None:
+    async with scripted(SCRIPT, variables={"workspace": str(HERE), "home": "/rec/home"}) as model:
+        heard = await ask(model, stream=False)
+    again = recorded_and_replayed(tmp_path, asking(messages("do it")), heard.headers, heard.raw)
+    assert json.loads(again) == json.loads(moved(heard.raw.decode()))
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.wire)
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "json"])
+async def test_other_wires(tmp_path: Path, client: Client, stream: bool) -> None:
+    async with scripted(SCRIPT, variables={"workspace": str(HERE), "home": "/rec/home"}) as model:
+        heard = await client.ask(model, stream=stream)
+    path = (client.stream_path if stream else client.path).partition("?")[0]
+    route = route_of("POST", path, {})
+    assert route is not None
+    asked = Asking("POST", route.path, route.wire, {}, client.body)
+    raw = recorded_and_replayed(tmp_path, asked, heard.headers, heard.raw)
+    again = type(heard)(200, heard.headers, raw)
+    assert client.heard(again) == json.loads(moved(json.dumps(client.heard(heard))))
+
+
+def test_a_workspace_that_must_be_escaped(tmp_path: Path) -> None:
+    """What is asked for in JSON stays JSON, whatever the other workspace is called."""
+    odd = Path('/odd "name"/back\\slash/é')
+    arguments = json.dumps({"file_path": f"{HERE}/a.txt"})
+    call = {"id": "c", "function": {"name": "Write", "arguments": arguments}}
+    body = {"choices": [{"index": 0, "message": {"content": f"in {HERE}", "tool_calls": [call]}}]}
+    asked = asking(messages("go"), "/v1/chat/completions", "openai-chat")
+    Cassette(tmp_path, "record").session(places()).keep(asked, 200, JSON, [(1.0, json.dumps(body).encode())])
+    message = json.loads(whole(Cassette(tmp_path, "replay").session(places(odd)).find(asked)))["choices"][0]["message"]
+    assert message["content"] == f"in {odd}"
+    assert json.loads(message["tool_calls"][0]["function"]["arguments"]) == {"file_path": f"{odd}/a.txt"}
+
+
+def test_and_back_from_it(tmp_path: Path) -> None:
+    odd = Path('/odd "name"/back\\slash/é')
+    for ascii_only in (True, False):
+        arguments = json.dumps({"file_path": f"{odd}/a.txt"}, ensure_ascii=ascii_only)
+        call = {"type": "response.function_call_arguments.delta", "item_id": "f", "delta": arguments}
+        done = {"type": "response.completed", "response": {"output": []}}
+        directory = tmp_path / str(ascii_only)
+        asked = asking({"input": "go"}, "/v1/responses", "openai-responses")
+        Cassette(directory, "record").session(places(odd)).keep(asked, 200, SSE, [(1.0, sse([call, done]))])
+        replay = Cassette(directory, "replay").session(places(THERE)).find(asked)
+        assert json.loads(parse_events(whole(replay))[0]["delta"]) == {"file_path": f"{THERE}/a.txt"}
+
+
+def test_ids_of_the_request_are_those_of_the_run_that_asks(tmp_path: Path) -> None:
+    """A model that answers with a shell's id must name the shell that runs now."""
+
+    def asked(shell: str, temporary: str) -> Asking:
+        return asking(messages("go", "ok", f"Command running in background with ID: {shell}, log in /tmp/{temporary}"))
+
+    session = Cassette(tmp_path, "record").session(places())
+    keep_text(session, asked("b2vmvi1bu", "tmp.5qoEtiAXx8"), "Look at b2vmvi1bu and /tmp/tmp.5qoEtiAXx8/x, b2vmvi1bux")
+    replay = Cassette(tmp_path, "replay").session(places()).find(asked("b1ktnjmtm", "tmp.yzEMCYHuTi"))
+    assert text_of(replay) == "Look at b1ktnjmtm and /tmp/tmp.yzEMCYHuTi/x, b2vmvi1bux"
+
+
+def test_dates_and_numbers_of_an_answer_stay(tmp_path: Path) -> None:
+    """A number that the model writes into a file is no process id, even if the request has the same as one."""
+    session = Cassette(tmp_path, "record").session(places())
+    keep_text(session, asking(messages("pid 28993 at 2026-11-16")), "PORT = 28993  # since 2026-11-16, localhost:80")
+    found = Cassette(tmp_path, "replay").session(places()).find(asking(messages("pid 31337 at 2027-01-01")))
+    assert text_of(found) == "PORT = 28993  # since 2026-11-16, localhost:80"
+
+
+def test_timing_is_kept_and_not_waited_for_unless_asked(tmp_path: Path) -> None:
+    events: list[dict[str, Any]] = [{"type": "message_start"}, {"type": "ping"}, {"type": "message_stop"}]
+    chunks = [(number * 100.0 + 50, sse([event])) for number, event in enumerate(events)]
+    asked = asking(messages("go"))
+    Cassette(tmp_path, "record").session(places()).keep(asked, 200, SSE, chunks)
+    slow = Cassette(tmp_path, "replay", timing="recorded").session(places()).find(asked)
+    assert slow is not None
+    assert [delay for delay, _ in slow.chunks] == [50, 100, 100]
+    fast = Cassette(tmp_path, "replay").session(places()).find(asked)
+    assert fast is not None
+    assert [delay for delay, _ in fast.chunks] == [0]
+    assert whole(fast) == whole(slow)
+
+
+def test_events_without_names_and_names_without_types(tmp_path: Path) -> None:
+    """Some servers leave the names away, some send what is no JSON; it all comes back as it came."""
+    raw = (
+        b'data: {"type": "message_start"}\n\nevent: other\ndata: {"type": "ping"}\n\n: keep alive\n\n'
+        b'event: note\ndata: two\ndata: lines\n\nevent: message_stop\r\ndata: {"type": "message_stop"}'
+    )
+    asked = asking(messages("go"))
+    Cassette(tmp_path, "record").session(places()).keep(asked, 200, SSE, [(1.0, raw)])
+    assert whole(Cassette(tmp_path, "replay").session(places()).find(asked)) == (
+        b'data: {"type":"message_start"}\n\nevent: other\ndata: {"type":"ping"}\n\n'
+        b'event: note\ndata: two\ndata: lines\n\nevent: message_stop\ndata: {"type":"message_stop"}\n\n'
+    )
+
+
+def test_gzip(tmp_path: Path) -> None:
+    packed = gzip.compress(said(f"in {HERE}"))
+    session = Cassette(tmp_path, "record").session(places())
+    session.keep(asking(messages("go")), 200, {**JSON, "Content-Encoding": "gzip"}, in_chunks(packed, 3))
+    session.keep(asking(messages("half")), 200, {**JSON, "content-encoding": "gzip"}, in_chunks(packed[:-9], 3))
+    assert session.recorded == 1
+    replay = Cassette(tmp_path, "replay").session(places(THERE)).find(asking(messages("go")))
+    assert text_of(replay) == f"in {THERE}"
+    assert replay is not None
+    assert replay.headers == JSON
+
+
+def test_what_is_no_text_and_what_has_no_body(tmp_path: Path) -> None:
+    session = Cassette(tmp_path, "record").session(places())
+    picture, nothing = Asking("GET", "/v1/models", None, {}, None), Asking("POST", "/v1/x", None, {}, None, b"\xff1")
+    session.keep(picture, 200, {"content-type": "image/png"}, [(1.0, b"\x89PNG\xff\x00")])
+    session.keep(nothing, 200, {}, [])
+    again = Cassette(tmp_path, "replay").session(places())
+    assert whole(again.find(picture)) == b"\x89PNG\xff\x00"
+    assert whole(again.find(nothing)) == b""
+    assert again.find(nothing._replace(raw=b"\xff2")) is None
+
+
+WEATHER = [
+    (429, JSON, b'{"error": {}}'),
+    (529, JSON, b'{"error": {}}'),
+    (401, JSON, b'{"error": {}}'),
+    (200, JSON, b'{"content": [{"ty'),
+    (200, SSE, sse([{"type": "message_start"}, {"type": "content_block_delta", "index": 0}])),
+    (200, SSE, sse([{"type": "message_start"}, {"type": "error", "error": {"type": "overloaded_error"}}])),
+    (200, SSE, b'data: {"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": null}]}\n\n'),
+    (200, SSE, b'data: {"candidates": [{"index": 0}]}\n\n'),
+    (200, SSE, sse([{"type": "response.created"}, {"type": "response.failed"}])),
+    (200, {**JSON, "content-encoding": "br"}, b"what we cannot read"),
+]
+
+
+@pytest.mark.parametrize(("status", "headers", "raw"), WEATHER)
+def test_weather_is_not_kept(tmp_path: Path, status: int, headers: dict[str, str], raw: bytes) -> None:
+    session = Cassette(tmp_path, "record").session(places())
+    session.keep(asking(messages("go")), status, headers, [(1.0, raw)])
+    assert (session.recorded, session.left_out) == (0, 1)
+    assert not list(tmp_path.rglob("*.json"))
+
+
+def test_an_answer_that_says_no_is_kept(tmp_path: Path) -> None:
+    session = Cassette(tmp_path, "record").session(places())
+    headers = {**JSON, "x-should-retry": "false", "request-id": "req_1", "set-cookie": "a=b"}
+    session.keep(asking(messages("go")), 400, headers, [(1.0, b'{"error": {"message": "too long"}}')])
+    replay = Cassette(tmp_path, "replay").session(places()).find(asking(messages("go")))
+    assert replay is not None
+    assert (replay.status, replay.headers) == (400, {**JSON, "x-should-retry": "false"})

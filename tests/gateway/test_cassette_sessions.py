@@ -1,0 +1,106 @@
+"""Who gets which answer, when many ask, and the same more than once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cassette_lab import HERE, THERE, asking, keep_text, messages, places, text_of
+
+from youbencha.gateway.cassette import Cassette
+
+GO = asking(messages("go"))
+
+
+def takes(directory: Path, *recorded: list[str]) -> None:
+    """What each of several trials was answered to the same request."""
+    cassette = Cassette(directory, "record")
+    for answers in recorded:
+        session = cassette.session(places())
+        for answer in answers:
+            keep_text(session, GO, answer)
+
+
+def test_the_same_request_again_gets_the_next_answer(tmp_path: Path) -> None:
+    takes(tmp_path, ["one", "two", "three"])
+    session = Cassette(tmp_path, "replay").session(places())
+    assert [text_of(session.find(GO)) for _ in range(5)] == ["one", "two", "three", "three", "three"]
+
+
+def test_each_session_begins_anew(tmp_path: Path) -> None:
+    takes(tmp_path, ["one", "two"])
+    cassette = Cassette(tmp_path, "replay")
+    first, second = cassette.session(places()), cassette.session(places(THERE))
+    assert [text_of(s.find(GO)) for s in (first, second, first, second)] == ["one", "one", "two", "two"]
+    assert (first.replayed, second.replayed, cassette.replayed) == (2, 2, 4)
+
+
+def test_trials_that_went_apart_are_all_replayed(tmp_path: Path) -> None:
+    """Three trials of one task are three again, and a fourth begins with the first."""
+    takes(tmp_path, ["a", "a2"], ["b"], ["c"])
+    cassette = Cassette(tmp_path, "replay")
+    sessions = [cassette.session(places()) for _ in range(4)]
+    assert [text_of(session.find(GO)) for session in sessions] == ["a", "b", "c", "a"]
+    assert [text_of(session.find(GO)) for session in sessions] == ["a2", "b", "c", "a2"]
+
+
+def test_sessions_that_never_ask_this_do_not_count(tmp_path: Path) -> None:
+    """A judge has a key of its own, between those of the trials."""
+    takes(tmp_path, ["a"], ["b"])
+    cassette = Cassette(tmp_path, "replay")
+    trial, _judge, other_trial = (cassette.session(places()) for _ in range(3))
+    assert [text_of(session.find(GO)) for session in (trial, other_trial)] == ["a", "b"]
+
+
+def test_trials_that_were_answered_the_same_are_kept_once(tmp_path: Path) -> None:
+    takes(tmp_path, ["id toolu_01aaaaaaaaaaaa00000000"], ["id toolu_01bbbbbbbbbbbb00000000", "two"], ["x"])
+    (file,) = Cassette(tmp_path, "replay").shelf.files()
+    assert [len(take) for take in Cassette(tmp_path, "replay").shelf.read(file).takes] == [2, 1]
+
+
+def test_recording_again_replaces(tmp_path: Path) -> None:
+    takes(tmp_path, ["old"], ["older"])
+    takes(tmp_path, ["new"])
+    cassette = Cassette(tmp_path, "replay")
+    assert [text_of(cassette.session(places()).find(GO)) for _ in range(2)] == ["new", "new"]
+
+
+def test_recording_never_answers(tmp_path: Path) -> None:
+    takes(tmp_path, ["one"])
+    cassette = Cassette(tmp_path, "record")
+    session = cassette.session(places())
+    assert session.find(GO) is None
+    keep_text(session, GO, "again")
+    assert session.find(GO) is None
+    assert (cassette.recorded, cassette.replayed) == (1, 0)
+
+
+def test_auto_answers_what_it_has_and_records_the_rest(tmp_path: Path) -> None:
+    takes(tmp_path, ["one"])
+    cassette = Cassette(tmp_path, "auto")
+    session = cassette.session(places())
+    other = asking(messages("go", "one", "on"))
+    assert text_of(session.find(GO)) == "one"
+    assert session.find(other) is None
+    keep_text(session, other, "two")
+    assert session.find(other) is None, "asked again, and answered by the model before: so once more"
+    keep_text(session, other, "three")
+    again = cassette.session(places())
+    assert [text_of(again.find(asked)) for asked in (GO, other, other)] == ["one", "two", "three"]
+    assert (cassette.recorded, session.recorded, again.replayed) == (2, 2, 3)
+    later = Cassette(tmp_path, "replay").session(places())
+    assert [text_of(later.find(asked)) for asked in (GO, other, other)] == ["one", "two", "three"]
+
+
+def test_replaying_writes_nothing(tmp_path: Path) -> None:
+    takes(tmp_path, ["one"])
+    cassette = Cassette(tmp_path, "replay")
+    keep_text(cassette.session(places()), asking(messages("other")), "two")
+    assert len(cassette.shelf.files()) == 1
+    assert cassette.recorded == 0
+
+
+def test_each_trial_has_its_own_places(tmp_path: Path) -> None:
+    keep_text(Cassette(tmp_path, "record").session(places()), asking(messages(f"in {HERE}")), f"see {HERE}/a")
+    cassette = Cassette(tmp_path, "replay")
+    for where in (THERE, Path("/third/place")):
+        assert text_of(cassette.session(places(where)).find(asking(messages(f"in {where}")))) == f"see {where}/a"

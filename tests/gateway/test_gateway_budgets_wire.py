@@ -1,0 +1,151 @@
+"""Budgets, over the wire: many ask at once, and none gets more than there is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gateway_lab import ANTHROPIC, APIS, CHAT, Answer, Api, Lab, scripted_lab
+
+from youbencha.gateway.model import Caps, Labels
+from youbencha.gateway.prices import Prices
+from youbencha.spec.gateway import ModelPrice
+
+PRICES = Prices({"*": ModelPrice(input=1, output=1, cache_read=1, cache_write=1)})
+EACH = 150
+"""Tokens that a call takes, of these prices a dollar for each million."""
+SCRIPT = json.dumps(
+    {
+        "usage": {
+            "input_tokens": 100,
+            "output_tokens": 50,
+            "cache_read_input_tokens": 0,
+            "cache_creation_input_tokens": 0,
+        },
+        "turns": [{"text": "hello", "times": "forever"}],
+    }
+)
+MANY = 50
+each_api = pytest.mark.parametrize("api", APIS, ids=lambda api: api.wire)
+
+
+def _worst(api: Api) -> int:
+    return len(json.dumps(api.request()[1])) + 100
+
+
+async def _ask_all(lab: Lab, api: Api, *keys: str) -> list[Answer]:
+    asked = (lab.ask(api, key=keys[number % len(keys)], stream=bool(number % 2)) for number in range(MANY))
+    return await asyncio.gather(*asked)
+
+
+def _refused(api: Api, body: Any) -> str:
+    """The message of a 402, which must be as the API words it."""
+    error = body["error"]
+    match api.wire:
+        case "anthropic-messages":
+            assert set(body) == {"type", "error"}
+            assert (body["type"], error["type"]) == ("error", "billing_error")
+        case "gemini":
+            assert (error["code"], error["status"]) == (402, "FAILED_PRECONDITION")
+        case _:
+            assert (error["type"], error["code"], error["param"]) == ("insufficient_quota", "insufficient_quota", None)
+    return str(error["message"])
+
+
+@pytest.mark.parametrize("caps", [Caps(usd=Decimal("0.001")), Caps(tokens=1000)], ids=["usd", "tokens"])
+@each_api
+async def test_fifty_at_once(api: Api, caps: Caps, tmp_path: Path) -> None:
+    async with scripted_lab(SCRIPT, tmp_path, prices=PRICES) as (lab, model):
+        access = lab.gateway.issue(Labels("capped"), caps=caps)
+        answers = await _ask_all(lab, api, access.key)
+        grant = await lab.end(access)
+        calls = [await lab.call() for _ in range(MANY)]
+    served = [answer for answer in answers if answer.status == 200]
+    refused = [answer for answer in answers if answer.status != 200]
+    spent = len(served) * EACH
+    assert 1000 <= spent <= 1000 + _worst(api)
+    assert grant.account.spent_tokens == spent
+    assert grant.account.spent_usd == Decimal(spent) / 1_000_000
+    assert (grant.account.reserved_tokens, grant.account.exceeded) == (0, True)
+    assert len(model.requests) == len(served)
+    for answer in refused:
+        assert (answer.status, answer.headers["x-should-retry"]) == (402, "false")
+        assert "The budget of capped is spent" in _refused(api, answer.json)
+    assert sorted({(call.status, call.error) for call in calls}, key=str) == [(200, None), (402, "budget_exceeded")]
+    assert (grant.tally.refused, grant.tally.total.requests) == (len(refused), len(served))
+    assert grant.tally.refusal is not None
+    assert "The budget of capped is spent" in grant.tally.refusal
+
+
+async def test_a_cap_over_two_keys(tmp_path: Path) -> None:
+    total = Caps(usd=Decimal("0.001"))
+    async with scripted_lab(SCRIPT, tmp_path, prices=PRICES, caps=total) as (lab, model):
+        rich, poor = lab.gateway.issue(Labels("rich")), lab.gateway.issue(Labels("poor"), caps=Caps(tokens=300))
+        answers = await _ask_all(lab, ANTHROPIC, rich.key, poor.key)
+        grants = [await lab.end(access) for access in (rich, poor)]
+    served = sum(answer.status == 200 for answer in answers)
+    assert 1000 <= served * EACH <= 1000 + _worst(ANTHROPIC)
+    assert lab.gateway.total.spent_tokens == served * EACH == sum(grant.account.spent_tokens for grant in grants)
+    assert grants[1].account.spent_tokens <= 300 + _worst(ANTHROPIC)
+    assert {answer.status for answer in answers} == {200, 402}
+    assert len(model.requests) == served
+    assert lab.gateway.total.exceeded
+
+
+@each_api
+async def test_a_cap_in_dollars_needs_a_price(api: Api, tmp_path: Path) -> None:
+    async with scripted_lab(SCRIPT, tmp_path, prices=Prices()) as (lab, model):
+        access = lab.gateway.issue(Labels("capped"), caps=Caps(usd=Decimal(1)))
+        changed = {**api.__dict__, "path": api.path.replace("gemini-2.5-pro", "nobody-knows-me")}
+        answer = await lab.ask(
+            Api(**{**changed, "stream_path": None}), key=access.key, stream=False, model="nobody-knows-me"
+        )
+        call = await lab.call()
+        grant = await lab.end(access)
+    message = answer.json["error"]["message"]
+    assert (answer.status, answer.headers["x-should-retry"]) == (400, "false")
+    assert "nobody-knows-me" in message
+    assert "gateway.prices" in message
+    assert (call.error, call.upstream_status, model.requests) == ("price_unknown", None, [])
+    assert message.removeprefix("youBencha: ") == grant.tally.no_price
+
+
+@pytest.mark.parametrize("per_call", [Caps(usd=Decimal("0.0001")), Caps(tokens=100)], ids=["usd", "tokens"])
+async def test_a_cap_for_each_call(per_call: Caps, tmp_path: Path) -> None:
+    async with scripted_lab(SCRIPT, tmp_path, prices=PRICES) as (lab, model):
+        access = lab.gateway.issue(Labels("capped"), per_call=per_call)
+        answer = await lab.ask(key=access.key)
+        call = await lab.call()
+        grant = await lab.end(access)
+    assert "This call may take up to" in _refused(ANTHROPIC, answer.json)
+    assert (answer.status, call.error, grant.tally.refused, model.requests) == (402, "call_too_dear", 1, [])
+
+
+async def test_a_call_without_a_limit_may_take_a_lot(tmp_path: Path) -> None:
+    """Of a token cap, too: what a client does not limit is not small."""
+    async with scripted_lab(SCRIPT, tmp_path) as (lab, _):
+        access = lab.gateway.issue(Labels("capped"), per_call=Caps(tokens=50_000))
+        assert (await lab.ask(CHAT, key=access.key)).status == 200
+        assert (await lab.ask(CHAT, key=access.key, max_tokens=None)).status == 402
+
+
+async def test_what_costs_nothing_is_let_through_when_all_is_spent(tmp_path: Path) -> None:
+    async with scripted_lab(SCRIPT, tmp_path) as (lab, _):
+        access = lab.gateway.issue(Labels("capped"), caps=Caps(tokens=0))
+        key = ANTHROPIC.key(access.key)
+        assert (await lab.ask(key=access.key)).status == 402
+        counted = await lab.send("POST", "/v1/messages/count_tokens", json=dict(ANTHROPIC.body), headers=key)
+        assert counted.status == 200
+        assert (await lab.send("GET", "/v1/models", headers=key)).status == 200
+
+
+async def test_errors_of_the_provider_are_free(tmp_path: Path) -> None:
+    turns = "turns: [{error: {status: 429}}, {error: {status: 400}}, {error: {status: 500}}, {text: hello}]"
+    async with scripted_lab(turns, tmp_path) as (lab, _):
+        access = lab.gateway.issue(Labels("capped"), caps=Caps(tokens=1))
+        statuses = [(await lab.ask(key=access.key)).status for _ in range(4)]
+    assert statuses == [429, 400, 500, 200]

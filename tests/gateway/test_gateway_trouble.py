@@ -1,0 +1,196 @@
+"""A provider that is busy, broken or gone."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+from gateway_lab import APIS, CHAT, HELLO, Api, Connection, lab_at, raw_lab, scripted_lab, soon, whole
+
+from youbencha.gateway.circuit import FAILURES, Circuit
+from youbencha.gateway.model import Call, Labels
+from youbencha.gateway.tally import Tally
+from youbencha.log.tokens import Tokens
+
+_OWN = {"date", "server", "connection", "content-length", "transfer-encoding"}
+"""Headers of one connection."""
+
+
+@pytest.mark.parametrize("status", [429, 529])
+@pytest.mark.parametrize("api", APIS, ids=lambda api: api.wire)
+async def test_a_busy_provider_is_passed_on_untouched(api: Api, status: int, tmp_path: Path) -> None:
+    body = b'{"error": {"type": "overloaded_error", "message": "busy"},  "n": 1.0}'
+    headers = "Retry-After: 17\r\nx-RateLimit-Left: 0\r\nx-should-retry: true\r\nRequest-Id: req_1\r\n"
+
+    async def answer(connection: Connection) -> None:
+        await connection.say(whole(body, f"{status} Busy", headers=headers))
+
+    async with raw_lab(answer, tmp_path) as (lab, _):
+        heard = await lab.ask(api)
+        call = await lab.call()
+        grant = await lab.end()
+    assert (heard.status, heard.raw, heard.headers["content-length"]) == (status, body, str(len(body)))
+    assert {name: value for name, value in heard.headers.items() if name not in _OWN} == {
+        "content-type": "application/json",
+        "retry-after": "17",
+        "x-ratelimit-left": "0",
+        "x-should-retry": "true",
+        "request-id": "req_1",
+    }
+    assert (call.error, call.retry_after_s, call.upstream_status) == ("rate_limited", 17.0, status)
+    assert (call.partial, call.tokens, call.cost_usd) == (False, Tokens(), None)
+    assert (grant.tally.rate_limited, grant.tally.total.requests, grant.account.spent_tokens) == (1, 0, 0)
+
+
+async def test_the_wait_for_a_busy_provider_ends_with_the_next_request(tmp_path: Path) -> None:
+    turns = "turns: [{error: {status: 429, headers: {retry-after: 1}}}, {text: hello}]"
+    async with scripted_lab(turns, tmp_path) as (lab, _):
+        await lab.ask()
+        await lab.call()
+        waited = lab.gateway.keys.find(lab.access.key, "127.0.0.1")
+        assert waited is not None
+        assert waited.tally.provider_wait_s == 0.0
+        await lab.ask()
+        await lab.call()
+        assert waited.tally.provider_wait_s > 0.0
+
+
+def test_only_the_time_between_is_waited() -> None:
+    tally, busy = Tally(), _call(429, "rate_limited")
+    tally.arrived(100.0)
+    tally.ended(busy, 101.0)
+    tally.arrived(111.5)
+    tally.arrived(112.0)  # in parallel: nobody waits any more
+    tally.ended(_call(200, None), 120.0)
+    tally.arrived(150.0)
+    tally.ended(busy, 151.0)
+    tally.arrived(152.0)
+    assert (tally.provider_wait_s, tally.rate_limited, tally.requests) == (11.5, 2, 3)
+
+
+def _call(status: int, error: str | None) -> Call:
+    return Call("1", 0.0, Labels("k"), "POST", "/", None, None, None, status, Tokens(), None, False, error=error,
+                upstream_status=status)  # fmt: skip
+
+
+async def test_a_provider_that_fails_is_left_alone(tmp_path: Path) -> None:
+    turns = "turns: [{error: {status: 500, message: sorry}, times: forever}]"
+    async with scripted_lab(turns, tmp_path) as (lab, model):
+        failed = [await lab.ask() for _ in range(FAILURES)]
+        refused = [await lab.ask(api) for api in APIS]
+        calls = [await lab.call() for _ in range(FAILURES + len(APIS))]
+        grant = await lab.end()
+    assert [answer.status for answer in failed] == [500] * FAILURES
+    assert all(b"sorry" in answer.raw for answer in failed)
+    assert (refused[0].status, refused[0].headers["x-should-retry"]) == (503, "false")
+    assert refused[0].json["error"]["type"] == "api_error"
+    assert [answer.status for answer in refused[1:]] == [500] * 3  # the others' circuits are their own
+    assert len(model.requests) == FAILURES + 3
+    assert [call.error for call in calls[:7]] == ["provider_failed"] * FAILURES + ["circuit_open"]
+    assert (calls[6].upstream_status, calls[6].partial, grant.tally.circuit_refusals) == (None, False, 1)
+
+
+async def test_a_success_between_keeps_the_circuit_closed(tmp_path: Path) -> None:
+    turns = "turns: [{error: {status: 503}, times: 5}, {text: a}, {error: {status: 500}, times: 5}, {text: b}]"
+    async with scripted_lab(turns, tmp_path) as (lab, _):
+        statuses = [(await lab.ask()).status for _ in range(12)]
+    assert statuses == [503] * 5 + [200] + [500] * 5 + [200]
+
+
+async def test_errors_of_the_client_open_no_circuit(tmp_path: Path) -> None:
+    turns = "turns: [{error: {status: 400}, times: 8}, {error: {status: 429}, times: 8}, {text: hello}]"
+    async with scripted_lab(turns, tmp_path) as (lab, _):
+        statuses = [(await lab.ask()).status for _ in range(17)]
+        calls = [await lab.call() for _ in range(17)]
+    assert statuses[-1] == 200
+    assert [calls[0].error, calls[8].error, calls[16].error] == ["provider_refused", "rate_limited", None]
+
+
+async def test_nobody_listens(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = "http://127.0.0.1:{}".format(free.getsockname()[1])
+    async with lab_at(url, tmp_path) as lab:
+        answers = [await lab.ask() for _ in range(FAILURES + 1)]
+        call = await lab.call()
+        other = await lab.ask(CHAT)
+        grant = await lab.end()
+    assert [answer.status for answer in answers] == [502] * FAILURES + [503]
+    assert "anthropic does not answer" in answers[0].json["error"]["message"]
+    assert "x-should-retry" not in answers[0].headers  # one lost connection must not end a trial
+    assert answers[-1].headers["x-should-retry"] == "false"
+    assert (call.error, call.partial, call.upstream_status) == ("upstream_unreachable", False, None)
+    assert (other.json["error"]["type"], grant.account.unsure_tokens) == ("server_error", 0)
+
+
+async def test_a_rejected_key_is_not_tried_for_minutes(tmp_path: Path) -> None:
+    async with scripted_lab("turns: [{error: {status: 401}}]", tmp_path) as (lab, _):
+        heard = await lab.ask()
+    assert (heard.status, heard.headers["x-should-retry"]) == (401, "false")
+
+
+async def test_a_redirect_is_not_followed(tmp_path: Path) -> None:
+    async def answer(connection: Connection) -> None:
+        await connection.say(whole(b"", "307 Temporary Redirect", headers="Location: /v1/elsewhere\r\n"))
+
+    async with raw_lab(answer, tmp_path) as (lab, upstream):
+        heard = await lab.ask()
+        call = await lab.call()
+    assert (heard.status, heard.headers["location"], len(upstream.seen)) == (307, "/v1/elsewhere", 1)
+    assert call.partial is False
+
+
+async def test_a_provider_without_a_key(tmp_path: Path) -> None:
+    async with scripted_lab(HELLO, tmp_path, upstreams={}) as (lab, _):
+        answers = [await lab.ask(api) for api in APIS]
+        call = await lab.call()
+    assert {answer.status for answer in answers} == {400}
+    assert (call.error, call.partial) == ("no_upstream", False)
+
+
+async def test_a_client_that_leaves_keeps_no_circuit_open(tmp_path: Path) -> None:
+    """The one request that is let through to see must not be lost."""
+    asked = asyncio.Event()
+
+    async def answer(connection: Connection) -> None:
+        asked.set()
+        await connection.reader.read()
+
+    async with raw_lab(answer, tmp_path) as (lab, _):
+        proxy = lab.gateway._proxy
+        assert proxy is not None
+        circuit = proxy.circuits["anthropic"] = Circuit(failures=1, open_s=0.0)
+        circuit.failed(0.0)
+        leaving = asyncio.create_task(lab.ask())
+        await soon(asked.wait())
+        leaving.cancel()
+        assert (await lab.call()).error == "client_gone"
+        assert circuit.wait_s(1.0) == 0.0
+
+
+def test_the_circuit_by_the_clock() -> None:
+    circuit = Circuit(failures=3, open_s=30.0)
+    for now in (1.0, 2.0):
+        circuit.failed(now)
+    assert (circuit.wait_s(2.0), circuit.is_open) == (0.0, False)
+    circuit.failed(3.0)
+    assert (circuit.wait_s(3.0), circuit.wait_s(13.0), circuit.is_open, circuit.opened) == (30.0, 20.0, True, 1)
+    assert circuit.wait_s(33.0) == 0.0  # one goes through,
+    assert circuit.wait_s(33.0) > 0.0  # the others do not
+    circuit.failed(34.0)
+    assert (circuit.wait_s(34.0), circuit.opened) == (30.0, 2)
+    assert circuit.wait_s(64.0) == 0.0
+    circuit.succeeded()
+    assert (circuit.wait_s(64.0), circuit.is_open) == (0.0, False)
+    circuit.failed(65.0)
+    assert circuit.wait_s(65.0) == 0.0  # counted from the start again
+
+
+def test_a_probe_that_tells_nothing_lets_the_next_one_try() -> None:
+    circuit = Circuit(failures=1, open_s=30.0)
+    circuit.failed(0.0)
+    assert circuit.wait_s(30.0) == 0.0
+    circuit.undecided()
+    assert circuit.wait_s(30.0) == 0.0

@@ -1,0 +1,176 @@
+"""What LiteLLM is told: its configuration and its environment, ours and the user's own."""
+
+from __future__ import annotations
+
+import json
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from systems import posix_only
+from youbencha.errors import YouBenchaError
+from youbencha.gateway.litellm import Backend, configuration, find_litellm
+from youbencha.gateway.litellm.environment import litellm_environment
+from youbencha.gateway.litellm.own_config import OwnConfig, parse_own_config, read_own_config
+
+ALL = [
+    Backend("anthropic", "http://a", "A_KEY"),
+    Backend("openai", "http://o", "O_KEY"),
+    Backend("gemini", "http://g", "G_KEY"),
+]
+
+
+def parameters(model: str, backends: list[Backend]) -> dict[str, Any]:
+    """Those that a model's name leads to; LiteLLM takes the longest pattern."""
+    rows = [row for row in configuration(backends)["model_list"] if fnmatch(model, row["model_name"])]
+    return max(rows, key=lambda row: len(row["model_name"]))["litellm_params"]
+
+
+@pytest.mark.parametrize(
+    ("model", "target", "key"),
+    [
+        ("claude-opus-5-5", "anthropic/claude-*", "A_KEY"),
+        ("anthropic/claude-opus-5-5", "anthropic/*", "A_KEY"),
+        ("gpt-5.1-codex", "openai/gpt-*", "O_KEY"),
+        ("o3-mini", "openai/o3*", "O_KEY"),
+        ("openai/gpt-5", "openai/*", "O_KEY"),
+        ("gemini-3-pro", "gemini/gemini-*", "G_KEY"),
+        ("gemini/gemini-3-pro", "gemini/*", "G_KEY"),
+        ("llama", "anthropic/*", "A_KEY"),
+    ],
+)
+def test_the_name_of_a_model_leads_to_its_provider(model: str, target: str, key: str) -> None:
+    found = parameters(model, ALL)
+    assert (found["model"], found["api_key"]) == (target, f"os.environ/{key}")
+
+
+def test_a_name_that_says_nothing_goes_to_the_first() -> None:
+    assert parameters("llama", ALL[1:])["api_base"] == "http://o/v1"
+
+
+@pytest.mark.parametrize(
+    ("provider", "written", "told"),
+    [
+        ("anthropic", "http://host/v1/", "http://host"),
+        ("anthropic", "http://host/prefix", "http://host/prefix"),
+        ("openai", "http://host", "http://host/v1"),
+        ("openai", "http://host/prefix/v1", "http://host/prefix/v1"),
+        ("gemini", "http://host/", "http://host/v1beta"),
+        ("gemini", "http://host/v1beta", "http://host/v1beta"),
+    ],
+)
+def test_a_base_url_may_have_its_version_or_not(provider: Any, written: str, told: str) -> None:
+    assert parameters("x", [Backend(provider, written, "KEY")])["api_base"] == told
+
+
+def test_without_a_url_the_provider_is_asked_itself() -> None:
+    assert "api_base" not in parameters("x", [Backend("openai", None, "KEY")])
+
+
+def test_litellm_neither_tries_again_nor_leaves_anything_out_by_itself() -> None:
+    told = configuration(ALL)
+    assert told["router_settings"] == {"num_retries": 0, "disable_cooldowns": True}
+    assert told["litellm_settings"] == {"telemetry": False, "num_retries": 0, "drop_params": False}
+    assert told["general_settings"]["master_key"] == "os.environ/LITELLM_MASTER_KEY"
+
+
+# ------------------------------------------------------------------------------------------ its environment
+
+
+def test_it_gets_the_keys_it_needs_and_no_others() -> None:
+    mine = {"PATH": "/bin", "HOME": "/home/me", "OTHER_SECRET": "no", "PYTHONPATH": "/x", "LITELLM_MASTER_KEY": "old"}
+    env = litellm_environment(mine, {"LITELLM_MASTER_KEY": "new", "A_KEY": "a"}, home="/tmp/h", as_user=False)
+    assert {"OTHER_SECRET", "PYTHONPATH"} & env.keys() == set()
+    assert (env["PATH"], env["HOME"], env["A_KEY"], env["LITELLM_MASTER_KEY"]) == ("/bin", "/tmp/h", "a", "new")
+
+
+def test_a_configuration_of_the_users_own_finds_what_lies_in_their_home() -> None:
+    env = litellm_environment({"HOME": "/home/me"}, {}, home="/tmp/h", as_user=True)
+    assert env["HOME"] == "/home/me"
+
+
+def test_a_company_s_proxy_is_for_what_is_not_on_this_computer() -> None:
+    mine = {"https_proxy": "http://proxy", "NO_PROXY": "corp.example"}
+    env = litellm_environment(mine, {}, home="/tmp/h", as_user=False)
+    assert env["https_proxy"] == "http://proxy"
+    assert env["no_proxy"] == env["NO_PROXY"] == "corp.example,127.0.0.1,localhost,::1"
+    assert "NO_PROXY" not in litellm_environment({"PATH": "/bin"}, {}, home="/tmp/h", as_user=False)
+
+
+# ------------------------------------------------------------------------------------------ the user's own
+
+
+def own(general: Any, **more: Any) -> OwnConfig:
+    return parse_own_config(json.dumps({"general_settings": general, **more}))
+
+
+def test_which_variables_a_configuration_names() -> None:
+    models = [{"litellm_params": {"api_key": "os.environ/MY_KEY", "api_base": "http://os.environ/NOT_THIS"}}]
+    assert own(None, model_list=models) == OwnConfig(frozenset({"MY_KEY"}), None, "LITELLM_MASTER_KEY")
+
+
+def test_where_its_master_key_comes_from() -> None:
+    assert own({"master_key": "sk-mine"}) == OwnConfig(frozenset(), "sk-mine")
+    assert own({"master_key": "os.environ/MINE"}) == OwnConfig(frozenset(), None, "MINE")
+    assert own({}) == OwnConfig(frozenset(), None)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("model_list: [", "line 1, column 14: "),
+        ("- a", "no settings"),
+        ("", "no settings"),
+        (None, "No such file"),
+    ],
+)
+def test_what_is_no_configuration_is_said_before_anything_starts(text: str | None, reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "litellm.yaml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(YouBenchaError, match="cannot be used as LiteLLM's configuration") as caught:
+        read_own_config(path)
+    assert caught.value.code == "LITELLM_CONFIG_INVALID"
+    assert reason in str(caught.value)
+
+
+# ------------------------------------------------------------------------------------------ the program
+
+
+def program(directory: Path) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / "litellm"
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+@posix_only("a program there has another name")
+def test_where_litellm_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", str(tmp_path / "venv/bin/python"))
+    kept, env = tmp_path / "toolbox/litellm", {"PATH": str(tmp_path / "path")}
+    assert find_litellm(None, env, kept) == kept
+    on_path = program(tmp_path / "path")
+    assert find_litellm(None, env, kept) == on_path
+    beside_us = program(tmp_path / "venv/bin")
+    assert find_litellm(None, env, kept) == beside_us
+    named = program(tmp_path / "named")
+    assert find_litellm(str(named), env, kept) == named
+    assert find_litellm("litellm", env, kept) == on_path
+
+
+def test_without_litellm_it_is_said_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    with pytest.raises(YouBenchaError, match="yb agents install litellm") as caught:
+        find_litellm(None, {"PATH": str(tmp_path)}, None)
+    assert caught.value.code == "LITELLM_NOT_FOUND"
+    assert "pip install 'youbencha[litellm]'" in str(caught.value)
+
+
+@pytest.mark.parametrize("named", ["nowhere/litellm", "litellm", "."])
+def test_a_named_program_must_be_one(named: str, tmp_path: Path) -> None:
+    with pytest.raises(YouBenchaError, match="no program that can be run") as caught:
+        find_litellm(named, {"PATH": str(tmp_path)}, tmp_path)
+    assert caught.value.code == "LITELLM_NOT_FOUND"

@@ -1,0 +1,289 @@
+"""A real LiteLLM: what reaches the provider through it, what comes back, and that nothing of it is left."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import socket
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from litellm_lab import REAL_KEYS, STARTUP_S, installed_litellm, processes_with, upstreams
+from other_wires import CHAT, GEMINI, RESPONSES, Client
+from talking import Heard, request, send
+
+from systems import linux_only, posix_only
+from youbencha.errors import YouBenchaError
+from youbencha.gateway.litellm import LiteLLM, check_litellm, process, provider_error, provider_headers
+from youbencha.gateway.script import ScriptedModel, parse_script
+from youbencha.gateway.upstreams import Upstream
+
+# One LiteLLM for them all: each start takes six seconds.
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("litellm"), pytest.mark.real_cli]
+
+SCRIPT = """
+tools_optional: true
+turns:
+  - text: hello
+    thinking: hm
+    tools: [{name: shell, input: {command: ls}}]
+    usage: {input_tokens: 1234, output_tokens: 77, cache_read_input_tokens: 500, reasoning_tokens: 11,
+            cache_creation_input_tokens: 31}
+    times: forever
+conversations:
+  - when: {model: "*overloaded"}
+    turns: [{error: {status: 529, headers: {retry-after: "7"}}, times: forever}]
+  - when: {model: "*limited"}
+    turns: [{error: {status: 429, headers: {retry-after: "7"}}, times: forever}]
+"""
+
+
+@dataclass
+class Bench:
+    litellm: LiteLLM
+    model: ScriptedModel
+    fetched: list[bytes]
+    """What LiteLLM asked a proxy for: whatever it wanted from the internet."""
+    log: Path
+
+    @property
+    def url(self) -> str:
+        return self.litellm.url
+
+    @property
+    def bearer(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {self.litellm.master_key}"}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench]:
+    log = tmp_path_factory.mktemp("litellm") / "litellm.log"
+    fetched: list[bytes] = []
+
+    async def note(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        fetched.append(await reader.readline())
+        writer.close()
+
+    async with (
+        await asyncio.start_server(note, "127.0.0.1", 0) as proxy,
+        ScriptedModel(parse_script(SCRIPT)) as model,
+    ):
+        through = f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
+        env = {**os.environ, "HTTPS_PROXY": through, "HTTP_PROXY": through, "UNRELATED_KEY": "not-for-litellm"}
+        starting = LiteLLM(
+            installed_litellm(), upstreams(model.url), env=env, startup_timeout_s=STARTUP_S, log_file=log
+        )
+        async with starting as litellm:
+            yield Bench(litellm, model, fetched, log)
+
+
+async def ask(bench: Bench, client: Client, *, stream: bool, **changes: Any) -> Heard:
+    return await client.ask(bench, stream=stream, headers=bench.bearer, **changes)  # type: ignore[arg-type]
+
+
+async def ask_claude(bench: Bench, headers: dict[str, str] | None = None, **changes: Any) -> Heard:
+    body = request(**{"model": "claude-test", **changes})
+    return await send(bench, "POST", "/v1/messages?beta=true", headers=headers or bench.bearer, json=body)  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------------------------ tokens and keys
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_anthropic_s_counts_come_through_to_the_token(bench: Bench, stream: bool) -> None:
+    heard = await ask_claude(bench, stream=stream)
+    usage = heard.message["usage"]
+    assert [usage[f"{kind}_tokens"] for kind in ("input", "output")] == [1234, 77]
+    assert [usage[f"cache_{kind}_input_tokens"] for kind in ("read", "creation")] == [500, 31]
+    assert heard.text == "hello"
+    assert bench.model.requests[-1].headers["x-api-key"] == REAL_KEYS["anthropic"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_those_of_openai_s_chat(bench: Bench, stream: bool) -> None:
+    heard = await ask(bench, CHAT, stream=stream, **({} if stream else {"stream_options": None}))
+    chunks = re.findall(r"^data: (\{.*\})$", heard.raw.decode(), re.MULTILINE) if stream else [heard.raw]
+    usage = json.loads(chunks[-1])["usage"]
+    assert (usage["prompt_tokens"], usage["completion_tokens"]) == (1234 + 500 + 31, 77)
+    assert usage["prompt_tokens_details"]["cached_tokens"] == 500
+    assert usage["completion_tokens_details"]["reasoning_tokens"] == 11
+    assert bench.model.requests[-1].headers["authorization"] == f"Bearer {REAL_KEYS['openai']}"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_those_of_openai_s_responses(bench: Bench, stream: bool) -> None:
+    heard = await ask(bench, RESPONSES, stream=stream)
+    events = re.findall(r"^data: (\{.*\})$", heard.raw.decode(), re.MULTILINE)
+    answer = json.loads(events[-1])["response"] if stream else heard.json
+    usage = answer["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"]) == (1234 + 500 + 31, 77)
+    assert usage["input_tokens_details"]["cached_tokens"] == 500
+    assert bench.model.requests[-1].headers["authorization"] == f"Bearer {REAL_KEYS['openai']}"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_those_of_gemini(bench: Bench, stream: bool) -> None:
+    path = GEMINI.stream_path if stream else GEMINI.path
+    key = {"x-goog-api-key": bench.litellm.master_key}
+    heard = await send(bench, "POST", path, json=GEMINI.body, headers=key)  # type: ignore[arg-type]
+    chunks = re.findall(r"^data: (\{.*\})$", heard.raw.decode(), re.MULTILINE) if stream else [heard.raw]
+    usage = json.loads(chunks[-1])["usageMetadata"]
+    assert (usage["promptTokenCount"], usage["cachedContentTokenCount"]) == (1234 + 500 + 31, 500)
+    assert usage["candidatesTokenCount"] + usage["thoughtsTokenCount"] == 77
+    assert bench.model.requests[-1].headers["x-goog-api-key"] == REAL_KEYS["gemini"]
+
+
+async def test_its_own_key_is_not_passed_on(bench: Bench) -> None:
+    """Our gateway puts it where the API has its keys; and LiteLLM is told to pass `x-` headers on."""
+    headers = {"x-api-key": bench.litellm.master_key, "x-claude-code-session-id": "s-1", "anthropic-beta": "b-1,a-1"}
+    assert (await ask_claude(bench, headers)).status == 200
+    sent = bench.model.requests[-1].headers
+    assert sent["x-api-key"] == REAL_KEYS["anthropic"]
+    assert bench.litellm.master_key not in str(sent)
+    assert (sent["x-claude-code-session-id"], sent["anthropic-beta"]) == ("s-1", "a-1,b-1")
+
+
+async def test_another_key_is_not_taken(bench: Bench) -> None:
+    before = len(bench.model.requests)
+    assert (await ask_claude(bench, {"authorization": "Bearer sk-another"})).status in (400, 401)
+    assert len(bench.model.requests) == before
+
+
+# ------------------------------------------------------------------------------------------ errors
+
+
+@pytest.mark.parametrize(("model", "status"), [("claude-overloaded", 529), ("claude-limited", 429)])
+async def test_an_error_is_passed_on_once_and_can_be_told_as_it_was(bench: Bench, model: str, status: int) -> None:
+    for _ in range(4):  # no trying again, and no time in which it asks nobody
+        before = len(bench.model.requests)
+        heard = await ask_claude(bench, model=model)
+        assert [seen.status for seen in bench.model.requests[before:]] == [status]
+        told = provider_error(heard.status, heard.raw)
+        kind = {529: "overloaded_error", 429: "rate_limit_error"}[status]
+        assert (told.status, json.loads(told.body)["error"]["type"]) == (status, kind)
+
+
+async def test_openai_s_errors_still_say_when_to_come_back(bench: Bench) -> None:
+    body = {**CHAT.body, "model": "gpt-limited", "stream": True}
+    heard = await send(bench, "POST", CHAT.path, json=body, headers=bench.bearer)  # type: ignore[arg-type]
+    assert heard.status == 429
+    assert provider_headers(heard.headers.items())["retry-after"] == "7"
+
+
+# ------------------------------------------------------------------------------------------ the process
+
+
+async def test_a_litellm_that_runs_already_is_checked(bench: Bench) -> None:
+    await check_litellm(bench.url, bench.litellm.master_key)
+    await check_litellm(f"{bench.url}/v1/", bench.litellm.master_key)
+    with pytest.raises(YouBenchaError, match="does not take the key") as caught:
+        await check_litellm(bench.url, "sk-another")
+    assert caught.value.code == "LITELLM_KEY_REFUSED"
+    for url in (bench.model.url, "http://127.0.0.1:1", "http://[broken"):
+        with pytest.raises(YouBenchaError, match="no LiteLLM answers") as caught:
+            await check_litellm(url, "sk-any")
+        assert caught.value.code == "LITELLM_NOT_READY"
+
+
+@linux_only("looks into /proc")
+async def test_it_knows_only_what_it_needs(bench: Bench) -> None:
+    env = Path(f"/proc/{bench.litellm.pid}/environ").read_bytes()
+    assert b"not-for-litellm" not in env
+    assert bench.litellm.master_key.encode() in env
+
+
+async def test_nothing_is_fetched_and_no_key_is_logged(bench: Bench) -> None:
+    await ask_claude(bench)
+    assert bench.fetched == []
+    log = bench.log.read_text()
+    assert "LiteLLM" in log
+    assert not any(key in log for key in (bench.litellm.master_key, *REAL_KEYS.values()))
+
+
+async def test_a_port_that_another_took_is_given_up_and_nothing_is_left_at_the_end(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ports = iter([taken.getsockname()[1]])
+        free_port = process._free_port
+        monkeypatch.setattr(process, "_free_port", lambda host: next(ports, None) or free_port(host))
+        bearer = Upstream("anthropic", bench.model.url, "a-bearer-token", "authorization")
+        starting = LiteLLM(
+            installed_litellm(), [bearer], env=os.environ, startup_timeout_s=STARTUP_S, log_file=tmp_path / "log"
+        )
+        async with starting as litellm:
+            port = int(litellm.url.rpartition(":")[2])
+            assert port != taken.getsockname()[1]
+            assert (await ask_claude(Bench(litellm, bench.model, [], tmp_path))).status == 200
+            assert bench.model.requests[-1].headers["authorization"] == "Bearer a-bearer-token"
+            config = Path(_argument(litellm.pid, "--config"))
+            assert config.is_file()
+            assert litellm.alive
+    assert not litellm.alive
+    assert processes_with(str(config)) == []
+    assert not config.parent.exists()
+    socket.create_server(("127.0.0.1", port)).close()
+    with pytest.raises(RuntimeError):
+        _ = litellm.url
+
+
+def _argument(pid: int | None, name: str) -> str:
+    import psutil
+
+    line = psutil.Process(pid).cmdline()
+    return line[line.index(name) + 1]
+
+
+async def test_a_configuration_that_litellm_does_not_like(tmp_path: Path) -> None:
+    config = tmp_path / "mine.yaml"
+    config.write_text("model_list: []\nlitellm_settings: {callbacks: [no_such_module.handler]}\n")
+    starting = LiteLLM(installed_litellm(), [], env=os.environ, config_file=config, startup_timeout_s=STARTUP_S)
+    with pytest.raises(YouBenchaError, match="ended before it was ready") as caught:
+        async with starting:
+            pass
+    assert caught.value.code == "LITELLM_NOT_READY"
+    assert "no_such_module" in caught.value.message
+    assert processes_with(str(config)) == []
+
+
+HARNESS = """
+import asyncio, os, sys
+from pathlib import Path
+from youbencha.gateway.litellm import LiteLLM
+
+async def main():
+    program, config, seconds = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
+    async with LiteLLM(program, [], env=os.environ, config_file=config, startup_timeout_s=seconds) as litellm:
+        print(litellm.url, litellm.master_key, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@posix_only("kill -9")
+async def test_it_ends_with_a_harness_that_is_killed(tmp_path: Path) -> None:
+    config = tmp_path / "mine.yaml"
+    config.write_text("general_settings: {master_key: sk-my-own-key}\nmodel_list: []\n")
+    argv = (sys.executable, "-c", HARNESS, str(installed_litellm()), str(config), str(STARTUP_S))
+    harness = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE)
+    try:
+        assert harness.stdout
+        url, key = (await harness.stdout.readline()).decode().split()
+        assert key == "sk-my-own-key"
+        await check_litellm(url, key)
+        assert len(processes_with(str(config))) > 1  # the harness names the file too
+    finally:
+        harness.kill()
+        await harness.wait()
+    async with asyncio.timeout(30):
+        while processes_with(str(config)):
+            await asyncio.sleep(0.05)
+    socket.create_server(("127.0.0.1", int(url.rpartition(":")[2]))).close()

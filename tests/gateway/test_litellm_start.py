@@ -1,0 +1,100 @@
+"""Programs that are no LiteLLM: what is said of them, and that they are gone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from litellm_lab import processes_with, upstreams
+
+from systems import posix_only
+from youbencha.errors import YouBenchaError
+from youbencha.gateway.litellm import LiteLLM
+from youbencha.process import ProcessStartError
+
+pytestmark = posix_only("the programs are shell scripts")
+
+Program = Callable[[str], Path]
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    def make(script: str) -> Path:
+        path = tmp_path / "litellm"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        return path
+
+    return make
+
+
+async def start(executable: Path, **options: float) -> YouBenchaError:
+    with pytest.raises(YouBenchaError) as caught:
+        async with LiteLLM(executable, upstreams("http://127.0.0.1:1"), env=os.environ, **options):  # type: ignore[arg-type]
+            pass
+    return caught.value
+
+
+async def test_one_that_dies_at_once_has_its_last_words_told_without_its_keys(program: Program) -> None:
+    error = await start(program("echo starting; echo bad key $UPSTREAM_OPENAI_API_KEY $LITELLM_MASTER_KEY >&2; exit 3"))
+    assert error.code == "LITELLM_NOT_READY"
+    assert error.message == (
+        "LiteLLM ended before it was ready (exit code 3). It said last:\n  starting\n  bad key [REDACTED] [REDACTED]"
+    )
+
+
+async def test_one_that_says_nothing(program: Program) -> None:
+    error = await start(program("kill -9 $$"))
+    assert error.message == "LiteLLM ended before it was ready (by SIGKILL), and said nothing."
+
+
+async def test_one_that_never_gets_ready_is_ended(program: Program, tmp_path: Path) -> None:
+    error = await start(program("echo loading; sleep 1000 & wait"), startup_timeout_s=0.5)
+    assert error.code == "LITELLM_NOT_READY"
+    assert error.message == "LiteLLM was not ready within 0.5 s. It said last:\n  loading"
+    assert processes_with(str(tmp_path)) == []
+
+
+async def test_one_that_is_always_late_for_its_port_is_tried_a_few_times(program: Program, tmp_path: Path) -> None:
+    error = await start(program(f"echo . >> {tmp_path}/tries; echo '[Errno 98] address already in use'; exit 1"))
+    assert "5 ports taken" in error.message
+    assert (tmp_path / "tries").read_text() == ".\n" * 5
+
+
+async def test_one_that_is_no_program(tmp_path: Path) -> None:
+    error = await start(tmp_path / "nowhere")
+    assert isinstance(error, ProcessStartError)
+
+
+async def test_who_gives_up_waiting_leaves_nothing(program: Program, tmp_path: Path) -> None:
+    script = program(f"touch {tmp_path}/begun; sleep 1000")
+    starting = asyncio.create_task(start(script))
+    while not (tmp_path / "begun").exists():
+        await asyncio.sleep(0.01)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert processes_with(str(tmp_path)) == []
+
+
+async def test_a_configuration_of_the_user_s_own_gets_its_variables_and_a_key(program: Program, tmp_path: Path) -> None:
+    config = tmp_path / "mine.yaml"
+    config.write_text("general_settings: {master_key: os.environ/MINE}\nmodel_list: [{a: os.environ/THEIR_NAME}]\n")
+    script = program('[ -n "$MINE" ] && echo "$THEIR_NAME $OTHER_NAME $PWD $*"; exit 1')
+    env = {**os.environ, "THEIR_NAME": "given", "OTHER_NAME": "not given"}
+    with pytest.raises(YouBenchaError) as caught:
+        async with LiteLLM(script, [], env=env, config_file=config):
+            pass
+    assert f"given  {tmp_path} --config {config} --host 127.0.0.1 --port" in caught.value.message
+
+
+async def test_a_variable_that_it_names_must_be_there(program: Program, tmp_path: Path) -> None:
+    config = tmp_path / "mine.yaml"
+    config.write_text("model_list: [{a: os.environ/THEIR_NAME}]\n")
+    with pytest.raises(YouBenchaError, match="not set: THEIR_NAME") as caught:
+        async with LiteLLM(program("exit 1"), [], env={}, config_file=config):
+            pass
+    assert caught.value.code == "LITELLM_CONFIG_INVALID"

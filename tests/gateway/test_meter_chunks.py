@@ -1,0 +1,203 @@
+"""However an answer is cut up, packed or cut off, its meter says what can be known, and never fails."""
+
+from __future__ import annotations
+
+import gzip
+from itertools import accumulate
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from metered_streams import WIRES, Answer, answer, chunkings, cut_at, every_answer, packed
+
+from youbencha.gateway.metering import Metered, meter_for
+from youbencha.gateway.metering.decoding import Decoder
+from youbencha.gateway.metering.meter import BodyMeter, StreamMeter
+from youbencha.gateway.metering.openai_chat import ChatReader
+from youbencha.gateway.routes import WireName
+from youbencha.log.tokens import Tokens
+
+every_wire = pytest.mark.parametrize("wire", WIRES)
+a_few = settings(max_examples=25, deadline=None)
+
+
+def all_tokens(metered: Metered) -> int:
+    return sum(number or 0 for number in metered.tokens)
+
+
+@every_answer
+@a_few
+@given(data=st.data())
+def test_any_chunking_gives_the_same(wire: WireName, stream: bool, data: st.DataObject) -> None:
+    whole = answer(wire, stream)
+    assert whole.metered(data.draw(chunkings(whole.raw))) == whole.metered()
+
+
+@every_answer
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "bare"])
+@settings(max_examples=8, deadline=None)
+@given(data=st.data())
+def test_any_chunking_of_packed_answers_too(wire: WireName, stream: bool, encoding: str, data: st.DataObject) -> None:
+    whole = answer(wire, stream)
+    chunks = data.draw(chunkings(packed(whole.raw, encoding)))
+    assert whole.metered(chunks, encoding.replace("bare", "deflate")) == whole.metered()
+
+
+@every_wire
+@pytest.mark.parametrize("end", [b"\r\n", b"\r"])
+@a_few
+@given(data=st.data())
+def test_other_ends_of_lines(wire: WireName, end: bytes, data: st.DataObject) -> None:
+    whole = answer(wire)
+    other = whole.raw.replace(b"\n", end)
+    assert whole.metered(data.draw(chunkings(other))) == whole.metered()
+
+
+@every_answer
+def test_cut_off_anywhere(wire: WireName, stream: bool) -> None:
+    """In the middle of an event, of a character, of a number: never more than the whole, never complete."""
+    whole = answer(wire, stream)
+    everything = whole.metered()
+    meter = meter_for(wire, content_type=whole.content_type)
+    for place in range(len(whole.raw)):
+        seen = meter.result()
+        assert not seen.complete, place
+        assert all_tokens(seen) <= all_tokens(everything)
+        assert (seen.tokens.output or 0) <= (everything.tokens.output or 0)
+        assert stream or seen.tokens == Tokens()
+        meter.feed(whole.raw[place : place + 1])
+    assert meter.result() == everything
+
+
+@every_wire
+def test_more_of_a_stream_is_never_known_to_be_less(wire: WireName) -> None:
+    whole = answer(wire)
+    meter = meter_for(wire, content_type=whole.content_type)
+    seen = []
+    for event in whole.raw.split(b"\n\n"):
+        seen.append(meter.result())
+        meter.feed(event + b"\n\n")
+    outputs, sums = [each.output_bytes for each in seen], [all_tokens(each) for each in seen]
+    assert outputs == list(accumulate(outputs, max))
+    assert sums == list(accumulate(sums, max))
+
+
+@every_answer
+@pytest.mark.parametrize("encoding", ["", "gzip", "deflate", "br", "gzip, br"])
+@a_few
+@given(chunks=st.lists(st.binary(max_size=200), max_size=20))
+def test_garbage_never_raises(wire: WireName, stream: bool, encoding: str, chunks: list[bytes]) -> None:
+    assert not answer(wire, stream).metered(chunks, encoding).complete
+
+
+PIECES = st.sampled_from(
+    [b"data: ", b"data:", b"event: ", b"\n", b"\r\n", b"\r", b"\n\n", b":", b"[DONE]", b"{}", b"[]", b"null", b"1e999",
+     b'{"type":"message_start","message":', b'{"type":"message_delta","usage":', b'{"type":"message_stop"}', b"}", b"{",
+     b'"usage":', b'{"choices":[', b'{"delta":', b'"error":', b'{"usageMetadata":', b'"candidates":[{}]',
+     b"\xef\xbb\xbf", b'{"type":"response.completed","response":',
+     b'{"input_tokens":1}', b'"\\ud800"', b"content_block_delta",
+     b"\xff"]
+)  # fmt: skip
+
+
+@every_answer
+@a_few
+@given(pieces=st.lists(PIECES, max_size=40))
+def test_what_looks_like_an_answer_never_raises(wire: WireName, stream: bool, pieces: list[bytes]) -> None:
+    given = answer(wire, stream)
+    assert given.metered(pieces) == given.metered([b"".join(pieces)])
+
+
+@every_answer
+@a_few
+@given(data=st.data())
+def test_a_damaged_answer_never_raises(wire: WireName, stream: bool, data: st.DataObject) -> None:
+    whole = answer(wire, stream)
+    raw = bytearray(whole.raw)
+    for place in data.draw(st.lists(st.integers(0, len(raw) - 1), min_size=1, max_size=8)):
+        raw[place] = data.draw(st.integers(0, 255))
+    whole.metered([bytes(raw)])
+    whole.metered([bytes(raw)], "gzip")
+
+
+# -- packed
+
+
+def test_events_are_known_as_soon_as_they_are_flushed() -> None:
+    whole = answer("anthropic-messages")
+    start = packed(whole.raw.partition(b"\n\n")[0] + b"\n\n", "gzip")
+    assert whole.metered([start[:-10]], "gzip").tokens == Tokens(1234, 1, 700, 80)
+
+
+@every_answer
+def test_broken_gzip_stays_incomplete(wire: WireName, stream: bool) -> None:
+    whole = answer(wire, stream)
+    raw = packed(whole.raw, "gzip")
+    broken = raw[:40] + bytes(20) + raw[60:]
+    assert not whole.metered([broken], "gzip").complete
+    assert not whole.metered([whole.raw], "gzip").complete
+
+
+@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, br", "gzip, gzip", "nonsense"])
+def test_an_encoding_that_nobody_reads(encoding: str) -> None:
+    assert answer("gemini").metered(encoding=encoding) == Metered()
+
+
+@pytest.mark.parametrize("encoding", ["GZIP", "x-gzip", " gzip ", "identity, gzip"])
+def test_names_of_encodings(encoding: str) -> None:
+    whole = answer("gemini")
+    assert whole.metered([packed(whole.raw, "gzip")], encoding).complete
+    assert whole.metered(encoding="Identity").complete
+
+
+def test_gzip_in_several_members() -> None:
+    whole = answer("openai-chat")
+    members = b"".join(gzip.compress(part) for part in cut_at(whole.raw, [0, 7, 500, 501]))
+    assert whole.metered([members], "gzip") == whole.metered()
+    assert whole.metered([members + b"rubbish after it"], "gzip") == whole.metered()
+
+
+def test_a_bomb_is_not_unpacked() -> None:
+    bomb = gzip.compress(bytes(50_000_000))
+    decoder = Decoder(gzip=True, most_bytes=1_000_000)
+    sizes = [len(piece) for piece in decoder.feed(bomb)]
+    assert sum(sizes) == 1_000_000
+    assert max(sizes) <= 64 * 1024
+    assert list(decoder.feed(bomb)) == []
+
+
+def test_all_of_it_comes_out_whatever_the_sizes() -> None:
+    """zlib may have taken all of a chunk and still hold some of it."""
+    for size in (65_535, 65_536, 65_537, 131_072, 300_000):
+        decoder = Decoder(gzip=True)
+        assert sum(len(piece) for piece in decoder.feed(gzip.compress(bytes(size)))) == size
+
+
+# -- too large
+
+
+def test_a_body_that_is_too_large_is_not_kept() -> None:
+    whole = answer("openai-chat", False)
+    for most, complete in ((len(whole.raw), True), (len(whole.raw) - 1, False)):
+        meter = BodyMeter(ChatReader, most_bytes=most)
+        for chunk in cut_at(whole.raw, [10, 200]):
+            meter.feed(chunk)
+        assert meter.result().complete is complete
+        assert meter.result().output_bytes == len(whole.raw)
+
+
+def test_a_large_event_hides_nothing_after_it() -> None:
+    whole = answer("openai-chat")
+    meter = StreamMeter(ChatReader())
+    large = b"data: " + b"x" * (17 * 1024 * 1024)
+    for chunk in (large[:100], large[100:], b"\n", b"\n", whole.raw):
+        meter.feed(chunk)
+    assert meter.result()._replace(output_bytes=0) == whole.metered()._replace(output_bytes=0)
+    assert meter.result().output_bytes == whole.metered().output_bytes + len(large)
+
+
+def test_what_type_it_is() -> None:
+    whole = answer("gemini")
+    for content_type in ("text/event-stream", "Text/Event-Stream; charset=utf-8"):
+        assert Answer("gemini", content_type, whole.raw).metered().complete
+    assert not Answer("gemini", "", whole.raw).metered().complete

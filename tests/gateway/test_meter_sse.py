@@ -1,0 +1,101 @@
+"""Server-sent events out of bytes in any pieces."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from metered_streams import chunkings
+
+from youbencha.gateway.metering.sse import Event, EventSplitter
+
+
+def split(*chunks: bytes, **options: int) -> list[Event]:
+    splitter = EventSplitter(**options)  # type: ignore[arg-type]
+    return [event for chunk in chunks for event in splitter.feed(chunk)]
+
+
+@pytest.mark.parametrize(
+    ("raw", "events"),
+    [
+        (b"data: a\n\n", [(b"", b"a")]),
+        (b"event: e\ndata: a\n\n", [(b"e", b"a")]),
+        (b"data: a\nevent: e\n\n", [(b"e", b"a")]),
+        (b"event: e\nevent: f\ndata: a\n\n", [(b"f", b"a")]),
+        (b"data:a\n\n", [(b"", b"a")]),
+        (b"data:  a\n\n", [(b"", b" a")]),
+        (b"data: a\ndata: b\ndata\n\n", [(b"", b"a\nb\n")]),
+        (b": comment\n\n:\nid: 3\nretry: 5\ndata: a\nother\n\n", [(b"", b"a")]),
+        (b"event: ping\n\ndata: a\n\n", [(b"", b"a")]),
+        (b"\n\n\n\n\ndata: a\n\n\n\n\nevent: e\ndata: b\n\n\n", [(b"", b"a"), (b"e", b"b")]),
+        (b"\xef\xbb\xbfdata: a\n\n", [(b"", b"a")]),
+        (b"data: a\n\n\xef\xbb\xbfdata: b\n\n", [(b"", b"a")]),
+        (b"event: data: e\ndata: a\n\n", [(b"data: e", b"a")]),
+        (b"data: a: data: b\n\n", [(b"", b"a: data: b")]),
+        (b"data: \n\n", [(b"", b"")]),
+        (b"data: a\n", []),
+        (b"data: a\n\ndata: b", [(b"", b"a")]),
+        (b"event: " + b"e" * 500 + b"\ndata: a\n\n", [(b"e" * 500, b"a")]),
+        ("data: ü🙂\n\n".encode(), [(b"", "ü🙂".encode())]),
+    ],
+)
+def test_what_is_an_event(raw: bytes, events: list[Event]) -> None:
+    for end in (b"\n", b"\r\n", b"\r"):
+        given, wanted = raw.replace(b"\n", end), events
+        assert split(given) == wanted
+        assert split(*(bytes([byte]) for byte in given)) == wanted
+
+
+def test_an_event_is_there_with_its_last_byte() -> None:
+    splitter = EventSplitter()
+    assert splitter.feed(b"data: a\r\n") == []
+    assert splitter.feed(b"\r") == [(b"", b"a")]
+    assert splitter.feed(b"\ndata: b\n") == []
+    assert splitter.pending_bytes == len(b"data: b\n")
+    assert splitter.feed(b"\n") == [(b"", b"b")]
+
+
+LINES = st.sampled_from(
+    [b"data: a", b"data: bb", b"event: e", b"event: d\ndata: x", b": c", b"\xef\xbb\xbf", b"", b"ata", b"\n", b"\r\n"]
+)
+STREAMS = st.lists(st.tuples(LINES, st.sampled_from([b"\n", b"\r", b"\r\n", b"\n\n", b"\r\n\r\n"]))).map(
+    lambda lines: b"".join(line + end for line, end in lines)
+)
+
+
+def told(chunks: list[bytes], most: int) -> tuple[list[Event], int, int, int, int]:
+    splitter = EventSplitter(skim=b"event: d\ndata: ", most_bytes=most)
+    found = [event for chunk in chunks for event in splitter.feed(chunk)]
+    seen = splitter.skipped_bytes + splitter.pending_bytes
+    return found, seen, splitter.skipped_bytes, splitter.skimmed_events, splitter.skimmed_bytes
+
+
+@settings(deadline=None)
+@given(raw=STREAMS, most=st.integers(1, 30), data=st.data())
+@example(raw=b"data: aaaa\n\n\ndata: b\n\n", most=8, data=None)
+def test_any_chunking_gives_the_same_events(raw: bytes, most: int, data: st.DataObject | None) -> None:
+    chunks = data.draw(chunkings(raw)) if data else [bytes([byte]) for byte in raw]
+    once, again = told([raw + b"\n\n"], most), told([*chunks, b"\n\n"], most)
+    assert once == again
+
+
+@pytest.mark.parametrize("size", range(1, 30))
+def test_a_large_event_is_skipped_and_counted(size: int) -> None:
+    """However it comes, and whatever is around it."""
+    event = b"data: " + b"x" * size
+    for raw in (event + b"\n\ndata: y\n\n", b"\ndata: z\n\n" + event + b"\r\n\r\n\n\ndata: y\n\n"):
+        for step in (1, 2, 7, 1000):
+            splitter = EventSplitter(most_bytes=20)
+            chunks = [raw[start : start + step] for start in range(0, len(raw), step)]
+            found = [data for chunk in chunks for _, data in splitter.feed(chunk)]
+            assert (b"x" * size in found) is (len(event) <= 20)
+            assert found[-1] == b"y"
+            assert splitter.skipped_bytes == (len(event) if len(event) > 20 else 0)
+
+
+def test_what_is_skipped_is_not_kept() -> None:
+    splitter = EventSplitter(most_bytes=1000)
+    for _ in range(1000):
+        splitter.feed(b"x" * 100)
+        assert splitter.pending_bytes <= 1100
+    assert splitter.skipped_bytes + splitter.pending_bytes == 100_000
