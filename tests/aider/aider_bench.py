@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toolbox_agents import API_KEY, Bench, KitAgent, harness_env, script
+from toolbox_agents import API_KEY, Bench, KitAgent, harness_env, key_of, script
 
 from agent_clis import FROM_PYPI
 from youbencha.adapters.aider import AiderAdapter
@@ -39,6 +39,14 @@ def prompt_in(request: RecordedRequest) -> str:
     content = request.body["messages"][-1]["content"]
     text = content if isinstance(content, str) else content[-1]["text"]
     return str(text).partition(_REMINDER)[0]
+
+
+def event(name: str, **properties: Any) -> dict[str, Any]:
+    """A line of Aider's analytics."""
+    return {"event": name, "properties": properties, "time": 1}
+
+
+DONE = event("exit", reason="Completed --message-file")
 
 
 def git(directory: Path, *words: str) -> str:
@@ -95,6 +103,8 @@ class AiderAgent(KitAgent):
                 env=self.bench.env(model),
                 exit_code=2 if situation is Situation.FAILS else None,
                 prompts=lambda: [prompt_in(request) for request in model.requests],
+                model_url=model.url,
+                keys=lambda: [key_of(request) for request in model.requests],
             )
 
 

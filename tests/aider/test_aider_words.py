@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aider_bench import DONE, event
 
 from youbencha.adapters import UsesGateway, get_adapter
 from youbencha.adapters.aider.providers import api_of, missing_key, pointing_at, served_by
@@ -31,6 +32,7 @@ ANTHROPIC_402 = '{"type": "error", "error": {"type": "billing_error", "message":
         ),
         ("litellm.APIError: APIError: OpenAIException - no", "APIError", None, "APIError: OpenAIException - no"),
         ("litellm.Timeout: x {y} z", "Timeout", 504, "x {y} z"),
+        ("litellm.NotFoundError: x", "NotFoundError", 404, "x"),
     ],
 )
 def test_a_failure_in_litellms_words(line: str, kind: str, status: int | None, said: str) -> None:
@@ -78,14 +80,9 @@ def lines(path: Path, *records: dict[str, Any]) -> Path:
     return path
 
 
-def event(name: str, **properties: Any) -> dict[str, Any]:
-    return {"event": name, "properties": properties, "time": 1}
-
-
 def test_a_call_without_an_answer(tmp_path: Path) -> None:
     asked, answered = event("message_send_starting"), event("message_send", cost=0.5)
-    end = event("exit", reason="Completed --message-file")
-    told = read_analytics(lines(tmp_path / "a", event("launched"), asked, answered, asked, end))
+    told = read_analytics(lines(tmp_path / "a", event("launched"), asked, answered, asked, DONE))
     assert (told.asked, told.answered, told.unanswered, told.finished, told.cost_usd) == (2, 1, True, True, 0.5)
     told = read_analytics(lines(tmp_path / "a", asked, answered, asked, event("message_send", cost=0.0)))
     assert (told.unanswered, told.finished, told.cost_usd) == (False, False, None)  # it knows no price for one

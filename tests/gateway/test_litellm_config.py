@@ -65,6 +65,15 @@ def test_a_base_url_may_have_its_version_or_not(provider: Any, written: str, tol
     assert parameters("x", [Backend(provider, written, "KEY")])["api_base"] == told
 
 
+@pytest.mark.parametrize(
+    ("model", "target"),
+    [("gpt-9", "openai/gpt-9"), ("openai/gpt-9", "openai/gpt-9"), ("llama", "anthropic/llama"), ("o3", "openai/o3")],
+)
+def test_a_model_that_is_known_to_be_asked_for_has_a_row_of_its_own(model: str, target: str) -> None:
+    row = configuration(ALL, [model])["model_list"][-1]
+    assert (row["model_name"], row["litellm_params"]["model"]) == (model, target)
+
+
 def test_without_a_url_the_provider_is_asked_itself() -> None:
     assert "api_base" not in parameters("x", [Backend("openai", None, "KEY")])
 

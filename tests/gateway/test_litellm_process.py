@@ -78,7 +78,12 @@ async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench
         through = f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
         env = {**os.environ, "HTTPS_PROXY": through, "HTTP_PROXY": through, "UNRELATED_KEY": "not-for-litellm"}
         starting = LiteLLM(
-            installed_litellm(), upstreams(model.url), env=env, startup_timeout_s=STARTUP_S, log_file=log
+            installed_litellm(),
+            upstreams(model.url),
+            env=env,
+            models=["gpt-test"],
+            startup_timeout_s=STARTUP_S,
+            log_file=log,
         )
         async with starting as litellm:
             yield Bench(litellm, model, fetched, log)
@@ -125,6 +130,7 @@ async def test_those_of_openai_s_responses(bench: Bench, stream: bool) -> None:
     usage = answer["usage"]
     assert (usage["input_tokens"], usage["output_tokens"]) == (1234 + 500 + 31, 77)
     assert usage["input_tokens_details"]["cached_tokens"] == 500
+    assert bench.model.requests[-1].body["stream"] is stream, "it was held back to its end"
     assert bench.model.requests[-1].headers["authorization"] == f"Bearer {REAL_KEYS['openai']}"
 
 

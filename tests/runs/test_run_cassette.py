@@ -1,4 +1,4 @@
-"""A whole evaluation with the real Claude Code CLI, judge included: recorded here, run again elsewhere without a model."""
+"""A whole evaluation with the real Claude Code, judge included: recorded here, run again elsewhere without a model."""
 
 from __future__ import annotations
 

@@ -63,6 +63,7 @@ class Gateway:
         self._host, self._port = host, port
         self._on_call = on_call
         self._metrics = Metrics() if with_metrics else None
+        self._ledger: Ledger | None = None
         self._proxy: Proxy | None = None
         self._url: str | None = None
         self._stack = AsyncExitStack()
@@ -72,6 +73,11 @@ class Gateway:
         if self._url is None:
             raise RuntimeError("the gateway is not running: use it in an `async with`")
         return self._url
+
+    @property
+    def ledger_failure(self) -> str | None:
+        """Why lines of the ledger are missing, if they are."""
+        return self._ledger.failure if self._ledger is not None else None
 
     def issue(
         self,
@@ -102,7 +108,7 @@ class Gateway:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            ledger = Ledger(self._ledger_path)
+            self._ledger = ledger = Ledger(self._ledger_path)
             stack.callback(ledger.close)
             secure = any(upstream.url.startswith("https:") for upstream in self._upstreams.values())
             client = await stack.enter_async_context(new_client(secure=secure))

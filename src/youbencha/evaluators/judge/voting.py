@@ -85,6 +85,7 @@ async def _attempt(context: EvaluationContext, bench: Bench, name: str, unusable
     seat, artifacts = bench.seat, context.artifacts_dir / name
     artifacts.mkdir(parents=True, exist_ok=True)
     directory = context.scratch_dir / name  # the same in every run: what a judge sees of it can then be replayed
+    remove_tree(directory)  # nothing that somebody put there is shown to a judge
     directory.mkdir()
     try:
         materials = await in_thread(lambda still_wanted: lay_out(context, directory, still_wanted))

@@ -56,7 +56,7 @@ _LETTER_FIRST: Mapping[str, str] = {
     "named_date": rf"(?:{_WEEKDAY},? +)?{_MONTH} +\d{{1,2}}(?:,? +(?:{_CLOCK}|\d{{4}}))+"
     rf"(?: [A-Z]{{3,4}} \d{{4}})?{_ZONE}?",
     "pid": r"(?:(?:PID|pid|PGID|pgid)s?|[Pp]rocess)[ =:]{1,2}(?P<pid_number>\d{2,7})(?!\d)",
-    "counted": rf"(?:Original token count: \d+|{_LINE}total [\d.]+[KMG]?(?=\n|$))",
+    "counted": rf"(?:Original token count: \d+|(?:{_LINE}|(?<=: ))total [\d.]+[KMG]?(?=\n|$))",
     "system": r"(?:OS Version: [^\n]+|(?:Linux|Darwin) \d+\.\d+\.\d+[-\w.]*)",
     "port_named": r"(?:localhost|host\.docker\.internal):(?P<named_port>\d{2,5})(?!\d)",
 }

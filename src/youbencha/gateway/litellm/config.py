@@ -6,6 +6,7 @@ Every setting was tried with LiteLLM 1.106.2 and real agents; docs/litellm.md te
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from youbencha.gateway.routes import Provider
@@ -69,12 +70,26 @@ _SETTINGS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def configuration(backends: Sequence[Backend]) -> dict[str, Any]:
-    """What LiteLLM reads at its start. A model whose name says nothing goes to the first backend."""
-    models = [_model(name, target, backend) for backend in backends for name, target in _patterns(backend.provider)]
+def configuration(backends: Sequence[Backend], models: Sequence[str] = ()) -> dict[str, Any]:
+    """What LiteLLM reads at its start. A model whose name says nothing goes to the first backend.
+
+    `models` are those that will be asked for, as far as that is known. LiteLLM holds back OpenAI's responses to the end
+    for a model that neither its own list nor this one names.
+    """
+    rows = [_model(name, target, backend) for backend in backends for name, target in _patterns(backend.provider)]
     if backends:
-        models.append(_model("*", f"{backends[0].provider}/*", backends[0]))
-    return {"model_list": models, **{section: dict(values) for section, values in _SETTINGS.items()}}
+        rows.append(_model("*", f"{backends[0].provider}/*", backends[0]))
+        rows += [_named(name, backends) for name in models]
+    return {"model_list": rows, **{section: dict(values) for section, values in _SETTINGS.items()}}
+
+
+def _named(name: str, backends: Sequence[Backend]) -> dict[str, Any]:
+    backend = next((each for each in backends if _is_of(name, each.provider)), backends[0])
+    return _model(name, f"{backend.provider}/{name.removeprefix(f'{backend.provider}/')}", backend)
+
+
+def _is_of(name: str, provider: Provider) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern, _ in _patterns(provider))
 
 
 def _patterns(provider: Provider) -> list[tuple[str, str]]:

@@ -41,7 +41,7 @@ class _Plan(NamedTuple):
 
 
 class LiteLLM:
-    """Runs for as long as the `async with` block lasts. `env` is where the system's variables come from, and those
+    """Runs for as long as the `async with` block lasts. `models`: see `configuration`. `env` is where the system's variables come from, and those
     that a configuration of the user's own names; nothing else of it reaches LiteLLM."""
 
     def __init__(
@@ -50,6 +50,7 @@ class LiteLLM:
         upstreams: Sequence[Upstream],
         *,
         env: Mapping[str, str],
+        models: Sequence[str] = (),
         config_file: Path | None = None,
         host: str = "127.0.0.1",
         startup_timeout_s: float = 60.0,
@@ -58,6 +59,7 @@ class LiteLLM:
         self._executable = executable
         self._upstreams = upstreams
         self._env = env
+        self._models = models
         self._config_file = config_file
         self._host = host
         self._startup_timeout_s = startup_timeout_s
@@ -106,7 +108,7 @@ class LiteLLM:
         backends = [Backend(upstream.provider, upstream.url, _variable(upstream)) for upstream in self._upstreams]
         config_file = home / "config.yaml"
         # JSON is YAML, too.
-        config_file.write_text(json.dumps(configuration(backends), indent=2), encoding="utf-8")
+        config_file.write_text(json.dumps(configuration(backends, self._models), indent=2), encoding="utf-8")
         given = {**keys, MASTER_KEY: new_key}
         env = litellm_environment(self._env, given, home=str(home), as_user=False)
         return _Plan(config_file, home, env, new_key)

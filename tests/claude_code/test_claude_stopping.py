@@ -1,0 +1,99 @@
+"""Claude Code ended before its time, and beside its own reasons to be ended."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from small_clis import small_cli
+
+from systems import posix_only
+from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
+from youbencha.adapters.claude_code import ClaudeCodeAdapter
+from youbencha.events import Event
+
+pytestmark = posix_only("the small CLI is a shell script")
+
+INIT = {"type": "system", "subtype": "init", "session_id": "s-1", "model": "claude-x"}
+TOKENS = {"input_tokens": 30, "output_tokens": 5}
+TEXT = {
+    "type": "assistant",
+    "message": {
+        "id": "m", "model": "claude-x", "role": "assistant", "content": [{"type": "text", "text": "hi"}], "usage": TOKENS
+    },
+}  # fmt: skip
+RESULT = {"type": "result", "subtype": "success", "is_error": False, "result": "hi", "usage": TOKENS}
+REJECTED = {"type": "system", "subtype": "api_retry", "attempt": 1, "error_status": 401, "error": "e"}
+
+
+async def stopped_at(
+    directory: Path, last: dict[str, Any], *records: dict[str, Any], ending: str = "sleep 600 & wait"
+) -> tuple[AgentExecutionResult, Any]:
+    """Prints the records, and goes on; the stop comes with the last of them."""
+    stop = asyncio.Event()
+    out = directory / "out"
+    out.write_text("".join(json.dumps(record) + "\n" for record in (*records, last)))
+    cli = small_cli(directory / "claude", "2.1.325", rest=f'cat "{out}"\n{ending}')
+    seen: list[Event] = []
+
+    def on_event(event: Event) -> None:
+        seen.append(event)
+
+    adapter = ClaudeCodeAdapter(env={"PATH": "/usr/bin:/bin", "HOME": str(directory)})
+    context = AgentExecutionContext(
+        workspace_dir=directory,
+        repo_dir=directory,
+        artifacts_dir=directory / "artifacts",
+        config={"prompt": "x", "executable": str(cli)},
+        env={"IS_SANDBOX": "1", "ANTHROPIC_API_KEY": "sk-ant-0123456789"},
+        timeout=30_000,
+        on_event=on_event,
+        stop=stop,
+    )
+    running = asyncio.create_task(adapter.execute(context))
+    while not running.done():
+        logs = context.artifacts_dir.rglob("terminal-output-*.log")
+        if any(json.dumps(last) in log.read_text() for log in logs):
+            stop.set()
+        await asyncio.sleep(0.01)
+    result = await running
+    return result, adapter.normalize_log(result, context)
+
+
+def codes(result: AgentExecutionResult) -> list[str | None]:
+    return [error.code for error in result.errors]
+
+
+async def test_in_the_middle_of_its_work(tmp_path: Path) -> None:
+    result, log = await stopped_at(tmp_path, TEXT, INIT)
+    assert (result.status, codes(result)) == ("failed", ["CLAUDE_STOPPED"])
+    assert "ended by youBencha before its time" in result.errors[0].message
+    assert (log.usage.input_tokens, log.usage.partial) == (30, True)
+
+
+async def test_after_it_had_succeeded(tmp_path: Path) -> None:
+    """A command that it left in the background keeps it alive (2.1.325): its success stays."""
+    result, log = await stopped_at(tmp_path, RESULT, INIT, TEXT)
+    assert (result.status, codes(result)) == ("success", [])
+    assert not log.usage.partial
+
+
+async def test_a_result_because_of_the_stop_is_none(tmp_path: Path) -> None:
+    ending = f"trap 'echo '\"'\"'{json.dumps(RESULT)}'\"'\"'; exit 0' TERM; sleep 600 & wait"
+    result, log = await stopped_at(tmp_path, TEXT, INIT, ending=ending)
+    assert (result.status, codes(result)) == ("failed", ["CLAUDE_STOPPED"])
+    assert log.usage.partial
+
+
+async def test_a_rejected_key_is_still_told_as_such(tmp_path: Path) -> None:
+    """Both end the run: the key did so first."""
+    result, _ = await stopped_at(tmp_path, REJECTED, INIT)
+    assert (result.status, codes(result)) == ("failed", ["CLAUDE_AUTH_FAILED"])
+
+
+async def test_a_stop_that_never_comes_changes_nothing(tmp_path: Path) -> None:
+    result, log = await stopped_at(tmp_path, RESULT, INIT, TEXT, ending="exit 0")
+    assert (result.status, codes(result)) == ("success", [])
+    assert log.usage is not None

@@ -1,0 +1,111 @@
+"""Claude Code behind a gateway: neither its environment nor anybody's settings lead it elsewhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_clis import asked, small_cli
+
+from claude_lab import API_KEY, ClaudeLab, says, script, versions
+from systems import posix_only
+from youbencha.adapters import AgentExecutionContext
+from youbencha.adapters.claude_code import ClaudeCodeAdapter
+from youbencha.adapters.claude_code.environment import agent_environment
+from youbencha.adapters.claude_code.gateway import gateway_settings
+from youbencha.gateway.access import GatewayAccess
+
+ACCESS = GatewayAccess("http://127.0.0.1:4100", "yb-virtual-0123456789")
+NOWHERE = "http://127.0.0.1:9"
+
+
+def settings(*extra_args: str, workspace: Path = Path()) -> dict[str, Any]:
+    return json.loads(gateway_settings(ACCESS, {"NO_PROXY": "127.0.0.1"}, extra_args, workspace))
+
+
+def test_the_environment() -> None:
+    harness = {"PATH": "/bin", "ANTHROPIC_API_KEY": "real", "AWS_PROFILE": "real", "HTTPS_PROXY": "http://p"}
+    given = {"ANTHROPIC_AUTH_TOKEN": "real", "CLAUDE_CODE_USE_VERTEX": "1", "ANTHROPIC_MODEL": "m", "MINE": "x"}
+    assert agent_environment(harness, given, ACCESS) == {
+        "PATH": "/bin",
+        "MINE": "x",
+        "ANTHROPIC_MODEL": "m",
+        "ANTHROPIC_BASE_URL": ACCESS.url,
+        "ANTHROPIC_API_KEY": ACCESS.key,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "NO_PROXY": "127.0.0.1",
+        "no_proxy": "127.0.0.1",
+    }
+
+
+def test_the_settings_that_win_over_all_others() -> None:
+    told = settings()
+    assert told["apiKeyHelper"] == ""
+    assert told["env"]["ANTHROPIC_BASE_URL"] == ACCESS.url
+    assert told["env"]["ANTHROPIC_API_KEY"] == ACCESS.key
+    assert told["env"]["ANTHROPIC_AUTH_TOKEN"] == told["env"]["CLAUDE_CODE_USE_BEDROCK"] == ""
+    assert told["env"]["NO_PROXY"] == "127.0.0.1"
+
+
+def test_what_a_person_gives_there_is_kept_beside(tmp_path: Path) -> None:
+    mine = {"env": {"MINE": "x", "ANTHROPIC_BASE_URL": NOWHERE}, "apiKeyHelper": "echo", "model": "opus"}
+    (tmp_path / "mine.json").write_text(json.dumps(mine))
+    for given in (("--settings", json.dumps(mine)), ("--settings=mine.json",), ("--x", "--settings", "mine.json")):
+        told = settings(*given, workspace=tmp_path)
+        assert (told["model"], told["env"]["MINE"]) == ("opus", "x")
+        assert (told["env"]["ANTHROPIC_BASE_URL"], told["apiKeyHelper"]) == (ACCESS.url, "")
+
+
+@pytest.mark.parametrize("given", [("--settings",), ("--settings", "none.json"), ("--settings", "{"), ("-x", "[1]")])
+def test_what_cannot_be_read_does_no_harm(given: tuple[str, ...], tmp_path: Path) -> None:
+    assert settings(*given, workspace=tmp_path) == settings()
+
+
+@posix_only("the small CLI is a shell script")
+@pytest.mark.parametrize(("version", "is_told"), [("1.0.60", False), ("1.0.61", True)])
+async def test_versions_that_cannot_be_told_so(tmp_path: Path, version: str, is_told: bool) -> None:
+    cli = small_cli(tmp_path / "claude", version)
+    context = AgentExecutionContext(
+        workspace_dir=tmp_path,
+        repo_dir=tmp_path,
+        artifacts_dir=tmp_path / "artifacts",
+        config={"prompt": "x", "executable": str(cli), "extra_args": ["--settings", "{}"]},
+        env={"IS_SANDBOX": "1"},
+        gateway=ACCESS,
+    )
+    await ClaudeCodeAdapter(env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}).execute(context)
+    words = asked(cli)[-1].split()
+    given = [words[at + 1] for at, word in enumerate(words) if word == "--settings"]
+    assert [Path(each).name for each in given] == (["{}", "settings.json"] if is_told else ["{}"])
+    assert ACCESS.key not in asked(cli)[-1]  # anybody on the machine may see a command line
+
+
+async def test_no_settings_lead_elsewhere(lab: ClaudeLab) -> None:
+    """Of the user and of the repository: measured, without ours they win over the environment."""
+    elsewhere = {"ANTHROPIC_BASE_URL": NOWHERE, "ANTHROPIC_API_KEY": "sk-elsewhere", "CLAUDE_CODE_USE_BEDROCK": "1"}
+    for place in (lab.home, lab.workspace):
+        (place / ".claude").mkdir()
+        helper = {"env": elsewhere, "apiKeyHelper": "echo sk-of-a-helper"}
+        (place / ".claude" / "settings.json").write_text(json.dumps(helper))
+    oauth = {"accessToken": "sk-ant-oat01-stored", "refreshToken": "r", "expiresAt": 9_999_999_999_999, "scopes": []}
+    (lab.home / ".claude" / ".credentials.json").write_text(json.dumps({"claudeAiOauth": oauth}))
+    async with lab.model(script(says("Done."))) as model:
+        access = GatewayAccess(model.url, ACCESS.key)
+        context = lab.context(model, env={"ANTHROPIC_BASE_URL": NOWHERE}, gateway=access, timeout=60_000)
+        result = await lab.adapter().execute(context)
+    assert result.status == "success", result.errors
+    assert {request.headers["x-api-key"] for request in model.requests} == {ACCESS.key}
+    sent = json.dumps([dict(request.headers) for request in model.requests])
+    assert not [secret for secret in (API_KEY, "sk-elsewhere", "sk-of-a-helper", "oat01") if secret in sent]
+
+
+@versions("newest")
+async def test_a_spent_budget_ends_it_at_once(lab: ClaudeLab) -> None:
+    """As our gateway says it."""
+    spent = {"status": 402, "message": "youBencha: the budget is spent: 0.10 of 0.10 USD"}
+    session = await lab.run(script({"error": spent, "times": "forever"}))
+    assert (session.result.status, session.codes()) == ("failed", ["CLAUDE_MAX_BUDGET"])
+    assert len(session.main_requests) == 1

@@ -1,0 +1,51 @@
+"""A process that serves a gateway: to be killed, or to run on a disk that is full. No test itself.
+
+python ledger_child.py serve LEDGER UPSTREAM_URL    until it is killed; tells its URL and key
+python ledger_child.py fill LEDGER                  asks until the disk is full, and beyond
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import aiohttp
+from gateway_lab import ANTHROPIC, HELLO, upstreams_at
+
+from youbencha.gateway.model import Labels
+from youbencha.gateway.script import ScriptedModel, parse_script
+from youbencha.gateway.server import Gateway
+
+
+async def serve(ledger: Path, upstream: str) -> None:
+    async with Gateway(upstreams=upstreams_at(upstream), ledger=ledger) as gateway:
+        print(json.dumps(list(gateway.issue(Labels("trial-1")))), flush=True)
+        await asyncio.Event().wait()
+
+
+async def fill(ledger: Path) -> None:
+    async with ScriptedModel(parse_script(HELLO)) as model:
+        async with Gateway(upstreams=upstreams_at(model.url), ledger=ledger) as gateway, aiohttp.ClientSession() as client:
+            access, statuses = gateway.issue(Labels("trial-1")), []
+            for _ in range(60):
+                async with client.post(
+                    f"{access.url}/v1/messages", json=dict(ANTHROPIC.body), headers={"x-api-key": access.key}
+                ) as response:
+                    await response.read()
+                    statuses.append(response.status)
+            failure = gateway.ledger_failure
+            filler = ledger.with_name("filler")
+            filler.unlink()
+            async with client.get(f"{access.url}/v1/models", headers={"x-api-key": access.key}) as response:
+                statuses.append(response.status)
+            grant = gateway.end(access.key)
+            assert grant is not None
+            await gateway.settled(grant)
+    told = {"statuses": statuses, "failure": failure, "requests": grant.tally.requests, "ledger": ledger.read_text()}
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(Path(sys.argv[2]), sys.argv[3]) if sys.argv[1] == "serve" else fill(Path(sys.argv[2])))

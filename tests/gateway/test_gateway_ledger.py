@@ -1,0 +1,241 @@
+"""The ledger: a line for every request, whatever becomes of the process, the file or the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from gateway_lab import ANTHROPIC, HELLO, Lab, scripted_lab, soon
+
+from systems import linux_only, posix_only
+from youbencha.errors import YouBenchaError
+from youbencha.gateway import ledger as ledger_module
+from youbencha.gateway.ledger import Ledger, read_ledger
+from youbencha.gateway.model import Call, Labels
+from youbencha.gateway.script import ScriptedModel, parse_script
+from youbencha.log.tokens import Tokens
+
+CHILD = Path(__file__).with_name("ledger_child.py")
+PROMISED = {
+    "key",
+    "model",
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_creation_tokens",
+    "cost_usd",
+    "status",
+    "partial",
+}
+
+
+def _call(call_id: str = "1", **changes: Any) -> Call:
+    tokens = Tokens(input=1, output=2, cache_read=3, cache_creation=4)
+    call = Call(
+        id=call_id,
+        at=1_700_000_000.25,
+        labels=Labels("trial-1", "agent-1", "run-1"),
+        method="POST",
+        path="/v1/messages",
+        wire="anthropic-messages",
+        requested_model="m",
+        model="m",
+        status=200,
+        tokens=tokens,
+        cost_usd=Decimal("0.0001"),
+        partial=False,
+    )
+    return call._replace(**changes)
+
+
+async def test_what_a_line_says(tmp_path: Path) -> None:
+    script = "usage: {input_tokens: 1000, output_tokens: 9, cache_read_input_tokens: 5, cache_creation_input_tokens: 6}"
+    async with scripted_lab(f"{script}\n{HELLO}", tmp_path) as (lab, _):
+        for _ in range(3):
+            await lab.ask()
+        await lab.send("POST", "/v1/messages", json={})
+        await lab.send("GET", "/nowhere", headers=ANTHROPIC.key(lab.access.key))
+        for _ in range(5):
+            await lab.call()
+        lines = lab.lines()
+        _is_beside(lab)
+    assert len(lines) == 5
+    assert all(set(line) >= PROMISED for line in lines)
+    assert len({line["id"] for line in lines}) == 5
+    line = lines[0]
+    assert {name: line[name] for name in ("key", "agent", "run", "method", "path", "api", "model", "status")} == {
+        "key": "trial-1",
+        "agent": "agent-1",
+        "run": "run-1",
+        "method": "POST",
+        "path": "/v1/messages",
+        "api": "anthropic-messages",
+        "model": "claude-opus-4-5",
+        "status": 200,
+    }
+    counts = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens")
+    assert [line[name] for name in counts] == [1000, 9, 5, 6]
+    assert (line["cost_usd"] > 0, line["partial"], line["error"], line["stream"]) == (True, False, None, True)
+    assert line["at"].endswith("Z")
+    assert not lab.ledger.with_name("ledger.jsonl.open").exists()
+
+
+def _is_beside(lab: Lab) -> None:
+    noted = lab.ledger.with_name("ledger.jsonl.open")
+    assert noted.is_file()
+    if os.name == "posix":
+        assert {stat.S_IMODE(file.stat().st_mode) for file in (noted, lab.ledger)} == {0o600}
+
+
+def test_it_is_only_ever_added_to(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "directory" / "ledger.jsonl"
+    for call_id in ("1", "2"):
+        ledger = Ledger(path)
+        ledger.begun(call_id, 0.0, Labels("k"), "/", "m")
+        ledger.ended(_call(call_id))
+        ledger.close()
+    assert [entry["id"] for entry in read_ledger(path)] == ["1", "2"]
+    assert list(read_ledger(path))[0]["at"] == "2023-11-14T22:13:20.250Z"
+
+
+def test_two_who_write_do_not_mix(tmp_path: Path) -> None:
+    """Each line is one write at the end of the file."""
+    path = tmp_path / "ledger.jsonl"
+    ledgers = [Ledger(path) for _ in range(2)]
+    for number in range(100):
+        ledgers[number % 2].ended(_call(str(number), path="x" * 150))
+    for ledger in ledgers:
+        ledger.close()
+    assert [entry["id"] for entry in read_ledger(path)] == [str(number) for number in range(100)]
+    assert len(path.read_text().splitlines()) == 100
+
+
+def test_a_torn_line_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    path.write_bytes(b'{"id": "1"}\n{"id": "2", "mod')
+    ledger = Ledger(path)
+    ledger.ended(_call("3"))
+    ledger.close()
+    assert [entry["id"] for entry in read_ledger(path)] == ["1", "3"]
+    assert path.read_bytes().startswith(b'{"id": "1"}\n{"id": "2", "mod\n{')
+
+
+def test_what_is_noted_beside_it_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_module, "_MOST_NOTED_BYTES", 500)
+    path = tmp_path / "ledger.jsonl"
+    noted = path.with_name("ledger.jsonl.open")
+    ledger, largest = Ledger(path), 0
+    ledger.begun("first", 0.0, Labels("k"), "/", "m")
+    for number in range(20):
+        ledger.begun(str(number), 0.0, Labels("k"), "/", "m")
+        ledger.ended(_call(str(number)))
+    assert "first" in noted.read_text()  # it is still under way
+    ledger.ended(_call("first"))
+    for number in range(20, 100):
+        ledger.begun(str(number), 0.0, Labels("k"), "/", "m")
+        ledger.ended(_call(str(number)))
+        largest = max(largest, noted.stat().st_size)
+    assert largest < 1000
+    ledger.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\n[1]\n{}\n"])
+def test_notes_that_make_no_sense(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    path.with_name("ledger.jsonl.open").write_bytes(content)
+    ledger = Ledger(path)
+    ledger.ended(_call("1"))
+    ledger.close()
+    assert [entry["id"] for entry in read_ledger(path) if "id" in entry] == ["1"]
+
+
+def test_a_path_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file" / "ledger.jsonl", tmp_path):
+        with pytest.raises(YouBenchaError, match="the ledger cannot be written") as caught:
+            Ledger(path)
+        assert caught.value.code == "LEDGER_NOT_WRITABLE"
+        assert str(path) in caught.value.message
+
+
+@posix_only("kill -9 is of POSIX")
+async def test_a_process_that_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    script = "usage: {input_tokens: 7}\nturns: [{text: hello}, {text: hello, hang: true}]"
+    async with ScriptedModel(parse_script(script)) as model, aiohttp.ClientSession() as client:
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, str(CHILD), "serve", str(path), model.url, stdout=asyncio.subprocess.PIPE
+        )
+        try:
+            assert child.stdout is not None
+            url, key = json.loads(await soon(child.stdout.readline()))
+            options: dict[str, Any] = {"json": {**ANTHROPIC.body, "stream": True}, "headers": {"x-api-key": key}}
+            async with client.post(f"{url}/v1/messages", **options) as response:
+                await response.read()
+            async with client.post(f"{url}/v1/messages", **options) as response:
+                await soon(response.content.readuntil(b"message_start"))
+                os.kill(child.pid, signal.SIGKILL)
+                await soon(child.wait())
+        finally:
+            if child.returncode is None:
+                child.kill()
+                await child.wait()
+    assert [entry["partial"] for entry in read_ledger(path)] == [False]
+    Ledger(path).close()
+    ended, under_way = read_ledger(path)
+    assert (ended["status"], ended["input_tokens"], ended["error"]) == (200, 7, None)
+    assert (under_way["partial"], under_way["error"], under_way["key"]) == (True, "harness_killed", "trial-1")
+    assert under_way["requested_model"] == "claude-opus-4-5"
+    assert set(under_way) >= PROMISED
+    assert {under_way[name] for name in PROMISED if name.endswith("_tokens")} == {None}
+    Ledger(path).close()  # told once
+    assert len(list(read_ledger(path))) == 2
+
+
+@linux_only("a small disk is made by mounting one in a namespace of our own")
+def test_a_full_disk(tmp_path: Path) -> None:
+    """Calls go on, and that lines are missing is told."""
+    unshare = shutil.which("unshare")
+    assert unshare, "util-linux is needed"
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    filled = f"head -c 8192 /dev/zero > '{disk}/filler'"
+    inside = f"mount -t tmpfs -o size=24k none '{disk}' && {filled} && '{sys.executable}' '{CHILD}' fill '{disk}/ledger.jsonl'"
+    done = subprocess.run([unshare, "-rm", "sh", "-c", inside], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(done.stdout)
+    assert (told["statuses"], told["requests"]) == ([200] * 61, 61)
+    assert "space" in told["failure"]
+    lines = told["ledger"].splitlines()
+    assert 5 < len(lines) < 61
+    assert json.loads(lines[-1])["path"] == "/v1/models"  # on a line of its own, whatever was torn before
+
+
+@linux_only("/dev/full is of Linux")
+def test_a_disk_that_takes_nothing() -> None:
+    ledger = Ledger(None)
+    ledger._lines = os.open("/dev/full", os.O_WRONLY)
+    ledger.ended(_call())
+    ledger.ended(_call())
+    assert ledger.failure == "No space left on device"
+    ledger.close()
+
+
+def test_without_a_file_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ledger = Ledger(None)
+    ledger.begun("1", 0.0, Labels("k"), "/", None)
+    ledger.ended(_call())
+    ledger.close()
+    assert list(tmp_path.iterdir()) == []
