@@ -19,6 +19,7 @@ COMMANDS = [
     (),
     ("demo",),
     ("script",),
+    ("gateway",),
     ("schema",),
     ("agents",),
     ("agents", "install"),

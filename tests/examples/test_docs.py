@@ -12,6 +12,7 @@ import pytest
 import typer
 from ruamel.yaml import YAML
 
+from youbencha.adapters.aider.config import AiderConfig
 from youbencha.adapters.cli_agent import AgentConfig
 from youbencha.adapters.codex.config import CodexConfig
 from youbencha.adapters.command import CommandConfig as CommandAgentConfig
@@ -114,6 +115,7 @@ def test_every_snippet_is_right(name: str, case: dict[str, Any], tmp_path: Path)
         ("evaluators", "agentic-judge", JudgeConfig, {"instructions_file"}),
         ("results", "results.json", ResultsBundle, set()),
         ("settings", "Settings", Settings, set()),
+        ("other-agents", "aider", AiderConfig, COMMON),
         ("other-agents", "copilot-cli", CopilotCliConfig, COMMON),
         ("other-agents", "codex", CodexConfig, COMMON),
         ("other-agents", "gemini-cli", GeminiCliConfig, COMMON),
@@ -136,7 +138,8 @@ def test_every_option_of_git_diff_is_explained() -> None:
 
 def test_every_setting_is_explained_and_no_other() -> None:
     rows = re.findall(r"^\| `([a-z_.]+)` \|", text_of("settings"), re.MULTILINE)
-    assert set(rows) == {key for key in known_keys() if not key.startswith("variables.")} - {"agent", "evaluators"}
+    elsewhere = ("variables.", "gateway.")  # what a gateway takes has a page of its own
+    assert set(rows) == {key for key in known_keys() if not key.startswith(elsewhere)} - {"agent", "evaluators"}
 
 
 def test_every_command_is_listed_and_no_other() -> None:

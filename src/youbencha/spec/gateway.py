@@ -90,6 +90,10 @@ class GatewaySpec(Written):
     cassette: CassetteSpec | None = None
     litellm: LiteLLMSpec = LiteLLMSpec()
 
+    def over(self, weaker: Self) -> Self:
+        """What is written here, and from `weaker` what is not."""
+        return weaker.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
+
     @model_validator(mode="after")
     def _litellm_only_if_used(self) -> Self:
         if self.type != "litellm" and "litellm" in self.model_fields_set:

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from youbencha.errors import ConfigError, Problem
+from youbencha.spec.gateway import GatewaySpec
 from youbencha.spec.settings import Settings
 
 NAMES = (
@@ -65,6 +66,21 @@ class LoadedSettings(NamedTuple):
     def cache_dir(self) -> Path | None:
         """None: the system's place for caches."""
         return self._resolved("cache_dir", self.settings.cache_dir) if self.settings.cache_dir else None
+
+    @property
+    def gateway(self) -> GatewaySpec:
+        """As the settings have it, with absolute paths: a test case knows nothing of where they were written."""
+        spec = self.settings.gateway
+        changes: dict[str, object] = {}
+        if spec.secrets_file:
+            changes["secrets_file"] = str(self._resolved("gateway.secrets_file", spec.secrets_file))
+        if spec.cassette:
+            directory = self._resolved("gateway.cassette.dir", spec.cassette.dir)
+            changes["cassette"] = spec.cassette.model_copy(update={"dir": str(directory)})
+        if spec.litellm.config_file:
+            file = self._resolved("gateway.litellm.config_file", spec.litellm.config_file)
+            changes["litellm"] = spec.litellm.model_copy(update={"config_file": str(file)})
+        return spec.model_copy(update=changes) if changes else spec
 
     def _resolved(self, key: str, text: str) -> Path:
         """Absolute. A relative path starts at the file that names it, a default one where we are."""

@@ -62,7 +62,7 @@ def make_plan(
     way = None
     if resolve_env:
         way = decide(
-            case.gateway or defaults.gateway,
+            case.gateway.over(settings.gateway) if case.gateway else settings.gateway,
             gateway,
             adapter=adapter,
             agent_env=env,
