@@ -9,14 +9,14 @@ import pytest
 from run_lab import Outcome, RunLab
 
 from agent_clis import NEWEST, OLD
-from claude_lab import API_KEY, bash, says, script, uses, versions
+from claude_lab import API_KEY, bash, says, script, versions
 from youbencha.gateway.ledger import read_ledger
 from youbencha.gateway.script import Script, ScriptedModel
 from youbencha.log import GatewayReport
 from youbencha.sandbox.toolbox import InstalledAgent
 
 TOKENS = {"input_tokens": 1000, "output_tokens": 25, "cache_read_input_tokens": 700, "cache_creation_input_tokens": 50}
-EDIT = uses("Write", file_path="${cwd}/src/prices.py", content="TAX = 0.2\n")
+EDIT = bash("echo 'TAX = 0.2' > src/prices.py")
 MODEL = "claude-opus-4-5"
 
 
