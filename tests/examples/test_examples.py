@@ -25,10 +25,11 @@ PATIENCE_S = 120
 EVAL_CONFIGS = {"eval-a-directory.yaml", "eval-config.yaml"}
 NEEDS_A_MODEL = {
     "claude-code.yaml", "pinned-claude-code.yaml", "several-judges.yaml", "copilot.yaml", "codex.yaml", "gemini.yaml",
-    "aider.yaml",
+    "aider.yaml", "budget.yaml",
 }  # fmt: skip
 RUNNABLE = {
     "any-program.yaml", "run-the-tests.yaml", "expected-reference.yaml", "hooks.yaml", "shared-evaluators.yaml",
+    "replayed.yaml",
 }  # fmt: skip
 
 

@@ -123,7 +123,7 @@ def agent_figures(agent: AgentRun) -> list[Figure]:
 
 def gateway_figures(gateway: GatewayReport) -> list[Figure]:
     """What only the gateway knows. Nothing that did not happen is named."""
-    asked = [f"{count(gateway.requests)} requests"]
+    asked = [plural(gateway.requests, "request")]
     asked += [f"{count(number)} {name}" for name, number in _gateway_counts(gateway).items() if number]
     return _known(
         ("Gateway", f"{gateway.type}: {', '.join(asked)}"),

@@ -1,0 +1,30 @@
+"""An agent in thirty lines: it shows a model one file, and writes down what it gets back.
+
+The harness says where the model is: PROXY_URL, and ANTHROPIC_API_KEY, which is a key for this one run.
+"""
+
+import json
+import os
+import sys
+import urllib.request
+from pathlib import Path
+
+PLACE = Path("shop/cart.py")
+
+
+def ask(prompt: str) -> str:
+    body = {"model": "claude-sonnet-4-5", "max_tokens": 1000, "messages": [{"role": "user", "content": prompt}]}
+    headers = {
+        "content-type": "application/json",
+        "anthropic-version": "2023-06-01",
+        "x-api-key": os.environ["ANTHROPIC_API_KEY"],
+    }
+    request = urllib.request.Request(f"{os.environ['PROXY_URL']}/v1/messages", json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request) as response:
+        answer = json.load(response)
+    return "".join(block["text"] for block in answer["content"] if block["type"] == "text")
+
+
+task = sys.argv[1]
+told = ask(f"{task}\nAnswer with the whole new file and nothing else.\n\n{PLACE}:\n{PLACE.read_text()}")
+PLACE.write_text(told.strip("\n") + "\n")
