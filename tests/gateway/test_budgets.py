@@ -82,7 +82,7 @@ async def test_dollars_are_added_exactly() -> None:
 async def test_a_spent_cap_refuses() -> None:
     account = Account("trial-7", usd("0.50"))
     (await account.reserve(worst("0.6"))).settle(spend("0.5125"))
-    with pytest.raises(BudgetSpent, match=r"The budget of trial-7 is spent: \$0\.5125 of \$0\.5\.") as refused:
+    with pytest.raises(BudgetSpent, match=r"the budget is spent: \$0\.5125 of \$0\.5 for trial-7\.") as refused:
         await account.reserve(worst("0.000001"))
     error = refused.value
     assert isinstance(error, YouBenchaError)
@@ -226,7 +226,7 @@ async def test_a_parents_cap_makes_its_children_wait_for_each_other() -> None:
     assert not waiting.done()
     first.settle(spend("0.5"))
     (await soon(waiting)).settle(spend("0.5"))
-    with pytest.raises(BudgetSpent, match="The budget of run is spent"):
+    with pytest.raises(BudgetSpent, match="the budget is spent: .* for run"):
         await soon(also)
     assert (one.spent_usd, two.spent_usd, run.spent_usd) == (Decimal("0.5"), Decimal("0.5"), 1)
     assert (one.exceeded, two.exceeded, run.exceeded) == (True, False, True)
@@ -236,7 +236,7 @@ async def test_a_childs_cap_is_not_its_parents() -> None:
     run = Account("run", usd("10"))
     trial = Account("trial", usd("1"), parent=run)
     (await trial.reserve(worst("1"))).settle(spend("1"))
-    with pytest.raises(BudgetSpent, match="The budget of trial"):
+    with pytest.raises(BudgetSpent, match="the budget is spent: .* for trial"):
         await trial.reserve(worst("1"))
     assert (trial.exceeded, run.exceeded) == (True, False)
 

@@ -40,6 +40,7 @@ CAUSES: Mapping[str, OutcomeName] = {
     "TIMEOUT": "limit",
     "MAX_TURNS": "limit",
     "MAX_BUDGET": "limit",
+    "STOPPED": "limit",
     "REFUSED": "refused",
     "AUTH_FAILED": "provider_error",
     "RATE_LIMIT": "provider_error",

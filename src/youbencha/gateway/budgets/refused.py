@@ -24,7 +24,7 @@ class BudgetSpent(BudgetRefusal):
 
     def __init__(self, account: str, kind: Kind, cap: Decimal | int, spent: Decimal | int) -> None:
         used = f"{_in_words(kind, spent)} of {_in_words(kind, cap)}"
-        super().__init__(account, f"The budget of {account} is spent: {used}. Raise it to go on.")
+        super().__init__(account, f"the budget is spent: {used} for {account}. Raise it to go on.")
         self.kind, self.cap, self.spent = kind, cap, spent
 
 
@@ -35,7 +35,7 @@ class CallTooDear(BudgetRefusal):
         setting = {"usd": "budget_per_call_usd", "tokens": "tokens_per_call"}[kind]
         super().__init__(
             account,
-            f"This call may take up to {_in_words(kind, worst)}, and a call of {account} may take"
+            f"this call may take up to {_in_words(kind, worst)}, and a call of {account} may take"
             f" {_in_words(kind, cap)}. Limit the length of its answer, shorten what is sent, or raise"
             f" gateway.{setting}.",
         )
