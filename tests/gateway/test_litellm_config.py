@@ -21,6 +21,8 @@ ALL = [
     Backend("gemini", "http://g", "G_KEY"),
 ]
 
+HOME = Path("/tmp/h")
+
 
 def parameters(model: str, backends: list[Backend]) -> dict[str, Any]:
     """Those that a model's name leads to; LiteLLM takes the longest pattern."""
@@ -74,6 +76,11 @@ def test_a_model_that_is_known_to_be_asked_for_has_a_row_of_its_own(model: str, 
     assert (row["model_name"], row["litellm_params"]["model"]) == (model, target)
 
 
+def test_a_key_that_is_no_api_key_is_left_to_litellm_s_own_variable() -> None:
+    """Given one, LiteLLM would send it as `x-api-key`; from ANTHROPIC_AUTH_TOKEN, it sends a bearer's."""
+    assert "api_key" not in parameters("x", [Backend("anthropic", None, "ANTHROPIC_AUTH_TOKEN")])
+
+
 def test_without_a_url_the_provider_is_asked_itself() -> None:
     assert "api_base" not in parameters("x", [Backend("openai", None, "KEY")])
 
@@ -90,22 +97,22 @@ def test_litellm_neither_tries_again_nor_leaves_anything_out_by_itself() -> None
 
 def test_it_gets_the_keys_it_needs_and_no_others() -> None:
     mine = {"PATH": "/bin", "HOME": "/home/me", "OTHER_SECRET": "no", "PYTHONPATH": "/x", "LITELLM_MASTER_KEY": "old"}
-    env = litellm_environment(mine, {"LITELLM_MASTER_KEY": "new", "A_KEY": "a"}, home="/tmp/h", as_user=False)
+    env = litellm_environment(mine, {"LITELLM_MASTER_KEY": "new", "A_KEY": "a"}, home=HOME, as_user=False)
     assert {"OTHER_SECRET", "PYTHONPATH"} & env.keys() == set()
-    assert (env["PATH"], env["HOME"], env["A_KEY"], env["LITELLM_MASTER_KEY"]) == ("/bin", "/tmp/h", "a", "new")
+    assert (env["PATH"], env["HOME"], env["A_KEY"], env["LITELLM_MASTER_KEY"]) == ("/bin", str(HOME), "a", "new")
 
 
 def test_a_configuration_of_the_users_own_finds_what_lies_in_their_home() -> None:
-    env = litellm_environment({"HOME": "/home/me"}, {}, home="/tmp/h", as_user=True)
+    env = litellm_environment({"HOME": "/home/me"}, {}, home=HOME, as_user=True)
     assert env["HOME"] == "/home/me"
 
 
 def test_a_company_s_proxy_is_for_what_is_not_on_this_computer() -> None:
     mine = {"https_proxy": "http://proxy", "NO_PROXY": "corp.example"}
-    env = litellm_environment(mine, {}, home="/tmp/h", as_user=False)
+    env = litellm_environment(mine, {}, home=HOME, as_user=False)
     assert env["https_proxy"] == "http://proxy"
     assert env["no_proxy"] == env["NO_PROXY"] == "corp.example,127.0.0.1,localhost,::1"
-    assert "NO_PROXY" not in litellm_environment({"PATH": "/bin"}, {}, home="/tmp/h", as_user=False)
+    assert "NO_PROXY" not in litellm_environment({"PATH": "/bin"}, {}, home=HOME, as_user=False)
 
 
 # ------------------------------------------------------------------------------------------ the user's own

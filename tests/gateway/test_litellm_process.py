@@ -8,11 +8,13 @@ import os
 import re
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import pytest_asyncio
 from litellm_lab import REAL_KEYS, STARTUP_S, installed_litellm, processes_with, upstreams
@@ -23,10 +25,9 @@ from systems import linux_only, posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.litellm import LiteLLM, check_litellm, process, provider_error, provider_headers
 from youbencha.gateway.script import ScriptedModel, parse_script
-from youbencha.gateway.upstreams import Upstream
 
 # One LiteLLM for them all: each start takes six seconds.
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("litellm"), pytest.mark.real_cli]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group(name="litellm"), pytest.mark.real_cli]
 
 SCRIPT = """
 tools_optional: true
@@ -52,6 +53,7 @@ class Bench:
     fetched: list[bytes]
     """What LiteLLM asked a proxy for: whatever it wanted from the internet."""
     log: Path
+    taken_port: int
 
     @property
     def url(self) -> str:
@@ -85,8 +87,22 @@ async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench
             startup_timeout_s=STARTUP_S,
             log_file=log,
         )
-        async with starting as litellm:
-            yield Bench(litellm, model, fetched, log)
+        with a_port_is_taken() as taken:
+            await starting.__aenter__()
+        try:
+            yield Bench(starting, model, fetched, log, taken)
+        finally:
+            await starting.__aexit__(None, None, None)
+
+
+@contextmanager
+def a_port_is_taken() -> Iterator[int]:
+    """Another has the first port that LiteLLM is given, by the time that it wants it."""
+    with socket.create_server(("127.0.0.1", 0)) as server, pytest.MonkeyPatch.context() as patch:
+        port = server.getsockname()[1]
+        ports, free_port = iter([port]), process._free_port
+        patch.setattr(process, "_free_port", lambda host: next(ports, None) or free_port(host))
+        yield port
 
 
 async def ask(bench: Bench, client: Client, *, stream: bool, **changes: Any) -> Heard:
@@ -186,6 +202,12 @@ async def test_openai_s_errors_still_say_when_to_come_back(bench: Bench) -> None
 # ------------------------------------------------------------------------------------------ the process
 
 
+async def test_a_port_that_another_took_is_given_up(bench: Bench) -> None:
+    assert bench.litellm.alive
+    assert bench.url.startswith("http://127.0.0.1:")
+    assert bench.url != f"http://127.0.0.1:{bench.taken_port}"
+
+
 async def test_a_litellm_that_runs_already_is_checked(bench: Bench) -> None:
     await check_litellm(bench.url, bench.litellm.master_key)
     await check_litellm(f"{bench.url}/v1/", bench.litellm.master_key)
@@ -211,40 +233,6 @@ async def test_nothing_is_fetched_and_no_key_is_logged(bench: Bench) -> None:
     log = bench.log.read_text()
     assert "LiteLLM" in log
     assert not any(key in log for key in (bench.litellm.master_key, *REAL_KEYS.values()))
-
-
-async def test_a_port_that_another_took_is_given_up_and_nothing_is_left_at_the_end(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        ports = iter([taken.getsockname()[1]])
-        free_port = process._free_port
-        monkeypatch.setattr(process, "_free_port", lambda host: next(ports, None) or free_port(host))
-        bearer = Upstream("anthropic", bench.model.url, "a-bearer-token", "authorization")
-        starting = LiteLLM(
-            installed_litellm(), [bearer], env=os.environ, startup_timeout_s=STARTUP_S, log_file=tmp_path / "log"
-        )
-        async with starting as litellm:
-            port = int(litellm.url.rpartition(":")[2])
-            assert port != taken.getsockname()[1]
-            assert (await ask_claude(Bench(litellm, bench.model, [], tmp_path))).status == 200
-            assert bench.model.requests[-1].headers["authorization"] == "Bearer a-bearer-token"
-            config = Path(_argument(litellm.pid, "--config"))
-            assert config.is_file()
-            assert litellm.alive
-    assert not litellm.alive
-    assert processes_with(str(config)) == []
-    assert not config.parent.exists()
-    socket.create_server(("127.0.0.1", port)).close()
-    with pytest.raises(RuntimeError):
-        _ = litellm.url
-
-
-def _argument(pid: int | None, name: str) -> str:
-    import psutil
-
-    line = psutil.Process(pid).cmdline()
-    return line[line.index(name) + 1]
 
 
 async def test_a_configuration_that_litellm_does_not_like(tmp_path: Path) -> None:
@@ -279,7 +267,8 @@ async def test_it_ends_with_a_harness_that_is_killed(tmp_path: Path) -> None:
     config = tmp_path / "mine.yaml"
     config.write_text("general_settings: {master_key: sk-my-own-key}\nmodel_list: []\n")
     argv = (sys.executable, "-c", HARNESS, str(installed_litellm()), str(config), str(STARTUP_S))
-    harness = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE)
+    env = {**os.environ, "TMPDIR": str(tmp_path)}  # who is killed cannot remove its temporary files
+    harness = await asyncio.create_subprocess_exec(*argv, env=env, stdout=asyncio.subprocess.PIPE)
     try:
         assert harness.stdout
         url, key = (await harness.stdout.readline()).decode().split()
@@ -293,3 +282,18 @@ async def test_it_ends_with_a_harness_that_is_killed(tmp_path: Path) -> None:
         while processes_with(str(config)):
             await asyncio.sleep(0.05)
     socket.create_server(("127.0.0.1", int(url.rpartition(":")[2]))).close()
+
+
+async def test_at_the_end_nothing_is_left(bench: Bench) -> None:
+    """The last one here: it ends what the others use."""
+    port = int(bench.url.rpartition(":")[2])
+    line = psutil.Process(bench.litellm.pid).cmdline()
+    config = Path(line[line.index("--config") + 1])
+    assert config.is_file()
+    await bench.litellm.__aexit__(None, None, None)
+    assert not bench.litellm.alive
+    assert processes_with(str(config)) == []
+    assert not config.parent.exists()
+    socket.create_server(("127.0.0.1", port)).close()
+    with pytest.raises(RuntimeError):
+        _ = bench.url

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 _KEPT = frozenset({
@@ -34,12 +35,12 @@ QUIET: Mapping[str, str] = MappingProxyType(
 
 
 def litellm_environment(
-    env: Mapping[str, str], given: Mapping[str, str], *, home: str, as_user: bool
+    env: Mapping[str, str], given: Mapping[str, str], *, home: Path, as_user: bool
 ) -> dict[str, str]:
     """`given` are the keys; `as_user` leaves it the user's own home directory."""
     wanted = _KEPT | _OF_THE_USER if as_user else _KEPT
     kept = {name: value for name, value in env.items() if name.upper() in wanted}
-    homes = {} if as_user else dict.fromkeys(("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"), home)
+    homes = {} if as_user else dict.fromkeys(("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"), str(home))
     return {**kept, **homes, **_past_the_proxy(kept), **QUIET, **given}
 
 

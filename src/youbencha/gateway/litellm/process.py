@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import re
-import secrets
 import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.litellm.config import AUTH_TOKEN, MASTER_KEY, Backend, configuration
-from youbencha.gateway.litellm.environment import litellm_environment
 from youbencha.gateway.litellm.health import Health, health_of, new_client
-from youbencha.gateway.litellm.own_config import read_own_config
+from youbencha.gateway.litellm.plan import StartPlan, plan_of_ours, plan_of_user
 from youbencha.gateway.upstreams import Upstream
 from youbencha.process import Command, ProcessResult, Redactor, Started, run
 
@@ -31,18 +27,12 @@ _PORT_TAKEN = re.compile(r"address already in use|Errno 10048|WinError 10048", r
 _LAST_LINES = 15
 
 
-class _Plan(NamedTuple):
-    """All that a start needs but the port."""
-
-    config_file: Path
-    cwd: Path
-    env: Mapping[str, str]
-    master_key: str
-
-
 class LiteLLM:
-    """Runs for as long as the `async with` block lasts. `models`: see `configuration`. `env` is where the system's variables come from, and those
-    that a configuration of the user's own names; nothing else of it reaches LiteLLM."""
+    """Runs for as long as the `async with` block lasts.
+
+    `env` is where the system's variables come from, and those that a configuration of the user's own names; no other
+    reaches LiteLLM. `models` are the names that will be asked for, as far as they are known.
+    """
 
     def __init__(
         self,
@@ -88,7 +78,11 @@ class LiteLLM:
             home = self._cleanup.enter_context(
                 TemporaryDirectory(prefix="youbencha-litellm-", ignore_cleanup_errors=True)
             )
-            plan = self._plan(Path(home))
+            plan = (
+                plan_of_ours(self._upstreams, self._models, self._env, Path(home))
+                if self._config_file is None
+                else plan_of_user(self._config_file.absolute(), self._env, Path(home))
+            )
             self.master_key = plan.master_key
             await self._start(plan)
             self._cleanup = self._cleanup.pop_all()
@@ -100,20 +94,7 @@ class LiteLLM:
         self._url = None
         await self._cleanup.aclose()
 
-    def _plan(self, home: Path) -> _Plan:
-        new_key = f"sk-{secrets.token_urlsafe(32)}"
-        if self._config_file is not None:
-            return _plan_of_user(self._config_file.absolute(), self._env, new_key, home)
-        keys = {_variable(upstream): upstream.key for upstream in self._upstreams}
-        backends = [Backend(upstream.provider, upstream.url, _variable(upstream)) for upstream in self._upstreams]
-        config_file = home / "config.yaml"
-        # JSON is YAML, too.
-        config_file.write_text(json.dumps(configuration(backends, self._models), indent=2), encoding="utf-8")
-        given = {**keys, MASTER_KEY: new_key}
-        env = litellm_environment(self._env, given, home=str(home), as_user=False)
-        return _Plan(config_file, home, env, new_key)
-
-    async def _start(self, plan: _Plan) -> None:
+    async def _start(self, plan: StartPlan) -> None:
         """LiteLLM must be told a port. Between our finding a free one and its taking it, another may have it."""
         try:
             async with asyncio.timeout(self._startup_timeout_s), new_client() as client:
@@ -130,7 +111,7 @@ class LiteLLM:
             result = await self._stop()
             raise _not_ready(f"LiteLLM was not ready within {self._startup_timeout_s:g} s", result) from None
 
-    async def _try(self, port: int, plan: _Plan, client: ClientSession) -> ProcessResult | None:
+    async def _try(self, port: int, plan: StartPlan, client: ClientSession) -> ProcessResult | None:
         """None as soon as it is ready; otherwise, how it ended."""
         url = f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{port}"
         running = self._spawn(plan, port)
@@ -146,7 +127,7 @@ class LiteLLM:
         self._url = url
         return None
 
-    def _spawn(self, plan: _Plan, port: int) -> asyncio.Task[ProcessResult]:
+    def _spawn(self, plan: StartPlan, port: int) -> asyncio.Task[ProcessResult]:
         address = ("--host", self._host, "--port", str(port))
         argv = (str(self._executable), "--config", str(plan.config_file), *address, "--telemetry", "False")
         self._stopping = asyncio.Event()
@@ -179,27 +160,6 @@ async def _until_ready(client: ClientSession, url: str, key: str) -> None:
         if await health_of(client, url, key) is Health.READY:
             return
         await asyncio.sleep(_LOOK_EVERY_S)
-
-
-def _plan_of_user(config_file: Path, env: Mapping[str, str], new_key: str, home: Path) -> _Plan:
-    own = read_own_config(config_file)
-    missing = sorted(name for name in own.variables if not env.get(name))
-    if missing:
-        raise YouBenchaError(
-            "LITELLM_CONFIG_INVALID",
-            f"{config_file} names variables that are not set: {', '.join(missing)}",
-            hint="Export them, or write them into the file that `gateway.secrets_file` names.",
-        )
-    master_key = own.master_key or new_key
-    given = {**{name: env[name] for name in own.variables}, own.master_key_env: master_key}
-    # Paths in it are relative to where people start it, and that is where it lies.
-    theirs = litellm_environment(env, given, home=str(home), as_user=True)
-    return _Plan(config_file, config_file.parent, theirs, master_key)
-
-
-def _variable(upstream: Upstream) -> str:
-    bearer = upstream.provider == "anthropic" and upstream.key_header == "authorization"
-    return AUTH_TOKEN if bearer else f"UPSTREAM_{upstream.provider.upper()}_API_KEY"
 
 
 def _free_port(host: str) -> int:
