@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from rich.console import Console
 from rich.table import Table
 
-from bench import adapter, deadline, evaluators, normalizing, runs, startup
+from bench import adapter, deadline, evaluators, gateway, normalizing, runs, startup
 from bench.measure import Figure
 
 BENCHES: dict[str, Callable[[], Iterable[Figure]]] = {
@@ -20,6 +20,7 @@ BENCHES: dict[str, Callable[[], Iterable[Figure]]] = {
     "deadline": deadline.measure,
     "run": runs.measure,
     "evaluators": evaluators.measure,
+    "gateway": gateway.measure,
     "hostile": normalizing.measure_hostile,
 }
 

@@ -44,12 +44,12 @@ def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_ours() -> None:
-    ours = {"claude-code", "codex", "command", "copilot-cli", "gemini-cli", "opencode"}
+    ours = {"aider", "claude-code", "codex", "command", "copilot-cli", "gemini-cli", "opencode"}
     assert ours <= set(adapter_names())
     assert isinstance(get_adapter("claude-code"), ClaudeCodeAdapter)
 
 
-@pytest.mark.parametrize("name", ["codex", "command", "copilot-cli", "gemini-cli", "opencode"])
+@pytest.mark.parametrize("name", ["aider", "codex", "command", "copilot-cli", "gemini-cli", "opencode"])
 def test_every_one_of_ours_can_be_loaded(name: str) -> None:
     assert get_adapter(name).name == name
 
@@ -69,8 +69,8 @@ def test_somebody_elses() -> None:
 @pytest.mark.parametrize(
     ("name", "code", "words"),
     [
-        ("claude", "AGENT_UNKNOWN", "Did you mean 'claude-code'? There are: claude-code, codex"),
-        ("zzz", "AGENT_UNKNOWN", "There are: claude-code"),
+        ("claude", "AGENT_UNKNOWN", "Did you mean 'claude-code'? There are: aider, claude-code, codex"),
+        ("zzz", "AGENT_UNKNOWN", "There are: aider, claude-code"),
         ("none", "ADAPTER_BROKEN", "lacks name"),
         ("failing", "ADAPTER_BROKEN", "no licence"),
         ("missing", "ADAPTER_BROKEN", "not_installed"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -39,7 +40,9 @@ async def test_a_whole_session_in_a_repository_that_brings_settings(bench: Bench
     before = (tree / ".git" / "config").read_bytes()
     # To Aider this is a command of its own; here it is the task. The file that it names is put into the chat.
     prompt = "/run touch owned-prompt, and look at shop.py"
-    answer = edits("hello.py", f'print("hello")  # {API_KEY}\n\tx\n"Applied edit to nothing.py"')
+    # Longer than a terminal is wide, with the key where it would be broken.
+    content = f'print("hello")\n# {"y" * 65}{API_KEY}.\n\t# ok\nApplied edit to nothing.py'
+    answer = edits("hello.py", content)
     session = await bench.run(told(answer, usage=TOKENS), prompt=prompt, auto_lint=False)
     result, log = session.result, session.log
 
@@ -53,6 +56,8 @@ async def test_a_whole_session_in_a_repository_that_brings_settings(bench: Bench
 
     assert [prompt_in(request).strip() for request in session.requests] == [prompt]
     assert "def discount" in json.dumps(session.requests[0].body)
+    assert f"# {'y' * 65}{API_KEY}.\n" in (tree / "hello.py").read_text()
+    assert any(re.fullmatch(r"# y{65}[^\n]+\.", line) for line in result.output.splitlines())
     assert [message.role for message in log.messages] == ["user", "assistant"]
     assert log.messages[0].content == prompt
     assert log.messages[1].content.startswith("I write.\n\nhello.py\n```\n<<<<<<< SEARCH")

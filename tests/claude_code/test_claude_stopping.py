@@ -12,18 +12,13 @@ from small_clis import small_cli
 from systems import posix_only
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
-from youbencha.events import Event
 
 pytestmark = posix_only("the small CLI is a shell script")
 
 INIT = {"type": "system", "subtype": "init", "session_id": "s-1", "model": "claude-x"}
 TOKENS = {"input_tokens": 30, "output_tokens": 5}
-TEXT = {
-    "type": "assistant",
-    "message": {
-        "id": "m", "model": "claude-x", "role": "assistant", "content": [{"type": "text", "text": "hi"}], "usage": TOKENS
-    },
-}  # fmt: skip
+MESSAGE = {"id": "m", "model": "claude-x", "role": "assistant", "content": [{"type": "text", "text": "hi"}]}
+TEXT = {"type": "assistant", "message": {**MESSAGE, "usage": TOKENS}}
 RESULT = {"type": "result", "subtype": "success", "is_error": False, "result": "hi", "usage": TOKENS}
 REJECTED = {"type": "system", "subtype": "api_retry", "attempt": 1, "error_status": 401, "error": "e"}
 
@@ -36,11 +31,6 @@ async def stopped_at(
     out = directory / "out"
     out.write_text("".join(json.dumps(record) + "\n" for record in (*records, last)))
     cli = small_cli(directory / "claude", "2.1.325", rest=f'cat "{out}"\n{ending}')
-    seen: list[Event] = []
-
-    def on_event(event: Event) -> None:
-        seen.append(event)
-
     adapter = ClaudeCodeAdapter(env={"PATH": "/usr/bin:/bin", "HOME": str(directory)})
     context = AgentExecutionContext(
         workspace_dir=directory,
@@ -49,7 +39,6 @@ async def stopped_at(
         config={"prompt": "x", "executable": str(cli)},
         env={"IS_SANDBOX": "1", "ANTHROPIC_API_KEY": "sk-ant-0123456789"},
         timeout=30_000,
-        on_event=on_event,
         stop=stop,
     )
     running = asyncio.create_task(adapter.execute(context))

@@ -11,7 +11,7 @@ from small_clis import asked, small_cli
 
 from claude_lab import API_KEY, ClaudeLab, says, script, versions
 from systems import posix_only
-from youbencha.adapters import AgentExecutionContext
+from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
 from youbencha.adapters.claude_code.environment import agent_environment
 from youbencha.adapters.claude_code.gateway import gateway_settings
@@ -81,6 +81,25 @@ async def test_versions_that_cannot_be_told_so(tmp_path: Path, version: str, is_
     given = [words[at + 1] for at, word in enumerate(words) if word == "--settings"]
     assert [Path(each).name for each in given] == (["{}", "settings.json"] if is_told else ["{}"])
     assert ACCESS.key not in asked(cli)[-1]  # anybody on the machine may see a command line
+
+
+def test_its_key_is_masked_where_it_came_in_pieces(tmp_path: Path) -> None:
+    begun = {"type": "system", "subtype": "init", "session_id": "s", "model": "claude-x"}
+    deltas = [
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": half}}
+        for half in (ACCESS.key[:9], ACCESS.key[9:])
+    ]
+    records = [begun, *({"type": "stream_event", "event": delta} for delta in deltas)]
+    output = "".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records)
+    at = "2026-01-01T00:00:00.000Z"
+    result = AgentExecutionResult(
+        exit_code=1, status="failed", output=output, started_at=at, completed_at=at, duration_ms=1
+    )
+    context = AgentExecutionContext(
+        workspace_dir=tmp_path, repo_dir=tmp_path, artifacts_dir=tmp_path, config={}, gateway=ACCESS
+    )
+    log = ClaudeCodeAdapter(env={}).normalize_log(result, context)
+    assert [message.content for message in log.messages] == ["[REDACTED]"]
 
 
 async def test_no_settings_lead_elsewhere(lab: ClaudeLab) -> None:

@@ -10,6 +10,7 @@ from youbencha.adapters.claude_code.versions import CliVersion, Feature, first_v
 MEASURED = {
     Feature.BYPASS_AS_ROOT: "1.0.44",
     Feature.SESSION_ID: "1.0.53",
+    Feature.SETTINGS_FLAG: "1.0.61",
     Feature.PARTIAL_MESSAGES: "1.0.108",
     Feature.AGENT_FLAG: "2.1.9",
     Feature.EFFORT: "2.1.38",

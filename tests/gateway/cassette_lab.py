@@ -45,8 +45,8 @@ def said(text: str) -> bytes:
     return json.dumps({"type": "message", "content": [{"type": "text", "text": text}]}).encode()
 
 
-def keep_text(session: CassetteSession, request: Asking, text: str) -> None:
-    session.keep(request, 200, JSON, [(5.0, said(text))])
+def keep_text(session: CassetteSession, request: Asking, text: str, ms: float = 5.0) -> None:
+    session.keep(request, 200, JSON, [(ms, said(text))])
 
 
 def text_of(replay: Replay | None) -> str:

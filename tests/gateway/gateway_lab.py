@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
@@ -24,7 +24,7 @@ from youbencha.gateway.server import Gateway
 from youbencha.gateway.upstreams import Upstream
 
 REAL_KEY = "the-real-key"
-PATIENCE_S = 20.0
+PATIENCE_S = 10.0
 """For what must come: nothing is measured by it, a test that hangs only ends."""
 HELLO = "turns: [{text: hello, times: forever}]"
 
@@ -108,8 +108,8 @@ class Lab:
     gateway: Gateway
     ledger: Path
     client: aiohttp.ClientSession
-    calls: asyncio.Queue[Call] = field(default_factory=asyncio.Queue)
-    access: GatewayAccess = GatewayAccess("", "")
+    calls: asyncio.Queue[Call]
+    access: GatewayAccess
     """A key without caps, for tests that need no more."""
 
     async def ask(self, api: Api = ANTHROPIC, *, key: str | None = None, stream: bool = True, **changes: Any) -> Answer:
@@ -159,11 +159,9 @@ async def lab_at(url: str, directory: Path, **options: Any) -> AsyncIterator[Lab
     options.setdefault("upstreams", upstreams_at(url))
     async with (
         Gateway(ledger=ledger, on_call=calls.put_nowait, **options) as gateway,
-        aiohttp.ClientSession(auto_decompress=False) as client,
+        aiohttp.ClientSession(auto_decompress=False, timeout=aiohttp.ClientTimeout(PATIENCE_S)) as client,
     ):
-        lab = Lab(gateway, ledger, client, calls)
-        lab.access = gateway.issue(Labels("trial-1", "agent-1", "run-1"))
-        yield lab
+        yield Lab(gateway, ledger, client, calls, gateway.issue(Labels("trial-1", "agent-1", "run-1")))
 
 
 @asynccontextmanager
@@ -201,7 +199,7 @@ class RawUpstream:
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.url = "http://127.0.0.1:{}".format(self._server.sockets[0].getsockname()[1])
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         return self
 
     async def __aexit__(

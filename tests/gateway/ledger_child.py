@@ -26,23 +26,23 @@ async def serve(ledger: Path, upstream: str) -> None:
 
 
 async def fill(ledger: Path) -> None:
-    async with ScriptedModel(parse_script(HELLO)) as model:
-        async with Gateway(upstreams=upstreams_at(model.url), ledger=ledger) as gateway, aiohttp.ClientSession() as client:
-            access, statuses = gateway.issue(Labels("trial-1")), []
-            for _ in range(60):
-                async with client.post(
-                    f"{access.url}/v1/messages", json=dict(ANTHROPIC.body), headers={"x-api-key": access.key}
-                ) as response:
-                    await response.read()
-                    statuses.append(response.status)
-            failure = gateway.ledger_failure
-            filler = ledger.with_name("filler")
-            filler.unlink()
-            async with client.get(f"{access.url}/v1/models", headers={"x-api-key": access.key}) as response:
+    async with (
+        ScriptedModel(parse_script(HELLO)) as model,
+        Gateway(upstreams=upstreams_at(model.url), ledger=ledger) as gateway,
+        aiohttp.ClientSession(headers={"x-api-key": (access := gateway.issue(Labels("trial-1"))).key}) as client,
+    ):
+        statuses = []
+        for _ in range(60):
+            async with client.post(f"{access.url}/v1/messages", json=dict(ANTHROPIC.body)) as response:
+                await response.read()
                 statuses.append(response.status)
-            grant = gateway.end(access.key)
-            assert grant is not None
-            await gateway.settled(grant)
+        failure = gateway.ledger_failure
+        ledger.with_name("filler").unlink()  # there is room again
+        async with client.get(f"{access.url}/v1/models") as response:
+            statuses.append(response.status)
+        grant = gateway.end(access.key)
+        assert grant is not None
+        await gateway.settled(grant)
     told = {"statuses": statuses, "failure": failure, "requests": grant.tally.requests, "ledger": ledger.read_text()}
     print(json.dumps(told))
 

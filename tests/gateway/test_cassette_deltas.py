@@ -20,7 +20,21 @@ from youbencha.process import Redactor
 
 SECRET = "correct-horse-battery-staple"
 WORDS = st.sampled_from(
-    [str(HERE), f"{HERE}/a", f"{HERE}b", "{{workspace}}", "{{=home}}", "{", "{{", "}}", "é\U0001f600", '"', "\\n", " x"]
+    [
+        f" {HERE}",
+        f" {HERE}/a",
+        f" {HERE}b",
+        f" x{HERE}",
+        "{{workspace}}",
+        "{{=home}}",
+        "{",
+        "{{",
+        "}}",
+        "é\U0001f600",
+        '"',
+        "\\n",
+        " x",
+    ]
 )
 TEXTS = st.lists(WORDS, max_size=8).map("".join)
 CUTS = st.lists(st.integers(0, 400), max_size=12)
@@ -42,7 +56,14 @@ def replayed(events: list[dict[str, Any]], *, secrets: tuple[str, ...] = ()) -> 
 
 
 def moved(text: str) -> str:
-    return text.replace(f"{HERE}b", "\0").replace(str(HERE), str(THERE)).replace("\0", f"{HERE}b")
+    """Only where the path begins and ends: a longer one is another."""
+    longer = {f"{HERE}b": "\0", f" x{HERE}": "\1"}
+    for path, mark in longer.items():
+        text = text.replace(path, mark)
+    text = text.replace(str(HERE), str(THERE))
+    for path, mark in longer.items():
+        text = text.replace(mark, path)
+    return text
 
 
 def anthropic(kind: str, field: str, parts: list[str]) -> list[dict[str, Any]]:

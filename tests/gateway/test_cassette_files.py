@@ -135,6 +135,13 @@ def test_parts_are_put_together_again() -> None:
     assert put_together(json.loads(json.dumps(small)), lambda name: json.loads(json.dumps(parts[name]))) == body
 
 
+def test_what_a_file_is_called_does_not_matter(tmp_path: Path) -> None:
+    record(tmp_path, "one")
+    (file,) = (tmp_path / "exchanges").iterdir()
+    file.rename(file.with_name("the first question.json"))
+    assert answer(tmp_path, "one") == "to one"
+
+
 def test_two_cassettes_are_merged_by_copying(tmp_path: Path) -> None:
     record(tmp_path / "a", "one", "both")
     record(tmp_path / "b", "two", "both")
@@ -167,17 +174,35 @@ def test_two_recorders_at_once(tmp_path: Path) -> None:
             assert text_of(session.find(asked)) == f"{name} to {number}"
 
 
-def test_a_recorder_that_was_killed_leaves_no_half_file(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    process = context.Process(target=_record_many, args=(tmp_path, "one"))
+def _record_over_and_over(directory: Path) -> None:
+    session = Cassette(directory, "record").session(places())
+    while True:
+        keep_text(session, asking(messages("go")), "some words " * 5_000)
+
+
+def test_a_recorder_is_watched_and_killed(tmp_path: Path) -> None:
+    """Whoever reads meanwhile, or after the kill, finds whole files."""
+    record(tmp_path, "go")
+    process = multiprocessing.get_context("spawn").Process(target=_record_over_and_over, args=(tmp_path,))
     process.start()
-    while not list((tmp_path / "exchanges").glob("[!.]*.json")):
-        process.join(0.001)
-        assert process.exitcode in (None, 0)
-    process.kill()
-    process.join(60)
-    left = len([name for name in files(tmp_path) if not name.startswith(".")])
-    assert len(Cassette(tmp_path, "replay").shelf.files()) == left
+    try:
+        lengths: set[int] = set()
+        while len(lengths) < 10:  # each time there is one answer more
+            (exchange,) = (
+                Cassette(tmp_path, "replay").shelf.read(file) for file in (tmp_path / "exchanges").glob("c*")
+            )
+            lengths.add(len(exchange.takes[0]))
+    finally:
+        process.kill()
+        process.join(60)
+    assert Cassette(tmp_path, "replay").session(places()).find(asking(messages("go"))) is not None
+
+
+def test_what_a_kill_leaves_behind_is_passed_over(tmp_path: Path) -> None:
+    record(tmp_path, "one")
+    (tmp_path / "exchanges" / ".claude-test-001-aaaaaaaaaaaa.json.0a1b2c3d").write_text("{")
+    (tmp_path / "exchanges" / "README.md").write_text("about these")
+    assert answer(tmp_path, "one") == "to one"
 
 
 @pytest.mark.parametrize(
@@ -186,7 +211,10 @@ def test_a_recorder_that_was_killed_leaves_no_half_file(tmp_path: Path) -> None:
         ("{", "is no JSON"),
         ("", "is no JSON"),
         ("[]", "is not an exchange"),
-        ('{"version": 1, "request": {"method": "GET", "path": "/", "body": null}, "takes": [[{}]]}', "status"),
+        (
+            '{"version": 1, "fingerprint": "a", "request": {"method": "", "path": "", "body": 1}, "takes": [[{}]]}',
+            "status",
+        ),
         ('{"version": 2}', "newer youBencha"),
     ],
 )

@@ -49,6 +49,13 @@ def test_a_message_differs(session: CassetteSession) -> None:
     assert "Rule" not in found.text, "what is equal is left out"
 
 
+def test_a_long_line_is_shown_where_it_differs(tmp_path: Path) -> None:
+    keep_text(Cassette(tmp_path, "record").session(places()), asking(messages("word " * 200 + "one")), "fine")
+    found = ask(Cassette(tmp_path, "replay").session(places()), messages("word " * 200 + "two"))
+    assert "word two', recorded was '…" in found.summary
+    assert [line[-8:] for line in found.text.splitlines() if line[:2] in ("-…", "+…")] == ["word one", "word two"]
+
+
 def test_more_messages_than_were_recorded(session: CassetteSession) -> None:
     found = ask(session, talk("go", "ok", f"1 passed\nin {THERE}/a\n2 files", "done", "and now?"))
     assert found.summary == "it has 5 messages, recorded were 3"
@@ -68,6 +75,14 @@ def test_a_message_that_says_less(session: CassetteSession) -> None:
 def test_the_nearest_is_the_one_that_begins_alike(session: CassetteSession) -> None:
     assert "other task" in ask(session, talk("other tasks")).text
     assert "claude-small-001" in ask(session, messages("title!", model="claude-small")).text
+
+
+def test_what_was_said_before_counts_more_than_wording(tmp_path: Path) -> None:
+    recording = Cassette(tmp_path, "record").session(places())
+    for texts in (("go", "ok", "a"), ("go", "no", "all of it failed at once")):
+        keep_text(recording, asking(messages(*texts)), "fine")
+    session = Cassette(tmp_path, "replay").session(places())
+    assert "message 3" in ask(session, messages("go", "ok", "all of it failed at once!")).summary
 
 
 def test_instructions_tools_and_options(session: CassetteSession) -> None:
@@ -99,7 +114,7 @@ def test_no_body(session: CassetteSession) -> None:
 
 
 def test_however_much_differs_the_text_is_bounded(session: CassetteSession) -> None:
-    found = ask(session, talk("x" * 100_000, system="\n".join(f"{n}" * 500 for n in range(3000))))
+    found = ask(session, talk("x" * 100_000, system="\n".join(f"{n} " * 60 for n in range(3000))))
     assert len(found.text) < 30_000
     assert len(found.summary) < 500
     assert "more lines" in found.text.splitlines()[-1]

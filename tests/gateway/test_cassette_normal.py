@@ -137,6 +137,8 @@ def test_caching_does_not_matter() -> None:
     cached = {"type": "text", "text": "go", "cache_control": {"type": "ephemeral"}}
     blocks = {"messages": [{"role": "user", "content": [cached]}]}
     assert normal(blocks).fingerprint == normal({"messages": [{"content": "go", "role": "user"}]}).fingerprint
+    uncached = {"type": "text", "text": "go"}
+    assert normal({"system": [uncached, cached]}).fingerprint == normal({"system": [uncached, uncached]}).fingerprint
 
 
 def test_seals_do_not_matter_but_that_they_are_there_does() -> None:
@@ -164,11 +166,41 @@ def test_method_and_path_matter() -> None:
 def test_places() -> None:
     where = Places((("project", HERE.parent), ("workspace", HERE), ("home", HOME)))
     munged = "-rec-work-space-run-2026-11-16-023149-0ad713-src-modified"
-    text = f"-I{HERE}/include {HERE}: {HERE.parent}/artifacts {HOME}/.claude/projects/{munged}/a {HOME}less"
+    text = f"cc -I{HERE}/include {HERE}: {HERE.parent}/artifacts {HOME}/.claude/projects/{munged}/a {HOME}less"
     assert text_of(messages(text), where) == (
-        "-I{{workspace}}/include {{workspace}}: {{project}}/artifacts "
+        "cc -I{{workspace}}/include {{workspace}}: {{project}}/artifacts "
         "{{home}}/.claude/projects/{{workspace}}/a /rec/homeless"
     )
+
+
+@pytest.mark.parametrize("text", ["/home/me/tmp/a", "/tmpfs", "${HOME}/tmp/a", "~/tmp", "../tmp", "x/tmp", "a\\tmp"])
+def test_the_end_of_another_path_is_no_place(text: str) -> None:
+    """What is filled in for it would be wrong."""
+    assert text_of(messages(text), Places((("tmp", Path("/tmp")),))) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["`%s`", "file://%s", "-I%s", "a:%s:b", '"x\\n%s"', "(%s)", "P=%s", "%s.", "%s\\n", "@%s"]
+)
+def test_where_a_place_may_stand(text: str) -> None:
+    assert text_of(messages(f"cc {text % HERE}")) == f"cc {text % '{{workspace}}'}"
+
+
+def test_names_in_a_directory_for_temporary_files() -> None:
+    """Wherever that is: some systems have one for each user."""
+
+    def told(directory: str, name: str) -> str:
+        where = Places((("tmp", Path(directory)),))
+        return text_of(messages(f"see {directory}/{name}/log, {directory}/notes.md and {directory}"), where)
+
+    assert told("/tmp", "tmp.5qoEtiAXx8") == told("/home/ci/_temp", "tmp.yzEMCYHuTi")
+    assert told("/tmp", "tmp.5qoEtiAXx8") == "see {{tmp}}/{{id-1}}/log, {{tmp}}/notes.md and {{tmp}}"
+
+
+def test_dashes_in_another_name() -> None:
+    munged = "-rec-work-space-run-2026-11-16-023149-0ad713-src-modified"
+    assert shown(f"a/{munged}/b") == "a/{{workspace}}/b"
+    assert "{{workspace}}" not in shown(f"my{munged}/b")
 
 
 def test_two_directories() -> None:

@@ -90,6 +90,16 @@ def test_a_workspace_that_must_be_escaped(tmp_path: Path) -> None:
     assert json.loads(message["tool_calls"][0]["function"]["arguments"]) == {"file_path": f"{odd}/a.txt"}
 
 
+def test_a_stream_into_a_workspace_that_must_be_escaped(tmp_path: Path) -> None:
+    odd = Path('/odd "name"/back\\slash/é')
+    call = {"type": "response.function_call_arguments.delta", "item_id": "f", "delta": f'{{"path": "{HERE}/a"}}'}
+    asked = asking({"input": "go"}, "/v1/responses", "openai-responses")
+    session = Cassette(tmp_path, "record").session(places())
+    session.keep(asked, 200, SSE, [(1.0, sse([call, {"type": "response.completed"}]))])
+    replay = Cassette(tmp_path, "replay").session(places(odd)).find(asked)
+    assert json.loads(parse_events(whole(replay))[0]["delta"]) == {"path": f"{odd}/a"}
+
+
 def test_and_back_from_it(tmp_path: Path) -> None:
     odd = Path('/odd "name"/back\\slash/é')
     for ascii_only in (True, False):
@@ -113,6 +123,18 @@ def test_ids_of_the_request_are_those_of_the_run_that_asks(tmp_path: Path) -> No
     keep_text(session, asked("b2vmvi1bu", "tmp.5qoEtiAXx8"), "Look at b2vmvi1bu and /tmp/tmp.5qoEtiAXx8/x, b2vmvi1bux")
     replay = Cassette(tmp_path, "replay").session(places()).find(asked("b1ktnjmtm", "tmp.yzEMCYHuTi"))
     assert text_of(replay) == "Look at b1ktnjmtm and /tmp/tmp.yzEMCYHuTi/x, b2vmvi1bux"
+
+
+def test_ids_of_the_request_in_pieces(tmp_path: Path) -> None:
+    def asked(shell: str) -> Asking:
+        return asking(messages(f"Command running in background with ID: {shell}"))
+
+    pieces = [{"type": "text_delta", "text": text} for text in ("see b2vm", "vi1", "bu now")]
+    deltas = [{"type": "content_block_delta", "index": 0, "delta": piece} for piece in pieces]
+    session = Cassette(tmp_path, "record").session(places())
+    session.keep(asked("b2vmvi1bu"), 200, SSE, [(1.0, sse([*deltas, {"type": "message_stop"}]))])
+    replay = Cassette(tmp_path, "replay").session(places()).find(asked("b1ktnjmtm"))
+    assert "".join(event["delta"]["text"] for event in parse_events(whole(replay))[:-1]) == "see b1ktnjmtm now"
 
 
 def test_dates_and_numbers_of_an_answer_stay(tmp_path: Path) -> None:
@@ -184,6 +206,8 @@ WEATHER = [
     (200, SSE, b'data: {"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": null}]}\n\n'),
     (200, SSE, b'data: {"candidates": [{"index": 0}]}\n\n'),
     (200, SSE, sse([{"type": "response.created"}, {"type": "response.failed"}])),
+    (200, SSE, sse([{"type": "error", "code": "server_error", "message": "sorry"}])),
+    (200, SSE, b'data: {"error": {"message": "sorry"}}\n\ndata: [DONE]\n\n'),
     (200, {**JSON, "content-encoding": "br"}, b"what we cannot read"),
 ]
 

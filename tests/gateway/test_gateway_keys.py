@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,10 @@ from gateway_lab import (
     soon,
 )
 
+from youbencha.errors import YouBenchaError
 from youbencha.gateway import proxy
 from youbencha.gateway.model import Caps, Labels
+from youbencha.gateway.server import Gateway
 from youbencha.log.tokens import Tokens
 
 each_api = pytest.mark.parametrize("api", APIS, ids=lambda api: api.wire)
@@ -139,7 +140,9 @@ async def test_a_key_that_ends_while_it_waits_for_its_budget(tmp_path: Path) -> 
         while (await lab.send("GET", "/healthz")).json["in_flight"] < 2:
             pass
         grant = await lab.end(access)
-        assert all(isinstance(gone, aiohttp.ClientError) for gone in await asyncio.gather(*requests, return_exceptions=True))
+        assert all(
+            isinstance(gone, aiohttp.ClientError) for gone in await asyncio.gather(*requests, return_exceptions=True)
+        )
         calls = [await lab.call() for _ in range(2)]
     assert sorted((call.error, call.partial) for call in calls) == [("key_ended", False), ("key_ended", True)]
     assert (grant.account.reserved_tokens, len(upstream.seen)) == (0, 1)
@@ -190,12 +193,8 @@ async def test_the_address_is_the_machines_own_and_nothing_wider(tmp_path: Path)
 
 
 async def test_an_address_that_is_taken(tmp_path: Path) -> None:
-    from youbencha.errors import YouBenchaError
-    from youbencha.gateway.server import Gateway
-
     async with lab_at("http://127.0.0.1:9", tmp_path) as lab:
         port = int(lab.gateway.url.rpartition(":")[2])
-        with pytest.raises(YouBenchaError, match="cannot listen on 127.0.0.1") as caught:
+        with pytest.raises(YouBenchaError, match="cannot listen on") as caught:
             await Gateway(upstreams={}, port=port).__aenter__()
     assert caught.value.code == "GATEWAY_LISTEN_FAILED"
-    json.dumps(caught.value.hint)

@@ -106,7 +106,7 @@ def test_it_is_only_ever_added_to(tmp_path: Path) -> None:
         ledger.ended(_call(call_id))
         ledger.close()
     assert [entry["id"] for entry in read_ledger(path)] == ["1", "2"]
-    assert list(read_ledger(path))[0]["at"] == "2023-11-14T22:13:20.250Z"
+    assert next(read_ledger(path))["at"] == "2023-11-14T22:13:20.250Z"
 
 
 def test_two_who_write_do_not_mix(tmp_path: Path) -> None:
@@ -211,7 +211,8 @@ def test_a_full_disk(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     filled = f"head -c 8192 /dev/zero > '{disk}/filler'"
-    inside = f"mount -t tmpfs -o size=24k none '{disk}' && {filled} && '{sys.executable}' '{CHILD}' fill '{disk}/ledger.jsonl'"
+    fill = f"'{sys.executable}' '{CHILD}' fill '{disk}/ledger.jsonl'"
+    inside = f"mount -t tmpfs -o size=24k none '{disk}' && {filled} && {fill}"
     done = subprocess.run([unshare, "-rm", "sh", "-c", inside], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads(done.stdout)

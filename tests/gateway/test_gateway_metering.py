@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 import pytest
 from gateway_lab import ANTHROPIC, APIS, CHAT, GEMINI, REAL_KEY, Api, Connection, raw_lab, scripted_lab, whole
 
+from youbencha.gateway.cassette import Cassette, Mode
 from youbencha.gateway.prices import Prices
 from youbencha.log.tokens import Tokens
 from youbencha.spec.gateway import ModelPrice
@@ -102,6 +103,18 @@ async def test_a_chat_stream_whose_client_asks_for_no_usage(accepted: str, tmp_p
     assert b"prompt_tokens" in asked_for.raw
 
 
+async def test_a_replayed_chat_stream_whose_client_asks_for_no_usage(tmp_path: Path) -> None:
+    """Its usage is on the cassette, for the meter; the client still does not see it."""
+    modes: tuple[Mode, ...] = ("record", "replay")
+    for mode in modes:
+        async with scripted_lab(SCRIPT, tmp_path, cassette=Cassette(tmp_path / "cassette", mode)) as (lab, model):
+            answer = await lab.ask(CHAT)
+            call = await lab.call()
+        assert (call.tokens, call.replayed, len(model.requests)) == (ALL, mode == "replay", int(mode == "record"))
+        assert answer.raw.endswith(b"data: [DONE]\n\n")
+        assert b"prompt_tokens" not in answer.raw
+
+
 async def test_an_error_of_a_chat_stream_is_left_as_it_is(tmp_path: Path) -> None:
     async def refuse(connection: Connection) -> None:
         await connection.say(whole(b'{"error": {"message": "no"}}\n\n{"choices": [], "usage": {}}', "400 Bad Request"))
@@ -157,9 +170,7 @@ WAYS: list[tuple[str, dict[str, str], dict[str, str]]] = [
 
 @pytest.mark.parametrize(("headers", "query"), [way[1:] for way in WAYS], ids=[way[0] for way in WAYS])
 @each_api
-async def test_each_way_to_show_a_key(
-    api: Api, headers: dict[str, str], query: dict[str, str], tmp_path: Path
-) -> None:
+async def test_each_way_to_show_a_key(api: Api, headers: dict[str, str], query: dict[str, str], tmp_path: Path) -> None:
     async with scripted_lab(SCRIPT, tmp_path) as (lab, model):
         key = lab.access.key
 

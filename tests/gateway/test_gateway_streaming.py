@@ -192,12 +192,11 @@ async def test_the_client_leaves_in_the_middle(tmp_path: Path) -> None:
         await connection.reader.read()  # until the gateway closes the connection
         left.set()
 
-    async with raw_lab(answer, tmp_path) as (lab, _):
-        async with raw_client(lab, asking(lab.access.key)) as client:
-            await client.until(chunk(START))
-            client.leave()
-            call = await lab.call()
-            await soon(left.wait())
+    async with raw_lab(answer, tmp_path) as (lab, _), raw_client(lab, asking(lab.access.key)) as client:
+        await client.until(chunk(START))
+        client.leave()
+        call = await lab.call()
+        await soon(left.wait())
     assert (call.tokens, call.partial, call.error) == (Tokens(input=11, output=1), True, "client_gone")
     assert [(line["partial"], line["error"]) for line in lab.lines()] == [(True, "client_gone")]
 
@@ -223,11 +222,13 @@ async def test_the_client_leaves_before_the_first_byte(tmp_path: Path) -> None:
 
 
 async def test_the_client_leaves_before_it_has_asked(tmp_path: Path) -> None:
-    async with scripted_lab("turns: [{text: hello}]", tmp_path) as (lab, model):
-        async with raw_client(lab, asking(lab.access.key)[:-10]) as client:
-            await _arrived(lab.gateway.url)
-            client.leave()
-            call = await lab.call()
+    async with (
+        scripted_lab("turns: [{text: hello}]", tmp_path) as (lab, model),
+        raw_client(lab, asking(lab.access.key)[:-10]) as client,
+    ):
+        await _arrived(lab.gateway.url)
+        client.leave()
+        call = await lab.call()
     assert (call.status, call.error, call.partial) == (None, "client_gone", False)
     assert model.requests == []
 
@@ -243,6 +244,7 @@ async def _arrived(url: str) -> None:
 
 async def test_a_client_that_leaves_after_the_last_event_missed_nothing(tmp_path: Path) -> None:
     """Some do not wait for the end mark of the body."""
+
     async def answer(connection: Connection) -> None:
         await connection.say(STREAM_HEAD, b"\r\n", chunk(b"".join(EVENTS)))
         await connection.reader.read()

@@ -111,7 +111,7 @@ async def test_errors_of_the_client_open_no_circuit(tmp_path: Path) -> None:
 async def test_nobody_listens(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        url = "http://127.0.0.1:{}".format(free.getsockname()[1])
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
     async with lab_at(url, tmp_path) as lab:
         answers = [await lab.ask() for _ in range(FAILURES + 1)]
         call = await lab.call()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
+from genai_prices import Usage
 from genai_prices.data_snapshot import get_snapshot
 
 from youbencha.gateway.model import Asked
@@ -46,6 +49,49 @@ def test_no_name_of_the_list_fails_and_the_worst_case_is_the_worst(listed: str) 
             assert 0 < cost <= worst, name
             priced += 1
     assert priced > 5
+
+
+MIXES = [
+    Tokens(1200, 340, 50_000, 7000),
+    Tokens(7, 0, 0, 0),
+    Tokens(0, 7, 0, 0),
+    Tokens(0, 0, 7, 0),
+    Tokens(0, 0, 0, 7),
+    Tokens(100_000, 10, 100_000, 0),
+    Tokens(100_000, 10, 100_001, 0),
+    Tokens(300_000, 10, 300_000, 300_000),
+    Tokens(3_000_000, 10, 0, 0),
+]
+"""Each kind alone, and on both sides of the thresholds where a long prompt costs more."""
+
+
+@pytest.mark.parametrize("listed", LISTS)
+def test_a_cost_is_what_the_list_itself_works_out(listed: str) -> None:
+    compared = 0
+    for name in (each for each in names(listed) if "/" not in each):  # those are looked for on their owner's list
+        for tokens in MIXES:
+            for an_hour in (0, 5):
+                ours = PRICES.cost_of(LISTS[listed], name, tokens, cache_creation_1h=an_hour)
+                if ours is not None:
+                    assert ours == by_the_list(listed, name, tokens, an_hour), (name, tokens)
+                    compared += 1
+    assert compared > 100
+
+
+def by_the_list(listed: str, name: str, tokens: Tokens, an_hour: int) -> Decimal:
+    """Its input includes what was cached, and its cache writes those for an hour."""
+    (found,) = [each for each in get_snapshot().providers if each.id == listed]
+    model = found.find_model(name)
+    assert model
+    fresh, output, read, written = (count or 0 for count in tokens)
+    usage = Usage(
+        input_tokens=fresh + read + written,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        cache_write_1h_tokens=min(an_hour, written),
+        output_tokens=output,
+    )
+    return model.get_prices(datetime.now(UTC)).calc_price(usage)["total_price"]
 
 
 @pytest.mark.parametrize("listed", LISTS)

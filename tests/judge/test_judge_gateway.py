@@ -30,17 +30,17 @@ class KnowingJudge(Judge):
         return ()
 
 
-async def test_it_gets_the_way_to_the_model(lab: JudgeLab) -> None:
+async def test_it_gets_the_way_to_the_model(bench: JudgeLab) -> None:
     judge = KnowingJudge([GOOD])
-    result = await lab.judge(judge, {"model": "anthropic"}, gateway=ACCESS)
+    result = await bench.judge(judge, {"model": "anthropic"}, gateway=ACCESS)
     assert result.status == "passed"
     assert [context.gateway for context in judge.seen] == [ACCESS]
 
 
-async def test_its_own_options_may_name_the_model(lab: JudgeLab) -> None:
+async def test_its_own_options_may_name_the_model(bench: JudgeLab) -> None:
     judge = KnowingJudge([GOOD])
-    await lab.judge(judge, {"config": {"model": "anthropic"}}, gateway=ACCESS)
-    await lab.judge(judge, {"env": {"PROVIDER": "openai"}}, gateway=ACCESS)
+    await bench.judge(judge, {"config": {"model": "anthropic"}}, gateway=ACCESS)
+    await bench.judge(judge, {"env": {"PROVIDER": "openai"}}, gateway=ACCESS)
     assert [context.gateway for context in judge.seen] == [ACCESS, ACCESS]
 
 
@@ -49,20 +49,20 @@ async def test_its_own_options_may_name_the_model(lab: JudgeLab) -> None:
     [("tiny", "tiny", ACCESS), ("tiny", "worker", None)],
     ids=["as the agent of the run", "another whose API is unknown"],
 )
-async def test_whose_api_is_unknown(lab: JudgeLab, kind: str, agent: str, gateway: GatewayAccess | None) -> None:
+async def test_whose_api_is_unknown(bench: JudgeLab, kind: str, agent: str, gateway: GatewayAccess | None) -> None:
     judge = KnowingJudge([GOOD])
-    await lab.judge(judge, {"type": kind}, gateway=ACCESS, agent=AgentSpec(type=agent, config={"prompt": "x"}))
+    await bench.judge(judge, {"type": kind}, gateway=ACCESS, agent=AgentSpec(type=agent, config={"prompt": "x"}))
     assert [context.gateway for context in judge.seen] == [gateway]
 
 
-async def test_a_judge_that_knows_of_no_gateway_goes_its_own_way(lab: JudgeLab) -> None:
+async def test_a_judge_that_knows_of_no_gateway_goes_its_own_way(bench: JudgeLab) -> None:
     judge = Judge([GOOD])
-    result = await lab.judge(judge, gateway=ACCESS, agent=AgentSpec(type="tiny", config={"prompt": "x"}))
+    result = await bench.judge(judge, gateway=ACCESS, agent=AgentSpec(type="tiny", config={"prompt": "x"}))
     assert result.status == "passed"
     assert [context.gateway for context in judge.seen] == [None]
 
 
-async def test_without_a_gateway_there_is_none(lab: JudgeLab) -> None:
+async def test_without_a_gateway_there_is_none(bench: JudgeLab) -> None:
     judge = KnowingJudge([GOOD])
-    await lab.judge(judge, {"model": "anthropic"})
+    await bench.judge(judge, {"model": "anthropic"})
     assert [context.gateway for context in judge.seen] == [None]

@@ -13,7 +13,7 @@ from youbencha.adapters.claude_code import codes as claude_codes
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.environment import passed_on
 
-AGENTS = ["claude-code", "codex", "command", "copilot-cli", "gemini-cli", "opencode"]
+AGENTS = ["aider", "claude-code", "codex", "command", "copilot-cli", "gemini-cli", "opencode"]
 COMMON: dict[str, Any] = {
     "agent_name": "reviewer",
     "model": "claude-sonnet-4-5",

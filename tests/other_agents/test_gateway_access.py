@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded_cli import Played, RecordedCli
+from recorded_cli import Played, RecordedCli, lines
 
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, UsesGateway
 from youbencha.adapters.cli_agent import CliAdapter
@@ -70,6 +70,22 @@ async def test_its_key_is_masked(tmp_path: Path) -> None:
     done = await cli.play(before="echo $OPENAI_API_KEY", context={"gateway": ACCESS}, command=["program"])
     assert "[REDACTED]" in done.result.output
     assert ACCESS.key not in done.result.output + done.log.model_dump_json()
+
+
+async def test_so_is_what_it_was_not_given(tmp_path: Path) -> None:
+    """A prompt may name it, or a file."""
+    cli = RecordedCli(tmp_path, CommandAdapter)
+    env = {"OPENAI_API_KEY": "a-real-one-of-mine"}
+    done = await cli.play("a-real-one-of-mine", env=env, context={"gateway": ACCESS}, command=["program"])
+    assert done.result.output == "[REDACTED]"
+
+
+async def test_its_key_is_masked_where_it_came_in_pieces(tmp_path: Path) -> None:
+    halves = (ACCESS.key[:9], ACCESS.key[9:])
+    pieces = [{"type": "assistant.message_delta", "data": {"deltaContent": half}} for half in halves]
+    cli = RecordedCli(tmp_path, CopilotCliAdapter)
+    done = await cli.play(lines(*pieces), context={"gateway": ACCESS}, model="claude-x")
+    assert [message.content for message in done.log.messages][1:] == ["[REDACTED]"]
 
 
 async def test_codex_takes_no_other_provider(tmp_path: Path) -> None:

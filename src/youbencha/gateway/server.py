@@ -9,6 +9,7 @@ async with Gateway(upstreams=…, ledger=path) as gateway:
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -135,9 +136,9 @@ class Gateway:
 
     async def _listen(self, stack: AsyncExitStack) -> str:
         app = web.Application(client_max_size=MAX_REQUEST_BYTES)
-        app.router.add_route("*", "/{path:.*}", self._handle)
+        app.router.add_route("*", "/{path:(?s:.*)}", self._handle)  # a path may hold ends of lines
         # A handler ends with its client, and all end when the gateway does.
-        runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
+        runner = web.AppRunner(app, access_log=None, logger=_logger(), handler_cancellation=True, shutdown_timeout=1.0)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
         try:
@@ -172,6 +173,14 @@ class Gateway:
             self._metrics.count(call)
         if self._on_call is not None:
             self._on_call(call)
+
+
+def _logger() -> logging.Logger:
+    """For those who set up logging. Others do not want an agent's broken requests on their terminal."""
+    logger = logging.getLogger("youbencha.gateway.http")
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+    return logger
 
 
 async def _finished(task: asyncio.Task[None]) -> None:

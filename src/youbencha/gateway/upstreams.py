@@ -91,7 +91,7 @@ def same_for_all(url: str, key: str) -> dict[Provider, Upstream]:
 
 def without_version(url: str) -> str:
     """Base URLs come with and without it, by the customs of each API."""
-    return re.sub(r"/v1(?:beta|alpha)?/?$", "", url.strip()).rstrip("/")
+    return re.sub(r"(?<!/)/v1(?:beta|alpha)?/?$", "", url.strip()).rstrip("/")
 
 
 _LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")

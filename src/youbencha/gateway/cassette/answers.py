@@ -79,12 +79,13 @@ def _as_delays(chunks: Chunks) -> list[tuple[float, bytes]]:
 def _content(
     status: int, content_type: str, chunks: Chunks, emptying: Emptying, redactor: Redactor
 ) -> dict[str, Any] | None:
+    raw = b"".join(data for _, data in chunks)
     if content_type.startswith("text/event-stream"):
         events = list(events_in(chunks))
-        _empty_events(events, emptying, redactor)
+        _empty_events(events, emptying, redactor, raw.decode("utf-8", "replace"))
         shown = [{"ms": round(event.ms), **_named(event), "data": event.data} for event in events]
         return {"events": shown} if is_whole([event.data for event in events]) else None
-    raw = b"".join(data for _, data in chunks)
+    emptying = emptying.among([raw.decode("utf-8", "replace")])
     if "json" in content_type:
         try:
             return {"json": _changed(parsed(raw), _emptier(emptying, redactor))}
@@ -106,13 +107,14 @@ def _type_of(data: Any) -> Any:
     return data.get("type") if isinstance(data, dict) else None
 
 
-def _empty_events(events: Sequence[Event], emptying: Emptying, redactor: Redactor) -> None:
+def _empty_events(events: Sequence[Event], emptying: Emptying, redactor: Redactor, raw: str) -> None:
     """Texts in pieces first, each as a whole; then all other texts."""
     streams: dict[object, list[Slot]] = {}
     for event in events:
         for slot in slots_of(event.data):
             streams.setdefault(slot.stream, []).append(slot)
     done = {(id(slot.holder), slot.key) for slots in streams.values() for slot in slots}
+    emptying = emptying.among([raw, *("".join(slot.text for slot in slots) for slots in streams.values())])
     change = _emptier(emptying, redactor)
     for event in events:
         _change_within(event.data, change, done)

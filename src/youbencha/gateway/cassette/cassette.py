@@ -21,11 +21,11 @@ class Cassette:
     def __init__(
         self, directory: Path, mode: Mode, *, redactor: Redactor | None = None, timing: Timing = "instant"
     ) -> None:
-        self.directory, self.mode, self.timing = directory, mode, timing
+        self.directory, self.mode, self.timing = directory.absolute(), mode, timing
         self.redactor = redactor or Redactor()
         self.replayed = 0
         self.recorded = 0
-        self.shelf = Shelf(directory)
+        self.shelf = Shelf(self.directory)
         if mode != "replay":
             self.shelf.create()
         self._files: dict[str, Path] = {} if mode == "record" else self.shelf.check()
@@ -41,7 +41,7 @@ class Cassette:
     # -- for its sessions ---------------------------------------------------------------------------------------
 
     def takes(self, fingerprint: str) -> Takes:
-        file = self._files.get(fingerprint[:12])
+        file = self._files.get(fingerprint)
         return self.shelf.read(file).takes if file else []
 
     def next_take(self, fingerprint: str) -> int:
@@ -52,14 +52,13 @@ class Cassette:
 
     def keep(self, asking: Asking, normal: Normal, take: list[dict[str, object]]) -> None:
         """`take` is what the session has been answered to this so far; it may grow."""
-        here = self._recorded_here.setdefault(normal.fingerprint, self._earlier(normal.fingerprint))
+        if normal.fingerprint not in self._recorded_here:  # who records anew knows of nothing earlier
+            self._recorded_here[normal.fingerprint] = self.takes(normal.fingerprint)
+        here = self._recorded_here[normal.fingerprint]
         if not any(each is take for each in here):
             here.append(take)
-        self._files[normal.fingerprint[:12]] = self.shelf.write(asking, normal, distinct(here))
+        self._files[normal.fingerprint] = self.shelf.write(asking, normal, distinct(here))
         self.recorded += 1
-
-    def _earlier(self, fingerprint: str) -> Takes:
-        return [] if self.mode == "record" else self.takes(fingerprint)
 
 
 def _nothing_there(directory: Path) -> YouBenchaError:

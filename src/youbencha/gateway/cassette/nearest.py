@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from youbencha.gateway.cassette.model import Asking, Mismatch
 from youbencha.gateway.cassette.parts import TALK
 from youbencha.gateway.cassette.shelf import Exchange, Shelf
-from youbencha.gateway.cassette.wording import clipped, diff, equal_ends, lines_of
+from youbencha.gateway.cassette.wording import clipped, diff, equal_ends, from_difference, lines_of
 from youbencha.gateway.cassette.written import one_line
 
 _COMPARED_CHARACTERS = 4000
@@ -122,12 +122,13 @@ def _first_difference(now: Any, then: Any) -> str:
     start, end = equal_ends(ours, theirs)
     mine, recorded = (lines[start : len(lines) - end] for lines in (ours, theirs))
     if mine and recorded:
-        return f"{_shown(mine)}, recorded was {_shown(recorded)}"
-    return f"it says more: {_shown(mine)}" if mine else f"it no longer says {_shown(recorded)}"
+        one, other = from_difference(mine[0].strip(), recorded[0].strip())
+        return f"{_shown(one)}, recorded was {_shown(other)}"
+    return f"it says more: {_shown(mine[0])}" if mine else f"it no longer says {_shown(recorded[0])}"
 
 
-def _shown(lines: list[str]) -> str:
-    return repr(clipped(lines[0].strip()))
+def _shown(line: str) -> str:
+    return repr(clipped(line.strip()))
 
 
 def talk_of(body: Any) -> list[Any]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 
 from youbencha.gateway.cassette.deltas import Span
 from youbencha.gateway.cassette.places import Forms, in_json, pattern_of
@@ -23,13 +24,29 @@ class Emptying:
     """Finds what must be replaced in an answer before it is kept."""
 
     def __init__(self, forms: Forms, names: Mapping[str, str]) -> None:
-        ids = {value: name for name, value in names.items() if name.startswith("id-") and _ID.match(value)}
-        places = {text: name for name, text in forms.items()}
+        self._forms = forms
+        self._names = {name: value for name, value in names.items() if name.startswith("id-") and _ID.match(value)}
+
+    def among(self, texts: Iterable[str]) -> Emptying:
+        """Only for those ids that are in one of the texts: a long talk has hundreds, an answer names two."""
+        whole = "\n".join(texts)
+        return Emptying(self._forms, {name: value for name, value in self._names.items() if value in whole})
+
+    @cached_property
+    def _plain(self) -> _Finder:
+        return _Finder({text: name for name, text in self._forms.items()} | self._ids)
+
+    @cached_property
+    def _in_json(self) -> _Finder:
         escaped: dict[str, str] = {}
-        for text, name in places.items():
+        for name, text in self._forms.items():
             escaped.setdefault(in_json(text), name)
             escaped.setdefault(json.dumps(text)[1:-1], name)
-        self._plain, self._in_json = _Finder(places | ids), _Finder(escaped | ids)
+        return _Finder(escaped | self._ids)
+
+    @property
+    def _ids(self) -> dict[str, str]:
+        return {value: name for name, value in self._names.items()}
 
     def spans(self, text: str, *, is_json: bool) -> list[Span]:
         finder = self._in_json if is_json else self._plain

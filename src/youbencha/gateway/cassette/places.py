@@ -13,6 +13,9 @@ from youbencha.gateway.model import Places
 Forms = Mapping[str, str]
 """A placeholder's name, and the text that stands in its place: `workspace`, `workspace:dashes` …"""
 
+_PATH_STARTS = r"(?:(?<![\w.~/\\}-])|(?<=\\[nrt])|(?<=://)|(?<=:///)|(?<=[\s\"']-[A-Za-z]))"
+"""After what belongs to no path; at the start of a line in JSON; in a URL; after an option, as in `-I/usr/include`."""
+_WHOLE_PATH = re.compile(r"[/\\]|[A-Za-z]:")
 _SHORTEST = 2
 _SHORTEST_DASHED = 12
 """`-tmp` would be found in many a word."""
@@ -37,8 +40,8 @@ def texts_of(places: Places) -> Forms:
 
 
 def pattern_of(text: str) -> str:
-    """Not in the middle of a longer name: `/tmp/a` is no part of `/tmp/ab`."""
-    before = r"(?<![A-Za-z0-9])" if text.startswith("-") else ""
+    """Not in the middle of a longer name: `/tmp` is no part of `/home/me/tmp`, nor of `/tmpfs`."""
+    before = _PATH_STARTS if _WHOLE_PATH.match(text) else r"(?<![A-Za-z0-9])"
     return f"{before}{re.escape(text)}(?![A-Za-z0-9_])"
 
 

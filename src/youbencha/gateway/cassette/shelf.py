@@ -17,8 +17,8 @@ from youbencha.gateway.cassette.parts import TALK, put_together, taken_apart
 from youbencha.gateway.cassette.written import for_people, parsed
 
 VERSION = 1
+"""Of the files, and of what counts as the same request: a change to either makes it another one."""
 _REQUEST_HEADERS = ("anthropic-version", "anthropic-beta", "openai-beta")
-_FINGERPRINT = re.compile(r"-(?P<fingerprint>[0-9a-f]{12})\.json\Z")
 _SHOWN = 5
 
 Takes = list[list[Kept]]
@@ -27,6 +27,7 @@ Takes = list[list[Kept]]
 
 class Exchange(NamedTuple):
     file: Path
+    fingerprint: str
     method: str
     path: str
     body: Any
@@ -53,11 +54,9 @@ class Shelf:
         found = {}
         for file in self.files():
             try:
-                self.read(file)
+                found[self.read(file).fingerprint] = file
             except YouBenchaError as error:
                 broken.append(error.message)
-            if named := _FINGERPRINT.search(file.name):
-                found[named["fingerprint"]] = file
         if broken:
             more = [f"and {len(broken) - _SHOWN} more"] if len(broken) > _SHOWN else []
             raise _broken("\n".join([*broken[:_SHOWN], *more]))
@@ -72,7 +71,9 @@ class Shelf:
             if value["version"] > VERSION:
                 raise _broken(f"{file} was written by a newer youBencha", "Update youBencha.")
             request, takes = value["request"], value["takes"]
-            exchange = Exchange(file, request["method"], request["path"], request["body"], takes)
+            exchange = Exchange(
+                file, str(value["fingerprint"]), request["method"], request["path"], request["body"], takes
+            )
             if not all(isinstance(answer["status"], int) for take in takes for answer in take) or not takes[0]:
                 raise TypeError("an answer has no status")
         except OSError as error:

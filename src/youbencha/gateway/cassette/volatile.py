@@ -34,6 +34,7 @@ _LINE = r"(?:(?<![^\n])|(?<=\\n))"
 """Where a line starts, also in text that is itself in JSON."""
 _LOOSE = "[A-Za-z0-9]{6,20}"
 _TEMPORARY = r"(?:(?<=/tmp/)|(?<=/shm/)|(?<=/T/)|(?<=\\Temp\\))"
+_FILE_NAME = r"[^/\s\"'`<>|:;,()\[\]{}\\*?$]+"
 
 _DIGIT_FIRST: Mapping[str, str] = {
     "run": rf"\d{{4}}-\d\d-\d\d-\d{{6}}-[0-9a-f]{{6}}{_END}",
@@ -61,7 +62,7 @@ _LETTER_FIRST: Mapping[str, str] = {
     "port_named": r"(?:localhost|host\.docker\.internal):(?P<named_port>\d{2,5})(?!\d)",
 }
 _ANY_FIRST: Mapping[str, str] = {
-    "temporary": _TEMPORARY + r"[^/\s\"'`<>|:;,()\[\]{}\\*?$]+",
+    "temporary": _TEMPORARY + _FILE_NAME,
     "uuid": rf"[0-9a-fA-F]{{8}}-(?:[0-9a-fA-F]{{4}}-){{3}}[0-9a-fA-F]{{12}}{_END}",
     "commit": r"(?:(?<=commit )[0-9a-f]{7,40}(?=[\s,.)])|(?<=\n)[0-9a-f]{7,11}(?= \S))",
     "hex": rf"(?:[0-9a-fA-F]{{12,}}|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{{7,11}}){_END}",
@@ -85,6 +86,8 @@ _HINT = re.compile(r"\d[^\n\d]|[^\n\d]\d|\d{7}|ID|[_-]id|Id|/tmp/|/T/|Temp|====|
 _RANDOM = re.compile(r"\d|^tmp|[-._][A-Za-z0-9_]{6,10}$")
 """A name in a directory for temporary files that nobody has chosen."""
 
+_CHILD = re.compile(rf"(?P<separator>[/\\]+)(?P<child>{_FILE_NAME})")
+
 Match = re.Match[str]
 
 
@@ -102,6 +105,14 @@ def pieces_of(text: str, start: int, end: int) -> list[Piece]:
     if done < end:
         pieces.append(text[done:end])
     return pieces
+
+
+def first_name(text: str, start: int) -> tuple[list[Piece], int]:
+    """What comes right after a directory for temporary files, and where that ends."""
+    match = _CHILD.match(text, start)
+    if match is None or not _RANDOM.search(match["child"]):
+        return [], start
+    return [match["separator"], Name("id", match["child"])], match.end()
 
 
 def _matches(text: str, start: int, stop: int) -> Iterator[Match]:

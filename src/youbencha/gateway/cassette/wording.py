@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from youbencha.gateway.cassette.written import one_line
@@ -12,6 +13,7 @@ _WIDEST = 200
 _MOST_LINES = 120
 _CONTEXT = 3
 _SHORT = 80
+_LEAD = 30
 
 
 def lines_of(value: Any) -> list[str]:
@@ -24,8 +26,21 @@ def diff(recorded: list[str], now: list[str]) -> list[str]:
     skipped = max(0, start - _CONTEXT)
     before, after = (lines[skipped : len(lines) - max(0, end - _CONTEXT)] for lines in (recorded, now))
     found = list(difflib.unified_diff(before, after, "recorded", "now", lineterm="", n=_CONTEXT))
-    shown = [clipped(line, _WIDEST) for line in found[:_MOST_LINES]]
+    shown = found[:_MOST_LINES]
+    for at, (one, other) in enumerate(pairwise(shown)):
+        if one.startswith("-") and other.startswith("+"):
+            cut, same = from_difference(one[1:], other[1:])
+            shown[at : at + 2] = [f"-{cut}", f"+{same}"]
+    shown = [clipped(line, _WIDEST) for line in shown]
     return [*shown, f"… and {len(found) - _MOST_LINES} more lines"] if len(found) > _MOST_LINES else shown
+
+
+def from_difference(one: str, other: str) -> tuple[str, str]:
+    """Two long lines, without most of what they have in common before they differ."""
+    same = _equal(one, other)
+    if same < _SHORT - _LEAD:
+        return one, other
+    return f"…{one[same - _LEAD :]}", f"…{other[same - _LEAD :]}"
 
 
 def clipped(text: str, width: int = _SHORT) -> str:
@@ -38,7 +53,7 @@ def equal_ends(first: list[str], second: list[str]) -> tuple[int, int]:
     return start, _equal(first[start:][::-1], second[start:][::-1])
 
 
-def _equal(first: list[str], second: list[str]) -> int:
+def _equal(first: Sequence[str], second: Sequence[str]) -> int:
     return next(
         (at for at, (one, other) in enumerate(zip(first, second, strict=False)) if one != other),
         min(len(first), len(second)),

@@ -33,24 +33,22 @@ _VERSION = re.compile(
 
 
 class ListedRate(NamedTuple):
+    """The list's own way to add up, without what it checks each time: a quarter of a millisecond for each call."""
+
     prices: ModelPrice
 
     def cost(self, counts: Counts) -> Decimal | None:
-        """The list has a price for every kind, or it falls back to that of plain input, as the providers do."""
-        from genai_prices import Usage
-
-        unpriced_input = counts.all_input and self.prices.input_mtok is None
-        if unpriced_input or (counts.output and self.prices.output_mtok is None):
+        """What has no price of its own is plain input, to the providers as to the list."""
+        size = counts.all_input
+        for_input = _price_at(self.prices.input_mtok, size)
+        for_output = _price_at(self.prices.output_mtok, size)
+        if (size and for_input is None) or (counts.output and for_output is None):
             return None
-        # Its input includes what was cached, and its cache writes those for an hour.
-        usage = Usage(
-            input_tokens=counts.all_input,
-            cache_read_tokens=counts.cache_read,
-            cache_write_tokens=counts.cache_write + counts.cache_write_1h,
-            cache_write_1h_tokens=counts.cache_write_1h,
-            output_tokens=counts.output,
-        )
-        return self.prices.calc_price(usage)["total_price"]
+        for_read = _price_at(self.prices.cache_read_mtok, size, for_input)
+        for_write = _price_at(self.prices.cache_write_mtok, size, for_input)
+        for_hour = _price_at(self.prices.cache_write_1h_mtok, size, for_write)
+        each = zip(counts, (for_input, for_output, for_read, for_write, for_hour), strict=True)
+        return sum((count * price for count, price in each if price is not None), Decimal(0)) / MILLION
 
     def worst(self, size: int, output: int) -> Decimal | None:
         each = (self.prices.input_mtok, self.prices.cache_write_mtok, self.prices.cache_write_1h_mtok)
@@ -105,6 +103,15 @@ def _means(model: ModelInfo, name: str) -> bool:
 def _spelled_out(model: ModelInfo, name: str) -> bool:
     """A name that the list has in full is known no more when a letter is missing."""
     return model.is_match(name) and not model.is_match(name[:-1]) and not model.is_match(name[1:])
+
+
+def _price_at(price: Decimal | TieredPrices | None, size: int, otherwise: Decimal | None = None) -> Decimal | None:
+    """For a million tokens, in a request of `size` tokens of input: past a threshold, all of them cost more."""
+    if price is None:
+        return otherwise
+    if isinstance(price, Decimal):
+        return price
+    return next((tier.price for tier in reversed(price.tiers) if size > tier.start), price.base)
 
 
 def _dearest(price: Decimal | TieredPrices, size: int) -> Decimal:

@@ -40,7 +40,9 @@ class GatewayPlan:
     type: Literal["builtin", "litellm"]
     spec: GatewaySpec
     upstreams: Mapping[Provider, Upstream]
-    """Empty for a replay, which asks nobody."""
+    """Empty for a replay, which asks nobody. The agent's own comes first."""
+    model: str | None = None
+    """The agent's, if it is known."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """What must not be in anything written, beside the environment's own."""
     cassette_dir: Path | None = None
@@ -85,11 +87,17 @@ def decide(
     return GatewayPlan(
         type="litellm" if spec.type == "litellm" and not replays else "builtin",
         spec=spec,
-        upstreams=upstreams,
+        upstreams=_own_first(upstreams, provider),
+        model=model,
         secrets={**secrets, **{f"{name}_KEY": upstream.key for name, upstream in upstreams.items()}},
         cassette_dir=_cassette_dir(spec, options, config_dir),
         litellm_config=config_dir / Path(given).expanduser() if (given := spec.litellm.config_file) else None,
     )
+
+
+def _own_first(upstreams: Mapping[Provider, Upstream], own: Provider | None) -> dict[Provider, Upstream]:
+    """A model that LiteLLM does not know goes to the first."""
+    return dict(sorted(upstreams.items(), key=lambda item: item[0] != own))
 
 
 def _with_options(spec: GatewaySpec, options: GatewayOptions) -> GatewaySpec:

@@ -171,6 +171,7 @@ async def _litellm(plan: GatewayPlan, around: Around, stack: AsyncExitStack) -> 
         _litellm_program(spec.executable),
         tuple(plan.upstreams.values()),
         env={**os.environ, **plan.secrets},
+        models=[plan.model] if plan.model else [],
         config_file=plan.litellm_config,
         startup_timeout_s=spec.startup_timeout_s,
         log_file=around.directory.artifacts / LITELLM_LOG,

@@ -1,0 +1,227 @@
+"""What the gateway adds to a model's answer, beside asking the model itself, and beside LiteLLM.
+
+Client, gateway, LiteLLM and model are a process each. All are asked in turns, so that all see the same machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import psutil
+
+from bench.gateway_client import Connection, Target, requests_per_second
+from bench.measure import Figure, mb, ms
+from youbencha.gateway.litellm import LiteLLM
+from youbencha.gateway.upstreams import Upstream
+from youbencha.sandbox.toolbox import Toolbox
+
+_GOAL_ADDED_S = 0.0015
+_GOAL_SHARE = 10
+"""How many times as much LiteLLM adds, at least."""
+_GOAL_STREAM_BYTES = 100_000
+_ROUNDS = 40
+_IN_A_ROW = {"direct": 10, "gateway": 10, "litellm": 2}
+_CLIENTS = 8
+_LOAD_ROUNDS = 3
+_LOAD_S = 0.6
+_OPEN_STREAMS = 200
+_REAL_KEY = "the-real-key"
+
+Name = Literal["direct", "gateway", "litellm"]
+
+
+class Place(NamedTuple):
+    """Who can be asked, and which processes are whose."""
+
+    targets: Mapping[Name, Target]
+    pids: Mapping[Name, int]
+
+    @property
+    def model(self) -> Target:
+        return self.targets["direct"]
+
+
+def measure() -> Iterator[Figure]:
+    found = Toolbox().find("litellm")
+    if found is None:
+        print("LiteLLM is not in the toolbox (`yb agents install litellm`): measured without it", file=sys.stderr)
+    with _model() as model, _gateway(model) as (gateway, pid):
+        place = Place({"direct": model, "gateway": gateway}, {"gateway": pid})
+        if found is None:
+            yield from _figures(place)
+        else:
+            yield from asyncio.run(_beside_litellm(found.executable, place))
+
+
+async def _beside_litellm(executable: Path, place: Place) -> list[Figure]:
+    upstream = Upstream("anthropic", place.model.url, _REAL_KEY, "x-api-key")
+    async with LiteLLM(executable, [upstream], env=os.environ) as litellm:
+        assert litellm.pid is not None
+        targets = {**place.targets, "litellm": Target(litellm.url, litellm.master_key)}
+        both = Place(targets, {**place.pids, "litellm": litellm.pid})
+        # In a thread: what LiteLLM prints must be read meanwhile.
+        return await asyncio.to_thread(lambda: list(_figures(both)))
+
+
+def _figures(place: Place) -> Iterator[Figure]:
+    for stream in (False, True):
+        yield _latency(place, stream=stream)
+    yield _first_event(place)
+    for stream in (False, True):
+        yield _throughput(place, stream=stream)
+    yield _memory(place)
+
+
+# -- how long ----------------------------------------------------------------------------------------------------
+
+
+def _latency(place: Place, *, stream: bool) -> Figure:
+    requests = {name: target.request(stream=stream) for name, target in place.targets.items()}
+    taken = _in_turns(place, lambda name, connection: connection.ask(requests[name]))
+    return _added(f"gateway, added to a {'stream' if stream else 'JSON answer'}", taken)
+
+
+def _first_event(place: Place) -> Figure:
+    """The model says no more until the client has this: whoever waits for the rest fails, and does not look slow."""
+    requests = {name: target.request(stream=True, hold=True) for name, target in place.targets.items()}
+
+    def ask(name: Name, connection: Connection) -> float:
+        taken = connection.first_event(requests[name])
+        place.model.release()
+        connection.rest()
+        return taken
+
+    return _added("gateway, added to the first event of a stream that goes on later", _in_turns(place, ask))
+
+
+def _in_turns(place: Place, ask: Callable[[Name, Connection], float]) -> dict[Name, list[float]]:
+    taken: dict[Name, list[float]] = {name: [] for name in place.targets}
+    with ExitStack() as stack:
+        connections = {name: stack.enter_context(Connection(target)) for name, target in place.targets.items()}
+        for number in range(-2, _ROUNDS):
+            for name, connection in connections.items():
+                times = [ask(name, connection) for _ in range(_IN_A_ROW[name])]
+                taken[name] += times if number >= 0 else []  # before that, all get warm
+    return taken
+
+
+def _added(what: str, taken: Mapping[Name, list[float]]) -> Figure:
+    p50 = {name: statistics.median(times) for name, times in taken.items()}
+    p99 = {name: statistics.quantiles(times, n=100)[-1] for name, times in taken.items()}
+
+    def above(name: Name) -> str:
+        return f"{ms(p50[name] - p50['direct'])} (p99 {ms(p99[name] - p99['direct'])})"
+
+    ours = p50["gateway"] - p50["direct"]
+    yardstick, goal, met = f"direct {ms(p50['direct'])}", "≤ 1.5 ms", ours <= _GOAL_ADDED_S
+    if "litellm" in taken:
+        yardstick += f", LiteLLM adds {above('litellm')}"
+        goal += f", ≤ 1/{_GOAL_SHARE} of LiteLLM's"
+        met = met and ours * _GOAL_SHARE <= p50["litellm"] - p50["direct"]
+    return Figure(what, above("gateway"), yardstick, goal, met)
+
+
+# -- how many ----------------------------------------------------------------------------------------------------
+
+
+def _throughput(place: Place, *, stream: bool) -> Figure:
+    rates: dict[Name, list[float]] = {name: [] for name in place.targets}
+    for _ in range(_LOAD_ROUNDS):
+        for name, target in place.targets.items():
+            request = target.request(stream=stream)
+            rates[name].append(requests_per_second(target, request, clients=_CLIENTS, seconds=_LOAD_S))
+    rate = {name: statistics.median(each) for name, each in rates.items()}
+    yardstick, goal, met = f"direct {rate['direct']:.0f}/s", "–", True
+    if "litellm" in rate:
+        yardstick += f", LiteLLM {rate['litellm']:.0f}/s"
+        goal = "≥ 5 × LiteLLM's"
+        met = rate["gateway"] >= 5 * rate["litellm"]
+    what = f"gateway, {'streams' if stream else 'JSON answers'} for {_CLIENTS} clients at once"
+    return Figure(what, f"{rate['gateway']:.0f}/s", yardstick, goal, met)
+
+
+# -- how much ----------------------------------------------------------------------------------------------------
+
+
+def _memory(place: Place) -> Figure:
+    idle = {name: _rss(pid) for name, pid in place.pids.items()}
+    full = {name: _rss_with_streams(place, name) for name in place.pids}
+    each = (full["gateway"] - idle["gateway"]) / _OPEN_STREAMS
+    yardstick = f"idle {mb(idle['gateway'])}"
+    if "litellm" in full:
+        yardstick += f", LiteLLM {mb(full['litellm'])}, idle {mb(idle['litellm'])}"
+    return Figure(
+        f"gateway, memory with {_OPEN_STREAMS} open streams",
+        f"{mb(full['gateway'])}, {each / 1000:.0f} KB each",
+        yardstick,
+        f"≤ {_GOAL_STREAM_BYTES // 1000} KB each",
+        each <= _GOAL_STREAM_BYTES,
+    )
+
+
+def _rss_with_streams(place: Place, name: Name) -> int:
+    target = place.targets[name]
+    request = target.request(stream=True, hold=True)
+    with ExitStack() as stack:
+        connections = [stack.enter_context(Connection(target)) for _ in range(_OPEN_STREAMS)]
+        for connection in connections:
+            connection.first_event(request)
+        rss = _rss(place.pids[name])
+        place.model.release()
+        for connection in connections:
+            connection.rest()
+    return rss
+
+
+def _rss(pid: int) -> int:
+    process = psutil.Process(pid)
+    return sum(each.memory_info().rss for each in (process, *process.children(recursive=True)))
+
+
+# -- who ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _model() -> Iterator[Target]:
+    with _running([sys.executable, "-m", "bench.gateway_upstream"]) as (told, _):
+        yield Target(f"http://127.0.0.1:{int(told)}", _REAL_KEY)
+
+
+@contextmanager
+def _gateway(model: Target) -> Iterator[tuple[Target, int]]:
+    """As people run it: with a ledger, and with a cap to keep."""
+    yb = shutil.which("yb", path=str(Path(sys.executable).parent))
+    assert yb is not None, "install the project first: make bench does"
+    with tempfile.TemporaryDirectory(prefix="youbencha-bench-") as directory:
+        ledger = str(Path(directory) / "ledger.jsonl")
+        command = [yb, "gateway", "--upstream", model.url, "--key", "bench=1000000", "--ledger", ledger]
+        with _running(command, ANTHROPIC_API_KEY=model.key) as (told, pid):
+            ready = json.loads(told)
+            yield Target(ready["url"], ready["keys"]["bench"]), pid
+
+
+@contextmanager
+def _running(command: list[str], **env: str) -> Iterator[tuple[str, int]]:
+    """The first line that it prints, and its process."""
+    process = subprocess.Popen(
+        command, env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    with process:
+        try:
+            assert process.stdout is not None
+            told = process.stdout.readline()
+            assert told, f"it did not start: {' '.join(command)}"
+            yield told, process.pid
+        finally:
+            process.terminate()
