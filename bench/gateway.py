@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -26,19 +27,22 @@ from youbencha.gateway.litellm import LiteLLM
 from youbencha.gateway.upstreams import Upstream
 from youbencha.sandbox.toolbox import Toolbox
 
+Name = Literal["direct", "gateway", "litellm"]
+
 _GOAL_ADDED_S = 0.0015
 _GOAL_SHARE = 10
 """How many times as much LiteLLM adds, at least."""
-_GOAL_STREAM_BYTES = 100_000
-_ROUNDS = 40
-_IN_A_ROW = {"direct": 10, "gateway": 10, "litellm": 2}
+_GOAL_STREAM_BYTES = 50_000
+"""As much as the request that began it: what is not kept for the answer."""
+_ROUNDS = 10
+_IN_A_ROUND: Mapping[Name, int] = {"gateway": 40, "litellm": 8}
+_REST_S = 0.05
+"""What LiteLLM still does when it has answered should not slow down the others."""
 _CLIENTS = 8
 _LOAD_ROUNDS = 3
 _LOAD_S = 0.6
 _OPEN_STREAMS = 200
 _REAL_KEY = "the-real-key"
-
-Name = Literal["direct", "gateway", "litellm"]
 
 
 class Place(NamedTuple):
@@ -109,11 +113,21 @@ def _in_turns(place: Place, ask: Callable[[Name, Connection], float]) -> dict[Na
     taken: dict[Name, list[float]] = {name: [] for name in place.targets}
     with ExitStack() as stack:
         connections = {name: stack.enter_context(Connection(target)) for name, target in place.targets.items()}
-        for number in range(-2, _ROUNDS):
-            for name, connection in connections.items():
-                times = [ask(name, connection) for _ in range(_IN_A_ROW[name])]
-                taken[name] += times if number >= 0 else []  # before that, all get warm
+        list(_round(connections, ask))  # until all are warm
+        for _ in range(_ROUNDS):
+            for name, seconds in _round(connections, ask):
+                taken[name].append(seconds)
     return taken
+
+
+def _round(
+    connections: Mapping[Name, Connection], ask: Callable[[Name, Connection], float]
+) -> Iterator[tuple[Name, float]]:
+    """Each beside the model itself, one request by one."""
+    for name, times in _IN_A_ROUND.items():
+        for each in ("direct", name) * times if name in connections else ():
+            yield each, ask(each, connections[each])
+        time.sleep(_REST_S)
 
 
 def _added(what: str, taken: Mapping[Name, list[float]]) -> Figure:
@@ -194,7 +208,7 @@ def _rss(pid: int) -> int:
 
 @contextmanager
 def _model() -> Iterator[Target]:
-    with _running([sys.executable, "-m", "bench.gateway_upstream"]) as (told, _):
+    with _running(sys.executable, "-m", "bench.gateway_upstream") as (told, _):
         yield Target(f"http://127.0.0.1:{int(told)}", _REAL_KEY)
 
 
@@ -205,23 +219,24 @@ def _gateway(model: Target) -> Iterator[tuple[Target, int]]:
     assert yb is not None, "install the project first: make bench does"
     with tempfile.TemporaryDirectory(prefix="youbencha-bench-") as directory:
         ledger = str(Path(directory) / "ledger.jsonl")
-        command = [yb, "gateway", "--upstream", model.url, "--key", "bench=1000000", "--ledger", ledger]
-        with _running(command, ANTHROPIC_API_KEY=model.key) as (told, pid):
+        options = ("--upstream", model.url, "--key", "bench=1000000", "--ledger", ledger)
+        with _running(yb, "gateway", *options, ANTHROPIC_API_KEY=model.key) as (told, pid):
             ready = json.loads(told)
             yield Target(ready["url"], ready["keys"]["bench"]), pid
 
 
 @contextmanager
-def _running(command: list[str], **env: str) -> Iterator[tuple[str, int]]:
+def _running(*command: str, **env: str) -> Iterator[tuple[str, int]]:
     """The first line that it prints, and its process."""
-    process = subprocess.Popen(
-        command, env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-    with process:
-        try:
-            assert process.stdout is not None
-            told = process.stdout.readline()
-            assert told, f"it did not start: {' '.join(command)}"
-            yield told, process.pid
-        finally:
-            process.terminate()
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(command, env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=errors, text=True)
+        with process:
+            try:
+                assert process.stdout is not None
+                told = process.stdout.readline()
+                if not told:
+                    errors.seek(0)
+                    raise AssertionError(f"it did not start: {' '.join(command)}\n{errors.read()}")
+                yield told, process.pid
+            finally:
+                process.terminate()

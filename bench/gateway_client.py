@@ -47,7 +47,7 @@ class Target(NamedTuple):
 def _conversation() -> dict[str, object]:
     """As long as an agent's after a few turns."""
     rng = random.Random(4)
-    messages: list[dict[str, object]] = []
+    messages: list[object] = []
     size = 0
     while size < BODY_BYTES:
         call = {"type": "tool_use", "id": f"toolu_{size}", "name": "Read", "input": {"file_path": f"src/{size}.py"}}

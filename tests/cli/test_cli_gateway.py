@@ -135,7 +135,7 @@ def test_what_was_recorded_is_replayed_and_nobody_is_asked(behind: Behind, tmp_p
     with running("--upstream", behind.url, "--record", "tape", cwd=tmp_path, ANTHROPIC_API_KEY=REAL_KEY) as gateway:
         recorded = gateway.ask(gateway.keys["default"])
         _, err = gateway.stop()
-    assert err.splitlines()[-1] == "cassette tape · 1 recorded"
+    assert err.splitlines()[-1] == f"cassette {tmp_path / 'tape'} · 1 recorded"
     before = len(behind.requests)
     with running("--replay", "tape", cwd=tmp_path) as gateway:
         replayed = gateway.ask(gateway.keys["default"])
@@ -166,7 +166,7 @@ def test_one_api_for_others_to_reach(behind: Behind, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "says"),
     [
-        ([], "GATEWAY_KEY_MISSING", "export ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY, GEMINI_API_KEY"),
+        ([], "GATEWAY_KEY_MISSING", "export ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY"),
         (["--listen", ":80"], "ADDRESS_INVALID", "--listen :80: not an address"),
         (["--listen", "name.invalid:0", "--upstream", "http://127.0.0.1:9"], "GATEWAY_LISTEN_FAILED", "name.invalid"),
         (["--ledger", "file/l", "--upstream", "http://127.0.0.1:9"], "LEDGER_NOT_WRITABLE", "file/l"),

@@ -109,16 +109,19 @@ def test_it_is_only_ever_added_to(tmp_path: Path) -> None:
     assert next(read_ledger(path))["at"] == "2023-11-14T22:13:20.250Z"
 
 
-def test_two_who_write_do_not_mix(tmp_path: Path) -> None:
-    """Each line is one write at the end of the file."""
+def test_a_ledger_has_one_who_writes_it(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
-    ledgers = [Ledger(path) for _ in range(2)]
-    for number in range(100):
-        ledgers[number % 2].ended(_call(str(number), path="x" * 150))
-    for ledger in ledgers:
-        ledger.close()
-    assert [entry["id"] for entry in read_ledger(path)] == [str(number) for number in range(100)]
-    assert len(path.read_text().splitlines()) == 100
+    first = Ledger(path)
+    first.begun("1", 0.0, Labels("a"), "/v1/messages", None)
+    with pytest.raises(YouBenchaError, match="another gateway writes this ledger"):
+        Ledger(path)
+    first.ended(_call("1"))
+    first.close()
+    second = Ledger(path)
+    second.ended(_call("2"))
+    second.close()
+    assert [entry["id"] for entry in read_ledger(path)] == ["1", "2"]
+    assert not path.with_name("ledger.jsonl.open").exists()
 
 
 def test_a_torn_line_is_closed(tmp_path: Path) -> None:

@@ -47,7 +47,22 @@ def test_without_a_key_there_is_no_upstream() -> None:
     ],
 )
 def test_what_the_environment_says(env: dict[str, str], expected: tuple[str, str, str, str]) -> None:
-    assert [tuple(upstream) for upstream in find_upstreams(GatewaySpec(), env).values()] == [expected]
+    assert [tuple(upstream)[:4] for upstream in find_upstreams(GatewaySpec(), env).values()] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("base", "url"),
+    [
+        ("http://o", "http://o/v1/chat/completions"),
+        ("http://o/v1/", "http://o/v1/chat/completions"),
+        ("http://o/litellm/v1", "http://o/litellm/v1/chat/completions"),
+        ("http://o/v1beta/openai/", "http://o/v1beta/openai/chat/completions"),
+        ("http://o/api/paas/v4", "http://o/api/paas/v4/chat/completions"),
+    ],
+)
+def test_a_version_is_said_once(base: str, url: str) -> None:
+    upstream = find_upstreams(GatewaySpec(), {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": base})["openai"]
+    assert upstream.url_of("/v1/chat/completions") == url
 
 
 def test_what_is_written_wins_over_the_environment() -> None:

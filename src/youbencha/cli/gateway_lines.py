@@ -45,6 +45,8 @@ def summary(grants: Mapping[str, Grant], total: Account, turned_away: int) -> It
 
 def printable(text: str) -> str:
     """Models and paths are other people's words: no escape sequence of theirs reaches a terminal."""
+    if text.isprintable():
+        return text
     return "".join(character if character.isprintable() or character == "\n" else "·" for character in text)
 
 

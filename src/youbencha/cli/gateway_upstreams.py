@@ -25,11 +25,7 @@ _PUBLIC: Mapping[str, Provider] = {
     "api.openai.com": "openai",
     "generativelanguage.googleapis.com": "gemini",
 }
-_KEY_NAMES: Mapping[Provider, str] = {
-    "anthropic": "ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN",
-    "openai": "OPENAI_API_KEY",
-    "gemini": "GEMINI_API_KEY",
-}
+_PROVIDERS: tuple[Provider, ...] = ("anthropic", "openai", "gemini")
 _NAMED = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)=(.*)")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -54,12 +50,12 @@ def upstreams_given(urls: Sequence[str], key_envs: Sequence[str], env: Mapping[s
     key_env_of = _read_key_envs(key_envs, url_of, env)
     specs = {
         provider: UpstreamSpec(url=url_of.get(provider) or url_of.get(None), key_env=key_env_of.get(provider))
-        for provider in _KEY_NAMES
+        for provider in _PROVIDERS
     }
     found = find_upstreams(GatewaySpec(upstreams=UpstreamSpecs(**specs)), env)
     if not url_of:
         if not found:
-            raise _no_key(_KEY_NAMES)
+            raise _no_key(_PROVIDERS)
         return found
     given: dict[Provider, Upstream] = {}
     for provider, spec in specs.items():
@@ -121,7 +117,7 @@ def _read_key_envs(written: Sequence[str], url_of: ByProvider, env: Mapping[str,
 def _meant(url_of: ByProvider) -> list[Provider]:
     """Whose key it is that is given without a name: that of the one place where it can go, never of several."""
     if None in url_of:
-        return [provider for provider in _KEY_NAMES if provider not in url_of]
+        return [provider for provider in _PROVIDERS if provider not in url_of]
     named = [provider for provider in url_of if provider]
     if len(named) == 1:
         return named
@@ -132,9 +128,9 @@ def _split(option: str, written: str) -> tuple[Provider | None, str]:
     named = _NAMED.fullmatch(written)
     if named is None:
         return None, written
-    provider = next((each for each in _KEY_NAMES if each == named[1]), None)
+    provider = next((each for each in _PROVIDERS if each == named[1]), None)
     if provider is None:
-        raise _wrong(f"{option} {named[1]}=…: no API of that name", f"There are {', '.join(_KEY_NAMES)}.")
+        raise _wrong(f"{option} {named[1]}=…: no API of that name", f"There are {', '.join(_PROVIDERS)}.")
     return provider, named[2]
 
 
@@ -145,7 +141,9 @@ def _put(found: ByProvider, provider: Provider | None, value: str, option: str) 
 
 
 def _no_key(providers: Iterable[Provider]) -> YouBenchaError:
-    names = ", ".join(_KEY_NAMES[provider] for provider in providers)
+    from youbencha.gateway.upstreams import key_names
+
+    names = ", ".join(key_names(provider)[0] for provider in providers)
     return YouBenchaError(
         "GATEWAY_KEY_MISSING",
         "the gateway has no key to send requests on with",

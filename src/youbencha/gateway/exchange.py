@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from youbencha.gateway.asked import worst_output, worst_tokens
 from youbencha.gateway.budgets import Reservation, Spend
 from youbencha.gateway.metering import Metered
 from youbencha.gateway.model import Asked, Call, Labels
@@ -79,25 +81,32 @@ class Exchange:
     def _cost(self, prices: Prices, metered: Metered, model: str | None) -> Decimal | None:
         if metered.tokens == Tokens() or self.route is None:
             return None
-        for name in dict.fromkeys((model, self.asked.model)):  # a gateway behind ours may answer under another name
-            cost = prices.cost_of(
-                self.route.provider, name, metered.tokens, cache_creation_1h=metered.cache_creation_1h
-            )
-            if cost is not None:
-                return cost
-        return None
+        provider = self.route.provider
+        costs = (
+            prices.cost_of(provider, name, metered.tokens, cache_creation_1h=metered.cache_creation_1h)
+            for name in self._names(model)
+        )
+        return next((cost for cost in costs if cost is not None), None)
 
     def _unsure(self, prices: Prices, metered: Metered, model: str | None) -> Spend:
-        """What a call that was cut off may have cost beyond what was seen: a cap must hold against that too."""
+        """What a call that was cut off may have cost beyond what was seen: a cap must hold against that too.
+
+        A stream stops when its reader does, so what came of it bounds it. An answer in one piece may be whole by then.
+        """
         if metered.complete or self.route is None:
             return Spend(Decimal(0), 0)
-        tokens = metered.tokens
-        hidden = Tokens(
-            input=self.asked.size if tokens.input is None else 0,
-            output=max(0, metered.output_bytes - (tokens.output or 0)),
+        seen = metered.tokens
+        output = metered.output_bytes if self.asked.stream else max(metered.output_bytes, worst_output(self.asked))
+        hidden = self.asked._replace(
+            size=self.asked.size if seen.input is None else 0, max_output=max(0, output - (seen.output or 0))
         )
-        cost = prices.cost_of(self.route.provider, model or self.asked.model, hidden)
-        return Spend(cost or Decimal(0), (hidden.input or 0) + (hidden.output or 0))
+        provider = self.route.provider
+        costs = (prices.worst_case(provider, name, hidden) for name in self._names(model))
+        return Spend(next((cost for cost in costs if cost is not None), None), worst_tokens(hidden))
+
+    def _names(self, answered: str | None) -> Iterable[str | None]:
+        """A gateway behind ours may answer under another name than it was asked for."""
+        return dict.fromkeys((answered, self.asked.model))
 
     def _call(self, metered: Metered, model: str | None, cost: Decimal | None) -> Call:
         return Call(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import aiohttp
@@ -18,6 +19,7 @@ from youbencha.gateway.exchange import Exchange
 from youbencha.gateway.headers import accepted_encoding, sent_on
 from youbencha.gateway.keys import PREFIX
 from youbencha.gateway.metering.usage_chunk import with_usage_asked
+from youbencha.gateway.metering.values import read_json
 from youbencha.gateway.refusals import Reason
 from youbencha.gateway.routes import Action, Route, route_of
 
@@ -28,7 +30,8 @@ _DECODED = ("gzip", "deflate")
 """Encodings of a request's body that aiohttp has undone when we read it."""
 
 
-class Incoming(NamedTuple):
+@dataclass
+class Incoming:
     """A request that has arrived in full, and whose path is known."""
 
     request: web.Request
@@ -38,6 +41,10 @@ class Incoming(NamedTuple):
     raw: bytes
     body: Any
     """Parsed JSON; None if it is none."""
+
+    def forget_body(self) -> None:
+        """Once it is sent: an answer can take minutes, and a conversation is long."""
+        self.raw, self.body = b"", None
 
 
 class Refused(Exception):
@@ -63,13 +70,23 @@ def routed(request: web.Request, headers: Mapping[str, str]) -> Route | None:
     return None if leads_away else route
 
 
-async def body_read(request: web.Request) -> bytes:
+async def arrived(request: web.Request, headers: Mapping[str, str], route: Route) -> Incoming:
+    raw = await _body_read(request)
+    return Incoming(request, headers, route, raw, read_json(raw) if raw else None)
+
+
+async def _body_read(request: web.Request) -> bytes:
+    """Not by aiohttp's own `read()`, which keeps it until the answer has ended."""
+    chunks, size = [], 0
     try:
-        return await request.read()
-    except web.HTTPRequestEntityTooLarge as error:
-        raise Refused("too_large", "the request is larger than this gateway takes") from error
+        async for chunk in request.content.iter_any():
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > request.client_max_size:
+                raise Refused("too_large", "the request is larger than this gateway takes")
     except (web.RequestPayloadError, aiohttp.ClientPayloadError, HttpProcessingError) as error:
         raise Refused("unreadable", "the request's body is not in the encoding that it claims") from error
+    return b"".join(chunks)
 
 
 def payload(raw: bytes) -> bytes | io.BytesIO | None:
@@ -97,7 +114,7 @@ def url_for(upstream: Upstream, route: Route, request: web.Request) -> URL:
     """What the query means is the provider's business, but for our own key."""
     parts = (part for part in request.rel_url.raw_query_string.split("&") if part)
     query = "&".join(part for part in parts if not _shows_key(unquote(part)))
-    return URL(f"{upstream.url}{route.path}" + (f"?{query}" if query else ""), encoded=True)
+    return URL(upstream.url_of(route.path) + (f"?{query}" if query else ""), encoded=True)
 
 
 def _shows_key(part: str) -> bool:

@@ -17,6 +17,7 @@ import orjson
 
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.model import Call, Labels
+from youbencha.workspace.lock import try_lock
 
 KILLED = "harness_killed"
 _MOST_NOTED_BYTES = 1024 * 1024
@@ -71,12 +72,18 @@ class Ledger:
     def _begin(self, path: Path) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            self._open = _appending(_open_file(path))
+            if not try_lock(self._open):
+                raise _in_use(path)
             left = _left_open(path)
             self._lines = _appending(path)
             self._mend_torn_line(path)
             for entry in left:
                 self._write(self._lines, entry)
-            self._open = _appending(_open_file(path), truncate=True)
+            os.ftruncate(self._open, 0)
+        except YouBenchaError:
+            self.close()
+            raise
         except OSError as error:
             self.close()
             raise YouBenchaError(
@@ -104,7 +111,7 @@ class Ledger:
         for descriptor in (self._lines, self._open):
             if descriptor is not None:
                 os.close(descriptor)
-        if self._open is not None and self.path is not None:
+        if self._lines is not None and self.path is not None:  # else it may be another's
             _open_file(self.path).unlink(missing_ok=True)
         self._lines = self._open = None
 
@@ -159,8 +166,14 @@ def _open_file(path: Path) -> Path:
     return path.with_name(f"{path.name}.open")
 
 
-def _appending(path: Path, *, truncate: bool = False) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | (os.O_TRUNC if truncate else 0)
+def _in_use(path: Path) -> YouBenchaError:
+    return YouBenchaError(
+        "LEDGER_IN_USE", f"another gateway writes this ledger: {path}", hint="Give each gateway a ledger of its own."
+    )
+
+
+def _appending(path: Path) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
     return os.open(path, flags, 0o600)
 
 

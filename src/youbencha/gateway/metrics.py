@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from itertools import accumulate
 
 from youbencha.gateway.circuit import Circuit
 from youbencha.gateway.model import Call
@@ -25,7 +27,8 @@ class Metrics:
         self._tokens: Counter[Series] = Counter()
         self._cost: dict[Series, Decimal] = {}
         self._partial: Counter[Series] = Counter()
-        self._durations: Counter[float] = Counter()
+        self._durations = [0] * (len(_BUCKETS_S) + 1)
+        """How many are in each bucket, and in none before it; beyond all of them at the end."""
         self._duration_sum = 0.0
         self._calls = 0
 
@@ -40,9 +43,9 @@ class Metrics:
             self._cost[whose] = self._cost.get(whose, Decimal(0)) + call.cost_usd
         self._partial[whose[:1]] += call.partial
         self._calls += 1
-        self._duration_sum += call.duration_ms / 1000
-        for bound in _BUCKETS_S:
-            self._durations[bound] += call.duration_ms / 1000 <= bound
+        seconds = call.duration_ms / 1000
+        self._duration_sum += seconds
+        self._durations[bisect_left(_BUCKETS_S, seconds)] += 1
 
     def text(self, *, in_flight: int, circuits: Mapping[Provider, Circuit]) -> str:
         """In the text format of Prometheus."""
@@ -66,8 +69,8 @@ class Metrics:
         name = "youbencha_gateway_duration_seconds"
         yield f"# HELP {name} From a request's arrival to its end."
         yield f"# TYPE {name} histogram"
-        for bound in _BUCKETS_S:
-            yield f'{name}_bucket{{le="{bound}"}} {self._durations[bound]}'
+        for bound, count in zip(_BUCKETS_S, accumulate(self._durations), strict=False):
+            yield f'{name}_bucket{{le="{bound}"}} {count}'
         yield f'{name}_bucket{{le="+Inf"}} {self._calls}'
         yield f"{name}_sum {self._duration_sum:.6f}"
         yield f"{name}_count {self._calls}"

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 from aiohttp import web
+from multidict import CIMultiDict
 
+from youbencha.errors import YouBenchaError
 from youbencha.gateway.asked import asked_of, worst_tokens
 from youbencha.gateway.budgets import BudgetRefusal, Worst
 from youbencha.gateway.circuit import Circuit
@@ -23,7 +25,7 @@ from youbencha.gateway.headers import retry_after_s, returned
 from youbencha.gateway.incoming import (
     Incoming,
     Refused,
-    body_read,
+    arrived,
     headers_for,
     path_of,
     payload,
@@ -33,11 +35,10 @@ from youbencha.gateway.incoming import (
 )
 from youbencha.gateway.keys import Grant, KeyRing, presented_key
 from youbencha.gateway.ledger import Ledger
-from youbencha.gateway.metering.values import read_json
 from youbencha.gateway.model import Call, Labels
 from youbencha.gateway.network import proxy_for
 from youbencha.gateway.prices import Prices
-from youbencha.gateway.refusals import STATUS, body_of, headers_of
+from youbencha.gateway.refusals import body_of, headers_of, status_of
 from youbencha.gateway.relay import Chunks, play, relay
 from youbencha.gateway.routes import Provider, Route
 from youbencha.gateway.tally import PROVIDER_IS_BUSY
@@ -45,11 +46,12 @@ from youbencha.gateway.tally import PROVIDER_IS_BUSY
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from youbencha.gateway.cassette import CassetteSession
+    from youbencha.gateway.cassette import Asking, CassetteSession, Replay
     from youbencha.gateway.upstreams import Upstream
 
 _MOST_REFUSED_KEYS = 1000
 """Written down; beyond, they are only counted: nobody fills a disk by guessing."""
+_ERRORS, _BAD_KEY, _FAILURES = 400, 401, 500
 
 
 class Proxy:
@@ -142,9 +144,8 @@ class Proxy:
         route = exchange.route
         if route is None:
             raise Refused("not_found", f"{request.method} {exchange.path} is none of the APIs that are metered here")
-        raw = await body_read(request)
-        incoming = Incoming(request, headers, route, raw, read_json(raw) if raw else None)
-        exchange.asked = asked_of(route.wire, route.path, incoming.body, len(raw))
+        incoming = await arrived(request, headers, route)
+        exchange.asked = asked_of(route.wire, route.path, incoming.body, len(incoming.raw))
         self._ledger.begun(exchange.id, exchange.arrived, exchange.labels, exchange.path, exchange.asked.model)
         if exchange.billed:
             await self._reserve(grant, exchange, route)
@@ -172,7 +173,7 @@ class Proxy:
         route = incoming.route
         method = incoming.request.method
         asking = Asking(method, route.path, route.wire, incoming.headers, incoming.body, incoming.raw)
-        if replay := cassette.find(asking):
+        if replay := _found(cassette, asking):
             hidden = with_usage(incoming, exchange)[1]
             return await play(incoming.request, exchange, route.wire, replay, usage_hidden=hidden)
         if cassette.mode == "replay":
@@ -195,6 +196,19 @@ class Proxy:
         circuit = self.circuits[route.provider]
         if wait := circuit.wait_s(time.monotonic()):
             raise Refused("circuit_open", f"{route.provider} failed too often in a row; not asked for {wait:.0f} s")
+        answer, usage_hidden = await self._ask(incoming, exchange, upstream, circuit)
+        incoming.forget_body()
+        async with answer:
+            if upstream.is_litellm and answer.status >= _ERRORS:
+                return await _unwrapped(exchange, answer, circuit)
+            _note(exchange, answer.status, answer.headers, circuit)
+            return await relay(request, exchange, route.wire, answer, kept, usage_hidden=usage_hidden)
+
+    async def _ask(
+        self, incoming: Incoming, exchange: Exchange, upstream: Upstream, circuit: Circuit
+    ) -> tuple[aiohttp.ClientResponse, bool]:
+        """The answer as soon as it begins, and whether it ends with a usage that the client did not ask for."""
+        request, route = incoming.request, incoming.route
         raw, usage_hidden = with_usage(incoming, exchange)
         exchange.dispatched = True
         try:
@@ -202,7 +216,7 @@ class Proxy:
                 request.method,
                 url_for(upstream, route, request),
                 data=payload(raw),
-                headers=headers_for(incoming, upstream, readable=usage_hidden),
+                headers=headers_for(incoming, upstream, readable=usage_hidden or upstream.is_litellm),
                 allow_redirects=False,
                 proxy=proxy_for(upstream.url),
             )
@@ -215,27 +229,51 @@ class Proxy:
         except BaseException:  # its client left, or the fault is ours: either tells nothing of the provider
             circuit.undecided()
             raise
-        async with answer:
-            self._note(exchange, answer, circuit)
-            return await relay(request, exchange, route.wire, answer, kept, usage_hidden=usage_hidden)
+        return answer, usage_hidden
 
-    def _note(self, exchange: Exchange, answer: aiohttp.ClientResponse, circuit: Circuit) -> None:
-        exchange.upstream_status = answer.status
-        exchange.retry_after_s = retry_after_s({k.lower(): v for k, v in answer.headers.items()})
-        if answer.status in PROVIDER_IS_BUSY:
-            exchange.error = "rate_limited"
-            circuit.undecided()
-        elif answer.status >= 500:
-            exchange.error = "provider_failed"
-            circuit.failed(time.monotonic())
-        else:
-            exchange.error = "provider_refused" if answer.status >= 400 else None
-            circuit.succeeded()
+
+def _found(cassette: CassetteSession, asking: Asking) -> Replay | None:
+    try:
+        return cassette.find(asking)
+    except YouBenchaError as error:  # a file of the cassette is broken
+        raise Refused("not_recorded", error.message) from error
+
+
+async def _unwrapped(exchange: Exchange, answer: aiohttp.ClientResponse, circuit: Circuit) -> web.Response:
+    """An error as the provider gave it, as far as LiteLLM lets it be known: small, and never a stream."""
+    from youbencha.gateway.litellm.answers import provider_error, provider_headers
+
+    headers = provider_headers(answer.headers.items())
+    try:
+        restored = provider_error(answer.status, await answer.read())
+    except (aiohttp.ClientError, OSError) as error:
+        circuit.failed(time.monotonic())
+        raise Refused("upstream_unreachable", "LiteLLM was gone in the middle of an answer") from error
+    _note(exchange, restored.status, headers, circuit)
+    exchange.status = restored.status
+    final = [("x-should-retry", "false")] if restored.status == _BAD_KEY else []
+    passed = CIMultiDict([*returned(list(headers.items())), *final])
+    return web.Response(status=restored.status, body=restored.body, headers=passed)
+
+
+def _note(exchange: Exchange, status: int, headers: Mapping[str, str], circuit: Circuit) -> None:
+    """What a provider's answer says of the provider."""
+    exchange.upstream_status = status
+    exchange.retry_after_s = retry_after_s({name.lower(): value for name, value in headers.items()})
+    if status in PROVIDER_IS_BUSY:
+        exchange.error = "rate_limited"
+        circuit.undecided()
+    elif status >= _FAILURES:
+        exchange.error = "provider_failed"
+        circuit.failed(time.monotonic())
+    else:
+        exchange.error = "provider_refused" if status >= _ERRORS else None
+        circuit.succeeded()
 
 
 def _refusal(exchange: Exchange, refused: Refused) -> web.Response:
-    exchange.status = STATUS[refused.reason]
-    exchange.error = refused.reason
     wire = exchange.route.wire if exchange.route else None
+    exchange.status = status_of(wire, refused.reason)
+    exchange.error = refused.reason
     body = body_of(wire, refused.reason, refused.message)
     return web.Response(status=exchange.status, body=body, headers=headers_of(refused.reason))

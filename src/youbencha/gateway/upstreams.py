@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
+from urllib.parse import urlsplit
 
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.routes import Provider
@@ -21,6 +22,13 @@ class Upstream(NamedTuple):
     """Without `/v1`: the path that the API itself has comes behind it."""
     key: str
     key_header: KeyHeader
+    versioned: bool = False
+    """Its URL has a version, or a path, of its own (`…/v1beta/openai`): then `/v1` is left out of what comes behind."""
+    is_litellm: bool = False
+    """It wraps the errors of providers in words of its own."""
+
+    def url_of(self, path: str) -> str:
+        return self.url + (path.removeprefix("/v1") if self.versioned else path)
 
     def __repr__(self) -> str:
         return f"Upstream(provider={self.provider!r}, url={self.url!r}, key=…)"
@@ -80,13 +88,27 @@ def _upstream(provider: Provider, spec: UpstreamSpec, env: Mapping[str, str]) ->
     if given is None:
         return None
     url = spec.url or next((env[name] for name in usual.url_names if env.get(name)), usual.url)
-    return Upstream(provider, without_version(url), *given)
+    bare = without_version(url)
+    return Upstream(provider, bare, *given, versioned=provider == "openai" and _has_own_path(url, bare))
 
 
-def same_for_all(url: str, key: str) -> dict[Provider, Upstream]:
+def same_for_all(url: str, key: str, *, is_litellm: bool = False) -> dict[Provider, Upstream]:
     """One place that serves every API, as LiteLLM does, each with its own header."""
     bare = without_version(url)
-    return {provider: Upstream(provider, bare, key, usual.keys[0][1]) for provider, usual in _USUAL.items()}
+    return {
+        provider: Upstream(provider, bare, key, usual.keys[0][1], is_litellm=is_litellm)
+        for provider, usual in _USUAL.items()
+    }
+
+
+def key_names(provider: Provider) -> tuple[str, ...]:
+    """The variables that its key is looked for in."""
+    return tuple(name for name, _ in _USUAL[provider].keys)
+
+
+def _has_own_path(url: str, bare: str) -> bool:
+    """OpenAI's own clients put nothing but the API's name behind a base URL: its version is in there."""
+    return url.strip().rstrip("/") == bare and urlsplit(bare).path.strip("/") != ""
 
 
 def without_version(url: str) -> str:

@@ -47,8 +47,10 @@ class Redactor:
         return _redactor(frozenset(value for env in environments for value in secret_values(env)))
 
     def text(self, text: str) -> str:
-        stream = self.stream()
         data = text.encode("utf-8", "surrogateescape")
+        if not self.may_hold_secret(data):
+            return text
+        stream = self.stream()
         return (stream.feed(data) + stream.finish()).decode("utf-8", "surrogateescape")
 
     def stream(self) -> RedactedStream:

@@ -51,8 +51,8 @@ class PriceUnknown(BudgetRefusal):
         named = f"the model {model}" if model else "a model that the request does not name"
         super().__init__(
             account,
-            f"{account} has a budget in dollars, and the price of {named} is not known. Add it to gateway.prices,"
-            " or set the budget in tokens.",
+            f"{account} has a budget in dollars, and the price of {named} is not known. Add it to gateway.prices"
+            " (`yb gateway --price`), or set the budget in tokens.",
         )
         self.model = model
 

@@ -5,24 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from youbencha.adapters import AgentAdapter, UsesGateway
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.routes import Provider
-from youbencha.gateway.upstreams import Upstream, find_upstreams, read_secrets
+from youbencha.gateway.upstreams import Upstream, find_upstreams, key_names, read_secrets
 from youbencha.spec.gateway import CassetteSpec, GatewaySpec, GatewayType
 
 _CAPS = (
     "budget_per_call_usd", "budget_per_trial_usd", "budget_per_agent_usd", "budget_total_usd",
     "tokens_per_call", "tokens_per_trial", "tokens_per_agent", "tokens_total",
 )  # fmt: skip
-
-_KEYS: Mapping[Provider, str] = {
-    "anthropic": "ANTHROPIC_API_KEY",
-    "openai": "OPENAI_API_KEY",
-    "gemini": "GEMINI_API_KEY",
-}
 
 
 class GatewayOptions(NamedTuple):
@@ -130,7 +124,8 @@ def _impossible(message: str) -> YouBenchaError:
 
 
 def _no_key(provider: Provider | None) -> YouBenchaError:
-    names = _KEYS[provider] if provider else " or ".join(_KEYS.values())
+    providers: tuple[Provider, ...] = (provider,) if provider else get_args(Provider)
+    names = " or ".join(key_names(each)[0] for each in providers)
     return YouBenchaError(
         "GATEWAY_KEY_MISSING",
         f"the gateway has no key{f' for {provider}' if provider else ''}",

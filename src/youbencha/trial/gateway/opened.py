@@ -79,6 +79,10 @@ class TrialGateway:
             on_call=self._agent_called,
         )
 
+    @property
+    def ledger_failure(self) -> str | None:
+        return self._gateway.ledger_failure
+
     async def end(self, access: GatewayAccess) -> Grant:
         """The key's requests are cut off, and counted."""
         grant = self._gateway.end(access.key)
@@ -165,7 +169,7 @@ async def _litellm(plan: GatewayPlan, around: Around, stack: AsyncExitStack) -> 
     if spec.url is not None:
         key = plan.secrets.get(spec.key_env) or os.environ.get(spec.key_env, "")
         await check_litellm(spec.url, key)
-        return same_for_all(spec.url, key)
+        return same_for_all(spec.url, key, is_litellm=True)
     around.on_event(Noted(text="starting LiteLLM"))
     running = LiteLLM(
         _litellm_program(spec.executable),
@@ -177,7 +181,7 @@ async def _litellm(plan: GatewayPlan, around: Around, stack: AsyncExitStack) -> 
         log_file=around.directory.artifacts / LITELLM_LOG,
     )
     await stack.enter_async_context(running)
-    return same_for_all(running.url, running.master_key)
+    return same_for_all(running.url, running.master_key, is_litellm=True)
 
 
 def _litellm_program(named: str | None) -> Path:

@@ -77,7 +77,10 @@ class WayToModel:
 
     async def close(self) -> list[tuple[str, str]]:
         """Nobody asks any more. The ledger is then what we wrote."""
+        failure = self.gateway.ledger_failure
         await self._opened.aclose()
+        if failure is not None:
+            return [("LEDGER_INCOMPLETE", f"the gateway's ledger could not be written in full: {failure}")]
         path = self._directory.artifacts / LEDGER_FILE
         whole = b"".join(self._lines)
         if path.is_file() and not path.is_symlink() and path.read_bytes() == whole:
