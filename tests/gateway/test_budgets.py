@@ -226,7 +226,7 @@ async def test_a_parents_cap_makes_its_children_wait_for_each_other() -> None:
     assert not waiting.done()
     first.settle(spend("0.5"))
     (await soon(waiting)).settle(spend("0.5"))
-    with pytest.raises(BudgetSpent, match="the budget is spent: .* for run"):
+    with pytest.raises(BudgetSpent, match=r"the budget is spent: .* for run"):
         await soon(also)
     assert (one.spent_usd, two.spent_usd, run.spent_usd) == (Decimal("0.5"), Decimal("0.5"), 1)
     assert (one.exceeded, two.exceeded, run.exceeded) == (True, False, True)
@@ -236,7 +236,7 @@ async def test_a_childs_cap_is_not_its_parents() -> None:
     run = Account("run", usd("10"))
     trial = Account("trial", usd("1"), parent=run)
     (await trial.reserve(worst("1"))).settle(spend("1"))
-    with pytest.raises(BudgetSpent, match="the budget is spent: .* for trial"):
+    with pytest.raises(BudgetSpent, match=r"the budget is spent: .* for trial"):
         await trial.reserve(worst("1"))
     assert (trial.exceeded, run.exceeded) == (True, False)
 
