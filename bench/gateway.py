@@ -1,33 +1,22 @@
 """What the gateway adds to a model's answer, beside asking the model itself, and beside LiteLLM.
 
-Client, gateway, LiteLLM and model are a process each. All are asked in turns, so that all see the same machine.
+All are asked in turns, so that all see the same machine.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import shutil
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import Literal, NamedTuple
+from contextlib import ExitStack
+from typing import NamedTuple
 
 import psutil
 
-from bench.gateway_client import Connection, Target, requests_per_second
+from bench.gateway_client import Connection, requests_per_second
+from bench.gateway_place import Name, Place, everybody
 from bench.measure import Figure, mb, ms
-from youbencha.gateway.litellm import LiteLLM
-from youbencha.gateway.upstreams import Upstream
-from youbencha.sandbox.toolbox import Toolbox
-
-Name = Literal["direct", "gateway", "litellm"]
 
 _GOAL_ADDED_S = 0.0015
 _GOAL_SHARE = 10
@@ -38,53 +27,40 @@ _ROUNDS = 10
 _IN_A_ROUND: Mapping[Name, int] = {"gateway": 40, "litellm": 6}
 _REST_S = 0.05
 """What LiteLLM still does when it has answered should not slow down the others."""
+_WARM_UP, _WARM_UP_S = 20, 1.0
 _CLIENTS = 8
 _LOAD_ROUNDS = 3
 _LOAD_S = 0.6
 _OPEN_STREAMS = 200
-_REAL_KEY = "the-real-key"
-
-
-class Place(NamedTuple):
-    """Who can be asked, and which processes are whose."""
-
-    targets: Mapping[Name, Target]
-    pids: Mapping[Name, int]
-
-    @property
-    def model(self) -> Target:
-        return self.targets["direct"]
 
 
 def measure() -> Iterator[Figure]:
-    found = Toolbox().find("litellm")
-    if found is None:
-        print("LiteLLM is not in the toolbox (`yb agents install litellm`): measured without it", file=sys.stderr)
-    with _model() as model, _gateway(model) as (gateway, pid):
-        place = Place({"direct": model, "gateway": gateway}, {"gateway": pid})
-        if found is None:
-            yield from _figures(place)
-        else:
-            yield from asyncio.run(_beside_litellm(found.executable, place))
+    yield from asyncio.run(_measured())
 
 
-async def _beside_litellm(executable: Path, place: Place) -> list[Figure]:
-    upstream = Upstream("anthropic", place.model.url, _REAL_KEY, "x-api-key")
-    async with LiteLLM(executable, [upstream], env=os.environ) as litellm:
-        assert litellm.pid is not None
-        targets = {**place.targets, "litellm": Target(litellm.url, litellm.master_key)}
-        both = Place(targets, {**place.pids, "litellm": litellm.pid})
+async def _measured() -> list[Figure]:
+    async with everybody() as place:
         # In a thread: what LiteLLM prints must be read meanwhile.
-        return await asyncio.to_thread(lambda: list(_figures(both)))
+        return await asyncio.to_thread(lambda: list(_figures(place)))
 
 
 def _figures(place: Place) -> Iterator[Figure]:
+    _warm_up(place)
     for stream in (False, True):
         yield _latency(place, stream=stream)
     yield _first_event(place)
     for stream in (False, True):
         yield _throughput(place, stream=stream)
     yield _memory(place)
+
+
+def _warm_up(place: Place) -> None:
+    """LiteLLM says that it is ready before it has done all that it does at its start."""
+    for target in place.targets.values():
+        with Connection(target) as connection:
+            for number in range(_WARM_UP):
+                connection.ask(target.request(stream=bool(number % 2)))
+    time.sleep(_WARM_UP_S)
 
 
 # -- how long ----------------------------------------------------------------------------------------------------
@@ -124,12 +100,10 @@ def _in_turns(place: Place, ask: Callable[[Name, Connection], float]) -> dict[Na
     taken: dict[Name, list[tuple[float, float]]] = {name: [] for name in _IN_A_ROUND if name in place.targets}
     with ExitStack() as stack:
         connections = {name: stack.enter_context(Connection(target)) for name, target in place.targets.items()}
-        for number in range(-1, _ROUNDS):
+        for _ in range(_ROUNDS):
             for name, pairs in taken.items():
                 for _ in range(_IN_A_ROUND[name]):
                     pairs.append((ask("direct", connections["direct"]), ask(name, connections[name])))
-                if number < 0:  # until all are warm
-                    pairs.clear()
                 time.sleep(_REST_S)
     return {name: _added(pairs) for name, pairs in taken.items()}
 
@@ -205,42 +179,3 @@ def _rss_with_streams(place: Place, name: Name) -> int:
 def _rss(pid: int) -> int:
     process = psutil.Process(pid)
     return sum(each.memory_info().rss for each in (process, *process.children(recursive=True)))
-
-
-# -- who ---------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _model() -> Iterator[Target]:
-    with _running(sys.executable, "-m", "bench.gateway_upstream") as (told, _):
-        yield Target(f"http://127.0.0.1:{int(told)}", _REAL_KEY)
-
-
-@contextmanager
-def _gateway(model: Target) -> Iterator[tuple[Target, int]]:
-    """As people run it: with a ledger, and with a cap to keep."""
-    yb = shutil.which("yb", path=str(Path(sys.executable).parent))
-    assert yb is not None, "install the project first: make bench does"
-    with tempfile.TemporaryDirectory(prefix="youbencha-bench-") as directory:
-        ledger = str(Path(directory) / "ledger.jsonl")
-        options = ("--upstream", model.url, "--key", "bench=1000000", "--ledger", ledger)
-        with _running(yb, "gateway", *options, ANTHROPIC_API_KEY=model.key) as (told, pid):
-            ready = json.loads(told)
-            yield Target(ready["url"], ready["keys"]["bench"]), pid
-
-
-@contextmanager
-def _running(*command: str, **env: str) -> Iterator[tuple[str, int]]:
-    """The first line that it prints, and its process."""
-    with tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(command, env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=errors, text=True)
-        with process:
-            try:
-                assert process.stdout is not None
-                told = process.stdout.readline()
-                if not told:
-                    errors.seek(0)
-                    raise AssertionError(f"it did not start: {' '.join(command)}\n{errors.read()}")
-                yield told, process.pid
-            finally:
-                process.terminate()

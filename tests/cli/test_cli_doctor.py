@@ -192,3 +192,15 @@ def test_the_disk_is_told_once_though_three_things_lie_on_it(computer: Computer)
 
 def test_in_a_pipe_it_is_plain(computer: Computer) -> None:
     assert "\x1b" not in computer.doctor(TERM="xterm-256color", NO_COLOR="").stdout
+
+
+def test_which_models_a_gateway_could_reach(computer: Computer) -> None:
+    found = computer.findings(ANTHROPIC_API_KEY="sk-ant-never-shown", OPENAI_API_KEY="x", OPENAI_BASE_URL="http://o/v1")
+    assert found["gateway"]["state"] == "ok"
+    assert found["gateway"]["detail"].endswith("anthropic (https://api.anthropic.com), openai (http://o)")
+    assert computer.findings()["gateway"]["state"] == "note"
+    (computer.project / ".youbencharc").write_text("gateway: {secrets_file: keys.env}\n")
+    assert computer.findings()["gateway"]["state"] == "failed"
+    (computer.project / "keys.env").write_text("GEMINI_API_KEY=abc\n")
+    (computer.project / "keys.env").chmod(0o600)
+    assert "gemini" in computer.findings()["gateway"]["detail"]

@@ -9,6 +9,7 @@ from typing import Any
 
 from youbencha.doctor.agents import check_agent, examined_agents
 from youbencha.doctor.finding import Diagnosis, Finding, Group
+from youbencha.doctor.gateway import check_gateway
 from youbencha.doctor.settings import check_settings
 from youbencha.doctor.storage import check_storage
 from youbencha.doctor.system import check_docker, check_git, check_node, check_python
@@ -36,6 +37,7 @@ async def examine(directory: Path, home: Path, env: Mapping[str, str], *, deadli
         (
             check_python(),
             *await asyncio.gather(*system),
+            check_gateway(checked.settings, env),
             checked.finding,
             *storage,
             *await asyncio.gather(*agents),
