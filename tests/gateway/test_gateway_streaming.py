@@ -28,6 +28,7 @@ from gateway_lab import (
     whole,
 )
 
+from youbencha.gateway.cassette import Cassette
 from youbencha.gateway.model import Caps, Labels
 from youbencha.log.tokens import Tokens
 
@@ -249,11 +250,16 @@ async def test_a_client_that_leaves_after_the_last_event_missed_nothing(tmp_path
         await connection.say(STREAM_HEAD, b"\r\n", chunk(b"".join(EVENTS)))
         await connection.reader.read()
 
-    async with raw_lab(answer, tmp_path) as (lab, _), raw_client(lab, asking(lab.access.key)) as client:
+    tape = Cassette(tmp_path / "tape", "record")
+    async with (
+        raw_lab(answer, tmp_path, cassette=tape) as (lab, _),
+        raw_client(lab, asking(lab.access.key)) as client,
+    ):
         await client.until(b"message_stop")
         client.leave()
         call = await lab.call()
     assert (call.tokens, call.partial, call.error) == (SEEN, False, None)
+    assert tape.recorded == 1  # or a replay would miss the last answer of every such client
 
 
 async def test_an_error_in_the_middle_of_a_stream(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -40,9 +40,13 @@ class Exchange:
         self.dispatched = False
         """The request is on its way to the provider: from here on it may cost something, answer or none."""
         self.upstream_status: int | None = None
+        self.headers: Mapping[str, str] = {}
+        """Of the answer, as the client got them."""
         self.retry_after_s: float | None = None
         self.first_byte_ms: float | None = None
         self.replayed = False
+        self.conclude: Callable[[], None] = lambda: None
+        """Counts it and writes it down, once. Called before the client can know that its answer is whole."""
         self._started = time.perf_counter()
 
     @property

@@ -86,6 +86,7 @@ class Proxy:
         if grant is None:
             return self._turn_away(request, route, key)
         exchange = self._exchange(grant.labels, request, route)
+        exchange.conclude = _once(lambda: self._conclude(grant, exchange))
         task = asyncio.current_task()
         assert task is not None
         grant.busy.add(task)
@@ -109,7 +110,7 @@ class Proxy:
         finally:
             self.in_flight -= 1
             grant.busy.discard(task)
-            self._conclude(grant, exchange)
+            exchange.conclude()
 
     # -- who asks ----------------------------------------------------------------------------------------------
 
@@ -181,10 +182,15 @@ class Proxy:
             grant.mismatches.append(mismatch.text)
             raise Refused("not_recorded", f"nothing recorded answers this request: {mismatch.summary}")
         kept: Chunks = []
-        response = await self._forward(incoming, exchange, kept)
-        if exchange.error is None and exchange.status is not None:
-            cassette.keep(asking, exchange.status, dict(returned(list(response.headers.items()))), kept)
-        return response
+        whole = False
+        try:
+            response = await self._forward(incoming, exchange, kept)
+            whole = True
+            return response
+        finally:
+            # Some clients leave once they have read the last event, and do not wait for the end mark.
+            if exchange.error is None and exchange.status is not None and (whole or exchange.metered().complete):
+                cassette.keep(asking, exchange.status, exchange.headers, kept)
 
     # -- from the provider -------------------------------------------------------------------------------------
 
@@ -230,6 +236,11 @@ class Proxy:
             circuit.undecided()
             raise
         return answer, usage_hidden
+
+
+def _once(action: Callable[[], None]) -> Callable[[], None]:
+    waiting = [action]
+    return lambda: waiting.pop()() if waiting else None
 
 
 def _found(cassette: CassetteSession, asking: Asking) -> Replay | None:

@@ -66,13 +66,14 @@ async def relay(
     exchange.status = answer.status
     exchange.meter = meter = _meter(wire, answer.headers)
     usage_filter = _filter(usage_hidden, answer.headers)
-    headers = CIMultiDict(returned(list(answer.headers.items())))
+    exchange.headers = headers = CIMultiDict(returned(list(answer.headers.items())))
     response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=headers)
     if answer.status == 401:  # CLIs would try a rejected key for minutes
         response.headers["x-should-retry"] = "false"
     if usage_filter is None and answer.content_length is not None:
         response.content_length = answer.content_length
     gone: str | None = None
+    received = 0
     try:
         await _begin(response, request)
         async for chunk in answer.content.iter_any():
@@ -81,6 +82,9 @@ async def relay(
             meter.feed(chunk)
             if kept is not None:
                 kept.append((exchange.elapsed_ms(), chunk))
+            received += len(chunk)
+            if received == response.content_length:
+                exchange.conclude()
             await _write(response, chunk if usage_filter is None else usage_filter.feed(chunk))
         if usage_filter is not None:
             await _write(response, usage_filter.finish())
@@ -126,6 +130,7 @@ async def _write(response: web.StreamResponse, chunk: bytes) -> None:
 
 
 async def _end(response: web.StreamResponse, exchange: Exchange) -> None:
+    exchange.conclude()
     try:
         await response.write_eof()
     except ConnectionError:

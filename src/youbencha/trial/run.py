@@ -10,9 +10,9 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from youbencha.adapters import AgentExecutionContext, ChecksReadiness, UsesGateway
+from youbencha.adapters import AgentExecutionContext
 from youbencha.errors import YouBenchaError
 from youbencha.events import (
     EvaluatorFinished,
@@ -22,24 +22,18 @@ from youbencha.events import (
     PhaseStarted,
     ProcessStarted,
     Warned,
-    WorkspaceReady,
 )
-from youbencha.gateway.access import GatewayAccess
-from youbencha.log import EvaluationResult, ResultsBundle, TestCaseInfo
+from youbencha.log import EvaluationResult, ResultsBundle
 from youbencha.process import Redactor
-from youbencha.trial.bundle import DIFF_FILE, Record
+from youbencha.trial.bundle import DIFF_FILE
 from youbencha.trial.evaluation import Evidence, evaluate_all
 from youbencha.trial.executable import Digest
 from youbencha.trial.files import ResultFiles
 from youbencha.trial.plan import Plan
-from youbencha.workspace import Changes, Repository, RunDirectory, Snapshot, open_repository, public_url
-
-if TYPE_CHECKING:
-    from youbencha.trial.gateway.way import WayToModel
+from youbencha.trial.preparing import Prepared, prepare
+from youbencha.workspace import Changes, RunDirectory, Snapshot
 
 _LAST_LOOK_S = 10.0
-_SOME_ACCESS = GatewayAccess("http://127.0.0.1:9", "sk-yb-not-yet")
-"""In place of the real one, where it is only asked whether an agent would be content with it."""
 
 
 class Finished(NamedTuple):
@@ -53,12 +47,7 @@ async def run_test_case(plan: Plan, *, on_event: EventSink, delete_workspace: bo
     A cancellation leaves a valid bundle of what was finished, marked as interrupted.
     """
     async with contextlib.AsyncExitStack() as opened:
-        ready = asyncio.create_task(_check_ready(plan))
-        try:
-            trial = await _prepare(plan, on_event, ready, opened)
-        finally:
-            ready.cancel()
-            await asyncio.gather(ready, return_exceptions=True)  # what it found counts only if nothing else was wrong
+        trial = Trial(plan, await prepare(plan, on_event, opened), on_event)
         with trial.directory:
             try:
                 return await trial.run(delete_workspace=delete_workspace)
@@ -67,110 +56,24 @@ async def run_test_case(plan: Plan, *, on_event: EventSink, delete_workspace: bo
                 raise
 
 
-async def _check_ready(plan: Plan) -> None:
-    """While the repository is being fetched: an agent that is not there, or not logged in, is told at once."""
-    if isinstance(plan.adapter, ChecksReadiness):
-        env = dict(plan.env)
-        if plan.gateway is not None and isinstance(plan.adapter, UsesGateway):
-            env |= plan.adapter.gateway_env(_SOME_ACCESS, plan.model, plan.env)
-        await plan.adapter.check_ready(plan.agent_config, env)
-    elif not await plan.adapter.check_availability():
-        raise YouBenchaError(
-            "AGENT_NOT_INSTALLED",
-            f"The agent {plan.case.agent.type} is not installed.",
-            hint=f"Try `yb agents install {plan.case.agent.type}`; `yb doctor` says what is there.",
-        )
-
-
-async def _prepare(
-    plan: Plan, on_event: EventSink, ready: asyncio.Task[None], opened: contextlib.AsyncExitStack
-) -> Trial:
-    started_at = time.time()
-    case, file = plan.case, plan.loaded.file
-    on_event(PhaseStarted(phase="checkout", detail=public_url(case.repo)))
-    repository = await open_repository(
-        case.repo,
-        base=file.parent,
-        cache_dir=plan.cache_dir,
-        branch=case.branch,
-        commit=case.commit,
-        progress=lambda text: on_event(Noted(text=text)),
-    )
-    expected = None
-    if case.expected is not None:
-        expected = await repository.resolve(case.expected, source=case.expected_source or "branch")
-    directory = RunDirectory.create(plan.workspace_dir, case.workspace_name, cache_dir=plan.cache_dir)
-    try:
-        await repository.check_out(directory.modified)
-        await ready
-        way = await _open_way(plan, directory, on_event, opened)
-    except BaseException:
-        directory.remove()
-        raise
-    record = Record(
-        run_id=directory.path.name,
-        workspace_dir=directory.path,
-        test_case=_test_case_info(plan, repository),
-        expected_evaluators=len(plan.loaded.evaluators),
-        started_at=started_at,
-        agent_type=case.agent.type,
-        agent_name=case.agent.agent_name,
-        agent_model=plan.model,
-    )
-    on_event(WorkspaceReady(directory=str(directory.path), tree=str(directory.modified)))
-    record.phases_ms["checkout"] = round((time.time() - started_at) * 1000)
-    return Trial(plan, repository, directory, expected, record, on_event, way)
-
-
-async def _open_way(
-    plan: Plan, directory: RunDirectory, on_event: EventSink, opened: contextlib.AsyncExitStack
-) -> WayToModel | None:
-    if plan.gateway is None:
-        return None
-    from youbencha.trial.gateway.way import WayToModel
-
-    return await WayToModel.open(plan.gateway, directory, plan.case.agent.type, on_event, opened)
-
-
-def _test_case_info(plan: Plan, repository: Repository) -> TestCaseInfo:
-    return TestCaseInfo(
-        name=plan.loaded.name,
-        description=plan.case.description,
-        config_file=str(plan.loaded.file),
-        config_hash=plan.loaded.config_hash,
-        repo=repository.public_url,
-        branch=repository.branch,
-        commit=repository.commit,
-        expected_branch=plan.case.expected,
-    )
-
-
 class Trial:
     """A run whose workspace is ready."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        repository: Repository,
-        directory: RunDirectory,
-        expected: str | None,
-        record: Record,
-        on_event: EventSink,
-        way: WayToModel | None,
-    ) -> None:
-        self.directory = directory
+    def __init__(self, plan: Plan, ready: Prepared, on_event: EventSink) -> None:
+        self.directory = ready.directory
         self._plan = plan
-        self._repository = repository
-        self._expected = expected
-        self._record = record
+        self._repository = ready.repository
+        self._expected = ready.expected
+        self._record = ready.record
+        self._way = ready.way
         self._on_event = on_event
         self._digest = Digest(plan.cache_dir)
         self._reclaimed = False
         self._begun: Snapshot | None = None
         """How the tree was when the agent began; None before that, and once it was compared."""
-        self._way = way
-        secrets = way.secrets if way else {}
-        self._files = ResultFiles(directory.artifacts, record, Redactor.for_env(os.environ, plan.env, secrets))
+        secrets = self._way.secrets if self._way else {}
+        redactor = Redactor.for_env(os.environ, plan.env, secrets)
+        self._files = ResultFiles(self.directory.artifacts, self._record, redactor)
 
     async def run(self, *, delete_workspace: bool) -> Finished:
         self._begun = await self._start()

@@ -1,0 +1,119 @@
+"""All that a trial has before its agent begins: the tree, a place for its results, and a way to a model."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, NamedTuple
+
+from youbencha.adapters import ChecksReadiness, UsesGateway
+from youbencha.errors import YouBenchaError
+from youbencha.events import EventSink, Noted, PhaseStarted, WorkspaceReady
+from youbencha.gateway.access import GatewayAccess
+from youbencha.log import TestCaseInfo
+from youbencha.trial.bundle import Record
+from youbencha.trial.plan import Plan
+from youbencha.workspace import Repository, RunDirectory, open_repository, public_url
+
+if TYPE_CHECKING:
+    from youbencha.trial.gateway.way import WayToModel
+
+_SOME_ACCESS = GatewayAccess("http://127.0.0.1:9", "sk-yb-not-yet")
+"""In place of the real one, where it is only asked whether an agent would be content with it."""
+
+
+class Prepared(NamedTuple):
+    repository: Repository
+    directory: RunDirectory
+    expected: str | None
+    """The commit that holds how it should be."""
+    record: Record
+    way: WayToModel | None
+    """None: the agent reaches its model by itself."""
+
+
+async def prepare(plan: Plan, on_event: EventSink, opened: AsyncExitStack) -> Prepared:
+    """Leaves nothing behind if it fails. What runs then, `opened` ends."""
+    ready = asyncio.create_task(_check_ready(plan))
+    try:
+        return await _prepared(plan, on_event, ready, opened)
+    finally:
+        ready.cancel()
+        await asyncio.gather(ready, return_exceptions=True)  # what it found counts only if nothing else was wrong
+
+
+async def _prepared(plan: Plan, on_event: EventSink, ready: asyncio.Task[None], opened: AsyncExitStack) -> Prepared:
+    started_at = time.time()
+    case, file = plan.case, plan.loaded.file
+    on_event(PhaseStarted(phase="checkout", detail=public_url(case.repo)))
+    repository = await open_repository(
+        case.repo,
+        base=file.parent,
+        cache_dir=plan.cache_dir,
+        branch=case.branch,
+        commit=case.commit,
+        progress=lambda text: on_event(Noted(text=text)),
+    )
+    expected = None
+    if case.expected is not None:
+        expected = await repository.resolve(case.expected, source=case.expected_source or "branch")
+    directory = RunDirectory.create(plan.workspace_dir, case.workspace_name, cache_dir=plan.cache_dir)
+    try:
+        await repository.check_out(directory.modified)
+        await ready
+        way = await _open_way(plan, directory, on_event, opened)
+    except BaseException:
+        directory.remove()
+        raise
+    record = Record(
+        run_id=directory.path.name,
+        workspace_dir=directory.path,
+        test_case=_test_case_info(plan, repository),
+        expected_evaluators=len(plan.loaded.evaluators),
+        started_at=started_at,
+        agent_type=case.agent.type,
+        agent_name=case.agent.agent_name,
+        agent_model=plan.model,
+    )
+    on_event(WorkspaceReady(directory=str(directory.path), tree=str(directory.modified)))
+    record.phases_ms["checkout"] = round((time.time() - started_at) * 1000)
+    return Prepared(repository, directory, expected, record, way)
+
+
+async def _open_way(
+    plan: Plan, directory: RunDirectory, on_event: EventSink, opened: AsyncExitStack
+) -> WayToModel | None:
+    if plan.gateway is None:
+        return None
+    from youbencha.trial.gateway.way import WayToModel
+
+    return await WayToModel.open(plan.gateway, directory, plan.case.agent.type, on_event, opened)
+
+
+def _test_case_info(plan: Plan, repository: Repository) -> TestCaseInfo:
+    return TestCaseInfo(
+        name=plan.loaded.name,
+        description=plan.case.description,
+        config_file=str(plan.loaded.file),
+        config_hash=plan.loaded.config_hash,
+        repo=repository.public_url,
+        branch=repository.branch,
+        commit=repository.commit,
+        expected_branch=plan.case.expected,
+    )
+
+
+async def _check_ready(plan: Plan) -> None:
+    """While the repository is being fetched: an agent that is not there, or not logged in, is told at once."""
+    if isinstance(plan.adapter, ChecksReadiness):
+        env = dict(plan.env)
+        if plan.gateway is not None and isinstance(plan.adapter, UsesGateway):
+            env |= plan.adapter.gateway_env(_SOME_ACCESS, plan.model, plan.env)
+        await plan.adapter.check_ready(plan.agent_config, env)
+    elif not await plan.adapter.check_availability():
+        raise YouBenchaError(
+            "AGENT_NOT_INSTALLED",
+            f"The agent {plan.case.agent.type} is not installed.",
+            hint=f"Try `yb agents install {plan.case.agent.type}`; `yb doctor` says what is there.",
+        )
