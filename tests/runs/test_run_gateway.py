@@ -148,7 +148,9 @@ async def test_an_agent_that_goes_on_asking_is_ended(runs: RunLab) -> None:
 
 
 async def test_a_ledger_that_the_agent_changes_is_put_right(runs: RunLab) -> None:
-    script_ = 'curl -s -H "x-api-key: $ANTHROPIC_API_KEY" "$PROXY_URL/v1/models"; echo {} > ../artifacts/gateway-ledger.jsonl'
+    script_ = (
+        'curl -s -H "x-api-key: $ANTHROPIC_API_KEY" "$PROXY_URL/v1/models"; echo {} > ../artifacts/gateway-ledger.jsonl'
+    )
     done = await run_with(runs, runs.program(script_), script(says("Yes.")), gateway="builtin")
     assert [line["path"] for line in ledger(done)] == ["/v1/models"]
     assert done.bundle.agent is not None

@@ -8,71 +8,50 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import aiohttp
 from aiohttp import web
-from multidict import CIMultiDict
 
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.asked import asked_of, worst_tokens
 from youbencha.gateway.budgets import BudgetRefusal, Worst
-from youbencha.gateway.circuit import Circuit
 from youbencha.gateway.exchange import Exchange
-from youbencha.gateway.headers import retry_after_s, returned
-from youbencha.gateway.incoming import (
-    Incoming,
-    Refused,
-    arrived,
-    headers_for,
-    path_of,
-    payload,
-    routed,
-    url_for,
-    with_usage,
-)
+from youbencha.gateway.forwarding import Forwarder
+from youbencha.gateway.incoming import Incoming, Refused, arrived, path_of, routed, with_usage
 from youbencha.gateway.keys import Grant, KeyRing, presented_key
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.model import Call, Labels
-from youbencha.gateway.network import proxy_for
 from youbencha.gateway.prices import Prices
 from youbencha.gateway.refusals import body_of, headers_of, status_of
-from youbencha.gateway.relay import Chunks, play, relay
-from youbencha.gateway.routes import Provider, Route
-from youbencha.gateway.tally import PROVIDER_IS_BUSY
+from youbencha.gateway.relay import Chunks, play
+from youbencha.gateway.routes import Route
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from youbencha.gateway.cassette import Asking, CassetteSession, Replay
-    from youbencha.gateway.upstreams import Upstream
 
 _MOST_REFUSED_KEYS = 1000
 """Written down; beyond, they are only counted: nobody fills a disk by guessing."""
-_ERRORS, _BAD_KEY, _FAILURES = 400, 401, 500
 
 
 class Proxy:
     def __init__(
         self,
         *,
-        upstreams: Mapping[Provider, Upstream],
+        forwarder: Forwarder,
         keys: KeyRing,
         ledger: Ledger,
         prices: Prices,
-        client: aiohttp.ClientSession,
         on_call: Callable[[Call], None] | None = None,
     ) -> None:
-        self.circuits: defaultdict[Provider, Circuit] = defaultdict(Circuit)
         self.refused_keys = 0
         self.in_flight = 0
-        self._upstreams = upstreams
+        self._forwarder = forwarder
         self._keys = keys
         self._ledger = ledger
         self._prices = prices
-        self._client = client
         self._on_call = on_call
         self._ids = itertools.count(1)
         self._prefix = f"{int(time.time() * 1000):x}"
@@ -151,7 +130,7 @@ class Proxy:
         if exchange.billed:
             await self._reserve(grant, exchange, route)
         if grant.cassette is None:
-            return await self._forward(incoming, exchange)
+            return await self._forwarder.forward(incoming, exchange)
         return await self._with_cassette(incoming, grant.cassette, grant, exchange)
 
     async def _reserve(self, grant: Grant, exchange: Exchange, route: Route) -> None:
@@ -184,58 +163,14 @@ class Proxy:
         kept: Chunks = []
         whole = False
         try:
-            response = await self._forward(incoming, exchange, kept)
+            response = await self._forwarder.forward(incoming, exchange, kept)
             whole = True
             return response
         finally:
             # Some clients leave once they have read the last event, and do not wait for the end mark.
-            if exchange.error is None and exchange.status is not None and (whole or exchange.metered().complete):
-                cassette.keep(asking, exchange.status, exchange.headers, kept)
-
-    # -- from the provider -------------------------------------------------------------------------------------
-
-    async def _forward(self, incoming: Incoming, exchange: Exchange, kept: Chunks | None = None) -> web.StreamResponse:
-        request, route = incoming.request, incoming.route
-        upstream = self._upstreams.get(route.provider)
-        if upstream is None:
-            raise Refused("no_upstream", f"the gateway has no key for {route.provider}")
-        circuit = self.circuits[route.provider]
-        if wait := circuit.wait_s(time.monotonic()):
-            raise Refused("circuit_open", f"{route.provider} failed too often in a row; not asked for {wait:.0f} s")
-        answer, usage_hidden = await self._ask(incoming, exchange, upstream, circuit)
-        incoming.forget_body()
-        async with answer:
-            if upstream.is_litellm and answer.status >= _ERRORS:
-                return await _unwrapped(exchange, answer, circuit)
-            _note(exchange, answer.status, answer.headers, circuit)
-            return await relay(request, exchange, route.wire, answer, kept, usage_hidden=usage_hidden)
-
-    async def _ask(
-        self, incoming: Incoming, exchange: Exchange, upstream: Upstream, circuit: Circuit
-    ) -> tuple[aiohttp.ClientResponse, bool]:
-        """The answer as soon as it begins, and whether it ends with a usage that the client did not ask for."""
-        request, route = incoming.request, incoming.route
-        raw, usage_hidden = with_usage(incoming, exchange)
-        exchange.dispatched = True
-        try:
-            answer = await self._client.request(
-                request.method,
-                url_for(upstream, route, request),
-                data=payload(raw),
-                headers=headers_for(incoming, upstream, readable=usage_hidden or upstream.is_litellm),
-                allow_redirects=False,
-                proxy=proxy_for(upstream.url),
-            )
-        except (aiohttp.ClientError, OSError) as error:
-            circuit.failed(time.monotonic())
-            exchange.dispatched = not isinstance(error, aiohttp.ClientConnectorError)
-            said = type(error).__name__ if isinstance(error, aiohttp.ClientResponseError) else str(error)
-            said = said or type(error).__name__
-            raise Refused("upstream_unreachable", f"{route.provider} does not answer: {said}") from error
-        except BaseException:  # its client left, or the fault is ours: either tells nothing of the provider
-            circuit.undecided()
-            raise
-        return answer, usage_hidden
+            answered = exchange.status is not None and exchange.error in (None, "provider_refused")
+            if answered and (whole or exchange.metered().complete):
+                cassette.keep(asking, exchange.status or 0, exchange.headers, kept)
 
 
 def _once(action: Callable[[], None]) -> Callable[[], None]:
@@ -248,38 +183,6 @@ def _found(cassette: CassetteSession, asking: Asking) -> Replay | None:
         return cassette.find(asking)
     except YouBenchaError as error:  # a file of the cassette is broken
         raise Refused("not_recorded", error.message) from error
-
-
-async def _unwrapped(exchange: Exchange, answer: aiohttp.ClientResponse, circuit: Circuit) -> web.Response:
-    """An error as the provider gave it, as far as LiteLLM lets it be known: small, and never a stream."""
-    from youbencha.gateway.litellm.answers import provider_error, provider_headers
-
-    headers = provider_headers(answer.headers.items())
-    try:
-        restored = provider_error(answer.status, await answer.read())
-    except (aiohttp.ClientError, OSError) as error:
-        circuit.failed(time.monotonic())
-        raise Refused("upstream_unreachable", "LiteLLM was gone in the middle of an answer") from error
-    _note(exchange, restored.status, headers, circuit)
-    exchange.status = restored.status
-    final = [("x-should-retry", "false")] if restored.status == _BAD_KEY else []
-    passed = CIMultiDict([*returned(list(headers.items())), *final])
-    return web.Response(status=restored.status, body=restored.body, headers=passed)
-
-
-def _note(exchange: Exchange, status: int, headers: Mapping[str, str], circuit: Circuit) -> None:
-    """What a provider's answer says of the provider."""
-    exchange.upstream_status = status
-    exchange.retry_after_s = retry_after_s({name.lower(): value for name, value in headers.items()})
-    if status in PROVIDER_IS_BUSY:
-        exchange.error = "rate_limited"
-        circuit.undecided()
-    elif status >= _FAILURES:
-        exchange.error = "provider_failed"
-        circuit.failed(time.monotonic())
-    else:
-        exchange.error = "provider_refused" if status >= _ERRORS else None
-        circuit.succeeded()
 
 
 def _refusal(exchange: Exchange, refused: Refused) -> web.Response:

@@ -22,6 +22,8 @@ from youbencha import __version__
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.access import GatewayAccess
 from youbencha.gateway.budgets import Account
+from youbencha.gateway.circuit import Circuit
+from youbencha.gateway.forwarding import Forwarder
 from youbencha.gateway.keys import Grant, KeyRing
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.metrics import Metrics
@@ -66,6 +68,7 @@ class Gateway:
         self._metrics = Metrics() if with_metrics else None
         self._ledger: Ledger | None = None
         self._proxy: Proxy | None = None
+        self._circuits: Mapping[Provider, Circuit] = {}
         self._url: str | None = None
         self._stack = AsyncExitStack()
 
@@ -112,14 +115,10 @@ class Gateway:
             self._ledger = ledger = Ledger(self._ledger_path)
             stack.callback(ledger.close)
             secure = any(upstream.url.startswith("https:") for upstream in self._upstreams.values())
-            client = await stack.enter_async_context(new_client(secure=secure))
+            forwarder = Forwarder(self._upstreams, await stack.enter_async_context(new_client(secure=secure)))
+            self._circuits = forwarder.circuits
             self._proxy = Proxy(
-                upstreams=self._upstreams,
-                keys=self.keys,
-                ledger=ledger,
-                prices=self.prices,
-                client=client,
-                on_call=self._told,
+                forwarder=forwarder, keys=self.keys, ledger=ledger, prices=self.prices, on_call=self._told
             )
             loading = asyncio.create_task(asyncio.to_thread(self.prices.load))
             stack.push_async_callback(_finished, loading)
@@ -162,7 +161,7 @@ class Gateway:
                 case "/healthz":
                     return web.json_response({"status": "ok", "in_flight": proxy.in_flight})
                 case "/metrics" if self._metrics is not None:
-                    text = self._metrics.text(in_flight=proxy.in_flight, circuits=proxy.circuits)
+                    text = self._metrics.text(in_flight=proxy.in_flight, circuits=self._circuits)
                     return web.Response(text=text, content_type="text/plain", charset="utf-8")
                 case _:
                     pass
