@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 from toolbox_agents import API_KEY, Bench, KitAgent, harness_env, key_of, script
 
 from agent_clis import FROM_PYPI
+from toolbox_tools import installed
 from youbencha.adapters.aider import AiderAdapter
 from youbencha.gateway.script import RecordedRequest, Script, ScriptedModel
-from youbencha.sandbox.toolbox import Toolbox
 from youbencha.testing import Prepared, Situation
 from youbencha.testing.agent import MARKER
 
@@ -65,11 +63,7 @@ def repository(directory: Path, files: Mapping[str, str]) -> Path:
 
 
 def aider_bench(directory: Path, **harness: str) -> Bench:
-    if Toolbox().find("aider", VERSION) is None:
-        reason = f"aider is not in the toolbox: run `make agents` or `yb agents install aider@{VERSION}`"
-        if os.environ.get("YOUBENCHA_REQUIRE_REAL_CLI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+    installed("aider")
     home = directory / "home"
     home.mkdir(exist_ok=True)
     adapter = AiderAdapter(env={**harness_env(home), "ANTHROPIC_API_KEY": API_KEY, **harness})

@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import psutil
-import pytest
 
-from agent_clis import FROM_PYPI
 from youbencha.gateway.upstreams import KeyHeader, Upstream
-from youbencha.sandbox.toolbox import Toolbox
 
 REAL_KEYS = {"anthropic": "real-anthropic-key", "openai": "real-openai-key", "gemini": "real-gemini-key"}
 _HEADERS: dict[str, KeyHeader] = {"anthropic": "x-api-key", "openai": "authorization", "gemini": "x-goog-api-key"}
 STARTUP_S = 180.0
 """It takes six seconds; on a machine that does much else, many more."""
-
-
-def installed_litellm() -> Path:
-    """Without it the test is skipped, or fails where it must not be skipped."""
-    found = Toolbox().find("litellm", FROM_PYPI["litellm"])
-    if found is None:
-        reason = "LiteLLM is not in the toolbox: run `make agents` or `yb agents install litellm`"
-        if os.environ.get("YOUBENCHA_REQUIRE_REAL_CLI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return found.executable
 
 
 def upstreams(url: str) -> list[Upstream]:

@@ -17,11 +17,12 @@ from typing import Any
 import psutil
 import pytest
 import pytest_asyncio
-from litellm_lab import REAL_KEYS, STARTUP_S, installed_litellm, processes_with, upstreams
+from litellm_lab import REAL_KEYS, STARTUP_S, processes_with, upstreams
 from other_wires import CHAT, GEMINI, RESPONSES, Client
 from talking import Heard, request, send
 
 from systems import linux_only, posix_only
+from toolbox_tools import installed
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.litellm import LiteLLM, check_litellm, process, provider_error, provider_headers
 from youbencha.gateway.script import ScriptedModel, parse_script
@@ -80,7 +81,7 @@ async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench
         through = f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
         env = {**os.environ, "HTTPS_PROXY": through, "HTTP_PROXY": through, "UNRELATED_KEY": "not-for-litellm"}
         starting = LiteLLM(
-            installed_litellm(),
+            installed("litellm").executable,
             upstreams(model.url),
             env=env,
             models=["gpt-test"],
@@ -238,7 +239,9 @@ async def test_nothing_is_fetched_and_no_key_is_logged(bench: Bench) -> None:
 async def test_a_configuration_that_litellm_does_not_like(tmp_path: Path) -> None:
     config = tmp_path / "mine.yaml"
     config.write_text("model_list: []\nlitellm_settings: {callbacks: [no_such_module.handler]}\n")
-    starting = LiteLLM(installed_litellm(), [], env=os.environ, config_file=config, startup_timeout_s=STARTUP_S)
+    starting = LiteLLM(
+        installed("litellm").executable, [], env=os.environ, config_file=config, startup_timeout_s=STARTUP_S
+    )
     with pytest.raises(YouBenchaError, match="ended before it was ready") as caught:
         async with starting:
             pass
@@ -266,7 +269,7 @@ asyncio.run(main())
 async def test_it_ends_with_a_harness_that_is_killed(tmp_path: Path) -> None:
     config = tmp_path / "mine.yaml"
     config.write_text("general_settings: {master_key: sk-my-own-key}\nmodel_list: []\n")
-    argv = (sys.executable, "-c", HARNESS, str(installed_litellm()), str(config), str(STARTUP_S))
+    argv = (sys.executable, "-c", HARNESS, str(installed("litellm").executable), str(config), str(STARTUP_S))
     env = {**os.environ, "TMPDIR": str(tmp_path)}  # who is killed cannot remove its temporary files
     harness = await asyncio.create_subprocess_exec(*argv, env=env, stdout=asyncio.subprocess.PIPE)
     try:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from toolbox_agents import API_KEY, Bench, KitAgent, harness_env, installed
+from toolbox_agents import API_KEY, Bench, KitAgent, harness_env
 
+from toolbox_tools import installed
 from youbencha.adapters.gemini_cli import GeminiCliAdapter
 from youbencha.testing import Situation
 from youbencha.testing.agent import MARKER

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from toolbox_agents import API_KEY, Bench, KitAgent, harness_env, installed
+from toolbox_agents import API_KEY, Bench, KitAgent, harness_env
 
 from agent_clis import OTHERS
+from toolbox_tools import installed
 from youbencha.adapters.opencode import OpenCodeAdapter
 from youbencha.testing import Situation
 from youbencha.testing.agent import MARKER

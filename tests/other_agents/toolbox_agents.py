@@ -10,30 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from agent_clis import OTHERS
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult
 from youbencha.events import Event
 from youbencha.gateway.script import RecordedRequest, Script, ScriptedModel
 from youbencha.log import YouBenchaLog
-from youbencha.sandbox.toolbox import InstalledAgent, Toolbox, default_root
+from youbencha.sandbox.toolbox import default_root
 from youbencha.testing import Agent, Prepared, Situation
 
 API_KEY = "sk-dummy-0123456789abcdef"
 TOOLBOX = str(default_root())
 """As it is before any test looks elsewhere."""
-
-
-def installed(name: str) -> InstalledAgent:
-    """A CLI from the toolbox. Without it the test is skipped, or fails where it must not be skipped."""
-    found = Toolbox().find(name, OTHERS[name])
-    if found is None:
-        reason = f"{name} is not in the toolbox: run `make agents` or `yb agents install {name}@{OTHERS[name]}`"
-        if os.environ.get("YOUBENCHA_REQUIRE_REAL_CLI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return found
 
 
 def script(*turns: Mapping[str, Any], **settings: Any) -> Script:

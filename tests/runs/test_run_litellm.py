@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
 from run_lab import Outcome, RunLab
 
-from agent_clis import FROM_PYPI, NEWEST, OLD
+from agent_clis import NEWEST, OLD
 from claude_lab import API_KEY, bash, says, script, versions
+from toolbox_tools import installed
 from youbencha.gateway.script import ScriptedModel
 from youbencha.log import Usage
-from youbencha.sandbox.toolbox import InstalledAgent, Toolbox
+from youbencha.sandbox.toolbox import InstalledAgent
 
 TOKENS = {"input_tokens": 1000, "output_tokens": 25, "cache_read_input_tokens": 700, "cache_creation_input_tokens": 50}
 EDIT = "src/prices.py\n```\n<<<<<<< SEARCH\nTAX = 0.19\n=======\nTAX = 0.2\n>>>>>>> REPLACE\n```\n"
@@ -23,20 +23,10 @@ SIDE = (8, 1)
 pytestmark = [pytest.mark.real_cli, pytest.mark.xdist_group("litellm")]
 
 
-def tool(name: str) -> InstalledAgent:
-    found = Toolbox().find(name, FROM_PYPI[name])
-    if found is None:
-        reason = f"{name} is not in the toolbox: run `make agents`"
-        if os.environ.get("YOUBENCHA_REQUIRE_REAL_CLI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return found
-
-
 def of(kind: str) -> dict[str, Any] | str:
     if kind == "builtin":
         return "builtin"
-    started = {"executable": str(tool("litellm").executable), "startup_timeout_s": 180}
+    started = {"executable": str(installed("litellm").executable), "startup_timeout_s": 180}
     return {"type": "litellm", "litellm": started}
 
 
@@ -81,7 +71,7 @@ async def test_claude_code_behind_litellm(runs: RunLab, claude_cli: InstalledAge
 
 @pytest.mark.parametrize("kind", ["builtin", "litellm"])
 async def test_aider(runs: RunLab, kind: str) -> None:
-    config = {"prompt": "Mend the tax.", "executable": str(tool("aider").executable), "files": ["src/prices.py"]}
+    config = {"prompt": "Mend the tax.", "executable": str(installed("aider").executable), "files": ["src/prices.py"]}
     agent = {"type": "aider", "model": f"anthropic/{MODEL}", "config": config}
     answers = script(says(EDIT), usage=TOKENS, tools_optional=True)
     done, model = await run(runs, agent, answers, of(kind))
