@@ -17,7 +17,7 @@ demo: $(VENV)/.demo ## Set up, then let the real Claude Code CLI mend a bug (no 
 	@$(BIN)/yb demo
 
 test: $(VENV)/.dev agents ## Set up, then run all tests
-	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	@$(BIN)/pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev ## Style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

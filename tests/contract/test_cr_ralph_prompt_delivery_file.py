@@ -19,7 +19,7 @@ def prompt_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     directory, really = tmp_path / "temporary", tempfile.mkdtemp
 
     def mkdtemp(suffix: Any = None, prefix: str | None = None, dir: Any = None) -> str:
-        if prefix != "youbencha-prompt-":
+        if prefix != "youbencha-":
             return really(suffix, prefix, dir)
         directory.mkdir(mode=0o700)
         return str(directory)

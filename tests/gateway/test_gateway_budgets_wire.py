@@ -9,7 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_lab import ANTHROPIC, APIS, CHAT, RESPONSES, Answer, Api, Lab, scripted_lab
+from gateway_lab import (
+    ANTHROPIC,
+    APIS,
+    CHAT,
+    RESPONSES,
+    START,
+    STREAM_HEAD,
+    Answer,
+    Api,
+    Connection,
+    Lab,
+    asking,
+    chunk,
+    raw_client,
+    raw_lab,
+    scripted_lab,
+)
 
 from youbencha.gateway.model import Caps, Labels
 from youbencha.gateway.prices import Prices
@@ -154,3 +170,30 @@ async def test_errors_of_the_provider_are_free(tmp_path: Path) -> None:
         access = lab.gateway.issue(Labels("capped"), caps=Caps(tokens=1))
         statuses = [(await lab.ask(key=access.key)).status for _ in range(4)]
     assert statuses == [429, 400, 500, 200]
+
+
+async def test_what_is_not_in_the_request_is_reckoned_with(tmp_path: Path) -> None:
+    """A few bytes can make a provider read a million tokens: no fifty such requests go at once."""
+    usage = {"input_tokens": 200_000, "output_tokens": 16}
+    script = json.dumps({"usage": usage, "turns": [{"text": "hello", "times": "forever"}]})
+    async with scripted_lab(script, tmp_path, prices=PRICES) as (lab, model):
+        access = lab.gateway.issue(Labels("capped"), caps=Caps(tokens=100_000))
+        asked = (lab.ask(RESPONSES, key=access.key, previous_response_id="resp_1", stream=False) for _ in range(MANY))
+        answers = await asyncio.gather(*asked)
+    assert [answer.status for answer in answers].count(200) == len(model.requests) == 1
+
+
+async def test_who_hangs_up_early_has_used_up_what_it_was_allowed(tmp_path: Path) -> None:
+    async def answer(connection: Connection) -> None:
+        await connection.say(STREAM_HEAD, b"\r\n", chunk(START))
+        await connection.reader.read()
+
+    async with raw_lab(answer, tmp_path) as (lab, _):
+        access = lab.gateway.issue(Labels("capped"), caps=Caps(tokens=100))
+        async with raw_client(lab, asking(access.key)) as client:
+            await client.until(b"message_start")
+            client.leave()
+            await lab.call()
+        assert (await lab.ask(key=access.key)).status == 402
+        grant = await lab.end(access)
+    assert (grant.account.spent_tokens, grant.account.unsure_tokens) == (12, 99)  # seen, and the rest of 100

@@ -102,7 +102,7 @@ def test_it_is_only_ever_added_to(tmp_path: Path) -> None:
     path = tmp_path / "new" / "directory" / "ledger.jsonl"
     for call_id in ("1", "2"):
         ledger = Ledger(path)
-        ledger.begun(call_id, 0.0, Labels("k"), "/", "m")
+        ledger.begun(_call(call_id))
         ledger.ended(_call(call_id))
         ledger.close()
     assert [entry["id"] for entry in read_ledger(path)] == ["1", "2"]
@@ -112,7 +112,7 @@ def test_it_is_only_ever_added_to(tmp_path: Path) -> None:
 def test_a_ledger_has_one_who_writes_it(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     first = Ledger(path)
-    first.begun("1", 0.0, Labels("a"), "/v1/messages", None)
+    first.begun(_call("1"))
     with pytest.raises(YouBenchaError, match="another gateway writes this ledger"):
         Ledger(path)
     first.ended(_call("1"))
@@ -139,14 +139,14 @@ def test_what_is_noted_beside_it_stays_small(tmp_path: Path, monkeypatch: pytest
     path = tmp_path / "ledger.jsonl"
     noted = path.with_name("ledger.jsonl.open")
     ledger, largest = Ledger(path), 0
-    ledger.begun("first", 0.0, Labels("k"), "/", "m")
+    ledger.begun(_call("first"))
     for number in range(20):
-        ledger.begun(str(number), 0.0, Labels("k"), "/", "m")
+        ledger.begun(_call(str(number)))
         ledger.ended(_call(str(number)))
     assert "first" in noted.read_text()  # it is still under way
     ledger.ended(_call("first"))
     for number in range(20, 100):
-        ledger.begun(str(number), 0.0, Labels("k"), "/", "m")
+        ledger.begun(_call(str(number)))
         ledger.ended(_call(str(number)))
         largest = max(largest, noted.stat().st_size)
     assert largest < 1000
@@ -239,7 +239,7 @@ def test_a_disk_that_takes_nothing() -> None:
 def test_without_a_file_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ledger = Ledger(None)
-    ledger.begun("1", 0.0, Labels("k"), "/", None)
+    ledger.begun(_call("1"))
     ledger.ended(_call())
     ledger.close()
     assert list(tmp_path.iterdir()) == []

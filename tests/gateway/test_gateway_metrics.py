@@ -84,7 +84,7 @@ def test_names_are_escaped() -> None:
     metrics = Metrics()
     name = 'a "quoted\\" one\nof two lines'
     metrics.count(_call(labels=Labels(name), model="m{}", tokens=Tokens(input=1), cost_usd=Decimal("0.00000001")))
-    series = parsed(metrics.text(in_flight=3, circuits={"openai": _open()}))
+    series = parsed(metrics.text(in_flight=3, refused_keys=7, circuits={("openai", "k"): _open()}))
     assert value(series, "requests_total", key=name, model="m{}") == 1
     assert value(series, "cost_usd_total", key=name) == 1e-8
     assert (value(series, "in_flight"), value(series, "circuit_open", provider="openai")) == (3, 1)
@@ -100,7 +100,7 @@ def test_times_fall_into_all_the_buckets_that_hold_them() -> None:
     metrics = Metrics()
     for duration in (3.0, 40.0, 10_000_000.0):
         metrics.count(_call(duration_ms=duration, partial=duration == 40.0))
-    series = parsed(metrics.text(in_flight=0, circuits={}))
+    series = parsed(metrics.text(in_flight=0, refused_keys=0, circuits={}))
     assert [value(series, "duration_seconds_bucket", le=le) for le in ("0.005", "0.05", "300.0", "+Inf")] == [
         1,
         2,
@@ -116,7 +116,7 @@ def test_invented_models_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch)
     metrics = Metrics()
     for number in range(100):
         metrics.count(_call(model=f"m{number}", tokens=Tokens(input=1), cost_usd=Decimal(1)))
-    series = parsed(metrics.text(in_flight=0, circuits={}))
+    series = parsed(metrics.text(in_flight=0, refused_keys=0, circuits={}))
     assert len(series) < 60
     assert value(series, "requests_total") == value(series, "tokens_total") == value(series, "cost_usd_total") == 100
     assert value(series, "requests_total", model="other") == 89

@@ -110,15 +110,6 @@ async def test_waiting_for_the_provider_is_not_working(runs: RunLab, claude_cli:
     assert [line["retry_after_s"] for line in ledger(done) if line["status"] == 429] == [1.0]
 
 
-@versions(NEWEST)
-async def test_a_provider_that_is_not_there(runs: RunLab, claude_cli: InstalledAgent) -> None:
-    nobody = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "ANTHROPIC_API_KEY": API_KEY}
-    done = await runs.run(agent(claude_cli), env=nobody, gateway="builtin")
-    assert done.done.code == 1
-    assert done.bundle.outcome is not None
-    assert (done.bundle.outcome.name, done.bundle.outcome.valid) == ("provider_error", False)
-
-
 GREEDY = """
 import json, os, urllib.error, urllib.request
 while True:
@@ -147,6 +138,19 @@ async def test_an_agent_that_goes_on_asking_is_ended(runs: RunLab) -> None:
     assert [error.code for error in done.bundle.agent.errors] == ["COMMAND_STOPPED"]
 
 
+async def test_a_provider_that_is_not_there(runs: RunLab) -> None:
+    """Which is nobody's failure but its own, and is soon not asked any more."""
+    gives_up = GREEDY.replace("while True:", "for _ in range(10):") + "raise SystemExit(1)"
+    asks = {"type": "command", "config": {"command": [sys.executable, "-c", gives_up], "prompt_by": "none"}}
+    nobody = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "ANTHROPIC_API_KEY": API_KEY}
+    done = await runs.run(asks, env=nobody, gateway="builtin")
+    assert done.done.code == 1
+    assert [line["error"] for line in ledger(done)] == ["upstream_unreachable"] * 6 + ["circuit_open"] * 4
+    assert report(done).circuit_opened
+    assert done.bundle.outcome is not None
+    assert (done.bundle.outcome.name, done.bundle.outcome.valid) == ("provider_error", False)
+
+
 async def test_a_ledger_that_the_agent_changes_is_put_right(runs: RunLab) -> None:
     script_ = (
         'curl -s -H "x-api-key: $ANTHROPIC_API_KEY" "$PROXY_URL/v1/models"; echo {} > ../artifacts/gateway-ledger.jsonl'
@@ -157,11 +161,56 @@ async def test_a_ledger_that_the_agent_changes_is_put_right(runs: RunLab) -> Non
     assert "WORKSPACE_TAMPERED" in [warning.code for warning in done.bundle.agent.warnings]
 
 
+LEDGER = "../artifacts/gateway-ledger.jsonl"
+
+
+@pytest.mark.parametrize(
+    "instead", [f"rm {LEDGER}; mkdir {LEDGER}", f"truncate -s 4T {LEDGER}"], ids=["a directory", "without end"]
+)
+async def test_nothing_in_the_ledgers_place_ends_a_run(runs: RunLab, instead: str) -> None:
+    works = runs.program(f"{instead}; echo hello > hello.txt")
+    done = await run_with(runs, works, script(says("Yes.")), gateway="builtin")
+    assert done.done.code == 0, done.done.err
+    assert ledger(done) == []
+    assert done.bundle.agent is not None
+    assert "WORKSPACE_TAMPERED" in [warning.code for warning in done.bundle.agent.warnings]
+
+
+async def test_an_agent_that_used_more_than_went_through(runs: RunLab) -> None:
+    """It says so itself: then the gateway's zero is not the whole truth."""
+    claims = """echo '{"input_tokens": 500000, "output_tokens": 90000, "cost_usd": 3.2}' > "$YOUBENCHA_METRICS_FILE" """
+    done = await run_with(runs, runs.program(claims), script(says("Yes.")), gateway="builtin")
+    assert done.bundle.agent is not None
+    assert "USAGE_UNACCOUNTED" in [warning.code for warning in done.bundle.agent.warnings]
+    told = report(done)
+    assert told.reported is not None
+    assert (told.reported.input_tokens, told.reported.cost_usd) == (500_000, 3.2)
+
+
+@pytest.mark.parametrize(
+    ("capped", "reason", "outcome"),
+    [
+        ({"budget_per_call_usd": 0.000001}, "call_too_dear", "limit"),
+        ({"budget_per_trial_usd": 1, "prices": {}}, "price_unknown", "infra_error"),
+    ],
+)
+async def test_whoever_is_refused_for_good_is_ended(
+    runs: RunLab, capped: dict[str, Any], reason: str, outcome: str
+) -> None:
+    program = GREEDY if reason == "call_too_dear" else GREEDY.replace("claude-opus-4-5", "nobody-knows-me")
+    greedy = {"type": "command", "config": {"command": [sys.executable, "-c", program], "prompt_by": "none"}}
+    done = await run_with(runs, greedy, script(says("Yes.")), gateway={"type": "builtin", **capped})
+    assert {line["error"] for line in ledger(done)} <= {reason, "client_gone", "key_ended"}
+    assert done.bundle.outcome is not None
+    assert done.bundle.outcome.name == outcome
+    assert done.bundle.summary.overall_status == "failed"
+
+
 @pytest.mark.parametrize(
     ("gateway", "options", "says_so"),
     [
         ("builtin", (), "the gateway has no key"),
-        ("none", ("--budget", "1"), "budget_per_trial_usd needs a gateway"),
+        ("none", ("--budget", "1"), "a budget needs a gateway"),
         ("none", ("--replay", "x"), "a cassette needs a gateway"),
         ({"type": "builtin", "secrets_file": "nowhere.env"}, (), "the secrets file cannot be read"),
         ("builtin", ("--gateway", "nonsense"), "there is no such"),

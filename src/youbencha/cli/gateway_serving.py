@@ -66,10 +66,15 @@ async def serve(plan: Plan, stop: asyncio.Event) -> None:
 
 
 def _conclude(plan: Plan, watch: _Watch, served: Gateway, lines: LiveLines) -> None:
-    for line in summary(watch.grants, served.total, watch.turned_away):
+    for line in summary(watch.grants, served.total, served.refused_keys):
         lines.say(line)
     if plan.cassette is not None:
         lines.say(f"cassette {plan.cassette.directory} · {plan.cassette.recorded} recorded")
+    for name, grant in watch.grants.items():
+        if grant.not_recorded is not None:
+            lines.say(f"warning: not all answers to {name} are on the cassette: {grant.not_recorded}")
+    if served.ledger_failure is not None:
+        lines.say(f"warning: the ledger could not be written in full: {served.ledger_failure}")
 
 
 _TURNED_AWAY = frozenset({"key_missing", "key_unknown", "key_expired", "key_foreign"})
@@ -80,18 +85,16 @@ class _Watch:
 
     def __init__(self, plan: Plan, lines: LiveLines) -> None:
         self.grants: dict[str, Grant] = {}
-        self.turned_away = 0
         self._plan = plan
         self._lines = lines
 
     def ended(self, call: Call) -> None:
         grant = self.grants.get(call.labels.key)
         turned_away = call.error in _TURNED_AWAY
-        self.turned_away += turned_away
         if self._plan.quiet:
             return
         spent = grant.tally.total.cost_usd if grant and not turned_away else None
         text = line_of(call, spent)
         if grant and call.error == "not_recorded" and grant.mismatches:
-            text += "\n" + grant.mismatches[-1]
+            text += "\n" + grant.mismatches[-1].text
         self._lines.say(self._plan.redactor.text(printable(text)))

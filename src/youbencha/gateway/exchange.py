@@ -68,6 +68,10 @@ class Exchange:
     def metered(self) -> Metered:
         return self.meter.result() if self.meter is not None and self.may_cost else Metered()
 
+    def so_far(self) -> Call:
+        """What is known before anybody has answered."""
+        return self._call(Metered(), None, None)
+
     def settle(self, prices: Prices) -> Call:
         """Pay for it, once, and say what it was."""
         metered = self.metered()
@@ -95,14 +99,14 @@ class Exchange:
     def _unsure(self, prices: Prices, metered: Metered, model: str | None) -> Spend:
         """What a call that was cut off may have cost beyond what was seen: a cap must hold against that too.
 
-        A stream stops when its reader does, so what came of it bounds it. An answer in one piece may be whole by then.
+        As much as it was allowed: a model may have thought without a word, or go on though nobody listens any more.
         """
         if metered.complete or self.route is None:
             return Spend(Decimal(0), 0)
         seen = metered.tokens
-        output = metered.output_bytes if self.asked.stream else max(metered.output_bytes, worst_output(self.asked))
         hidden = self.asked._replace(
-            size=self.asked.size if seen.input is None else 0, max_output=max(0, output - (seen.output or 0))
+            size=self.asked.size if seen.input is None else 0,
+            max_output=max(0, worst_output(self.asked) - (seen.output or 0)),
         )
         provider = self.route.provider
         costs = (prices.worst_case(provider, name, hidden) for name in self._names(model))

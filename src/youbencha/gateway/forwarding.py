@@ -30,7 +30,8 @@ class Forwarder:
     """Knows the providers, and which of them have failed lately."""
 
     def __init__(self, upstreams: Mapping[Provider, Upstream], client: aiohttp.ClientSession) -> None:
-        self.circuits: defaultdict[Provider, Circuit] = defaultdict(Circuit)
+        self.circuits: defaultdict[tuple[Provider, str], Circuit] = defaultdict(Circuit)
+        """By provider and name of a key: whoever provokes failures holds up nobody else."""
         self._upstreams = upstreams
         self._client = client
 
@@ -39,7 +40,7 @@ class Forwarder:
         upstream = self._upstreams.get(route.provider)
         if upstream is None:
             raise Refused("no_upstream", f"the gateway has no key for {route.provider}")
-        circuit = self.circuits[route.provider]
+        circuit = self.circuits[route.provider, exchange.labels.key]
         if wait := circuit.wait_s(time.monotonic()):
             raise Refused("circuit_open", f"{route.provider} failed too often in a row; not asked for {wait:.0f} s")
         answer, usage_hidden = await self._ask(incoming, exchange, upstream, circuit)

@@ -14,7 +14,7 @@ from youbencha.gateway.refusals import Reason
 from youbencha.gateway.tally import Tally
 
 if TYPE_CHECKING:
-    from youbencha.gateway.cassette import CassetteSession
+    from youbencha.gateway.cassette import CassetteSession, Mismatch
 
 PREFIX = "sk-yb-"
 """So that a person who finds one in a log knows whose it is, and that it opens nothing."""
@@ -33,8 +33,10 @@ class Grant:
     """The addresses that it may come from; None for any that can reach the gateway."""
     tally: Tally = field(default_factory=Tally)
     cassette: CassetteSession | None = None
-    mismatches: list[str] = field(default_factory=list)
+    mismatches: list[Mismatch] = field(default_factory=list)
     """Requests that a replay had no answer to: how each differs from its nearest recorded one."""
+    not_recorded: str | None = None
+    """Why an answer could not be kept on the cassette, if one could not."""
     busy: set[asyncio.Task[object]] = field(default_factory=set)
     """Handlers of requests that are under way: they end with the key."""
 

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.model import Call, Labels
+from youbencha.gateway.model import Call
 from youbencha.workspace.lock import try_lock
 
 KILLED = "harness_killed"
@@ -92,11 +92,11 @@ class Ledger:
                 hint="Name a file in a directory that you may write to.",
             ) from error
 
-    def begun(self, call_id: str, at: float, labels: Labels, path: str, model: str | None) -> None:
+    def begun(self, call: Call) -> None:
+        """`call` is what is known of it by now."""
         if self._open is not None:
-            told = {"at": _iso(at), "id": call_id, "key": labels.key, "agent": labels.agent, "run": labels.run}
-            self._under_way.add(call_id)
-            self._noted_bytes += self._write(self._open, {**told, "path": path, "requested_model": model})
+            self._under_way.add(call.id)
+            self._noted_bytes += self._write(self._open, entry_of(call))
 
     def ended(self, call: Call) -> None:
         if self._lines is not None:
@@ -157,8 +157,7 @@ def _left_open(path: Path) -> list[dict[str, Any]]:
     if not noted.is_file():
         return []
     ended = {entry.get("id") for entry in read_ledger(path)} if path.is_file() else set()
-    unknown = dict.fromkeys(("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens"))
-    fate = {"model": None, "status": None, **unknown, "cost_usd": None, "partial": True, "error": KILLED}
+    fate = {"partial": True, "error": KILLED, "duration_ms": None}
     return [{**entry, **fate} for entry in read_ledger(noted) if entry.get("id") not in ended]
 
 

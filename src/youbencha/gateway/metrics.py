@@ -47,7 +47,7 @@ class Metrics:
         self._duration_sum += seconds
         self._durations[bisect_left(_BUCKETS_S, seconds)] += 1
 
-    def text(self, *, in_flight: int, circuits: Mapping[Provider, Circuit]) -> str:
+    def text(self, *, in_flight: int, refused_keys: int, circuits: Mapping[tuple[Provider, str], Circuit]) -> str:
         """In the text format of Prometheus."""
         lines = [
             *_family("youbencha_gateway_requests_total", "counter", "Requests that have ended.", self._requests),
@@ -55,12 +55,16 @@ class Metrics:
             *_family("youbencha_gateway_cost_usd_total", "counter", "Cost of what has a known price.", self._cost),
             *_family("youbencha_gateway_partial_total", "counter", "Answers that were cut off.", self._partial),
             *self._histogram(),
+            *_family("youbencha_gateway_refused_keys_total", "counter", "Requests turned away.", {(): refused_keys}),
             *_family("youbencha_gateway_in_flight", "gauge", "Requests under way.", {(): in_flight}),
             *_family(
                 "youbencha_gateway_circuit_open",
                 "gauge",
                 "1 while a provider that failed is left alone.",
-                {(("provider", name),): int(circuit.is_open) for name, circuit in circuits.items()},
+                {
+                    (("provider", provider), ("key", key)): int(circuit.is_open)
+                    for (provider, key), circuit in circuits.items()
+                },
             ),
         ]
         return "\n".join(lines) + "\n"

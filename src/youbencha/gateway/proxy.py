@@ -18,12 +18,13 @@ from youbencha.gateway.asked import asked_of, worst_tokens
 from youbencha.gateway.budgets import BudgetRefusal, Worst
 from youbencha.gateway.exchange import Exchange
 from youbencha.gateway.forwarding import Forwarder
+from youbencha.gateway.held_elsewhere import CONTEXT_TOKENS, reads_elsewhere
 from youbencha.gateway.incoming import Incoming, Refused, arrived, path_of, routed, with_usage
 from youbencha.gateway.keys import Grant, KeyRing, presented_key
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.model import Call, Labels
 from youbencha.gateway.prices import Prices
-from youbencha.gateway.refusals import body_of, headers_of, status_of
+from youbencha.gateway.refusals import Reason, body_of, headers_of, status_of
 from youbencha.gateway.relay import Chunks, play
 from youbencha.gateway.routes import Route
 
@@ -34,6 +35,13 @@ if TYPE_CHECKING:
 
 _MOST_REFUSED_KEYS = 1000
 """Written down; beyond, they are only counted: nobody fills a disk by guessing."""
+
+
+_WRONG_KEY: Mapping[Reason, str] = {
+    "key_missing": "no key was sent (x-api-key, Authorization: Bearer, x-goog-api-key or ?key=)",
+    "key_expired": "this key was good once, and is no longer: its trial has ended",
+}
+"""Whether a key is unknown or another's is not said to whoever guesses."""
 
 
 class Proxy:
@@ -99,7 +107,7 @@ class Proxy:
     def _turn_away(self, request: web.Request, route: Route | None, key: str | None) -> web.StreamResponse:
         name, reason = self._keys.why_not(key)
         exchange = self._exchange(Labels(name), request, route)
-        response = _refusal(exchange, Refused(reason, "this key is not (or no longer) good here"))
+        response = _refusal(exchange, Refused(reason, _WRONG_KEY.get(reason, "this key is not good here")))
         self.refused_keys += 1
         if self.refused_keys <= _MOST_REFUSED_KEYS:
             call = exchange.settle(self._prices)
@@ -126,17 +134,19 @@ class Proxy:
             raise Refused("not_found", f"{request.method} {exchange.path} is none of the APIs that are metered here")
         incoming = await arrived(request, headers, route)
         exchange.asked = asked_of(route.wire, route.path, incoming.body, len(incoming.raw))
-        self._ledger.begun(exchange.id, exchange.arrived, exchange.labels, exchange.path, exchange.asked.model)
+        self._ledger.begun(exchange.so_far())
         if exchange.billed:
-            await self._reserve(grant, exchange, route)
+            await self._reserve(grant, exchange, incoming)
         if grant.cassette is None:
             return await self._forwarder.forward(incoming, exchange)
         return await self._with_cassette(incoming, grant.cassette, grant, exchange)
 
-    async def _reserve(self, grant: Grant, exchange: Exchange, route: Route) -> None:
+    async def _reserve(self, grant: Grant, exchange: Exchange, incoming: Incoming) -> None:
+        if grant.account.is_capped and reads_elsewhere(incoming.body):
+            exchange.asked = exchange.asked._replace(size=exchange.asked.size + CONTEXT_TOKENS)
         asked, usd = exchange.asked, None
         if grant.account.needs_price:  # else nobody waits for the price list
-            usd = self._prices.worst_case(route.provider, asked.model, asked)
+            usd = self._prices.worst_case(incoming.route.provider, asked.model, asked)
         worst = Worst(usd, worst_tokens(asked))
         try:
             exchange.reservation = await grant.account.reserve(worst, model=asked.model)
@@ -158,7 +168,7 @@ class Proxy:
             return await play(incoming.request, exchange, route.wire, replay, usage_hidden=hidden)
         if cassette.mode == "replay":
             mismatch = cassette.mismatch(asking)
-            grant.mismatches.append(mismatch.text)
+            grant.mismatches.append(mismatch)
             raise Refused("not_recorded", f"nothing recorded answers this request: {mismatch.summary}")
         kept: Chunks = []
         whole = False
@@ -170,12 +180,20 @@ class Proxy:
             # Some clients leave once they have read the last event, and do not wait for the end mark.
             answered = exchange.status is not None and exchange.error in (None, "provider_refused")
             if answered and (whole or exchange.metered().complete):
-                cassette.keep(asking, exchange.status or 0, exchange.headers, kept)
+                _keep(cassette, asking, exchange, kept, grant)
 
 
 def _once(action: Callable[[], None]) -> Callable[[], None]:
     waiting = [action]
     return lambda: waiting.pop()() if waiting else None
+
+
+def _keep(cassette: CassetteSession, asking: Asking, exchange: Exchange, kept: Chunks, grant: Grant) -> None:
+    """The answer is paid for and delivered: that it could not be kept must not spoil it, but be told."""
+    try:
+        cassette.keep(asking, exchange.status or 0, exchange.headers, kept)
+    except YouBenchaError as error:
+        grant.not_recorded = grant.not_recorded or error.message
 
 
 def _found(cassette: CassetteSession, asking: Asking) -> Replay | None:

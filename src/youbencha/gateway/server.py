@@ -68,7 +68,7 @@ class Gateway:
         self._metrics = Metrics() if with_metrics else None
         self._ledger: Ledger | None = None
         self._proxy: Proxy | None = None
-        self._circuits: Mapping[Provider, Circuit] = {}
+        self._circuits: Mapping[tuple[Provider, str], Circuit] = {}
         self._url: str | None = None
         self._stack = AsyncExitStack()
 
@@ -82,6 +82,11 @@ class Gateway:
     def ledger_failure(self) -> str | None:
         """Why lines of the ledger are missing, if they are."""
         return self._ledger.failure if self._ledger is not None else None
+
+    @property
+    def refused_keys(self) -> int:
+        """How many requests were turned away for their key."""
+        return self._proxy.refused_keys if self._proxy is not None else 0
 
     def issue(
         self,
@@ -161,7 +166,9 @@ class Gateway:
                 case "/healthz":
                     return web.json_response({"status": "ok", "in_flight": proxy.in_flight})
                 case "/metrics" if self._metrics is not None:
-                    text = self._metrics.text(in_flight=proxy.in_flight, circuits=self._circuits)
+                    text = self._metrics.text(
+                        in_flight=proxy.in_flight, refused_keys=proxy.refused_keys, circuits=self._circuits
+                    )
                     return web.Response(text=text, content_type="text/plain", charset="utf-8")
                 case _:
                     pass

@@ -38,6 +38,8 @@ class Tally:
         self.total = ModelTally()
         """Of the calls that ask a model for an answer."""
         self.models: dict[str, ModelTally] = {}
+        self.paid_usd: Decimal | None = Decimal(0)
+        """What was not replayed; None once a price is missing."""
         self.requests = 0
         self.failed = 0
         self.rate_limited = 0
@@ -74,6 +76,8 @@ class Tally:
             self._waiting_since = now
         if call.billed and (call.partial or (call.status is not None and call.status < 300)):
             self.total = self.total.plus(call)
+            if not call.replayed and self.paid_usd is not None:
+                self.paid_usd = None if call.cost_usd is None else self.paid_usd + call.cost_usd
             name = call.model or "unknown"
             self.models[name] = self.models.get(name, ModelTally()).plus(call)
         match call.error:

@@ -80,6 +80,11 @@ class UsageDifference(_Record):
 class BudgetReport(_Record):
     cap_usd: float | None = None
     cap_tokens: Count | None = None
+    spent_usd: float = 0.0
+    spent_tokens: Count = 0
+    unsure_usd: float = 0.0
+    """What calls that were cut off may have cost beyond what was seen of them: it counts against the cap."""
+    unsure_tokens: Count = 0
     exceeded: bool = False
     """The gateway refused a request because this was spent."""
     reason: str | None = None
@@ -118,6 +123,8 @@ class GatewayReport(_Record):
     unpriced: str | None = None
     """Why requests were refused that no price is known for, while there is a cap in dollars."""
     usage: Usage | None = None
+    paid_usd: float | None = None
+    """Of `usage.cost_usd`, what was really paid: replayed answers are free. Null where no price is known."""
     models: dict[str, ModelUse] = Field(default_factory=dict)
     reported: Usage | None = None
     """What the agent said of itself."""
@@ -244,6 +251,8 @@ class ArtifactManifest(_Record):
     diff: str | None = None
     reports: tuple[str, ...] = ()
     evaluator_artifacts: tuple[str, ...] = ()
+    gateway: tuple[str, ...] = ()
+    """The ledger, how a replay differed, LiteLLM's log."""
 
 
 class ResultsBundle(_Record):

@@ -131,7 +131,12 @@ def gateway_figures(gateway: GatewayReport) -> list[Figure]:
         ("Budget", _budget(gateway.budget) if gateway.budget else None),
         ("Agent's own count", _difference(gateway)),
         ("Cassette", _cassette(gateway.cassette) if gateway.cassette else None),
+        ("Paid", _paid(gateway) if gateway.cassette and gateway.cassette.replayed else None),
     )
+
+
+def _paid(gateway: GatewayReport) -> str:
+    return UNKNOWN if gateway.paid_usd is None else f"{usd(gateway.paid_usd)}: what is replayed is free"
 
 
 def _gateway_counts(gateway: GatewayReport) -> dict[str, int]:
@@ -145,7 +150,8 @@ def _gateway_counts(gateway: GatewayReport) -> dict[str, int]:
 def _budget(budget: BudgetReport) -> str:
     caps = [usd(budget.cap_usd)] if budget.cap_usd is not None else []
     caps += [f"{count(budget.cap_tokens)} tokens"] if budget.cap_tokens is not None else []
-    return f"{' and '.join(caps) or 'for each call'}, {'EXCEEDED' if budget.exceeded else 'kept'}"
+    unsure = f" (and up to {usd(budget.unsure_usd)} for what was cut off)" if budget.unsure_usd else ""
+    return f"{' and '.join(caps) or 'for each call'}, {'EXCEEDED' if budget.exceeded else 'kept'}{unsure}"
 
 
 def _difference(gateway: GatewayReport) -> str | None:
@@ -167,7 +173,7 @@ def _difference(gateway: GatewayReport) -> str | None:
 def _cassette(cassette: CassetteReport) -> str:
     counts = {"replayed": cassette.replayed, "recorded": cassette.recorded, "WITHOUT AN ANSWER": cassette.unmatched}
     told = ", ".join(f"{count(number)} {name}" for name, number in counts.items() if number)
-    return f"{cassette.mode}: {told or 'nothing asked'}"
+    return f"{cassette.mode}: {told or 'nothing'}"
 
 
 def outcome_figures(bundle: ResultsBundle) -> list[Figure]:

@@ -17,7 +17,9 @@ Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(_nu
 TokenCount = Annotated[int, Field(ge=0)]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 GatewayType = Literal["auto", "builtin", "litellm", "none"]
+Scope = Literal["call", "trial", "agent", "total"]
 CassetteMode = Literal["record", "replay", "auto"]
+CassetteTiming = Literal["instant", "recorded"]
 
 
 class ModelPrice(Written):
@@ -50,7 +52,7 @@ class CassetteSpec(Written):
     mode: CassetteMode = "auto"
     """`record`: ask the model, and keep its answers. `replay`: answer from what was kept, and ask nobody. `auto`:
     answer from what was kept, and ask and keep the rest."""
-    timing: Literal["instant", "recorded"] = "instant"
+    timing: CassetteTiming = "instant"
     """Whether a replayed answer takes the time that it took."""
 
 
@@ -70,7 +72,7 @@ class LiteLLMSpec(Written):
 class GatewaySpec(Written):
     """`gateway: builtin`, or with more to say `gateway: {type: builtin, budget_per_trial_usd: 2}`."""
 
-    type: GatewayType = "builtin"
+    type: GatewayType = "auto"
     """`auto`: the built-in one, wherever this agent's API and a key for it are known; otherwise none."""
     upstreams: UpstreamSpecs = UpstreamSpecs()
     """By default, what the environment says: ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY, OPENAI_BASE_URL …"""
@@ -89,6 +91,16 @@ class GatewaySpec(Written):
     """Of models that the price list does not know, or knows otherwise. By name; `*` stands for any text in it."""
     cassette: CassetteSpec | None = None
     litellm: LiteLLMSpec = LiteLLMSpec()
+
+    @property
+    def caps(self) -> dict[Scope, tuple[float | None, int | None]]:
+        """Dollars and tokens that each may take."""
+        return {
+            "call": (self.budget_per_call_usd, self.tokens_per_call),
+            "trial": (self.budget_per_trial_usd, self.tokens_per_trial),
+            "agent": (self.budget_per_agent_usd, self.tokens_per_agent),
+            "total": (self.budget_total_usd, self.tokens_total),
+        }
 
     def over(self, weaker: Self) -> Self:
         """What is written here, and from `weaker` what is not."""

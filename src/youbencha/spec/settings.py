@@ -31,5 +31,5 @@ class Settings(Written):
     """What `${NAME}` stands for in a test case."""
     agent: AgentSettings = AgentSettings()
     evaluators: EvaluatorSettings = EvaluatorSettings()
-    gateway: Gateway = GatewaySpec(type="auto")
+    gateway: Gateway = GatewaySpec()
     """Of test cases that say nothing of a gateway themselves."""

@@ -32,6 +32,7 @@ LOG_FILE = "youbencha-log.json"
 DIFF_FILE = "git-diff.patch"
 RESULTS_FILE = "results.json"
 REPORT_FILE = "report.md"
+LITELLM_LOG = "litellm.log"
 
 
 @dataclass(kw_only=True)
@@ -69,7 +70,7 @@ def bundle_of(record: Record, *, now: float, complete: bool, interrupted: bool =
     log = record.log
     results = tuple(record.evaluators[place] for place in sorted(record.evaluators))
     status = log.execution.status if log else None
-    if status == "success" and (_budget_exceeded(record) or _is_off_the_record(record)):
+    if status == "success" and _was_denied(record):
         status = "failed"  # whatever it made of it: it was denied its model
     outcome = None
     if log and complete and not interrupted:
@@ -88,7 +89,7 @@ def bundle_of(record: Record, *, now: float, complete: bool, interrupted: bool =
         outcome=outcome,
         identity=_identity(record),
         hooks=Hooks(pre_execution=record.pre_execution, post_evaluation=record.post_evaluation),
-        artifacts=_manifest(record.files, results),
+        artifacts=_manifest(record, results),
     )
 
 
@@ -98,8 +99,13 @@ def _budget_exceeded(record: Record) -> bool | None:
     return record.gateway.budget is not None and record.gateway.budget.exceeded
 
 
-def _is_off_the_record(record: Record) -> bool:
-    return record.gateway is not None and record.gateway.cassette is not None and record.gateway.cassette.unmatched > 0
+def _was_denied(record: Record) -> bool:
+    """By a budget, for want of a price, or by a replay that had no answer."""
+    gateway = record.gateway
+    if gateway is None:
+        return False
+    unmatched = gateway.cassette is not None and gateway.cassette.unmatched > 0
+    return unmatched or gateway.unpriced is not None or bool(_budget_exceeded(record))
 
 
 def _execution(record: Record, now: float, *, complete: bool, interrupted: bool) -> RunExecution:
@@ -190,11 +196,18 @@ def _known(text: str) -> str | None:
     return None if text == "unknown" else text
 
 
-def _manifest(files: set[str], results: Sequence[EvaluationResult]) -> ArtifactManifest:
+def _manifest(record: Record, results: Sequence[EvaluationResult]) -> ArtifactManifest:
+    files = record.files
     produced: Mapping[str, None] = dict.fromkeys(item.path for result in results for item in result.artifacts)
     return ArtifactManifest(
         agent_log=LOG_FILE if LOG_FILE in files else None,
         diff=DIFF_FILE if DIFF_FILE in files else None,
         reports=(REPORT_FILE,) if REPORT_FILE in files else (),
         evaluator_artifacts=tuple(produced),
+        gateway=_of_gateway(record.gateway) if record.gateway else (),
     )
+
+
+def _of_gateway(gateway: GatewayReport) -> tuple[str, ...]:
+    mismatches = gateway.cassette.mismatches if gateway.cassette else ()
+    return (gateway.ledger, *mismatches, *((LITELLM_LOG,) if gateway.type == "litellm" else ()))

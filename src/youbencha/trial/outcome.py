@@ -103,11 +103,9 @@ def _known_by_gateway(status: Status, gateway: GatewayReport | None) -> tuple[Ou
         return "infra_error", f"a replay had no answer to {gateway.cassette.unmatched} of the agent's requests"
     if gateway.budget is not None and gateway.budget.exceeded:
         return "limit", gateway.budget.reason or "the budget was spent"
-    if status == "success":
-        return None
-    if gateway.unpriced:
+    if gateway.unpriced:  # a request was refused for the sake of a cap that cannot be kept: that is our doing
         return "infra_error", gateway.unpriced
-    if gateway.circuit_opened:
+    if gateway.circuit_opened and status != "success":
         return "provider_error", "the provider failed again and again, and the gateway stopped asking"
     return None
 

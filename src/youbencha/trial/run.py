@@ -23,7 +23,7 @@ from youbencha.events import (
     ProcessStarted,
     Warned,
 )
-from youbencha.log import EvaluationResult, ResultsBundle
+from youbencha.log import EvaluationResult, GatewayReport, ResultsBundle, YouBenchaLog
 from youbencha.process import Redactor
 from youbencha.trial.bundle import DIFF_FILE
 from youbencha.trial.evaluation import Evidence, evaluate_all
@@ -156,10 +156,17 @@ class Trial:
             await self._end_calls()
             log = plan.adapter.normalize_log(result, context)
             if self._record.gateway is not None:
-                from youbencha.trial.gateway.reporting import reconciled
-
-                log, self._record.gateway = reconciled(log, self._record.gateway)
+                log = self._reconciled(log, self._record.gateway)
             self._files.save_log(log)
+
+    def _reconciled(self, log: YouBenchaLog, report: GatewayReport) -> YouBenchaLog:
+        from youbencha.trial.gateway.reporting import reconciled, unaccounted
+
+        log, self._record.gateway = reconciled(log, report)
+        if beyond := unaccounted(self._record.gateway.difference):
+            told = f"the agent says it used {beyond:,} tokens more than went through the gateway"
+            self._warn("USAGE_UNACCOUNTED", f"{told}: if it is right, it has another way to a model, beside any budget")
+        return log
 
     async def _end_calls(self) -> None:
         """The agent is gone: what it asked is answered or cut off, and its key opens nothing any more."""

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import NamedTuple
 
-from youbencha.gateway.budgets.amounts import NO_CAPS, NOTHING, Amount, Spend, Worst, known, unsure_of
+from youbencha.gateway.budgets.amounts import NOTHING, Amount, Spend, Worst, known, unsure_of
 from youbencha.gateway.budgets.refused import BudgetSpent, CallTooDear, PriceUnknown
-from youbencha.gateway.model import Caps
+from youbencha.gateway.model import NO_CAPS, Caps
 
 
 class _Waiter(NamedTuple):
@@ -37,6 +37,11 @@ class Account:
         self._spent = self._unsure = self._reserved = Amount()
         # One queue for the whole family, since a parent's caps make its children wait for each other.
         self._waiting: list[_Waiter] = parent._waiting if parent else []
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether any cap, its own or a parent's, has to be kept."""
+        return any(cap is not None for each in self._family() for cap in (*each.caps, *each.per_call))
 
     @property
     def needs_price(self) -> bool:

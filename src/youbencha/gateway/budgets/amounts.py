@@ -8,7 +8,6 @@ from typing import Literal, NamedTuple
 from youbencha.gateway.model import Caps
 
 Kind = Literal["usd", "tokens"]
-NO_CAPS = Caps()
 
 
 class Reached(NamedTuple):

@@ -15,10 +15,7 @@ from youbencha.gateway.metering.reader import Reader
 from youbencha.gateway.metering.usage_chunk import UsageChunkFilter, with_usage_asked
 from youbencha.gateway.routes import WireName
 
-__all__ = ["READABLE_ENCODINGS", "Meter", "Metered", "UsageChunkFilter", "meter_for", "with_usage_asked"]
-
-READABLE_ENCODINGS = ("gzip", "deflate")
-"""For `accept-encoding`: an answer in any other is not metered."""
+__all__ = ["Meter", "Metered", "UsageChunkFilter", "meter_for", "with_usage_asked"]
 
 _READERS: Mapping[WireName, Callable[[], Reader]] = {
     "anthropic-messages": MessagesReader,

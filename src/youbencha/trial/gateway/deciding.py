@@ -13,11 +13,6 @@ from youbencha.gateway.routes import Provider
 from youbencha.gateway.upstreams import Upstream, find_upstreams, key_names, read_secrets
 from youbencha.spec.gateway import CassetteSpec, GatewaySpec, GatewayType
 
-_CAPS = (
-    "budget_per_call_usd", "budget_per_trial_usd", "budget_per_agent_usd", "budget_total_usd",
-    "tokens_per_call", "tokens_per_trial", "tokens_per_agent", "tokens_total",
-)  # fmt: skip
-
 
 class GatewayOptions(NamedTuple):
     """What the command line says, over the test case."""
@@ -109,7 +104,8 @@ def _needed_for(spec: GatewaySpec) -> str | None:
     """What is asked for that only a gateway can do."""
     if spec.cassette is not None:
         return "a cassette"
-    return next((name for name in _CAPS if getattr(spec, name) is not None), None)
+    capped = any(cap is not None for caps in spec.caps.values() for cap in caps)
+    return "a budget" if capped else None
 
 
 def _cassette_dir(spec: GatewaySpec, options: GatewayOptions, config_dir: Path) -> Path | None:

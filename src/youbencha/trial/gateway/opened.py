@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from youbencha.events import EventSink, ModelCalled, Noted
 from youbencha.gateway.access import GatewayAccess
+from youbencha.gateway.budgets import Account
 from youbencha.gateway.cassette import Cassette
 from youbencha.gateway.keys import Grant
 from youbencha.gateway.model import Call, Caps, Labels, Places
@@ -23,17 +24,19 @@ from youbencha.gateway.server import Gateway
 from youbencha.gateway.upstreams import Upstream, same_for_all
 from youbencha.log import Usage
 from youbencha.process import Redactor
-from youbencha.spec.gateway import GatewaySpec
+from youbencha.spec.gateway import GatewaySpec, Scope
+from youbencha.trial.bundle import LITELLM_LOG
 from youbencha.trial.gateway.deciding import GatewayPlan
 from youbencha.trial.gateway.reporting import usage_in
 from youbencha.workspace import RunDirectory, write_atomically
 
 LEDGER_FILE = "gateway-ledger.jsonl"
-LITELLM_LOG = "litellm.log"
 _PATIENCE = 3
-"""How often an agent may ask again once its budget is spent. Subagents each learn it for themselves."""
+"""How often an agent may ask again once it was refused for good. Subagents each learn it for themselves."""
 
 
+_FINAL = frozenset({"budget_exceeded", "call_too_dear", "price_unknown", "not_recorded"})
+"""Refusals after which asking again leads nowhere."""
 _MOST_MISMATCHES = 10
 """Kept: the first says why, the others follow from it."""
 
@@ -62,7 +65,7 @@ class TrialGateway:
 
     def __init__(self, gateway: Gateway, plan: GatewayPlan, around: Around) -> None:
         self.stop = asyncio.Event()
-        """Set when the agent goes on asking although its budget is spent."""
+        """Set when the agent goes on asking although it was refused for good."""
         self._gateway = gateway
         self._plan = plan
         self._around = around
@@ -82,6 +85,11 @@ class TrialGateway:
     @property
     def ledger_failure(self) -> str | None:
         return self._gateway.ledger_failure
+
+    @property
+    def total(self) -> Account:
+        """Of the whole run, its evaluators included."""
+        return self._gateway.total
 
     async def end(self, access: GatewayAccess) -> Grant:
         """The key's requests are cut off, and counted."""
@@ -120,7 +128,7 @@ class TrialGateway:
                 duration_ms=call.duration_ms,
             )
         )
-        if call.error == "budget_exceeded":
+        if call.error in _FINAL:
             self._refusals += 1
             if self._refusals > _PATIENCE:
                 self.stop.set()
@@ -129,9 +137,9 @@ class TrialGateway:
 def write_mismatches(grant: Grant, directory: Path, redactor: Redactor) -> tuple[str, ...]:
     """How each request that a replay could not answer differs from its nearest. Names of files in `directory`."""
     names = []
-    for number, text in enumerate(grant.mismatches[:_MOST_MISMATCHES], start=1):
+    for number, mismatch in enumerate(grant.mismatches[:_MOST_MISMATCHES], start=1):
         names.append(f"cassette-mismatch-{number}.diff")
-        write_atomically(directory / names[-1], redactor.text(text).encode("utf-8", "replace"))
+        write_atomically(directory / names[-1], redactor.text(mismatch.text).encode("utf-8", "replace"))
     return tuple(names)
 
 
@@ -192,9 +200,8 @@ def _litellm_program(named: str | None) -> Path:
     return find_litellm(named, os.environ, kept.executable if kept else None)
 
 
-def _caps(spec: GatewaySpec, scope: str) -> Caps:
-    usd: float | None = getattr(spec, "budget_total_usd" if scope == "total" else f"budget_per_{scope}_usd")
-    tokens: int | None = getattr(spec, "tokens_total" if scope == "total" else f"tokens_per_{scope}")
+def _caps(spec: GatewaySpec, scope: Scope) -> Caps:
+    usd, tokens = spec.caps[scope]
     return Caps(None if usd is None else Decimal(str(usd)), tokens)
 
 

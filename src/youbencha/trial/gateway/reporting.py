@@ -17,6 +17,8 @@ from youbencha.log import (
 from youbencha.log.tokens import Tokens, usage_of
 from youbencha.trial.gateway.deciding import GatewayPlan
 
+_NOISE = 100
+"""Tokens: some agents count by themselves, and not quite as the provider does."""
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens")
 
 
@@ -41,6 +43,7 @@ def report_of(plan: GatewayPlan, grant: Grant, *, ledger: str, mismatches: tuple
         circuit_opened=tally.circuit_refusals > 0,
         unpriced=tally.no_price,
         usage=usage_in(tally.total),
+        paid_usd=None if tally.paid_usd is None else float(tally.paid_usd),
         models={
             name: ModelUse(requests=of_model.requests, usage=usage_in(of_model))
             for name, of_model in sorted(tally.models.items())
@@ -51,16 +54,20 @@ def report_of(plan: GatewayPlan, grant: Grant, *, ledger: str, mismatches: tuple
 
 
 def reconciled(log: YouBenchaLog, report: GatewayReport) -> tuple[YouBenchaLog, GatewayReport]:
-    """The gateway's count is the one that counts; where it knows no price, the agent's own cost is better than none."""
-    reported, metered = log.usage, report.usage
-    assert metered is not None
-    if metered.cost_usd is None and reported is not None and reported.cost_usd is not None:
-        metered = metered.model_copy(update={"cost_usd": reported.cost_usd, "cost_source": reported.cost_source})
-    told = report.model_copy(update={"reported": reported, "difference": _difference(report.usage, reported)})
+    """The gateway's count is the one that counts. What the agent says of itself stands beside it."""
+    difference = _difference(report.usage, log.usage)
+    told = report.model_copy(update={"reported": log.usage, "difference": difference})
     model = log.model_info
     if model.name == "unknown" and (name := main_model(report)):
         model = model.model_copy(update={"name": name})
-    return log.model_copy(update={"usage": metered, "model_info": model}), told
+    return log.model_copy(update={"usage": report.usage, "model_info": model}), told
+
+
+def unaccounted(difference: UsageDifference | None) -> int:
+    """How many tokens the agent says it used beyond those that went through the gateway."""
+    counts = [] if difference is None else [difference.input_tokens, difference.output_tokens]
+    beyond = sum(-count for count in counts if count is not None and count < 0)
+    return beyond if beyond > _NOISE else 0
 
 
 def main_model(report: GatewayReport) -> str | None:
@@ -94,6 +101,10 @@ def _budget(grant: Grant) -> BudgetReport | None:
     return BudgetReport(
         cap_usd=None if usd is None else float(usd),
         cap_tokens=tokens,
+        spent_usd=float(account.spent_usd),
+        spent_tokens=account.spent_tokens,
+        unsure_usd=float(account.unsure_usd),
+        unsure_tokens=account.unsure_tokens,
         exceeded=account.exceeded,
         reason=grant.tally.refusal,
     )

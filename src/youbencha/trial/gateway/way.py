@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
 from typing import Self
@@ -21,6 +22,7 @@ from youbencha.trial.gateway.deciding import GatewayPlan
 from youbencha.trial.gateway.opened import LEDGER_FILE, Around, TrialGateway, open_gateway, write_mismatches
 from youbencha.trial.gateway.reporting import report_of
 from youbencha.workspace import RunDirectory, write_atomically
+from youbencha.workspace.removal import remove_tree
 
 
 class WayToModel:
@@ -71,22 +73,41 @@ class WayToModel:
 
     def findings(self) -> Iterator[tuple[str, str]]:
         """What a person should know: codes and messages."""
+        assert self._grant is not None
         if self._mismatches:
-            where = self._directory.artifacts / self._mismatches[0]
-            yield "CASSETTE_MISMATCH", f"nothing recorded answers what the agent asked; how it differs is in {where}"
+            summary = self._redactor.text(self._grant.mismatches[0].summary)
+            yield "CASSETTE_MISMATCH", f"{summary} (in full: artifacts/{self._mismatches[0]})"
+        if self._grant.not_recorded is not None:
+            yield "CASSETTE_INCOMPLETE", f"not every answer could be recorded: {self._grant.not_recorded}"
 
     async def close(self) -> list[tuple[str, str]]:
         """Nobody asks any more. The ledger is then what we wrote."""
-        failure = self.gateway.ledger_failure
+        failure, spent_by_others = self.gateway.ledger_failure, self._is_spent_by_others()
         await self._opened.aclose()
+        found = []
+        if spent_by_others:
+            found.append(("BUDGET_EXCEEDED", "the run's total budget was spent by its evaluators, after the agent"))
         if failure is not None:
-            return [("LEDGER_INCOMPLETE", f"the gateway's ledger could not be written in full: {failure}")]
+            found.append(("LEDGER_INCOMPLETE", f"the gateway's ledger could not be written in full: {failure}"))
+        elif self._mend_ledger():
+            told = "the gateway's ledger was changed while the agent ran; it was written anew"
+            found.append(("WORKSPACE_TAMPERED", told))
+        return found
+
+    def _is_spent_by_others(self) -> bool:
+        mine = self._grant is not None and self._grant.account.exceeded
+        return self.gateway.total.exceeded and not mine
+
+    def _mend_ledger(self) -> bool:
+        """Whether what is there was not what we wrote. It may be anything: a directory, a link, a file without end."""
         path = self._directory.artifacts / LEDGER_FILE
         whole = b"".join(self._lines)
-        if path.is_file() and not path.is_symlink() and path.read_bytes() == whole:
-            return []
+        is_file = stat.S_ISREG(path.lstat().st_mode) if os.path.lexists(path) else False
+        if is_file and path.stat().st_size == len(whole) and path.read_bytes() == whole:
+            return False
+        remove_tree(path)
         write_atomically(path, whole)
-        return [("WORKSPACE_TAMPERED", "the gateway's ledger was changed while the agent ran; it was written anew")]
+        return True
 
     def _called(self, call: Call) -> None:
         self._lines.append(orjson.dumps(entry_of(call)) + b"\n")

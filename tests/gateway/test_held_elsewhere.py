@@ -1,0 +1,61 @@
+"""Which requests make a provider read more than they hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from youbencha.gateway.held_elsewhere import reads_elsewhere
+
+SAYS = {"role": "user", "content": "look at file_id and https://example.org"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"previous_response_id": "resp_1", "input": "go on"},
+        {"conversation": {"id": "conv_1"}, "input": "go on"},
+        {"input": [{"role": "user", "content": [{"type": "input_file", "file_id": "file-1"}]}]},
+        {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "https://a/b.png"}]}]},
+        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://a/b.png"}}]}]},
+        {"messages": [{"content": [{"type": "document", "source": {"type": "url", "url": "https://a/b.pdf"}}]}]},
+        {
+            "messages": [
+                {"content": [{"type": "tool_result", "content": [{"type": "image", "source": {"type": "url"}}]}]}
+            ]
+        },
+        {"messages": [SAYS], "tools": [{"type": "web_search_20250305", "name": "web_search"}]},
+        {"input": "x", "tools": [{"type": "mcp", "server_url": "https://a"}]},
+        {"contents": [{"parts": [{"fileData": {"fileUri": "https://a"}}]}], "tools": []},
+        {"cachedContent": "cachedContents/1", "contents": []},
+        {"contents": [], "tools": [{"googleSearch": {}}]},
+    ],
+)
+def test_more_than_it_holds(body: dict[str, Any]) -> None:
+    assert reads_elsewhere(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        "text",
+        [],
+        {"messages": [SAYS], "max_tokens": 10},
+        {"previous_response_id": None, "input": "x"},
+        {"messages": [{"content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]}]},
+        {"tools": [{"name": "t", "input_schema": {"properties": {"file_id": {"type": "string"}}}}]},
+        {"messages": [{"content": [{"type": "tool_use", "name": "t", "input": {"conversation": "c"}}]}]},
+        {"tools": [{"type": "function", "function": {"name": "t", "parameters": {"container": 1}}}]},
+    ],
+)
+def test_no_more_than_it_holds(body: Any) -> None:
+    assert not reads_elsewhere(body)
+
+
+def test_however_deep() -> None:
+    body: Any = {"file_id": "file-1"}
+    for _ in range(100_000):
+        body = [body]
+    assert reads_elsewhere({"input": body})
