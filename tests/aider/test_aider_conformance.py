@@ -9,7 +9,7 @@ from aider_bench import aider_agent
 
 from youbencha.testing import AdapterContract, Agent
 
-pytestmark = [pytest.mark.real_cli, pytest.mark.xdist_group("aider")]
+pytestmark = pytest.mark.real_cli
 
 
 class TestAider(AdapterContract):

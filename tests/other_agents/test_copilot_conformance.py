@@ -9,7 +9,7 @@ from copilot_bench import copilot_agent
 
 from youbencha.testing import AdapterContract, Agent
 
-pytestmark = [pytest.mark.real_cli, pytest.mark.xdist_group("copilot-cli")]
+pytestmark = pytest.mark.real_cli
 
 
 class TestCopilotCli(AdapterContract):

@@ -11,7 +11,7 @@ from toolbox_agents import Bench, prompt_of, script
 
 from youbencha.events import AssistantText, ToolCalled, ToolReturned
 
-pytestmark = [pytest.mark.real_cli, pytest.mark.xdist_group("copilot-cli")]
+pytestmark = pytest.mark.real_cli
 
 TOKENS = {"input_tokens": 1000, "output_tokens": 25, "cache_read_input_tokens": 700, "cache_creation_input_tokens": 50}
 

@@ -9,7 +9,7 @@ from opencode_bench import opencode_agent
 
 from youbencha.testing import AdapterContract, Agent
 
-pytestmark = [pytest.mark.real_cli, pytest.mark.xdist_group("opencode")]
+pytestmark = pytest.mark.real_cli
 
 
 class TestOpenCode(AdapterContract):
