@@ -17,7 +17,7 @@ from youbencha.workspace import Changes
 
 if TYPE_CHECKING:
     from youbencha.gateway.access import GatewayAccess
-    from youbencha.trial.gateway.opened import TrialGateway
+    from youbencha.trial.gateway.way import WayToModel
 
 Finished = Callable[[int, EvaluationResult], None]
 
@@ -34,7 +34,8 @@ class Evidence(NamedTuple):
     artifacts_dir: Path
     scratch_dir: Path
     left_out: tuple[Path, ...] = ()
-    gateway: TrialGateway | None = None
+    way: WayToModel | None = None
+    """To a model, for evaluators that ask one."""
 
 
 async def evaluate_all(
@@ -82,9 +83,9 @@ async def _evaluate(evaluator: NamedEvaluator, evidence: Evidence, directory_nam
 async def _judge(evaluator: NamedEvaluator, evidence: Evidence, directory_name: str) -> EvaluationResult:
     """Whoever asks a model does so through the gateway, if there is one, and has a key of its own."""
     found = get_evaluator(evaluator.name)
-    if evidence.gateway is None:
+    if evidence.way is None:
         return await found.evaluate(_context(evaluator, evidence, directory_name))
-    async with evidence.gateway.open_for(directory_name) as seat:
+    async with evidence.way.open_for(directory_name) as seat:
         result = await found.evaluate(_context(evaluator, evidence, directory_name, seat.access))
     return result if seat.usage is None else result.model_copy(update={"usage": seat.usage})
 

@@ -86,9 +86,9 @@ async def _open_way(
 ) -> WayToModel | None:
     if plan.gateway is None:
         return None
-    from youbencha.trial.gateway.way import WayToModel
+    from youbencha.trial.gateway.way import open_way
 
-    return await WayToModel.open(plan.gateway, directory, plan.case.agent.type, on_event, opened)
+    return await open_way(plan.gateway, directory, plan.case.agent.type, on_event, opened)
 
 
 def _test_case_info(plan: Plan, repository: Repository) -> TestCaseInfo:

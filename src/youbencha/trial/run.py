@@ -234,7 +234,7 @@ class Trial:
                 env=dict(plan.env),
                 artifacts_dir=directory.artifacts,
                 scratch_dir=directory.private / "scratch",
-                gateway=self._way.gateway if self._way else None,
+                way=self._way,
             )
             await evaluate_all(
                 plan.loaded.evaluators, evidence, at_once=plan.max_concurrent, finished=self._evaluator_finished

@@ -1,74 +1,114 @@
-"""One trial's way to its model, from the first key to the last line of the ledger."""
+"""One trial's way to its model: a key for the agent, one for each judge, and what went that way."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import stat
-from collections.abc import Iterator, Mapping
-from contextlib import AsyncExitStack
-from typing import Self
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 import orjson
 
-from youbencha.events import EventSink
+from youbencha.events import EventSink, ModelCalled
 from youbencha.gateway.access import GatewayAccess
 from youbencha.gateway.keys import Grant
 from youbencha.gateway.ledger import entry_of
-from youbencha.gateway.model import Call
-from youbencha.log import GatewayReport
+from youbencha.gateway.model import Call, Labels
+from youbencha.gateway.server import Gateway
+from youbencha.log import GatewayReport, Usage
 from youbencha.process import Redactor
 from youbencha.trial.gateway.deciding import GatewayPlan
-from youbencha.trial.gateway.opened import LEDGER_FILE, Around, TrialGateway, open_gateway, write_mismatches
-from youbencha.trial.gateway.reporting import report_of
+from youbencha.trial.gateway.reporting import report_of, usage_in
+from youbencha.trial.gateway.starting import LEDGER_FILE, caps_of, caps_of_agent, places_in, started_gateway
 from youbencha.workspace import RunDirectory, write_atomically
 from youbencha.workspace.removal import remove_tree
 
+_FINAL = frozenset({"budget_exceeded", "call_too_dear", "price_unknown", "not_recorded"})
+"""Refusals after which asking again leads nowhere."""
+_PATIENCE = 3
+"""How often an agent may ask again all the same. Subagents each learn it for themselves."""
+_MOST_MISMATCHES = 10
+"""Kept: the first says why, the others follow from it."""
+
+
+@dataclass
+class Seat:
+    """An evaluator's way to a model, and what it used once it is done."""
+
+    access: GatewayAccess
+    usage: Usage | None = None
+
+
+async def open_way(
+    plan: GatewayPlan, directory: RunDirectory, agent: str, on_event: EventSink, opened: AsyncExitStack
+) -> WayToModel:
+    """Open until its `close`, or until `opened` is closed."""
+    lines: list[bytes] = []
+    redactor = Redactor.for_env(os.environ, plan.secrets)
+    running = AsyncExitStack()
+    opened.push_async_callback(running.aclose)
+    gateway = await running.enter_async_context(
+        started_gateway(
+            plan,
+            directory,
+            redactor,
+            on_call=lambda call: lines.append(orjson.dumps(entry_of(call)) + b"\n"),
+            on_event=on_event,
+        )
+    )
+    return WayToModel(plan, directory, gateway, running, agent, on_event, redactor, lines)
+
 
 class WayToModel:
-    """The gateway, the agent's key, and what was said of both."""
-
-    def __init__(self, plan: GatewayPlan, directory: RunDirectory) -> None:
+    def __init__(
+        self,
+        plan: GatewayPlan,
+        directory: RunDirectory,
+        gateway: Gateway,
+        running: AsyncExitStack,
+        agent: str,
+        on_event: EventSink,
+        redactor: Redactor,
+        lines: list[bytes],
+    ) -> None:
+        self.stop = asyncio.Event()
+        """Set when the agent goes on asking although it was refused for good."""
         self._plan = plan
         self._directory = directory
-        self._redactor = Redactor.for_env(os.environ, plan.secrets)
-        self._lines: list[bytes] = []
+        self._gateway = gateway
+        self._running = running
+        self._on_event = on_event
+        self._redactor = redactor
+        self._lines = lines
         """What the ledger holds, as far as it is ours: the agent can reach the file."""
+        self._refusals = 0
         self._grant: Grant | None = None
         self._mismatches: tuple[str, ...] = ()
-        self._opened = AsyncExitStack()
-        self.gateway: TrialGateway
-        self.access: GatewayAccess
-
-    @classmethod
-    async def open(
-        cls, plan: GatewayPlan, directory: RunDirectory, agent: str, on_event: EventSink, opened: AsyncExitStack
-    ) -> Self:
-        """Open until `close`, or until `opened` is."""
-        way = cls(plan, directory)
-        opened.push_async_callback(way._opened.aclose)
-        around = Around(agent, directory, way._redactor, on_event, way._called)
-        way.gateway = await way._opened.enter_async_context(open_gateway(plan, around))
-        way.access = way.gateway.issue_for_agent()
-        return way
+        self.access = gateway.issue(
+            Labels(key=agent, agent=agent, run=directory.path.name),
+            caps=caps_of_agent(plan.spec),
+            per_call=caps_of(plan.spec, "call"),
+            places=places_in(directory),
+            on_call=self._agent_called,
+        )
 
     @property
     def secrets(self) -> Mapping[str, str]:
         """What must be in nothing that is written."""
         return {**self._plan.secrets, "GATEWAY_VIRTUAL_KEY": self.access.key}
 
-    @property
-    def stop(self) -> asyncio.Event:
-        """Set when the agent has to end."""
-        return self.gateway.stop
+    # -- the agent ---------------------------------------------------------------------------------------------
 
     async def end_agent(self) -> None:
-        self._grant = await self.gateway.end(self.access)
+        self._grant = await self._end(self.access)
 
     def report(self) -> GatewayReport:
         """Once the agent is gone, and the artifacts are ours again."""
         assert self._grant is not None
-        self._mismatches = write_mismatches(self._grant, self._directory.artifacts, self._redactor)
+        self._mismatches = self._write_mismatches(self._grant, self._directory.artifacts)
         return report_of(self._plan, self._grant, ledger=LEDGER_FILE, mismatches=self._mismatches)
 
     def findings(self) -> Iterator[tuple[str, str]]:
@@ -80,10 +120,35 @@ class WayToModel:
         if self._grant.not_recorded is not None:
             yield "CASSETTE_INCOMPLETE", f"not every answer could be recorded: {self._grant.not_recorded}"
 
+    def _agent_called(self, call: Call) -> None:
+        self._on_event(_told(call))
+        if call.error in _FINAL:
+            self._refusals += 1
+            if self._refusals > _PATIENCE:
+                self.stop.set()
+
+    # -- its evaluators ----------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def open_for(self, name: str) -> AsyncIterator[Seat]:
+        """For an evaluator. What it spends is its own, and counts in the run's total."""
+        labels = Labels(key=name, agent=name, run=self._directory.path.name)
+        per_call = caps_of(self._plan.spec, "call")
+        seat = Seat(self._gateway.issue(labels, per_call=per_call, places=places_in(self._directory)))
+        try:
+            yield seat
+        finally:
+            grant = await self._end(seat.access)
+            if grant.tally.total.requests:
+                seat.usage = usage_in(grant.tally.total)
+            self._write_mismatches(grant, self._directory.artifacts / "evaluators" / name)
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
     async def close(self) -> list[tuple[str, str]]:
-        """Nobody asks any more. The ledger is then what we wrote."""
-        failure, spent_by_others = self.gateway.ledger_failure, self._is_spent_by_others()
-        await self._opened.aclose()
+        """Nobody asks any more. The ledger is then what we wrote; what a person should know is told as before."""
+        failure, spent_by_others = self._gateway.ledger_failure, self._is_spent_by_others()
+        await self._running.aclose()
         found = []
         if spent_by_others:
             found.append(("BUDGET_EXCEEDED", "the run's total budget was spent by its evaluators, after the agent"))
@@ -94,9 +159,16 @@ class WayToModel:
             found.append(("WORKSPACE_TAMPERED", told))
         return found
 
+    async def _end(self, access: GatewayAccess) -> Grant:
+        """The key's requests are cut off, and counted."""
+        grant = self._gateway.end(access.key)
+        assert grant is not None, "a key is ended once"
+        await self._gateway.settled(grant)
+        return grant
+
     def _is_spent_by_others(self) -> bool:
         mine = self._grant is not None and self._grant.account.exceeded
-        return self.gateway.total.exceeded and not mine
+        return self._gateway.total.exceeded and not mine
 
     def _mend_ledger(self) -> bool:
         """Whether what is there was not what we wrote. It may be anything: a directory, a link, a file without end."""
@@ -109,5 +181,25 @@ class WayToModel:
         write_atomically(path, whole)
         return True
 
-    def _called(self, call: Call) -> None:
-        self._lines.append(orjson.dumps(entry_of(call)) + b"\n")
+    def _write_mismatches(self, grant: Grant, directory: Path) -> tuple[str, ...]:
+        """How each request that a replay could not answer differs from its nearest. Names of files in `directory`."""
+        names = []
+        for number, mismatch in enumerate(grant.mismatches[:_MOST_MISMATCHES], start=1):
+            names.append(f"cassette-mismatch-{number}.diff")
+            write_atomically(directory / names[-1], self._redactor.text(mismatch.text).encode("utf-8", "replace"))
+        return tuple(names)
+
+
+def _told(call: Call) -> ModelCalled:
+    return ModelCalled(
+        model=call.model,
+        status=call.status,
+        input_tokens=call.tokens.input,
+        output_tokens=call.tokens.output,
+        cache_read_tokens=call.tokens.cache_read,
+        cache_creation_tokens=call.tokens.cache_creation,
+        cost_usd=None if call.cost_usd is None else float(call.cost_usd),
+        partial=call.partial,
+        error=call.error,
+        duration_ms=call.duration_ms,
+    )
