@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import shutil
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +38,15 @@ def answer(directory: Path, text: str) -> str:
 def test_what_is_written(tmp_path: Path) -> None:
     headers = {"anthropic-version": "2023-06-01", "anthropic-beta": "a,b", "x-api-key": KEY, "user-agent": "me"}
     asked = asking(messages(f"in {HERE}"))._replace(headers=headers)
-    Cassette(tmp_path, "record").session(places()).keep(asked, 200, {**JSON, "request-id": "r"}, [(5.4, said("hi"))])
+    session = Cassette(tmp_path, "record", today=lambda: date(2026, 11, 16)).session(places())
+    session.keep(asked, 200, {**JSON, "request-id": "r"}, [(5.4, said("hi"))])
     (name,) = files(tmp_path)
     written = json.loads((tmp_path / "exchanges" / name).read_text())
     assert name == f"claude-test-001-{written.pop('fingerprint')[:12]}.json"
     body = {"max_tokens": 1000, "messages": [{"content": "in {{workspace}}", "role": "user"}], "model": "claude-test"}
     assert written == {
-        "version": 1,
+        "version": 2,
+        "day": "2026-11-16",
         "request": {
             "method": "POST",
             "path": "/v1/messages",
@@ -215,7 +218,7 @@ def test_what_a_kill_leaves_behind_is_passed_over(tmp_path: Path) -> None:
             '{"version": 1, "fingerprint": "a", "request": {"method": "", "path": "", "body": 1}, "takes": [[{}]]}',
             "status",
         ),
-        ('{"version": 2}', "newer youBencha"),
+        ('{"version": 3}', "newer youBencha"),
     ],
 )
 @pytest.mark.parametrize("mode", ["replay", "auto"])
@@ -271,6 +274,50 @@ def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(YouBenchaError, match="Cannot write the cassette"):
         Cassette(tmp_path / "file", "record")
+
+
+def _removed(exchanges: Path) -> None:
+    shutil.rmtree(exchanges.parent)
+
+
+def _a_file(exchanges: Path) -> None:
+    shutil.rmtree(exchanges.parent)
+    exchanges.parent.write_text("")
+
+
+def _a_directory_of_that_name(exchanges: Path) -> None:
+    (file,) = exchanges.iterdir()
+    file.unlink()
+    file.mkdir()
+
+
+@pytest.mark.parametrize("harm", [_removed, _a_file, _a_directory_of_that_name])
+def test_a_cassette_that_can_no_longer_be_written(tmp_path: Path, harm: Any) -> None:
+    directory = tmp_path / "cassette"
+    session = Cassette(directory, "record").session(places())
+    keep_text(session, asking(messages("one")), "fine")
+    harm(directory / "exchanges")
+    with pytest.raises(YouBenchaError, match="Cannot write the cassette") as error:
+        keep_text(session, asking(messages("one")), "fine")
+    assert error.value.code == "CASSETTE_NOT_WRITABLE"
+    assert str(directory) in error.value.message
+    assert session.recorded == 1
+
+
+def test_a_cassette_for_which_there_is_no_room(tmp_path: Path) -> None:
+    """As on a full disk: a file is begun, but not finished. Nothing is left of it, and what was there stays."""
+    resource = pytest.importorskip("resource")
+    session = Cassette(tmp_path, "record").session(places())
+    keep_text(session, asking(messages("one")), "fine")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(YouBenchaError, match="Cannot write the cassette"):
+            keep_text(session, asking(messages("one")), "two")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert files(tmp_path) == [file.name for file in Cassette(tmp_path, "replay").shelf.files()]
+    assert answer(tmp_path, "one") == "fine"
 
 
 def test_another_model_name_is_a_plain_file_name(tmp_path: Path) -> None:

@@ -126,3 +126,22 @@ def test_no_secret_in_it(tmp_path: Path) -> None:
     found = ask(Cassette(tmp_path, "replay").session(places()), messages(f"key {key}"))
     assert "key [REDACTED]" in found.text
     assert key not in found.text + found.summary
+
+
+def test_only_the_likely_ones_are_compared(tmp_path: Path) -> None:
+    """Those of the same model that are about as long: a cassette may hold thousands."""
+    recording = Cassette(tmp_path, "record").session(places())
+    for number in range(60):
+        keep_text(recording, asking(messages("other", model=f"claude-{number}")), "fine")
+        keep_text(recording, asking(messages("go", *["and"] * 30, f"{number}")), "fine")
+    keep_text(recording, asking(messages("go", "ok", "fine")), "fine")
+    session = Cassette(tmp_path, "replay").session(places())
+    assert "message 3 (user) differs: 'content: bad'" in ask(session, messages("go", "ok", "bad")).summary
+
+
+def test_one_of_an_older_youbencha_is_told(tmp_path: Path) -> None:
+    keep_text(Cassette(tmp_path, "record").session(places()), asking(messages("go")), "fine")
+    (file,) = (tmp_path / "exchanges").iterdir()
+    file.write_text(file.read_text().replace('"version": 2', '"version": 1'))
+    found = ask(Cassette(tmp_path, "replay").session(places()), messages("stop"))
+    assert "recorded by an older youBencha" in found.text

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import copy
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cassette_lab import HERE, HOME, THERE, asking, messages, places
 
+from youbencha.gateway.cassette.days import around
 from youbencha.gateway.cassette.normal import Normal, Normaliser
 from youbencha.gateway.cassette.places import forms_of
 from youbencha.gateway.model import Places
 from youbencha.process import Redactor
 
+DAY = date(2026, 11, 16)
+LATER = date(2027, 5, 1)
 
-def normal(body: object, where: Places | None = None, path: str = "/v1/messages", **more: Any) -> Normal:
-    return Normaliser(forms_of(where or places()), Redactor()).normal(asking(body, path)._replace(**more))
+
+def normal(
+    body: object, where: Places | None = None, path: str = "/v1/messages", today: date = DAY, **more: Any
+) -> Normal:
+    asked = asking(body, path)._replace(**more)
+    return Normaliser(forms_of(where or places()), Redactor()).normal(asked, around(today))
 
 
 def text_of(body: object, where: Places | None = None) -> str:
@@ -29,8 +37,28 @@ def shown(text: str) -> str:
     return text_of(messages(text))
 
 
-SAME = [
+def result(text: object) -> dict[str, Any]:
+    block = {"type": "tool_result", "tool_use_id": "t", "content": text}
+    return {"messages": [{"role": "user", "content": [block]}]}
+
+
+SAME_ANYWHERE = [
     # what changes from one run to the next, as real agents print it
+    (" - OS Version: Linux 6.18.44-fc-v445\n", " - OS Version: Linux 5.4\n"),
+    ("commit 9bdf79c0213ea872bdaed00caa43c3db852a4df5", "commit a8f94a73477971d14d2a228b68d0094a2a6da9b4"),
+    ("agentId: ab56c6a7cee36ac94 (internal", "agentId: aa456295c05ba2c9c (internal"),
+    ("agentId: 287044ad (for", "agentId: deadbee5 (for"),
+    ("Chunk ID: dead18\nWall", "Chunk ID: 123456\nWall"),
+    ("/x/0fb42872-4d55-40d3-9c3c-7d0bf3304be3/y", "/x/0c416d98-c44f-41d6-90cb-651b6ee2c25f/y"),
+    ("see /tmp/tmp.5qoEtiAXx8", "see /tmp/tmp.yzEMCYHuTi"),
+    ("at /tmp/youbencha-dsvmjsop/.gemini", "at /tmp/youbencha-8pn0l7vu/.gemini"),
+    ("/tmp/1794796370173-copilot-tool-output-30390-x.txt", "/tmp/1794796375292-copilot-tool-output-4-x.txt"),
+    ("tool-output/tool_1e232db9b0013tFBgAJyBUFYxl", "tool-output/tool_1e232fe230014HDKiWjA3ll9ww"),
+    (".youbencha-workspace/run-2026-11-16-023149-0ad713/", ".youbencha-workspace/run-2027-01-01-000000-ffffff/"),
+    ("x-anthropic-billing-header: cc_version=2.1; cch=00a1b;\nyou", "x-anthropic-billing-header: cch=ff;\nyou"),
+    ("background with ID: 9b45c4\n", "background with ID: 1bcdef\n"),
+]
+SAME_IN_OUTPUT = [
     (" - Today's date: 2026-11-16.", " - Today's date: 2027-01-02."),
     ("Today's date is Monday, November 16, 2026 (as", "Today's date is Friday, May 1, 2027 (as"),
     ("<current_datetime>2026-11-16T02:32:49.877+00:00<", "<current_datetime>2027-01-16T12:32:49.1Z<"),
@@ -38,7 +66,6 @@ SAME = [
     ("Date:   Mon Nov 16 02:31:49 2026 +0000", "Date:   Sun Jan 3 12:31:49 2027 +0200"),
     ("-rw-r--r-- 1 root root 7 Nov 16 02:31 README.md", "-rw-r--r-- 1 root root 7 Nov 16  2026 README.md"),
     ("total 24\ndrwxr-xr-x  5 root root 4096 Nov 16 02:31 .", "total 4.0K\ndrwxr-xr-x 12 me  my 384K Nov 16 02:31 ."),
-    (" - OS Version: Linux 6.18.44-fc-v445\n", " - OS Version: Linux 5.4\n"),
     ("date: 11/16/2026, 02:31:07 AM", "date: 1/2/2027, 12:01:07 PM"),
     ("1 passed in 0.12s ======", "1 passed in 10.52s ====="),
     ("real\t0m0.012s", "real\t1m10.512s"),
@@ -46,24 +73,54 @@ SAME = [
     ("took 12 ms", "took 130 ms"),
     ("http://127.0.0.1:45855/x", "http://127.0.0.1:43025/x"),
     ("Recent commits:\n9bdf79c a commit", "Recent commits:\n1234567 a commit"),
-    ("commit 9bdf79c0213ea872bdaed00caa43c3db852a4df5", "commit a8f94a73477971d14d2a228b68d0094a2a6da9b4"),
-    ("agentId: ab56c6a7cee36ac94 (internal", "agentId: aa456295c05ba2c9c (internal"),
-    ("agentId: 287044ad (for", "agentId: deadbeef (for"),
-    ("background with ID: 9b45c4\n", "background with ID: abcdef\n"),
-    ("Chunk ID: dead18\nWall", "Chunk ID: 123456\nWall"),
+    ("running in background with ID: 9b45c4\n", "running in background with ID: abcdef\n"),
     ("Original token count: 123\n", "Original token count: 1280\n"),
-    ("/x/0fb42872-4d55-40d3-9c3c-7d0bf3304be3/y", "/x/0c416d98-c44f-41d6-90cb-651b6ee2c25f/y"),
-    ("see /tmp/tmp.5qoEtiAXx8", "see /tmp/tmp.yzEMCYHuTi"),
-    ("at /tmp/youbencha-dsvmjsop/.gemini", "at /tmp/youbencha-8pn0l7vu/.gemini"),
-    ("/tmp/1794796370173-copilot-tool-output-30390-x.txt", "/tmp/1794796375292-copilot-tool-output-4-x.txt"),
     ("run_shell_command_1794796359243_0", "run_shell_command_1794796363420_0"),
-    ("tool-output/tool_1e232db9b0013tFBgAJyBUFYxl", "tool-output/tool_1e232fe230014HDKiWjA3ll9ww"),
     ("Process Group PGID: 30301", "Process Group PGID: 112"),
     ("S=/tmp/cc-socks/28954.sock", "S=/tmp/cc-socks/290.sock"),
     ("1794796359.8574145", "1794796412.378"),
-    (".youbencha-workspace/run-2026-11-16-023149-0ad713/", ".youbencha-workspace/run-2027-01-01-000000-ffffff/"),
-    ("x-anthropic-billing-header: cc_version=2.1; cch=00a1b;\nyou", "x-anthropic-billing-header: cch=ff;\nyou"),
     ('{"out": "a\\n0.52s\\n2026-11-16"}', '{"out": "a\\n1.2s\\n2027-11-16"}'),
+    ("<task-id>bxzqwvtrp</task-id>", "<task-id>bkjhgfdsa</task-id>"),
+    ("see tasks/bxzqwvtrp.output", "see tasks/bkjhgfdsa.output"),
+]
+SAME_ON_ANOTHER_DAY = [
+    (" - Today's date: 2026-11-16.", " - Today's date: 2027-05-01."),
+    ("Today's date is Monday, November 16, 2026 (as", "Today's date is Saturday, May 1, 2027 (as"),
+    ("<current_datetime>2026-11-16T02:32:49.877+00:00<", "<current_datetime>2027-05-02T12:32:49.1Z<"),
+    ("date: 11/16/2026, 02:31:07 AM", "date: 5/1/2027, 12:01:07 PM"),
+    ("date: 16/11/2026", "date: 01/05/2027"),
+    ("date: 16.11.2026", "date: 1.5.2027"),
+    ("Today is Mon Nov 16 2026", "Today is Sat May 01 2027"),
+    ("now: Mon Nov 16 2026 02:31:07 GMT+0000 (Coordinated Universal Time)", "now: Sat May 1 2027 12:01:00 GMT+0200"),
+    ("now: Mon Nov 16 02:31:51 UTC 2026\n", "now: Sat May  1 12:01:00 CEST 2027\n"),
+    ("now: Mon, 16 Nov 2026 02:31:51 GMT", "now: Fri, 30 Apr 2027 23:59:00 GMT"),
+    ("on November 16th, 2026 at 2:31 PM.", "on May 1st, 2027 at 12:00 AM."),
+    ("run_shell_command_1794796359243_0", "run_shell_command_1809129600000_0"),
+    ("1794796359.8574145", "1809129600.378"),
+    ("The current month is November 2026.", "The current month is May 2027."),
+    ("The current year is 2026.", "The current year is 2027."),
+]
+CHANGED = [
+    ("Set the timeout to 30 seconds", "Set the timeout to 5 minutes"),
+    ("effective 2026-01-01", "effective 1999-12-31"),
+    ("on January 1, 2026", "on December 31, 1999"),
+    ("on 1/1/2026", "on 12/31/1999"),
+    ("at 10:30 every day", "at 22:45 every day"),
+    ("born 1 Jan 1970", "born 2 Feb 1980"),
+    ("for the task ID invoices", "for the task ID customers"),
+    ("call it with ID instead", "call it with ID alone12"),
+    ("kill the process 4711", "kill the process 4712"),
+    ("since 1600000000", "since 1600000001"),
+    ("since 1600000000000", "since 1600000000001"),
+    ("listen on localhost:8080", "listen on localhost:9090"),
+    ("listen on 127.0.0.1:8080", "listen on 127.0.0.1:9090"),
+    ("rename item_total_2", "rename item_price_2"),
+    ("write /tmp/all-invoices", "write /tmp/all-customers"),
+    ("write /tmp/report2.txt", "write /tmp/report3.txt"),
+    ("for Linux 5.4.0", "for Linux 6.1.0"),
+    ("1234567 apples", "7654321 apples"),
+    ("a line\n1234567 apples", "a line\n7654321 apples"),
+    ("heading\n=====", "heading\n======="),
 ]
 OTHER = [
     ("seq 1 10", "seq 1 11"),
@@ -79,17 +136,95 @@ OTHER = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), SAME)
+@pytest.mark.parametrize(("one", "other"), SAME_ANYWHERE)
 def test_the_same(one: str, other: str) -> None:
     assert shown(one) == shown(other)
     assert shown(one) != one
     assert normal(messages(one)).fingerprint == normal(messages(other)).fingerprint
 
 
-@pytest.mark.parametrize(("one", "other"), OTHER)
+@pytest.mark.parametrize(("one", "other"), [*SAME_ANYWHERE, *SAME_IN_OUTPUT])
+def test_the_same_in_what_a_tool_gave_back(one: str, other: str) -> None:
+    assert normal(result(one)).fingerprint == normal(result(other)).fingerprint
+    blocks = ([{"type": "text", "text": text}, {"type": "text", "text": ""}] for text in (one, other))
+    assert len({normal(result(block)).fingerprint for block in blocks}) == 1
+
+
+@pytest.mark.parametrize(("one", "other"), [*OTHER, *CHANGED])
 def test_not_the_same(one: str, other: str) -> None:
-    assert shown(one) == one
-    assert normal(messages(one)).fingerprint != normal(messages(other)).fingerprint
+    """Neither in a person's words, nor in instructions, nor in what the model said, nor where a tool is described."""
+    for text in (one, other):
+        assert shown(text) == text or "alone12" in text
+    for body in (
+        lambda text: messages(text),
+        lambda text: messages("go", system=text),
+        lambda text: messages("go", text),
+        lambda text: messages("go", tools=[{"name": "Bash", "description": text}]),
+        lambda text: {"input": [{"type": "function_call", "arguments": text}]},
+    ):
+        assert normal(body(one)).fingerprint != normal(body(other)).fingerprint
+
+
+@pytest.mark.parametrize(("one", "other"), OTHER)
+def test_not_the_same_in_what_a_tool_gave_back(one: str, other: str) -> None:
+    assert normal(result(one)).fingerprint != normal(result(other)).fingerprint
+
+
+@pytest.mark.parametrize(("one", "other"), SAME_ON_ANOTHER_DAY)
+def test_what_day_it_is(one: str, other: str) -> None:
+    """As it is told on that day. Another day's date, on the same day, is somebody's words."""
+    for body in (lambda text: messages(text), lambda text: messages("go", system=[{"type": "text", "text": text}])):
+        assert normal(body(one)).fingerprint == normal(body(other), today=LATER).fingerprint
+        assert normal(body(one)).fingerprint != normal(body(other)).fingerprint
+
+
+def test_what_the_model_said_comes_back_as_it_was() -> None:
+    """Also a date that was the day's, on another day."""
+    said = messages("go", "I wrote 2026-11-16 into it.")
+    assert normal(said).fingerprint == normal(said, today=LATER).fingerprint
+
+
+OUTPUTS = [
+    lambda text: {"messages": [{"role": "tool", "tool_call_id": "c", "content": text}]},
+    lambda text: {"input": [{"type": "function_call_output", "call_id": "c", "output": text}]},
+    lambda text: {"input": [{"type": "custom_tool_call_output", "call_id": "c", "output": [{"text": text}]}]},
+    lambda text: {
+        "contents": [{"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"output": text}}}]}]
+    },
+    lambda text: messages(f"Hi.\n<system-reminder>\nThe hook says: {text}\n</system-reminder>"),
+    lambda text: messages("go", system=f"<env>\n{text}\n</env>\nBe careful."),
+    lambda text: messages("go", system=f"gitStatus: This is the status.\n{text}\n\nRecent commits:\n9bdf79c {text}"),
+    lambda text: messages(f"I ran this command:\n\nmake\n\nAnd got this output:\n\n{text}\n"),
+]
+
+
+@pytest.mark.parametrize("body", OUTPUTS)
+def test_where_the_output_of_tools_is(body: Any) -> None:
+    texts = ("done in 0.5s, 2025-03-04 10:00, pid 411", "done in 12s, 2024-01-31 12:31, pid 57")
+    first, second = (normal(body(text)) for text in texts)
+    assert first.fingerprint == second.fingerprint
+    assert first.fingerprint != normal(body(texts[0].replace("done", "failed"))).fingerprint
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "<system-reminder>x</system-reminder> {} <env>y</env>",
+        "<system-reminder>\n# claudeMd\nContents of CLAUDE.md:\n{}\n</system-reminder>",
+        "Recent commits:\n9bdf79c a\n\n{}",
+    ],
+)
+def test_around_marked_blocks_it_is_a_persons_words(frame: str) -> None:
+    one, other = (normal(messages(frame.format(text))) for text in ("in 30 seconds", "in 5 minutes"))
+    assert one.fingerprint != other.fingerprint
+
+
+def test_a_word_after_task_id_stays_in_all_of_the_request() -> None:
+    """It is looked for everywhere: a word that was taken for an id would be gone from the instructions."""
+    system = "Use Read instead of cat. Put invoices first."
+    found = normal(messages("Ask for the one with ID instead; the task ID invoices", system=system)).body
+    assert isinstance(found, dict)
+    assert found["system"] == system
 
 
 def test_ids_keep_their_order() -> None:
@@ -108,7 +243,8 @@ def test_ids_keep_their_order() -> None:
 
 def test_an_id_that_only_its_surroundings_tell_is_found_elsewhere_too() -> None:
     def talk(shell: str) -> dict[str, Any]:
-        first = {"role": "user", "content": f"Command running in background with ID: {shell}."}
+        block = {"type": "tool_result", "content": f"Command running in background with ID: {shell}."}
+        first = {"role": "user", "content": [block]}
         call = {"type": "tool_use", "name": "BashOutput", "input": {"which": shell}}
         return {"messages": [first, {"role": "assistant", "content": [call, {"type": "text", "text": shell}]}]}
 

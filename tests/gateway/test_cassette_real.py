@@ -67,7 +67,6 @@ async def test_record_here_replay_there(claude_cli: InstalledAgent, tmp_path: Pa
     assert proxy.unmatched == []
     assert replayed.result.status == "success", replayed.result
     assert replayed.requests == [], "no model was asked"
-    assert replaying.replayed >= 4
     assert (there.workspace / "new.txt").read_text() == f"from {there.workspace}\n{{{{workspace}}}}\n"
     assert [call.name for call in replayed.log.tool_calls] == [call.name for call in recorded.log.tool_calls]
     assert replayed.log.usage == recorded.log.usage

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 from cassette_lab import HERE, THERE, asking, keep_text, messages, places, text_of
 
-from youbencha.gateway.cassette import Cassette
+from youbencha.gateway.cassette import Asking, Cassette
 
 GO = asking(messages("go"))
 
@@ -31,7 +32,6 @@ def test_each_session_begins_anew(tmp_path: Path) -> None:
     cassette = Cassette(tmp_path, "replay")
     first, second = cassette.session(places()), cassette.session(places(THERE))
     assert [text_of(s.find(GO)) for s in (first, second, first, second)] == ["one", "one", "two", "two"]
-    assert (first.replayed, second.replayed, cassette.replayed) == (2, 2, 4)
 
 
 def test_trials_that_went_apart_are_all_replayed(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_recording_never_answers(tmp_path: Path) -> None:
     assert session.find(GO) is None
     keep_text(session, GO, "again")
     assert session.find(GO) is None
-    assert (cassette.recorded, cassette.replayed) == (1, 0)
+    assert cassette.recorded == 1
 
 
 def test_auto_answers_what_it_has_and_records_the_rest(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_auto_answers_what_it_has_and_records_the_rest(tmp_path: Path) -> None:
     keep_text(session, other, "three")
     again = cassette.session(places())
     assert [text_of(again.find(asked)) for asked in (GO, other, other)] == ["one", "two", "three"]
-    assert (cassette.recorded, session.recorded, again.replayed) == (2, 2, 3)
+    assert (cassette.recorded, session.recorded, again.recorded) == (2, 2, 0)
     later = Cassette(tmp_path, "replay").session(places())
     assert [text_of(later.find(asked)) for asked in (GO, other, other)] == ["one", "two", "three"]
 
@@ -104,3 +104,36 @@ def test_each_trial_has_its_own_places(tmp_path: Path) -> None:
     cassette = Cassette(tmp_path, "replay")
     for where in (THERE, Path("/third/place")):
         assert text_of(cassette.session(places(where)).find(asking(messages(f"in {where}")))) == f"see {where}/a"
+
+
+def test_a_changed_task_is_not_answered(tmp_path: Path) -> None:
+    task = "Set the timeout to {}, effective {}, for the task ID {}"
+    keep_text(
+        Cassette(tmp_path, "record").session(places()),
+        asking(messages(task.format("30 seconds", "2026-01-01", "invoices"))),
+        "done",
+    )
+    session = Cassette(tmp_path, "replay").session(places())
+    changed = asking(messages(task.format("5 minutes", "1999-12-31", "customers")))
+    assert session.find(changed) is None
+    found = session.mismatch(changed)
+    for word in ("30 seconds", "2026-01-01", "invoices", "5 minutes", "1999-12-31", "customers"):
+        assert word in found.text
+    assert "Set the timeout to 5 minutes" in found.summary
+
+
+def test_on_another_day(tmp_path: Path) -> None:
+    """The agent says what day it is. The task names a date too, which was the day's when it was recorded."""
+
+    def asked(day: date, released: str = "2026-11-16", task: str = "Release it") -> Asking:
+        return asking(messages(f"{task}, dated {released}.", system=f"Today's date: {day}"))
+
+    first, later = date(2026, 11, 16), date(2027, 5, 1)
+    keep_text(Cassette(tmp_path, "record", today=lambda: first).session(places()), asked(first), "done")
+    session = Cassette(tmp_path, "replay", today=lambda: later).session(places())
+    assert text_of(session.find(asked(later))) == "done"
+    assert session.find(asked(later, "2026-10-01")) is None
+    assert session.find(asked(date(2025, 1, 1))) is None
+    difference = [line for line in session.mismatch(asked(later, "2026-10-01")).text.splitlines() if line[0:1] == "+"]
+    assert difference == ["+++ now", "+    content: Release it, dated 2026-10-01."]
+    assert "+    content: Withdraw it, dated {{date}}." in session.mismatch(asked(later, task="Withdraw it")).text

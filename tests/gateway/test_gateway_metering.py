@@ -11,10 +11,10 @@ from urllib.parse import urlencode
 import pytest
 from gateway_lab import ANTHROPIC, APIS, CHAT, GEMINI, REAL_KEY, Api, Connection, raw_lab, scripted_lab, whole
 
-from youbencha.gateway.cassette import Cassette, Mode
+from youbencha.gateway.cassette import Cassette
 from youbencha.gateway.prices import Prices
 from youbencha.log.tokens import Tokens
-from youbencha.spec.gateway import ModelPrice
+from youbencha.spec.gateway import CassetteMode, ModelPrice
 
 USAGE = {
     "input_tokens": 1000,
@@ -105,7 +105,7 @@ async def test_a_chat_stream_whose_client_asks_for_no_usage(accepted: str, tmp_p
 
 async def test_a_replayed_chat_stream_whose_client_asks_for_no_usage(tmp_path: Path) -> None:
     """Its usage is on the cassette, for the meter; the client still does not see it."""
-    modes: tuple[Mode, ...] = ("record", "replay")
+    modes: tuple[CassetteMode, ...] = ("record", "replay")
     for mode in modes:
         async with scripted_lab(SCRIPT, tmp_path, cassette=Cassette(tmp_path / "cassette", mode)) as (lab, model):
             answer = await lab.ask(CHAT)

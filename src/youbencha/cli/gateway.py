@@ -13,10 +13,11 @@ from youbencha.cli.serving import address_given, serve_until_stopped
 from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
-    from youbencha.gateway.cassette import Cassette, Mode
+    from youbencha.gateway.cassette import Cassette
     from youbencha.gateway.routes import Provider
     from youbencha.gateway.upstreams import Upstream
     from youbencha.process import Redactor
+    from youbencha.spec.gateway import CassetteMode
 
 
 def gateway(
@@ -115,7 +116,7 @@ def gateway(
     serve_until_stopped(lambda stop: serve(plan, stop))
 
 
-def _cassette(given: Mapping[Mode, Path | None], redactor: Redactor) -> Cassette | None:
+def _cassette(given: Mapping[CassetteMode, Path | None], redactor: Redactor) -> Cassette | None:
     from youbencha.gateway.cassette import Cassette
 
     for mode, directory in given.items():

@@ -10,11 +10,12 @@ from typing import Any
 from youbencha.gateway.cassette.deltas import Slot, rewrite, slots_of
 from youbencha.gateway.cassette.endings import is_whole
 from youbencha.gateway.cassette.masking import masked, masked_bytes, secrets_in
-from youbencha.gateway.cassette.model import Replay, Timing
+from youbencha.gateway.cassette.model import Replay
 from youbencha.gateway.cassette.placeholders import Emptying
 from youbencha.gateway.cassette.sse import Event, event_bytes, events_in
 from youbencha.gateway.cassette.written import one_line, parsed
 from youbencha.process import Redactor
+from youbencha.spec.gateway import CassetteTiming
 
 Kept = dict[str, Any]
 """An answer as the cassette holds it."""
@@ -50,7 +51,7 @@ def kept_answer(
     return {"status": status, "headers": told, "ms": round(chunks[-1][0]) if chunks else 0, **content}
 
 
-def replay_of(kept: Kept, filled: Change, timing: Timing) -> Replay:
+def replay_of(kept: Kept, filled: Change, timing: CassetteTiming) -> Replay:
     """Raises KeyError, TypeError or ValueError if it is not as it was written."""
     chunks = list(_chunks(kept, filled))
     if timing == "instant":

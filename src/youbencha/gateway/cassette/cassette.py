@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.cassette.model import Asking, Mode, Timing
+from youbencha.gateway.cassette.days import Clock, around
+from youbencha.gateway.cassette.model import Asking
 from youbencha.gateway.cassette.normal import Normal
 from youbencha.gateway.cassette.session import CassetteSession
 from youbencha.gateway.cassette.shelf import Shelf, Takes
 from youbencha.gateway.cassette.takes import distinct
 from youbencha.gateway.model import Places
 from youbencha.process import Redactor
+from youbencha.spec.gateway import CassetteMode, CassetteTiming
+
+_DAYS_TRIED = 5
+"""Of a cassette that was recorded on many, the latest."""
 
 
 class Cassette:
@@ -19,16 +26,24 @@ class Cassette:
     from what was kept. `auto` does so too, and keeps the answers to all other requests."""
 
     def __init__(
-        self, directory: Path, mode: Mode, *, redactor: Redactor | None = None, timing: Timing = "instant"
+        self,
+        directory: Path,
+        mode: CassetteMode,
+        *,
+        redactor: Redactor | None = None,
+        timing: CassetteTiming = "instant",
+        today: Clock = date.today,
     ) -> None:
         self.directory, self.mode, self.timing = directory.absolute(), mode, timing
         self.redactor = redactor or Redactor()
-        self.replayed = 0
         self.recorded = 0
         self.shelf = Shelf(self.directory)
         if mode != "replay":
             self.shelf.create()
-        self._files: dict[str, Path] = {} if mode == "record" else self.shelf.check()
+        found = {} if mode == "record" else self.shelf.check()
+        self._files = {fingerprint: each.file for fingerprint, each in found.items()}
+        self._today = today
+        self._recorded_on = sorted({each.day for each in found.values() if each.day is not None}, reverse=True)
         if mode == "replay" and not self._files:
             raise _nothing_there(directory)
         self._sessions_at: dict[str, int] = {}
@@ -39,6 +54,18 @@ class Cassette:
         return CassetteSession(self, places)
 
     # -- for its sessions ---------------------------------------------------------------------------------------
+
+    def today(self) -> frozenset[date]:
+        """The days that a text may mean by today."""
+        return around(self._today())
+
+    def todays(self) -> Iterator[frozenset[date]]:
+        """And those of the recordings: a task with a date that happened to be the day's is still the same task."""
+        today = self.today()
+        yield today
+        for day in self._recorded_on[:_DAYS_TRIED]:
+            if not around(day) <= today:
+                yield today | around(day)
 
     def takes(self, fingerprint: str) -> Takes:
         file = self._files.get(fingerprint)
@@ -57,7 +84,7 @@ class Cassette:
         here = self._recorded_here[normal.fingerprint]
         if not any(each is take for each in here):
             here.append(take)
-        self._files[normal.fingerprint] = self.shelf.write(asking, normal, distinct(here))
+        self._files[normal.fingerprint] = self.shelf.write(asking, normal, distinct(here, self.today()), self._today())
         self.recorded += 1
 
 

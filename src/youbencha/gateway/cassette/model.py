@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from youbencha.gateway.routes import WireName
-
-Mode = Literal["record", "replay", "auto"]
-Timing = Literal["instant", "recorded"]
 
 
 class Asking(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -13,6 +14,9 @@ from youbencha.gateway.cassette.wording import clipped, diff, equal_ends, from_d
 from youbencha.gateway.cassette.written import one_line
 
 _COMPARED_CHARACTERS = 4000
+_MOST_COMPARED = 50
+_NUMBER_OF_MESSAGES = re.compile(r"-(\d{3,})-[0-9a-f]{12}\.json\Z")
+_OUTDATED = "It was recorded by an older youBencha, which compared requests in another way: record it again."
 
 
 class _Likeness(NamedTuple):
@@ -34,15 +38,32 @@ def mismatch(asking: Asking, body: Any, shelf: Shelf) -> Mismatch:
     if not here:
         summary = f"nothing is recorded for {asking.method} {asking.path}; {_what_there_is(recorded)}"
         return Mismatch(summary, summary)
-    near, other = _nearest(body, here, shelf)
+    near, other = _nearest(body, _likely(body, here), shelf)
     summary = "; ".join(_differences(body, other)) or "it is the same, but for what is not kept"
     head = [f"{asking.method} {asking.path}: {summary}", f"The nearest recorded request is {near.file.name}."]
+    head += [_OUTDATED] if near.outdated else []
     return Mismatch(summary, "\n".join([*head, "", *diff(lines_of(other), lines_of(body))]))
 
 
 def _what_there_is(recorded: list[Exchange]) -> str:
     counts = Counter(f"{each.method} {each.path}" for each in recorded)
     return "recorded: " + ", ".join(f"{count} of {what}" for what, count in counts.most_common(5))
+
+
+def _likely(body: Any, recorded: list[Exchange]) -> list[Exchange]:
+    """Those worth putting together and comparing: of the same model, and about as long."""
+    model, length = _at(body, "model"), len(talk_of(body))
+
+    def distance(exchange: Exchange) -> tuple[bool, int]:
+        return _at(exchange.body, "model") != model, abs(_messages_in(exchange) - length)
+
+    return sorted(recorded, key=distance)[:_MOST_COMPARED]
+
+
+def _messages_in(exchange: Exchange) -> int:
+    """As its file is called, since many of them may stand in one part; if somebody called it otherwise, a guess."""
+    named = _NUMBER_OF_MESSAGES.search(exchange.file.name)
+    return int(named[1]) if named else len(talk_of(exchange.body))
 
 
 def _nearest(body: Any, recorded: list[Exchange], shelf: Shelf) -> tuple[Exchange, Any]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from datetime import date
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from youbencha.gateway.cassette.masking import masked
 from youbencha.gateway.cassette.model import Asking
 from youbencha.gateway.cassette.places import Forms, pattern_of
-from youbencha.gateway.cassette.volatile import Name, Piece, first_name, pieces_of
+from youbencha.gateway.cassette.voices import Voice, stretches, voice_at, voice_of
+from youbencha.gateway.cassette.volatile import TOOLS, Name, Piece, Reading, first_name, pieces_of, words
 from youbencha.gateway.cassette.written import compact
 from youbencha.process import Redactor
 
@@ -25,6 +27,7 @@ _SEALED = frozenset({"signature", "thoughtSignature", "thought_signature", "encr
 _SEAL = re.compile(r"\S{16,}\Z")
 _TEMPORARY = frozenset({"{{tmp}}", "{{temp}}"})
 """Places in which names are mostly made up."""
+_NO_DAYS: frozenset[date] = frozenset()
 _CACHED_CHARACTERS = 8_000_000
 _UNBROKEN = 4096
 """A text that begins with so many characters and no space is a picture or the like: nothing is volatile in it."""
@@ -44,58 +47,87 @@ class Normaliser:
         self._redactor = redactor
         self._places = {text: "{{" + name.partition(":")[0] + "}}" for name, text in forms.items()}
         self._place = re.compile("|".join(map(pattern_of, self._places))) if self._places else None
-        self._known: OrderedDict[str, tuple[Piece, ...]] = OrderedDict()
+        self._known: OrderedDict[tuple[str, Voice, frozenset[date]], tuple[Piece, ...]] = OrderedDict()
         self._size = 0
 
+    def normal(self, asking: Asking, days: frozenset[date]) -> Normal:
+        """`days`: those that a text may call today."""
+        return _Normalising(self, days).normal(asking)
+
+    def pieces(self, text: str, voice: Voice, days: frozenset[date]) -> tuple[Piece, ...]:
+        known = text, voice, days
+        found = self._known.get(known)
+        if found is not None:
+            return found
+        pieces = tuple(self._split(text, voice, days))
+        self._known[known] = pieces
+        self._size += len(text)
+        while self._size > _CACHED_CHARACTERS:
+            self._size -= len(self._known.popitem(last=False)[0][0])
+        return pieces
+
+    def _split(self, text: str, voice: Voice, days: frozenset[date]) -> Iterator[Piece]:
+        text = masked(text, self._redactor)
+        if len(text) > _UNBROKEN and not any(space in text[:_UNBROKEN] for space in " \n"):
+            yield text
+            return
+        readings: Mapping[Voice, Reading] = {"tool": TOOLS, "model": words(_NO_DAYS), "told": words(days)}
+        for start, end, whose in stretches(text, voice):
+            yield from self._stretch(text, start, end, readings[whose])
+
+    def _stretch(self, text: str, done: int, end: int, reading: Reading) -> Iterator[Piece]:
+        for match in self._place.finditer(text, done, end) if self._place else ():
+            yield from pieces_of(text, done, match.start(), reading)
+            place, done = self._places[match.group()], match.end()
+            yield place
+            if place in _TEMPORARY:
+                names, done = first_name(text, done, reading)
+                yield from names
+        yield from pieces_of(text, done, end, reading)
+
+
+class _Normalising:
+    """Of one request."""
+
+    def __init__(self, normaliser: Normaliser, days: frozenset[date]) -> None:
+        self._normaliser, self._days = normaliser, days
+
     def normal(self, asking: Asking) -> Normal:
-        numbering = _Numbering({name.value for text in _texts(asking.body) for name in self._loose(text)})
-        body = self._value(_without(asking.body), numbering)
+        numbering = _Numbering({name.value for name in self._loose(asking.body, "told")})
+        body = self._value(_without(asking.body), numbering, "told")
         if body is None and asking.raw:
             body = {"raw": sha256(asking.raw).hexdigest()}
         told = compact([asking.method, asking.path, body])
         return Normal(body, numbering.names, sha256(told).hexdigest())
 
-    def _value(self, value: object, numbering: _Numbering) -> object:
+    def _value(self, value: object, numbering: _Numbering, voice: Voice) -> object:
         if isinstance(value, str):
-            return numbering.text(self._pieces(value))
+            return numbering.text(self._pieces(value, voice))
         if isinstance(value, list):
-            return [self._value(each, numbering) for each in value]
+            return [self._value(each, numbering, voice) for each in value]
         if isinstance(value, dict):
+            voice = voice_of(value, voice)
             return {
-                numbering.text(self._pieces(key)): _sealed(key, each) or self._value(_plain(key, each), numbering)
+                numbering.text(self._pieces(key, voice)): _sealed(key, each)
+                or self._value(_plain(key, each), numbering, voice_at(key, voice))
                 for key, each in sorted(value.items(), key=_talk_last)
                 if key not in _NEVER
             }
         return value
 
-    def _loose(self, text: str) -> Iterator[Name]:
-        return (piece for piece in self._pieces(text) if isinstance(piece, Name) and piece.loose)
+    def _loose(self, value: object, voice: Voice) -> Iterator[Name]:
+        if isinstance(value, str):
+            yield from (piece for piece in self._pieces(value, voice) if isinstance(piece, Name) and piece.loose)
+        elif isinstance(value, list):
+            for each in value:
+                yield from self._loose(each, voice)
+        elif isinstance(value, dict):
+            voice = voice_of(value, voice)
+            for key, each in value.items():
+                yield from self._loose(each, voice_at(key, voice))
 
-    def _pieces(self, text: str) -> tuple[Piece, ...]:
-        found = self._known.get(text)
-        if found is not None:
-            return found
-        pieces = tuple(self._split(text))
-        self._known[text] = pieces
-        self._size += len(text)
-        while self._size > _CACHED_CHARACTERS:
-            self._size -= len(self._known.popitem(last=False)[0])
-        return pieces
-
-    def _split(self, text: str) -> Iterator[Piece]:
-        text = masked(text, self._redactor)
-        if len(text) > _UNBROKEN and not any(space in text[:_UNBROKEN] for space in " \n"):
-            yield text
-            return
-        done = 0
-        for match in self._place.finditer(text) if self._place else ():
-            yield from pieces_of(text, done, match.start())
-            place, done = self._places[match.group()], match.end()
-            yield place
-            if place in _TEMPORARY:
-                names, done = first_name(text, done)
-                yield from names
-        yield from pieces_of(text, done, len(text))
+    def _pieces(self, text: str, voice: Voice) -> tuple[Piece, ...]:
+        return self._normaliser.pieces(text, voice, self._days)
 
 
 class _Numbering:
@@ -149,17 +181,6 @@ def _plain(key: str, value: Any) -> object:
     return block["text"] if alone else value
 
 
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for each in value:
-            yield from _texts(each)
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _texts(each)
-
-
-def numbered(text: str) -> str:
+def numbered(text: str, days: frozenset[date]) -> str:
     """A text by itself, with a name of ours for what is volatile in it."""
-    return _Numbering(set()).text(tuple(pieces_of(text, 0, len(text))))
+    return _Numbering(set()).text(tuple(pieces_of(text, 0, len(text), words(days))))

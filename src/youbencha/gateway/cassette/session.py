@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.cassette.answers import Kept, kept_answer, replay_of
 from youbencha.gateway.cassette.model import Asking, Mismatch, Replay
-from youbencha.gateway.cassette.normal import Normaliser
+from youbencha.gateway.cassette.normal import Normal, Normaliser
 from youbencha.gateway.cassette.placeholders import Emptying, filling
 from youbencha.gateway.cassette.places import forms_of, texts_of
+from youbencha.gateway.cassette.shelf import Takes
 from youbencha.gateway.model import Places
 from youbencha.spec.gateway import CassetteMode
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 class CassetteSession:
     def __init__(self, cassette: Cassette, places: Places) -> None:
-        self.replayed = 0
         self.recorded = 0
         self.left_out = 0
         """Answers that were none, or not all there: they are not in the cassette."""
@@ -42,36 +42,25 @@ class CassetteSession:
         """
         if self._cassette.mode == "record":
             return None
-        normal = self._normaliser.normal(asking)
-        fingerprint = normal.fingerprint
-        if fingerprint in self._own:  # asked a second time, and answered by the model the first time
-            return None
-        takes = self._cassette.takes(fingerprint)
-        if not takes:
-            return None
-        answers = takes[self._take_of(fingerprint) % len(takes)]
-        number = self._asked.get(fingerprint, 0)
-        self._asked[fingerprint] = number + 1
-        try:
-            answer = answers[min(number, len(answers) - 1)]
-            replay = replay_of(answer, filling({**self._texts, **normal.names}), self._cassette.timing)
-        except (KeyError, TypeError, ValueError) as error:
-            where = f"exchange {fingerprint[:12]} of {self._cassette.directory}"
-            raise YouBenchaError("CASSETTE_BROKEN", f"An answer in {where} is broken: {error}") from error
-        self.replayed += 1
-        self._cassette.replayed += 1
-        return replay
+        for days in self._cassette.todays():
+            normal = self._normaliser.normal(asking, days)
+            if normal.fingerprint in self._own:  # asked a second time, and answered by the model the first time
+                return None
+            if takes := self._cassette.takes(normal.fingerprint):
+                return self._replay(normal, takes)
+        return None
 
     def keep(
         self, asking: Asking, status: int, headers: Mapping[str, str], chunks: Sequence[tuple[float, bytes]]
     ) -> None:
         """An answer as the upstream gave it, each chunk with its milliseconds since the request.
 
-        What is no answer is not kept: limits, failures, wrong keys, and answers without their end.
+        What is no answer is not kept: limits, failures, wrong keys, and answers without their end. Raises
+        YouBenchaError if it cannot be written.
         """
         if self._cassette.mode == "replay":
             return
-        normal = self._normaliser.normal(asking)
+        normal = self._normaliser.normal(asking, self._cassette.today())
         emptying = Emptying(self._forms, normal.names)
         answer = kept_answer(status, headers, chunks, emptying, self._cassette.redactor)
         if answer is None:
@@ -86,7 +75,21 @@ class CassetteSession:
         """What differs from the nearest request that was recorded."""
         from youbencha.gateway.cassette.nearest import mismatch  # difflib is only needed when something went wrong
 
-        return mismatch(asking, self._normaliser.normal(asking).body, self._cassette.shelf)
+        *_, days = self._cassette.todays()
+        normal = self._normaliser.normal(asking, days)
+        return mismatch(asking, normal.body, self._cassette.shelf)
+
+    def _replay(self, normal: Normal, takes: Takes) -> Replay:
+        fingerprint = normal.fingerprint
+        answers = takes[self._take_of(fingerprint) % len(takes)]
+        number = self._asked.get(fingerprint, 0)
+        self._asked[fingerprint] = number + 1
+        try:
+            answer = answers[min(number, len(answers) - 1)]
+            return replay_of(answer, filling({**self._texts, **normal.names}), self._cassette.timing)
+        except (KeyError, TypeError, ValueError) as error:
+            where = f"exchange {fingerprint[:12]} of {self._cassette.directory}"
+            raise YouBenchaError("CASSETTE_BROKEN", f"An answer in {where} is broken: {error}") from error
 
     def _take_of(self, fingerprint: str) -> int:
         if fingerprint not in self._take:

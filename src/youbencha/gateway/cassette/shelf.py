@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +18,7 @@ from youbencha.gateway.cassette.normal import Normal
 from youbencha.gateway.cassette.parts import TALK, put_together, taken_apart
 from youbencha.gateway.cassette.written import for_people, parsed
 
-VERSION = 1
+VERSION = 2
 """Of the files, and of what counts as the same request: a change to either makes it another one."""
 _REQUEST_HEADERS = ("anthropic-version", "anthropic-beta", "openai-beta")
 _SHOWN = 5
@@ -33,6 +35,15 @@ class Exchange(NamedTuple):
     body: Any
     """In parts."""
     takes: Takes
+    day: date | None
+    """On which it was recorded."""
+    outdated: bool
+    """Written when other requests were taken for the same."""
+
+
+class Found(NamedTuple):
+    file: Path
+    day: date | None
 
 
 class Shelf:
@@ -48,13 +59,14 @@ class Shelf:
         except OSError as error:
             raise _not_writable(self.directory, error) from error
 
-    def check(self) -> dict[str, Path]:
+    def check(self) -> dict[str, Found]:
         """The exchange of each fingerprint. Names all files that cannot be read, at once."""
         broken = []
         found = {}
         for file in self.files():
             try:
-                found[self.read(file).fingerprint] = file
+                exchange = self.read(file)
+                found[exchange.fingerprint] = Found(file, exchange.day)
             except YouBenchaError as error:
                 broken.append(error.message)
         if broken:
@@ -67,20 +79,26 @@ class Shelf:
 
     def read(self, file: Path) -> Exchange:
         try:
-            value = parsed(file.read_bytes())
+            value = _parsed(file)
             if value["version"] > VERSION:
                 raise _broken(f"{file} was written by a newer youBencha", "Update youBencha.")
             request, takes = value["request"], value["takes"]
+            day = date.fromisoformat(value["day"]) if "day" in value else None
             exchange = Exchange(
-                file, str(value["fingerprint"]), request["method"], request["path"], request["body"], takes
+                file,
+                str(value["fingerprint"]),
+                request["method"],
+                request["path"],
+                request["body"],
+                takes,
+                day,
+                value["version"] < VERSION,
             )
             if not all(isinstance(answer["status"], int) for take in takes for answer in take) or not takes[0]:
                 raise TypeError("an answer has no status")
         except OSError as error:
             raise _broken(f"{file} cannot be read: {error.strerror or error}") from error
-        except ValueError as error:
-            raise _broken(f"{file} is no JSON: {error}") from error
-        except (KeyError, TypeError, IndexError) as error:
+        except (KeyError, TypeError, IndexError, ValueError) as error:
             raise _broken(f"{file} is not an exchange as youBencha writes it: {error}") from error
         return exchange
 
@@ -88,7 +106,8 @@ class Shelf:
         """A part that is not there is named in its place: it is only needed to show what differs."""
         return put_together(exchange.body, self._part)
 
-    def write(self, asking: Asking, normal: Normal, takes: Takes) -> Path:
+    def write(self, asking: Asking, normal: Normal, takes: Takes, day: date) -> Path:
+        """Raises YouBenchaError if it cannot be written, whatever is in the way."""
         body, parts = taken_apart(normal.body)
         for name, part in parts.items():
             if name not in self._written:
@@ -97,8 +116,8 @@ class Shelf:
         headers = {name: asking.headers[name] for name in _REQUEST_HEADERS if name in asking.headers}
         request = {"method": asking.method, "path": asking.path, "wire": asking.wire, "headers": headers, "body": body}
         file = self._exchanges / _file_name(asking, normal)
-        told = {"version": VERSION, "fingerprint": normal.fingerprint, "request": request, "takes": takes}
-        self._write(file, told)
+        told = {"version": VERSION, "fingerprint": normal.fingerprint, "day": day.isoformat()}
+        self._write(file, {**told, "request": request, "takes": takes})
         return file
 
     def _part(self, name: str) -> Any:
@@ -108,18 +127,25 @@ class Shelf:
             return f"(parts/{name}.json is missing or broken)"
 
     def _write(self, file: Path, value: object, *, unless_there: bool = False) -> None:
-        if unless_there and file.exists():
-            return
         partial = file.with_name(f".{file.name}.{os.urandom(4).hex()}")
         try:
-            try:
-                partial.write_bytes(for_people(value).encode("utf-8", "surrogatepass"))
-                partial.replace(file)
-            except BaseException:
-                partial.unlink(missing_ok=True)
-                raise
-        except OSError as error:
-            raise _not_writable(file, error) from error
+            if unless_there and file.exists():
+                return
+            partial.write_bytes(for_people(value).encode("utf-8", "surrogatepass"))
+            partial.replace(file)
+        except BaseException as error:
+            with suppress(OSError):
+                partial.unlink()
+            if isinstance(error, OSError):
+                raise _not_writable(file, error) from error
+            raise
+
+
+def _parsed(file: Path) -> Any:
+    try:
+        return parsed(file.read_bytes())
+    except ValueError as error:
+        raise _broken(f"{file} is no JSON: {error}") from error
 
 
 def _file_name(asking: Asking, normal: Normal) -> str:

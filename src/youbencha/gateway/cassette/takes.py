@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 from youbencha.gateway.cassette.normal import numbered
@@ -10,9 +11,9 @@ from youbencha.gateway.cassette.written import one_line
 _WHEN = frozenset({"ms"})
 
 
-def distinct(takes: list[list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
-    """Without those that say no more than another does, but for ids, dates and timing."""
-    told = [[_told(answer) for answer in take] for take in takes]
+def distinct(takes: list[list[dict[str, Any]]], days: frozenset[date]) -> list[list[dict[str, Any]]]:
+    """Without those that say no more than another does, but for ids, the time of these days, and how long it took."""
+    told = [[_told(answer, days) for answer in take] for take in takes]
     kept: list[int] = []
     for number, one in enumerate(told):
         if not any(one == told[other][: len(one)] for other in kept):
@@ -20,8 +21,8 @@ def distinct(takes: list[list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
     return [takes[number] for number in kept]
 
 
-def _told(answer: dict[str, Any]) -> str:
-    return numbered(one_line(_timeless(answer)))
+def _told(answer: dict[str, Any], days: frozenset[date]) -> str:
+    return numbered(one_line(_timeless(answer)), days)
 
 
 def _timeless(value: Any) -> Any:
