@@ -5,8 +5,6 @@ Such input is paid for, and no byte of it is seen here, so that the size of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
 CONTEXT_TOKENS = 1_000_000
 """The most that a model takes in, as far as is common: the bound where the request has none."""
 
@@ -15,6 +13,7 @@ _REFERENCES = frozenset({
     "cached_content", "container", "vector_store_ids", "mcp_servers", "googleSearch", "google_search", "urlContext",
     "url_context",
 })  # fmt: skip
+_TELLING = _REFERENCES | {"image_url"}
 _SERVER_TOOLS = ("web_search", "web_fetch", "file_search", "code_interpreter", "code_execution", "mcp", "tool_search")
 """Tools that the provider runs by itself, and whose findings it reads."""
 _ONLY_WORDS = frozenset({"input_schema", "parameters", "properties", "arguments"})
@@ -22,32 +21,30 @@ _ONLY_WORDS = frozenset({"input_schema", "parameters", "properties", "arguments"
 
 
 def reads_elsewhere(body: object) -> bool:
-    return any(_refers(found) for found in _objects(body))
-
-
-def _objects(body: object) -> Iterator[Mapping[str, object]]:
-    """Every object in the request, without recursion: how deep it is, its sender says."""
+    """`body` as it was parsed. Without recursion: how deep it is, its sender says."""
     waiting = [body]
     while waiting:
         value = waiting.pop()
-        if isinstance(value, Mapping):
-            yield value
-            own = value.get("type") == "tool_use"
-            waiting += [
-                inner
-                for key, inner in value.items()
-                if isinstance(inner, Mapping | list) and key not in _ONLY_WORDS and not (own and key == "input")
-            ]
-        elif isinstance(value, list):
-            waiting += [inner for inner in value if isinstance(inner, Mapping | list)]
+        if isinstance(value, list):
+            waiting += value
+        elif isinstance(value, dict):
+            if _refers(value):
+                return True
+            is_call = value.get("type") == "tool_use"
+            for key, inner in value.items():
+                if isinstance(inner, dict | list) and key not in _ONLY_WORDS and not (is_call and key == "input"):
+                    waiting.append(inner)
+    return False
 
 
-def _refers(found: Mapping[str, object]) -> bool:
+def _refers(found: dict[str, object]) -> bool:
+    if not _TELLING.isdisjoint(found):
+        for key in _REFERENCES & found.keys():
+            if found[key] is not None:
+                return True
+        image = found.get("image_url")
+        address = image.get("url") if isinstance(image, dict) else image
+        if isinstance(address, str) and not address.startswith("data:"):
+            return True
     kind = found.get("type")
-    if any(found.get(key) is not None for key in _REFERENCES & found.keys()):
-        return True
-    if isinstance(kind, str) and (kind == "url" or kind.startswith(_SERVER_TOOLS)):
-        return True
-    image = found.get("image_url")
-    address = image.get("url") if isinstance(image, Mapping) else image
-    return isinstance(address, str) and not address.startswith("data:")
+    return isinstance(kind, str) and (kind == "url" or kind.startswith(_SERVER_TOOLS))
