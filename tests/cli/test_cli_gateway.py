@@ -172,7 +172,7 @@ def test_one_api_for_others_to_reach(behind: Behind, tmp_path: Path) -> None:
         (["--ledger", "file/l", "--upstream", "http://127.0.0.1:9"], "LEDGER_NOT_WRITABLE", "file/l"),
         (["--secrets", "nowhere"], "SECRETS_FILE_UNREADABLE", "--secrets names a file of NAME=VALUE lines"),
         (["--secrets", "file"], "SECRETS_FILE_OPEN", "chmod 600 file"),
-        (["--record", "a", "--replay", "b"], "CASSETTE_OPTIONS", "exclude each other"),
+        (["--record", "a", "--replay", "b"], "OPTION_INVALID", "exclude each other"),
         (["--replay", "nowhere"], "CASSETTE_NOT_FOUND", "nothing to replay"),
         (["--budget-total", "much"], "BUDGET_INVALID", "--budget-total much: not an amount of dollars"),
     ],

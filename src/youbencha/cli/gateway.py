@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from youbencha.cli.serving import address_given, serve_until_stopped
-from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
-    from youbencha.gateway.cassette import Cassette
     from youbencha.gateway.routes import Provider
     from youbencha.gateway.upstreams import Upstream
     from youbencha.process import Redactor
-    from youbencha.spec.gateway import CassetteMode
 
 
 def gateway(
@@ -87,18 +84,18 @@ def gateway(
     """
     from youbencha.cli.gateway_keys import dollars_given, keys_given, prices_given
     from youbencha.cli.gateway_upstreams import secrets_given, upstreams_given
+    from youbencha.cli.model_options import cassette_given
 
     address = address_given(listen)
     keys, prices = keys_given(key or []), prices_given(price or [])
     most = None if budget_total is None else dollars_given("--budget-total", budget_total, budget_total)
-    if sum(each is not None for each in (record, replay, cassette)) > 1:
-        exclude = "--record, --replay and --cassette exclude each other"
-        raise YouBenchaError("CASSETTE_OPTIONS", exclude, hint="Choose one of them.")
+    tape = cassette_given(record, replay, cassette)
     env = {**os.environ, **(secrets_given(secrets) if secrets else {})}
     upstreams = {} if replay is not None else upstreams_given(upstream or [], upstream_key_env or [], env)
     redactor = _redactor(env, upstreams)
 
     from youbencha.cli.gateway_serving import Plan, serve
+    from youbencha.gateway.cassette import Cassette
     from youbencha.gateway.model import Caps
     from youbencha.gateway.prices import Prices
 
@@ -109,20 +106,11 @@ def gateway(
         total=Caps(most, tokens_total),
         prices=Prices(prices),
         ledger=ledger,
-        cassette=_cassette({"record": record, "replay": replay, "auto": cassette}, redactor),
+        cassette=Cassette(Path(tape.dir), tape.mode, redactor=redactor) if tape else None,
         redactor=redactor,
         quiet=quiet,
     )
     serve_until_stopped(lambda stop: serve(plan, stop))
-
-
-def _cassette(given: Mapping[CassetteMode, Path | None], redactor: Redactor) -> Cassette | None:
-    from youbencha.gateway.cassette import Cassette
-
-    for mode, directory in given.items():
-        if directory is not None:
-            return Cassette(directory, mode, redactor=redactor)
-    return None
 
 
 def _redactor(env: Mapping[str, str], upstreams: Mapping[Provider, Upstream]) -> Redactor:

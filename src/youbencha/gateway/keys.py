@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from youbencha.gateway.budgets import Account
-from youbencha.gateway.model import NO_PLACES, Call, Labels, Places
+from youbencha.gateway.model import Call, Labels
 from youbencha.gateway.refusals import Reason
 from youbencha.gateway.tally import Tally
 
@@ -26,7 +26,6 @@ class Grant:
 
     labels: Labels
     account: Account
-    places: Places = NO_PLACES
     on_call: Callable[[Call], None] | None = None
     """Told of every call when it has ended."""
     peers: frozenset[str] | None = None

@@ -23,6 +23,14 @@ PROVIDER_OF: Mapping[WireName, Provider] = {
     "gemini": "gemini",
 }
 
+PROVIDER_OF_PREFIX: Mapping[str, Provider] = {
+    "anthropic": "anthropic",
+    "openai": "openai",
+    "google": "gemini",
+    "gemini": "gemini",
+}
+"""What stands before the slash of `provider/model`, in opencode's words and in LiteLLM's."""
+
 
 class Action(Enum):
     """What a path asks for."""

@@ -101,7 +101,7 @@ class Gateway:
     ) -> GatewayAccess:
         """A new key. What is spent with it counts in `parent` too (an agent's account, say), and in the run's."""
         account = Account(labels.key, caps, per_call=per_call, parent=parent or self.total)
-        grant = Grant(labels=labels, account=account, places=places, on_call=on_call, peers=peers)
+        grant = Grant(labels=labels, account=account, on_call=on_call, peers=peers)
         if self.cassette is not None:
             grant.cassette = self.cassette.session(places)
         return GatewayAccess(self.url, self.keys.issue(grant))

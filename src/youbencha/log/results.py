@@ -123,6 +123,8 @@ class GatewayReport(_Record):
     unpriced: str | None = None
     """Why requests were refused that no price is known for, while there is a cap in dollars."""
     usage: Usage | None = None
+    prices: str | None = None
+    """Where they are from: the list and its version, and how many the configuration has of its own."""
     paid_usd: float | None = None
     """Of `usage.cost_usd`, what was really paid: replayed answers are free. Null where no price is known."""
     models: dict[str, ModelUse] = Field(default_factory=dict)

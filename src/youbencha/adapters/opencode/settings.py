@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from youbencha.adapters.cli_agent import Task
-from youbencha.adapters.cli_agent.model_names import OF_PREFIX
 from youbencha.adapters.opencode.config import OpenCodeConfig
 from youbencha.gateway.access import GatewayAccess
+from youbencha.gateway.routes import PROVIDER_OF_PREFIX
 
 if TYPE_CHECKING:
     from youbencha.gateway.routes import Provider
@@ -43,7 +43,7 @@ def pointing_at(access: GatewayAccess, provider: Provider | None) -> dict[str, s
 def _at_gateway(task: Task[OpenCodeConfig], access: GatewayAccess) -> str:
     """No other provider is there, and this one takes the gateway's key, whatever login is stored (1.18.33)."""
     name = task.config.chosen_provider
-    provider = OF_PREFIX.get(name, "openai")
+    provider = PROVIDER_OF_PREFIX.get(name, "openai")
     url = access.url + _VERSIONS.get(provider, "/v1")
     at = _provider(task, {"baseURL": url, "apiKey": f"{{env:{_KEYS[provider]}}}"})
     only = {"provider": {name: at}, "enabled_providers": [name], "disabled_providers": []}

@@ -12,19 +12,13 @@ from youbencha.gateway.model import Asked
 from youbencha.gateway.prices.counts import Rate, counts_of
 from youbencha.gateway.prices.listed import listed_rate, load_list
 from youbencha.gateway.prices.own import OwnPrices
-from youbencha.gateway.routes import Provider
+from youbencha.gateway.routes import PROVIDER_OF_PREFIX, Provider
 from youbencha.log.tokens import Tokens
 
 if TYPE_CHECKING:
     from youbencha.spec.gateway import ModelPrice
 
-_PREFIXES: Mapping[str, Provider] = {
-    "anthropic/": "anthropic",
-    "openai/": "openai",
-    "gemini/": "gemini",
-    "google/": "gemini",
-    "models/": "gemini",
-}
+_PREFIXES: Mapping[str, Provider] = {**PROVIDER_OF_PREFIX, "models": "gemini"}
 """How LiteLLM, and Google itself, write whose a model is. Other hosts (`bedrock/…`) have prices of their own."""
 
 
@@ -70,7 +64,6 @@ class Prices:
 
 
 def _owned(provider: Provider, model: str) -> tuple[Provider, str]:
-    for prefix, owner in _PREFIXES.items():
-        if model.lower().startswith(prefix):
-            return owner, model[len(prefix) :]
-    return provider, model
+    before, slash, name = model.partition("/")
+    owner = _PREFIXES.get(before.lower()) if slash else None
+    return (owner, name) if owner else (provider, model)

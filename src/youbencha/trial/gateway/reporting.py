@@ -30,7 +30,9 @@ def usage_in(tally: ModelTally) -> Usage:
     return usage_of(tally.tokens, cost, partial=tally.partial, cost_source="gateway")
 
 
-def report_of(plan: GatewayPlan, grant: Grant, *, ledger: str, mismatches: tuple[str, ...] = ()) -> GatewayReport:
+def report_of(
+    plan: GatewayPlan, grant: Grant, *, ledger: str, prices: str, mismatches: tuple[str, ...] = ()
+) -> GatewayReport:
     tally = grant.tally
     return GatewayReport(
         type=plan.type,
@@ -43,6 +45,7 @@ def report_of(plan: GatewayPlan, grant: Grant, *, ledger: str, mismatches: tuple
         circuit_opened=tally.circuit_refusals > 0,
         unpriced=tally.no_price,
         usage=usage_in(tally.total),
+        prices=prices,
         paid_usd=None if tally.paid_usd is None else float(tally.paid_usd),
         models={
             name: ModelUse(requests=of_model.requests, usage=usage_in(of_model))

@@ -109,7 +109,8 @@ class WayToModel:
         """Once the agent is gone, and the artifacts are ours again."""
         assert self._grant is not None
         self._mismatches = self._write_mismatches(self._grant, self._directory.artifacts)
-        return report_of(self._plan, self._grant, ledger=LEDGER_FILE, mismatches=self._mismatches)
+        prices = self._gateway.prices.source
+        return report_of(self._plan, self._grant, ledger=LEDGER_FILE, prices=prices, mismatches=self._mismatches)
 
     def findings(self) -> Iterator[tuple[str, str]]:
         """What a person should know: codes and messages."""
