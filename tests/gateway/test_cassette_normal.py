@@ -82,6 +82,7 @@ SAME_IN_OUTPUT = [
     ('{"out": "a\\n0.52s\\n2026-11-16"}', '{"out": "a\\n1.2s\\n2027-11-16"}'),
     ("<task-id>bxzqwvtrp</task-id>", "<task-id>bkjhgfdsa</task-id>"),
     ("see tasks/bxzqwvtrp.output", "see tasks/bkjhgfdsa.output"),
+    ("see x/tool-results/bhacpcnvj.txt", "see x/tool-results/bkjhgfdsa.txt"),
 ]
 SAME_ON_ANOTHER_DAY = [
     (" - Today's date: 2026-11-16.", " - Today's date: 2027-05-01."),

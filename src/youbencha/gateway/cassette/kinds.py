@@ -65,7 +65,7 @@ TOOL_LETTER_FIRST: Mapping[str, str] = {
     **_IDS,
     "made_up": rf"running in background with ID: (?P<made_up_id>{_MADE_UP}){_END}",
     "made_up_tag": rf"(?:task|agent|shell|bash)-id>(?P<made_up_tag_id>{_MADE_UP})(?=</)",
-    "made_up_file": rf"tasks/(?P<made_up_file_id>{_MADE_UP})(?=\.output\b)",
+    "made_up_file": rf"(?:tasks|tool-results)/(?P<made_up_file_id>{_MADE_UP})(?=\.(?:output|txt)\b)",
     "prefixed": rf"(?:{_ID_PREFIX})[_-](?=[A-Za-z_-]{{0,40}}\d)[A-Za-z0-9_-]{{8,}}",
     "named_date": rf"(?:{WEEKDAY},? +)?{_MONTH} +\d{{1,2}}(?:,? +(?:{CLOCK}|\d{{4}}))+"
     rf"(?: [A-Z]{{3,4}} \d{{4}})?{ZONE}?",
