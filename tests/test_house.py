@@ -22,7 +22,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"spec", "log"}),
     frozenset({"process"}),
     frozenset({"workspace"}),
-    frozenset({"sandbox", "gateway"}),
+    frozenset({"sandbox", "gateway", "control"}),
     frozenset({"adapters"}),
     frozenset({"evaluators", "hooks", "report", "testing"}),
     frozenset({"trial"}),

@@ -113,6 +113,15 @@ class UserText(Event):
     sent_at: str | None = None
 
 
+class ToolDecided(Event):
+    """The harness was asked whether a tool may be used, and said so."""
+
+    call_id: str | None
+    name: str
+    allowed: bool
+    reason: str
+
+
 class ToolCalled(Event):
     call_id: str | None
     name: str

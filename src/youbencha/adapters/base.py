@@ -11,6 +11,8 @@ from youbencha.errors import Problem
 from youbencha.events import EventSink
 from youbencha.gateway.access import GatewayAccess
 from youbencha.log import ErrorRecord, Execution, Status, YouBenchaLog
+from youbencha.sandbox.base import Sandbox
+from youbencha.sandbox.here import HERE
 
 if TYPE_CHECKING:
     import asyncio
@@ -42,6 +44,8 @@ class AgentExecutionContext:
     """Called with every event as it happens, in the thread of the running loop."""
     gateway: GatewayAccess | None = None
     """The only way to the model. The agent then gets no credential of the harness or of the test case, only this."""
+    sandbox: Sandbox = HERE
+    """Where the agent runs. All that it is told of paths and variables has to be as they are in there."""
     stop: asyncio.Event | None = None
     """Set when the agent has to end before its time (its budget is spent): as at its deadline, at once and wholly."""
 

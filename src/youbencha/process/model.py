@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from youbencha.process.input import Input
+
 MIB = 1024 * 1024
 OUTPUT_LIMIT_BYTES = 10 * MIB
 
@@ -17,9 +19,9 @@ class Command(NamedTuple):
     cwd: Path
     env: Mapping[str, str]
     """The whole environment; nothing is inherited."""
-    stdin: bytes | None = None
+    stdin: bytes | Input | None = None
     """What the program reads before end-of-file. None: end-of-file at once. A silent, open stdin makes real
-    CLIs wait for ever (Claude Code before 2.1.79), so there is no way to ask for one."""
+    CLIs wait for ever (Claude Code before 2.1.79): an `Input` is for those who have something to say."""
     terminal: bool = False
     """Give the program a terminal to write to; stdout and stderr are then one stream."""
 
@@ -47,6 +49,8 @@ class Exit(NamedTuple):
     signal_number: int | None = None
     leftovers: tuple[str, ...] = ()
     """The programs of descendants that were still running when it ended, and were ended then; `?` if unknown."""
+    breach: str | None = None
+    """Which limit of its sandbox it ran into, in words: `memory (4 GiB)`."""
     guard_lost: bool = False
     """Something killed the process that watched over it (an agent can). Nothing of the tree is left all the same."""
     cpu_s: float | None = None

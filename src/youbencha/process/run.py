@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from youbencha.errors import YouBenchaError
 from youbencha.process.capture import Capture
+from youbencha.process.input import Input
 from youbencha.process.lines import LineSink
 from youbencha.process.model import Command, Exit, Limits, ProcessResult, Started
 from youbencha.process.redact import Redactor
-from youbencha.process.systems import Running, System, this_system
+from youbencha.process.systems import Running, Source, System, this_system
 
 _LOOK_EVERY_S = (0.002, 0.025)
 """How long to wait before looking for more output: right after some came, and at the most when nothing comes."""
@@ -36,11 +37,13 @@ async def run(
     on_line: LineSink | None = None,
     on_start: Callable[[Started], None] | None = None,
     stop: asyncio.Event | None = None,
+    also: Sequence[Source] = (),
     system: System | None = None,
 ) -> ProcessResult:
     """Run a program; return when it and all its descendants are gone.
 
-    `on_line` gets each line of standard output as it arrives, secrets removed; `stop` ends the program early.
+    `on_line` gets each line of standard output as it arrives, secrets removed; `stop` ends the program early. What
+    `also` holds is read as if the program had written it: what it says by another way.
     If this call is cancelled, the program is ended first.
     """
     limits = limits or Limits()
@@ -54,10 +57,10 @@ async def run(
         )
         started_at, started = time.time(), time.monotonic()
         running = await _spawn(system or this_system(), command, limits)
-        with contextlib.closing(running):
+        with contextlib.closing(running), _closing(command.stdin):
             if on_start and running.pid is not None:
                 on_start(Started(running.pid, command.argv[0]))
-            ending = await _Supervision(running, capture, limits, stop).finish()
+            ending = await _Supervision(running, capture, limits, stop, also).finish()
             skipped = sum(source.skipped_bytes for source in running.sources)
         return ProcessResult(
             exit=ending.exit,
@@ -72,6 +75,16 @@ async def run(
             duration_s=time.monotonic() - started,
             log_error=capture.log_error,
         )
+
+
+@contextlib.contextmanager
+def _closing(stdin: bytes | Input | None) -> Iterator[None]:
+    """Who talks to a program that is gone talks to nobody."""
+    try:
+        yield
+    finally:
+        if isinstance(stdin, Input):
+            stdin.close()
 
 
 async def _spawn(system: System, command: Command, limits: Limits) -> Running:
@@ -107,8 +120,16 @@ def _open_log(path: Path | None) -> Iterator[BinaryIO | None]:
 class _Supervision:
     """Reads the output while waiting for the first of: the end, the deadline, the caller's stop."""
 
-    def __init__(self, running: Running, capture: Capture, limits: Limits, stop: asyncio.Event | None) -> None:
+    def __init__(
+        self,
+        running: Running,
+        capture: Capture,
+        limits: Limits,
+        stop: asyncio.Event | None,
+        also: Sequence[Source],
+    ) -> None:
         self._running = running
+        self._sources = (*running.sources, *also)
         self._capture = capture
         self._limits = limits
         self._stop = stop
@@ -173,7 +194,7 @@ class _Supervision:
 
     def _read_once(self) -> bool:
         got_something = False
-        for source in self._running.sources:
+        for source in self._sources:
             if data := source.read():
                 self._capture.feed(source.stream, data)
                 got_something = True
@@ -181,7 +202,7 @@ class _Supervision:
 
     def _read_rest(self) -> None:
         if self._capture.truncated and (self.timed_out or self.stopped):
-            for source in self._running.sources:
+            for source in self._sources:
                 source.hurry()
         while self._read_once():
             pass

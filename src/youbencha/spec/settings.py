@@ -6,6 +6,7 @@ from pydantic import Field
 
 from youbencha.spec.base import Line, Milliseconds, Written
 from youbencha.spec.gateway import Gateway, GatewaySpec
+from youbencha.spec.sandbox import Sandbox, SandboxSpec
 
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
@@ -33,3 +34,5 @@ class Settings(Written):
     evaluators: EvaluatorSettings = EvaluatorSettings()
     gateway: Gateway = GatewaySpec()
     """Of test cases that say nothing of a gateway themselves."""
+    sandbox: Sandbox = SandboxSpec()
+    """Likewise."""

@@ -9,6 +9,7 @@ from youbencha.spec.evaluators import Evaluators
 from youbencha.spec.gateway import Gateway
 from youbencha.spec.hooks import PostHook, ScriptHook
 from youbencha.spec.problems import ProblemAt
+from youbencha.spec.sandbox import Sandbox
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Description = Annotated[str, Field(max_length=1000)]
@@ -47,6 +48,8 @@ class TestCase(Written):
     agent: AgentSpec
     gateway: Gateway | None = None
     """How the agent reaches its model. Without one, as the settings say, and by default `auto`."""
+    sandbox: Sandbox | None = None
+    """Where the agent runs. Without one, as the settings say, and by default `local`."""
     expected_source: Literal["branch", "commit", "tag"] | None = None
     expected: Line | None = None
     """The branch (or tag, or commit) that holds how it should be."""
