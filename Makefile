@@ -8,7 +8,7 @@ PYTHON  ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do 
 # One more than there are cores: many tests wait, for a deadline or for a CLI to start.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
-.PHONY: help demo test lint format bench coverage agents clean
+.PHONY: help demo test lint format bench coverage agents docker clean
 .DEFAULT_GOAL := help
 
 help: ## Show what there is
@@ -35,6 +35,9 @@ coverage: ## All tests, with branch coverage; the adapters must have 90 %
 
 agents: $(VENV)/.dev ## The agent CLIs that the tests drive
 	@$(BIN)/python tests/agent_clis.py
+
+docker: $(VENV)/.demo ## Container images of Claude Code and of Aider; BASE_IMAGE=... to build on another
+	@$(BIN)/yb images build $(if $(BASE_IMAGE),--base $(BASE_IMAGE))
 
 $(VENV)/.demo: pyproject.toml
 	@scripts/setup "$(PYTHON)" $(VENV) .

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from rich.console import Console
 from rich.table import Table
 
-from bench import adapter, deadline, evaluators, gateway, normalizing, runs, startup
+from bench import adapter, deadline, evaluators, gateway, normalizing, runs, sandbox, startup
 from bench.measure import Figure
 
 BENCHES: dict[str, Callable[[], Iterable[Figure]]] = {
@@ -21,6 +21,7 @@ BENCHES: dict[str, Callable[[], Iterable[Figure]]] = {
     "run": runs.measure,
     "evaluators": evaluators.measure,
     "gateway": gateway.measure,
+    "sandbox": sandbox.measure,
     "hostile": normalizing.measure_hostile,
 }
 

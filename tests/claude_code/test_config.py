@@ -297,6 +297,8 @@ def test_defaults() -> None:
         "include_partial_messages": False,
         "pty": "auto",
         "prompt_delivery": "auto",
+        "transport": "auto",
+        "silence_timeout_s": 300.0,
         "slash_commands": False,
         "extra_args": (),
     }

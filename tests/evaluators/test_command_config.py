@@ -107,7 +107,8 @@ HARNESS = {
 
 
 def test_nothing_secret_passes_unless_it_is_given() -> None:
-    env = command_environment(HARNESS, {"DB": "user:${DATABASE_PASSWORD}@host", "HOME": "/elsewhere"})
+    given = {"DB": "user:${DATABASE_PASSWORD}@host", "HOME": "/elsewhere"}
+    env = command_environment(HARNESS, given, HARNESS)
     assert env == {
         "PATH": "/bin",
         "HOME": "/elsewhere",

@@ -199,3 +199,23 @@ async def test_an_address_that_is_taken(tmp_path: Path) -> None:
         with pytest.raises(YouBenchaError, match="cannot listen on") as caught:
             await Gateway(upstreams={}, port=port).__aenter__()
     assert caught.value.code == "GATEWAY_LISTEN_FAILED"
+
+
+async def test_a_key_of_one_sandbox_is_good_at_its_own_door_only(tmp_path: Path) -> None:
+    doors = [tmp_path / "one.sock", tmp_path / "other.sock"]
+    async with scripted_lab(HELLO, tmp_path / "lab") as (lab, model):
+        for door in doors:
+            await lab.gateway.listen_on(door)
+        access = lab.gateway.issue(Labels("one"), peers=frozenset({str(doors[0])}))
+
+        async def ask(connector: aiohttp.BaseConnector, url: str) -> int:
+            path, body = ANTHROPIC.request(stream=False)
+            async with aiohttp.ClientSession(connector=connector) as client:
+                async with client.post(url + path, json=body, headers=ANTHROPIC.key(access.key)) as response:
+                    return response.status
+
+        assert await ask(aiohttp.UnixConnector(str(doors[0])), "http://gateway") == 200
+        assert await ask(aiohttp.UnixConnector(str(doors[1])), "http://gateway") == 401
+        assert await ask(aiohttp.TCPConnector(), lab.gateway.url) == 401
+        assert len(model.requests) == 1
+    assert [line.get("error") for line in lab.lines()] == [None, "key_foreign", "key_foreign"]

@@ -235,7 +235,7 @@ def session_file(home: Path, text: str, session: str = "s-1") -> None:
 def test_tokens_of_a_whole_session(tmp_path: Path) -> None:
     large = {"inputTokens": 3500, "outputTokens": 50, "cacheReadTokens": 1400, "cacheWriteTokens": 100}
     session_file(tmp_path, lines(usage_record(1750, 25, 700, 50), shutdown(large=large, small={"inputTokens": 10})))
-    usage = usage_in({"COPILOT_HOME": str(tmp_path)}, "s-1")
+    usage = usage_in(tmp_path, "s-1")
     assert usage is not None
     assert (usage.input_tokens, usage.output_tokens) == (2000 + 10, 50)
     assert (usage.cache_read_tokens, usage.cache_creation_tokens, usage.partial) == (1400, 100, False)
@@ -245,7 +245,7 @@ def test_tokens_of_a_whole_session(tmp_path: Path) -> None:
 def test_tokens_of_a_session_that_was_cut_off(tmp_path: Path) -> None:
     broken = '{"type":"session.usage_record", "data": {"usage"\n'
     session_file(tmp_path, lines(usage_record(1750, 25, 700, 50), usage_record(100, 5)) + broken)
-    usage = usage_in({"COPILOT_HOME": str(tmp_path)}, "s-1")
+    usage = usage_in(tmp_path, "s-1")
     assert usage is not None
     assert (usage.input_tokens, usage.output_tokens, usage.partial) == (1100, 30, True)
 
@@ -253,14 +253,14 @@ def test_tokens_of_a_session_that_was_cut_off(tmp_path: Path) -> None:
 @pytest.mark.parametrize("session", [None, "s-2", "../s-1", "s-1"])
 def test_no_tokens_where_nobody_wrote_them_down(tmp_path: Path, session: str | None) -> None:
     session_file(tmp_path / "home", lines({"type": "session.start"}))
-    assert usage_in({"COPILOT_HOME": str(tmp_path / "home")}, session) is None
-    assert usage_in({}, session) is None
+    assert usage_in(tmp_path / "home", session) is None
+    assert usage_in(None, session) is None
 
 
 def test_a_pipe_in_the_place_of_a_session_is_not_waited_on(tmp_path: Path) -> None:
     (tmp_path / "session-state" / "s-1").mkdir(parents=True)
     os.mkfifo(tmp_path / "session-state" / "s-1" / "events.jsonl")
-    assert usage_in({"COPILOT_HOME": str(tmp_path)}, "s-1") is None
+    assert usage_in(tmp_path, "s-1") is None
 
 
 async def test_its_own_log_is_kept_with_secrets_masked(cli: RecordedCli) -> None:

@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 from run_lab import RunLab
 
+from docker_lab import engine, image
+
+__all__ = ["engine", "image", "runs"]
+
 
 @pytest.fixture
 def runs(tmp_path: Path) -> RunLab:

@@ -123,8 +123,9 @@ def test_the_template_shows_every_key_and_the_defaults() -> None:
     lines = [line[2:] for line in template().splitlines() if line.startswith("# ")]
     yaml = "\n".join(line for line in lines if ":" in line and line.split(":")[0].strip() in _names())
     shown = Settings.model_validate(_parse(yaml))
-    # Of the gateway, only its type: the rest has a page of its own.
-    wanted = {key for key in known_keys() if not key.startswith("gateway.")} | {"gateway.type", "variables.TEAM"}
+    # Of gateway and sandbox, only the type: the rest has pages of its own.
+    wanted = {key for key in known_keys() if not key.startswith(("gateway.", "sandbox."))}
+    wanted |= {"gateway.type", "sandbox.type", "variables.TEAM"}
     assert set(_flat(shown.model_dump(exclude_unset=True))) == wanted
     different = shown.model_dump(exclude={"variables", "agent", "cache_dir"})
     assert different == Settings().model_dump(exclude={"variables", "agent", "cache_dir"})

@@ -7,6 +7,7 @@ from youbencha.adapters.base import (
     ChecksConfig,
     ChecksReadiness,
     UsesGateway,
+    needs_model,
 )
 from youbencha.adapters.registry import adapter_names, get_adapter
 
@@ -19,4 +20,5 @@ __all__ = [
     "UsesGateway",
     "adapter_names",
     "get_adapter",
+    "needs_model",
 ]

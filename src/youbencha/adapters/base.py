@@ -143,3 +143,17 @@ class UsesGateway(Protocol):
         """Names in `env` that say where this agent's model is or prove who asks: whoever sets one of these for the
         agent has decided how it reaches its model."""
         ...
+
+
+@runtime_checkable
+class StoresLogin(Protocol):
+    """An adapter whose agent may be logged in for good, in the person's home, rather than by its environment."""
+
+    def stored_login(self, env: Mapping[str, str]) -> bool:
+        """Whether there may be such a login. `env` is that of whoever is at home there."""
+        ...
+
+
+def needs_model(adapter: AgentAdapter) -> bool:
+    """Whether its agent can do nothing without one. A program of somebody's own may well: its adapter then says so."""
+    return bool(getattr(adapter, "needs_model", True))

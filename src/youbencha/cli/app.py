@@ -61,6 +61,7 @@ _COMMANDS = {
     "doctor": "doctor:doctor",
     "prune": "prune:prune",
     "agents": "agents:app",
+    "images": "images:app",
     "demo": "demo:demo",
     "gateway": "gateway:gateway",
     "script": "script:serve",

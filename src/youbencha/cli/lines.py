@@ -18,6 +18,7 @@ from youbencha.events import (
     RequestRetried,
     SessionStarted,
     ToolCalled,
+    ToolDecided,
     ToolReturned,
     Warned,
 )
@@ -80,6 +81,8 @@ def line_of(event: Event, inside: Path | None = None) -> Line | None:
             return Line("●", "bold", "", short(text))
         case ToolCalled(name=name, arguments=arguments):
             return Line("⚙", "cyan", name, short(telling(arguments)))
+        case ToolDecided(name=name, allowed=False, reason=reason):
+            return Line("!", "yellow", "", f"{name} was denied: {short(reason)}")
         case ToolReturned(content=content, is_error=is_error):
             return Line("  ↳ ✗" if is_error else "  ↳ ✓", "red" if is_error else "green", "", short(content))
         case EvaluatorFinished(evaluator=evaluator, status=status, message=message):

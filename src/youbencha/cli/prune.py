@@ -1,4 +1,4 @@
-"""`yb prune`: remove old runs from a workspace."""
+"""`yb prune`: remove old runs from a workspace, and containers that nobody owns any more."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def prune(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed; remove nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> int:
-    """Remove old runs. One that is still going on is never touched.
+    """Remove old runs, and containers of runs that died. What is still going on is never touched.
 
     Without --older-than and --keep: everything older than 7 days.
 
@@ -36,6 +36,7 @@ def prune(
     from youbencha.cli.settings import settings_here
     from youbencha.workspace import old_runs, remove_run
 
+    _reap(dry_run=dry_run)
     root = workspace_dir or settings_here().workspace_dir
     age = _age(older_than) if older_than else (timedelta(days=7) if keep is None else None)
     runs = [run for run in old_runs(root, older_than=age, keep=keep) if not run.in_use]
@@ -65,6 +66,16 @@ def prune(
         f"removed {what}{len(runs) - kept} runs" + (f", {total:.1f} MB" if not kept else f"; {kept} are still there")
     )
     return 2 if kept else 0
+
+
+def _reap(*, dry_run: bool) -> None:
+    """Without asking: nothing of value is in a container whose harness is dead."""
+    from youbencha.cli.asynchronous import run_async
+    from youbencha.sandbox.docker import reap_containers
+
+    reaped = run_async(reap_containers(dry_run=dry_run))
+    for name in reaped.names:
+        typer.echo(f"{'would remove' if dry_run else 'removed'} the container {name}, which a run that died has left")
 
 
 def _age(written: str) -> timedelta:

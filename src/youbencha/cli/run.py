@@ -40,6 +40,19 @@ def run(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="What ${NAME} stands for (NAME:=5 for a number); may be repeated."),
     ] = None,
+    sandbox: Annotated[
+        str | None,
+        typer.Option(metavar="local|docker", help="Where the agent runs, over the test case.", show_default=False),
+    ] = None,
+    image: Annotated[
+        str | None, typer.Option(metavar="IMAGE", help="Run it in a container of this image.", show_default=False)
+    ] = None,
+    network: Annotated[
+        str | None,
+        typer.Option(
+            metavar="gateway|none|open", help="What a container reaches, over the test case.", show_default=False
+        ),
+    ] = None,
     gateway: Annotated[
         str | None,
         typer.Option(
@@ -81,6 +94,7 @@ def run(
     from youbencha.cli.asynchronous import run_async
     from youbencha.cli.display import choose_display
     from youbencha.cli.model_options import gateway_options
+    from youbencha.cli.sandbox_options import sandbox_option
     from youbencha.cli.settings import settings_here, variables_given
     from youbencha.trial import make_plan, run_test_case
 
@@ -91,6 +105,7 @@ def run(
         variables=variables_given(var),
         workspace_dir=workspace_dir,
         gateway=gateway_options(gateway, budget, record=record, replay=replay, auto=cassette),
+        sandbox=sandbox_option(sandbox, image, network),
     )
     if dry_run:
         _show_plan(plan, as_json=as_json)
@@ -171,6 +186,16 @@ def _told_gateway(plan: Plan) -> str:
     return plan.gateway.type + (f" ({cassette.mode} {plan.gateway.cassette_dir})" if cassette else "")
 
 
+def _told_sandbox(plan: Plan) -> str:
+    from youbencha.spec.sandbox import DEFAULT_IMAGE
+
+    spec = plan.sandbox
+    if spec.type == "local":
+        return "local"
+    reached = {"gateway": "reaches only the gateway", "none": "reaches nothing", "open": "reaches the network"}
+    return f"{spec.type} ({spec.image or DEFAULT_IMAGE}; {reached[spec.network]})"
+
+
 def _show_plan(plan: Plan, *, as_json: bool) -> None:
     from youbencha.workspace import public_url
 
@@ -186,6 +211,7 @@ def _show_plan(plan: Plan, *, as_json: bool) -> None:
         "agent_version": case.agent.version,
         "model": plan.model,
         "gateway": _told_gateway(plan),
+        "sandbox": _told_sandbox(plan),
         "timeout_ms": plan.timeout_ms,
         "pre_execution": [hook.name for hook in case.pre_execution],
         "evaluators": [evaluator.name for evaluator in plan.loaded.evaluators],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -11,8 +12,12 @@ from youbencha.errors import Problem
 from youbencha.events import EventSink
 from youbencha.gateway.access import GatewayAccess
 from youbencha.log import EvaluationResult, YouBenchaLog
+from youbencha.sandbox.base import Sandbox
 from youbencha.spec import AgentSpec
 from youbencha.workspace import Changes
+
+OpensSandbox = Callable[[Path], AbstractAsyncContextManager[Sandbox]]
+"""A new sandbox, with that directory as its workspace."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +48,8 @@ class EvaluationContext:
     """The only way to a model, with a key of this evaluator's own (for a judge): it then gets no other credentials."""
     scratch_dir: Path
     """Exists, is empty, is removed afterwards: for a copy of the tree that may be written to."""
+    open_sandbox: OpensSandbox | None = None
+    """Where the agent ran in a container, its code is run in one too: another one, without a network."""
     on_event: EventSink | None = None
 
 

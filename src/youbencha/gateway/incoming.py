@@ -56,6 +56,12 @@ class Refused(Exception):
         self.message = message
 
 
+def peer_of(request: web.Request) -> str | None:
+    """Where it comes from: an address, or the Unix socket by which it came."""
+    own = request.transport.get_extra_info("sockname") if request.transport is not None else None
+    return own if isinstance(own, str) else request.remote
+
+
 def path_of(request: web.Request) -> str:
     """As it was sent: a slash or a question mark that a name hides (`%2F`, `%3F`) must not become one on the way."""
     return request.rel_url.raw_path.replace("%3A", ":").replace("%3a", ":")

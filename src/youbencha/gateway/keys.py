@@ -29,7 +29,7 @@ class Grant:
     on_call: Callable[[Call], None] | None = None
     """Told of every call when it has ended."""
     peers: frozenset[str] | None = None
-    """The addresses that it may come from; None for any that can reach the gateway."""
+    """The addresses that it may come from, or the Unix sockets by which; None for any that can reach the gateway."""
     tally: Tally = field(default_factory=Tally)
     cassette: CassetteSession | None = None
     mismatches: list[Mismatch] = field(default_factory=list)

@@ -19,7 +19,7 @@ from youbencha.gateway.budgets import BudgetRefusal, Worst
 from youbencha.gateway.exchange import Exchange
 from youbencha.gateway.forwarding import Forwarder
 from youbencha.gateway.held_elsewhere import CONTEXT_TOKENS, reads_elsewhere
-from youbencha.gateway.incoming import Incoming, Refused, arrived, path_of, routed, with_usage
+from youbencha.gateway.incoming import Incoming, Refused, arrived, path_of, peer_of, routed, with_usage
 from youbencha.gateway.keys import Grant, KeyRing, presented_key
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.model import Call, Labels
@@ -69,7 +69,8 @@ class Proxy:
         headers = {name.lower(): value for name, value in request.headers.items()}
         route = routed(request, headers)
         key = presented_key(headers, request.query)
-        grant = self._keys.find(key, request.remote)
+        peer = peer_of(request)
+        grant = self._keys.find(key, peer)
         if grant is None:
             return self._turn_away(request, route, key)
         exchange = self._exchange(grant.labels, request, route)
@@ -85,7 +86,7 @@ class Proxy:
             grant.tally.refused_because(refused.reason, refused.message)
             return _refusal(exchange, refused)
         except asyncio.CancelledError:
-            if not self._keys.find(key, request.remote):
+            if not self._keys.find(key, peer):
                 exchange.error = "key_ended"
             elif not exchange.metered().complete:  # else it only did not wait for the end mark
                 exchange.error = exchange.error or "client_gone"

@@ -70,6 +70,7 @@ class Gateway:
         self._proxy: Proxy | None = None
         self._circuits: Mapping[tuple[Provider, str], Circuit] = {}
         self._url: str | None = None
+        self._runner: web.AppRunner | None = None
         self._stack = AsyncExitStack()
 
     @property
@@ -106,6 +107,11 @@ class Gateway:
             grant.cassette = self.cassette.session(places)
         return GatewayAccess(self.url, self.keys.issue(grant))
 
+    async def listen_on(self, socket: Path) -> None:
+        """On a Unix socket, too. A key whose `peers` name it can then be used there and nowhere else."""
+        assert self._runner is not None, "the gateway is not running: use it in an `async with`"
+        await web.UnixSite(self._runner, socket).start()
+
     def end(self, key: str) -> Grant | None:
         """The key opens nothing any more. What was done with it."""
         return self.keys.end(key)
@@ -134,7 +140,7 @@ class Gateway:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._url = None
+        self._url = self._runner = None
         self.keys.end_all()
         await self._stack.aclose()
 
@@ -144,6 +150,7 @@ class Gateway:
         # A handler ends with its client, and all end when the gateway does.
         runner = web.AppRunner(app, access_log=None, logger=_logger(), handler_cancellation=True, shutdown_timeout=1.0)
         await runner.setup()
+        self._runner = runner
         stack.push_async_callback(runner.cleanup)
         try:
             await web.TCPSite(runner, self._host, self._port).start()

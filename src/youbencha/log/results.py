@@ -136,6 +136,19 @@ class GatewayReport(_Record):
     cassette: CassetteReport | None = None
 
 
+class SandboxReport(_Record):
+    """Where the agent ran."""
+
+    type: str
+    image: str | None = None
+    image_id: str | None = None
+    """The digest of what was run, whatever its name points to by now."""
+    engine: str | None = None
+    network: str | None = None
+    fresh_home: bool | None = None
+    """Whether it had a home of its own, with no settings of a person in it."""
+
+
 class AgentRun(_Record):
     type: str
     agent_name: str | None = None
@@ -155,6 +168,7 @@ class AgentRun(_Record):
     """Null where the agent reached its model by itself."""
     budget_exceeded: bool | None = None
     """Null where nobody could tell: there was no gateway."""
+    sandbox: SandboxReport | None = None
     turns: Count | None = None
     tool_calls: Count | None = None
     tools_used: dict[str, Count] | None = None

@@ -18,7 +18,7 @@ class Input:
         self._closed = False
 
     def write(self, data: bytes) -> None:
-        """After `close`, and once the program is gone, it goes nowhere."""
+        """After `close`, and once the program is gone or has closed its end, it goes nowhere."""
         if not self._closed:
             self._waiting.put(data)
 
@@ -39,6 +39,6 @@ class Input:
                 while rest:
                     rest = rest[os.write(fd, rest) :]
         except OSError:  # the program is gone, or has closed its end
-            pass
+            self._closed = True  # what is written from now on would only pile up
         finally:
             os.close(fd)

@@ -56,12 +56,13 @@ async def run(
             on_line=on_line,
         )
         started_at, started = time.time(), time.monotonic()
-        running = await _spawn(system or this_system(), command, limits)
-        with contextlib.closing(running), _closing(command.stdin):
-            if on_start and running.pid is not None:
-                on_start(Started(running.pid, command.argv[0]))
-            ending = await _Supervision(running, capture, limits, stop, also).finish()
-            skipped = sum(source.skipped_bytes for source in running.sources)
+        with _closing(command.stdin):  # also where nothing starts: a thread waits for what is written to it
+            running = await _spawn(system or this_system(), command, limits)
+            with contextlib.closing(running):
+                if on_start and running.pid is not None:
+                    on_start(Started(running.pid, command.argv[0]))
+                ending = await _Supervision(running, capture, limits, stop, also).finish()
+                skipped = sum(source.skipped_bytes for source in running.sources)
         return ProcessResult(
             exit=ending.exit,
             output=capture.text(),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from youbencha.report.formatting import UNKNOWN, count, duration, plural, usd
 
 if TYPE_CHECKING:
-    from youbencha.log import AgentRun, BudgetReport, CassetteReport, GatewayReport, ResultsBundle, Usage
+    from youbencha.log import AgentRun, BudgetReport, CassetteReport, GatewayReport, ResultsBundle, SandboxReport, Usage
 
 COST_SOURCES = {
     "agent": "reported by the agent",
@@ -118,7 +118,19 @@ def agent_figures(agent: AgentRun) -> list[Figure]:
         Figure("Turns", count(agent.turns)),
         Figure("Tools", tools(agent)),
         *(gateway_figures(agent.gateway) if agent.gateway else ()),
+        *_known(("Sandbox", _sandbox(agent.sandbox) if agent.sandbox else None)),
     ]
+
+
+def _sandbox(sandbox: SandboxReport) -> str | None:
+    """Of a local run nothing: that is what everybody expects."""
+    if sandbox.type == "local":
+        return None
+    reached = _REACHED.get(sandbox.network or "", "")
+    return ", ".join(part for part in (f"{sandbox.type}: {sandbox.image}", reached) if part)
+
+
+_REACHED = {"gateway": "reaching only the gateway", "none": "reaching nothing", "open": "with a network"}
 
 
 def gateway_figures(gateway: GatewayReport) -> list[Figure]:

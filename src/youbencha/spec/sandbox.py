@@ -61,6 +61,12 @@ class SandboxSpec(Written):
     home: Home = "auto"
     """Of a local run. `auto`: a fresh one, unless the agent has no key and may be logged in in the person's own."""
 
+    def over(self, weaker: Self) -> Self:
+        """What is written here, and from `weaker` what is not, if it speaks of the same kind of sandbox."""
+        if self.type != weaker.type:
+            return self
+        return weaker.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
+
     @model_validator(mode="after")
     def _belongs_together(self) -> Self:
         containers_only = {"image", "network", "cpus", "memory", "pids", "disk", "writable", "agent"}

@@ -17,8 +17,9 @@ def template() -> str:
 def json_template() -> str:
     """JSON has no comments: there, the defaults are set."""
     defaults = Settings()
-    shown = defaults.model_dump(exclude_none=True, exclude={"gateway"})
-    return json.dumps({**shown, "gateway": {"type": defaults.gateway.type}}, indent=2) + "\n"
+    shown = defaults.model_dump(exclude_none=True, exclude={"gateway", "sandbox"})
+    kinds = {"gateway": {"type": defaults.gateway.type}, "sandbox": {"type": defaults.sandbox.type}}
+    return json.dumps({**shown, **kinds}, indent=2) + "\n"
 
 
 _TEMPLATE = """\
@@ -61,4 +62,8 @@ _TEMPLATE = """\
 # where the keys are kept and more: docs/gateway.md.
 # gateway:
 #   type: auto
+
+# Where agents run: local or docker. Which image, with how much memory and more: docs/sandboxes.md.
+# sandbox:
+#   type: local
 """

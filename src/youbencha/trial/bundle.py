@@ -22,6 +22,7 @@ from youbencha.log import (
     Identity,
     ResultsBundle,
     RunExecution,
+    SandboxReport,
     TestCaseInfo,
     YouBenchaLog,
     iso_time,
@@ -61,6 +62,7 @@ class Record:
     failure: str | None = None
     """Why the harness could not do its part once the agent had done its own."""
     gateway: GatewayReport | None = None
+    sandbox: SandboxReport | None = None
     phases_ms: dict[str, int] = field(default_factory=dict)
     files: set[str] = field(default_factory=set)
     """Of ours, in the artifacts."""
@@ -141,6 +143,7 @@ def _agent(record: Record, kind: str) -> AgentRun:
             model=record.agent_model,
             usage=record.gateway.usage if record.gateway else None,
             gateway=record.gateway,
+            sandbox=record.sandbox,
             budget_exceeded=_budget_exceeded(record),
         )
     execution = log.execution
@@ -156,6 +159,7 @@ def _agent(record: Record, kind: str) -> AgentRun:
         model=_known(log.model_info.name),
         usage=log.usage,
         gateway=record.gateway,
+        sandbox=record.sandbox,
         budget_exceeded=_budget_exceeded(record),
         turns=log.turns,
         tool_calls=len(log.tool_calls) if _tells_of_tools(log) else None,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import EvaluationContext, get_evaluator
+from youbencha.evaluators.base import OpensSandbox
 from youbencha.log import EvaluationError, EvaluationResult, YouBenchaLog, iso_time
 from youbencha.spec import AgentSpec, NamedEvaluator
 from youbencha.workspace import Changes
@@ -36,6 +37,8 @@ class Evidence(NamedTuple):
     left_out: tuple[Path, ...] = ()
     way: WayToModel | None = None
     """To a model, for evaluators that ask one."""
+    open_sandbox: OpensSandbox | None = None
+    """For evaluators that run what the agent wrote."""
 
 
 async def evaluate_all(
@@ -111,6 +114,7 @@ def _context(
         scratch_dir=scratch,
         left_out=evidence.left_out,
         gateway=access,
+        open_sandbox=evidence.open_sandbox,
     )
 
 

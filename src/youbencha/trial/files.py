@@ -13,6 +13,7 @@ from youbencha.process import Redactor
 from youbencha.spec import PostHook
 from youbencha.trial.bundle import LOG_FILE, REPORT_FILE, RESULTS_FILE, Record, bundle_of
 from youbencha.trial.redaction import without_secrets
+from youbencha.trial.sidecar import SIDECAR, sidecar_of
 from youbencha.workspace import write_atomically
 
 
@@ -31,6 +32,10 @@ class ResultFiles:
     def save_log(self, log: YouBenchaLog) -> None:
         self._record.log = without_secrets(log, self._redactor)
         self._save(LOG_FILE, as_json(self._record.log))
+
+    def save_metrics(self) -> None:
+        """Once the agent has ended, however it did."""
+        self._save(SIDECAR, self._redactor.text(sidecar_of(self._record)))
 
     def save_results(self, *, complete: bool, interrupted: bool = False) -> ResultsBundle:
         bundle = bundle_of(self._record, now=time.time(), complete=complete, interrupted=interrupted)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from youbencha.adapters import AgentAdapter, get_adapter
+from youbencha.adapters import AgentAdapter, get_adapter, needs_model
 from youbencha.errors import Problem
 from youbencha.spec import Loaded, TestCase, load_test_case
+from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.settings_files import LoadedSettings
 from youbencha.spec.variables import REFERENCE
 from youbencha.trial.checks import adapter_config, check_parts
@@ -31,12 +32,18 @@ class Plan:
     workspace_dir: Path
     cache_dir: Path | None
     max_concurrent: int
+    sandbox: SandboxSpec
     gateway: GatewayPlan | None = None
     """None: the agent reaches its model by itself."""
 
     @property
     def case(self) -> TestCase:
         return self.loaded.case
+
+    @property
+    def agent_is_in_image(self) -> bool:
+        """Then nothing on this machine can say whether it is installed."""
+        return self.sandbox.type == "docker" and (self.sandbox.agent == "image" or not needs_model(self.adapter))
 
 
 def make_plan(
@@ -47,6 +54,7 @@ def make_plan(
     workspace_dir: Path | None = None,
     resolve_env: bool = True,
     gateway: GatewayOptions = GatewayOptions(),  # noqa: B008 - immutable
+    sandbox: SandboxSpec | None = None,
 ) -> Plan:
     """Read and check a test case. Whatever is wrong is one ConfigError. What is given here wins over the file.
 
@@ -59,8 +67,9 @@ def make_plan(
     adapter = get_adapter(case.agent.type)
     model = case.agent.model or (None if own_model else defaults.agent.model)
     env = _environment(loaded) if resolve_env else {}
+    place = _sandbox(sandbox, case.sandbox, defaults.sandbox)
     way = None
-    if resolve_env:
+    if resolve_env and not (place.type == "docker" and place.network == "none"):
         way = decide(
             case.gateway.over(settings.gateway) if case.gateway else settings.gateway,
             gateway,
@@ -69,6 +78,7 @@ def make_plan(
             model=model or (own_model if isinstance(own_model, str) else None),
             harness_env=os.environ,
             config_dir=loaded.directory,
+            is_only_way=place.type == "docker" and place.network == "gateway",
         )
     return Plan(
         loaded=loaded,
@@ -81,7 +91,17 @@ def make_plan(
         cache_dir=settings.cache_dir,
         max_concurrent=defaults.evaluators.max_concurrent,
         gateway=way,
+        sandbox=place,
     )
+
+
+def _sandbox(*strongest_first: SandboxSpec | None) -> SandboxSpec:
+    """The command line's over the test case's over the settings'."""
+    given = [spec for spec in strongest_first if spec is not None]
+    result = given.pop()
+    while given:
+        result = given.pop().over(result)
+    return result
 
 
 def _workspace(loaded: Loaded[TestCase], settings: LoadedSettings) -> Path:

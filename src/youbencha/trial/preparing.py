@@ -12,8 +12,10 @@ from youbencha.errors import YouBenchaError
 from youbencha.events import EventSink, Noted, PhaseStarted, WorkspaceReady
 from youbencha.gateway.access import GatewayAccess
 from youbencha.log import TestCaseInfo
+from youbencha.sandbox.base import Sandbox
 from youbencha.trial.bundle import Record
 from youbencha.trial.plan import Plan
+from youbencha.trial.sandbox import opened_sandbox, report_of
 from youbencha.workspace import Repository, RunDirectory, open_repository, public_url
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ class Prepared(NamedTuple):
     record: Record
     way: WayToModel | None
     """None: the agent reaches its model by itself."""
+    sandbox: Sandbox
 
 
 async def prepare(plan: Plan, on_event: EventSink, opened: AsyncExitStack) -> Prepared:
@@ -62,7 +65,8 @@ async def _prepared(plan: Plan, on_event: EventSink, ready: asyncio.Task[None], 
     try:
         await repository.check_out(directory.modified)
         await ready
-        way = await _open_way(plan, directory, on_event, opened)
+        sandbox = await opened.enter_async_context(opened_sandbox(plan, directory, on_event))
+        way = await _open_way(plan, directory, sandbox, on_event, opened)
     except BaseException:
         directory.remove()
         raise
@@ -75,20 +79,21 @@ async def _prepared(plan: Plan, on_event: EventSink, ready: asyncio.Task[None], 
         agent_type=case.agent.type,
         agent_name=case.agent.agent_name,
         agent_model=plan.model,
+        sandbox=report_of(plan, sandbox),
     )
     on_event(WorkspaceReady(directory=str(directory.path), tree=str(directory.modified)))
     record.phases_ms["checkout"] = round((time.time() - started_at) * 1000)
-    return Prepared(repository, directory, expected, record, way)
+    return Prepared(repository, directory, expected, record, way, sandbox)
 
 
 async def _open_way(
-    plan: Plan, directory: RunDirectory, on_event: EventSink, opened: AsyncExitStack
+    plan: Plan, directory: RunDirectory, sandbox: Sandbox, on_event: EventSink, opened: AsyncExitStack
 ) -> WayToModel | None:
     if plan.gateway is None:
         return None
     from youbencha.trial.gateway.way import open_way
 
-    return await open_way(plan.gateway, directory, plan.case.agent.type, on_event, opened)
+    return await open_way(plan.gateway, directory, plan.case.agent.type, sandbox, on_event, opened)
 
 
 def _test_case_info(plan: Plan, repository: Repository) -> TestCaseInfo:
@@ -106,6 +111,8 @@ def _test_case_info(plan: Plan, repository: Repository) -> TestCaseInfo:
 
 async def _check_ready(plan: Plan) -> None:
     """While the repository is being fetched: an agent that is not there, or not logged in, is told at once."""
+    if plan.agent_is_in_image:
+        return
     if isinstance(plan.adapter, ChecksReadiness):
         env = dict(plan.env)
         if plan.gateway is not None and isinstance(plan.adapter, UsesGateway):

@@ -31,6 +31,7 @@ from youbencha.trial.executable import Digest
 from youbencha.trial.files import ResultFiles
 from youbencha.trial.plan import Plan
 from youbencha.trial.preparing import Prepared, prepare
+from youbencha.trial.sandbox import sandbox_for_tests
 from youbencha.workspace import Changes, RunDirectory, Snapshot
 
 _LAST_LOOK_S = 10.0
@@ -66,6 +67,7 @@ class Trial:
         self._expected = ready.expected
         self._record = ready.record
         self._way = ready.way
+        self._sandbox = ready.sandbox
         self._on_event = on_event
         self._digest = Digest(plan.cache_dir)
         self._reclaimed = False
@@ -97,9 +99,11 @@ class Trial:
         """Somebody interrupts: what the agent has changed so far is kept too, if that takes no long time."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LAST_LOOK_S):
+                await self._sandbox.freeze()
                 await self._end_calls()
                 await self._freeze()
                 await self._close_way()
+        self._files.save_metrics()
         self._files.save_results(complete=False, interrupted=True)
 
     async def _start(self) -> Snapshot:
@@ -144,6 +148,7 @@ class Trial:
             config_dir=plan.loaded.directory,
             on_event=self._agent_event,
             gateway=self._way.access if self._way else None,
+            sandbox=self._sandbox,
             stop=self._way.stop if self._way else None,
         )
         with self._phase("agent", plan.case.agent.type):
@@ -153,11 +158,13 @@ class Trial:
             except YouBenchaError:
                 directory.remove()  # nothing ran
                 raise
+            await self._sandbox.freeze()
             await self._end_calls()
             log = plan.adapter.normalize_log(result, context)
             if self._record.gateway is not None:
                 log = self._reconciled(log, self._record.gateway)
             self._files.save_log(log)
+            self._files.save_metrics()
 
     def _reconciled(self, log: YouBenchaLog, report: GatewayReport) -> YouBenchaLog:
         from youbencha.trial.gateway.reporting import reconciled, unaccounted
@@ -235,6 +242,7 @@ class Trial:
                 artifacts_dir=directory.artifacts,
                 scratch_dir=directory.private / "scratch",
                 way=self._way,
+                open_sandbox=sandbox_for_tests(plan, directory, self._on_event),
             )
             await evaluate_all(
                 plan.loaded.evaluators, evidence, at_once=plan.max_concurrent, finished=self._evaluator_finished

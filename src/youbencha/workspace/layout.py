@@ -17,7 +17,7 @@ from typing import Self
 
 from youbencha.errors import YouBenchaError
 from youbencha.workspace.lock import lock_file
-from youbencha.workspace.private import State, make_private, state_of
+from youbencha.workspace.private import State, make_another, make_private, state_of
 from youbencha.workspace.reclaim import Identity, clean_artifacts, clear, identity, kept_open, own_directory, own_tree
 from youbencha.workspace.removal import remove_tree
 
@@ -37,6 +37,7 @@ class RunDirectory:
         self.artifacts = path / ARTIFACTS
         self.private = private
         """For what only the harness needs. Lies elsewhere, and is gone when the run is closed."""
+        self._scratch: list[Path] = []
         self._held, self._watched = ExitStack(), ExitStack()
         self._made: dict[Path, Identity | None] = {}
         self._kept: frozenset[str] = frozenset()
@@ -62,6 +63,12 @@ class RunDirectory:
             run._remember()
             undo.pop_all()
             return run
+
+    def new_scratch(self) -> Path:
+        """A directory for what the agent needs beside its tree, a home for instance. Gone when the run is closed."""
+        made = make_another(self.path.name, self.private)
+        self._scratch.append(made)
+        return made
 
     def hand_over(self) -> None:
         """Right before the agent starts: what is in the artifacts by now is ours, and so is the private directory
@@ -104,7 +111,8 @@ class RunDirectory:
     def close(self) -> None:
         """The run is over: others may remove it. What was private is gone."""
         with suppress(YouBenchaError):  # a run is over whatever is left in the cache
-            remove_tree(self.private)
+            for place in (self.private, *self._scratch):
+                remove_tree(place)
         self._watched.close()
         self._held.close()
 

@@ -32,6 +32,11 @@ def make_private(run: str, cache_dir: Path | None) -> Path:
         return _made(Path(tempfile.gettempdir()).absolute() / name)
 
 
+def make_another(run: str, private: Path) -> Path:
+    """Beside the one that is there, with a name of the same form: if we die, both are found by the run's name."""
+    return _made(private.parent / f"{run}-{os.urandom(8).hex()}")
+
+
 def find_private(run: str, parent: str) -> Iterator[Path]:
     """Those of a run that died. An agent may have chosen `parent`: nothing but what has such a name is told."""
     try:

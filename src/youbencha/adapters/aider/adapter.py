@@ -87,6 +87,10 @@ class AiderAdapter(CliAdapter[AiderConfig]):
         if missing := missing_key(config.model if config else None, env):
             raise AIDER.auth_failed(missing)
 
+    def stored_login(self, env: Mapping[str, str]) -> bool:
+        """It has none of its own; that it uses a cloud's, its variables tell."""
+        return False
+
     def provider(self, task: Task[AiderConfig]) -> str | None:
         return served_by(task.config.model) or api_of(None, task.env)
 

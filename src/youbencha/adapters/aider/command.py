@@ -64,7 +64,7 @@ class Files(NamedTuple):
 def aider_command(task: Task[AiderConfig]) -> Command:
     files = Files(task.scratch)
     _prepare(files, task.prompt)
-    python_path = os.pathsep.join(filter(None, (str(task.scratch), task.env.get("PYTHONPATH"))))
+    python_path = os.pathsep.join(filter(None, (task.seen(task.scratch), task.env.get("PYTHONPATH"))))
     return Command(
         argv=(*task.cli.argv, *_flags(task, files), *task.config.extra_args),
         cwd=task.workspace,
@@ -85,15 +85,15 @@ def _prepare(files: Files, prompt: str) -> None:
 def _flags(task: Task[AiderConfig], files: Files) -> list[str]:
     config = task.config
     values: dict[str, object] = {
-        "--message-file": files.prompt,
-        "--analytics-log": files.analytics,
-        "--chat-history-file": files.chat,
-        "--input-history-file": files.scratch / "input-history",
-        "--llm-history-file": files.conversation,
+        "--message-file": task.seen(files.prompt),
+        "--analytics-log": task.seen(files.analytics),
+        "--chat-history-file": task.seen(files.chat),
+        "--input-history-file": task.seen(files.scratch / "input-history"),
+        "--llm-history-file": task.seen(files.conversation),
         # Each has a default in the repository.
-        "--env-file": files.nothing,
-        "--model-settings-file": files.nothing,
-        "--model-metadata-file": files.nothing,
+        "--env-file": task.seen(files.nothing),
+        "--model-settings-file": task.seen(files.nothing),
+        "--model-metadata-file": task.seen(files.nothing),
         "--model": config.model,
         "--weak-model": config.weak_model,
         "--editor-model": config.editor_model,

@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import os
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
-from youbencha.adapters.claude_code.availability import credentials_given, require_authentication
-from youbencha.adapters.claude_code.command import Invocation, build_command
+from youbencha.adapters.claude_code.availability import may_be_logged_in, require_authentication
+from youbencha.adapters.claude_code.command import Invocation
 from youbencha.adapters.claude_code.config import ClaudeCodeConfig, parse_config
-from youbencha.adapters.claude_code.debug_log import watch_debug_log
+from youbencha.adapters.claude_code.config_dir import on_the_host
 from youbencha.adapters.claude_code.definition import agent_definition
 from youbencha.adapters.claude_code.environment import agent_environment
 from youbencha.adapters.claude_code.errors import CLAUDE
+from youbencha.adapters.claude_code.execution import Execution
 from youbencha.adapters.claude_code.gateway import CREDENTIALS, gateway_env, gateway_settings
 from youbencha.adapters.claude_code.locate import Cli, find_cli, locate_cli
 from youbencha.adapters.claude_code.normalize import normalize
 from youbencha.adapters.claude_code.prompt import Prompt, read_prompt
-from youbencha.adapters.claude_code.result import build_result
+from youbencha.adapters.claude_code.scratch import Scratch
+from youbencha.adapters.claude_code.transport import choose_transport
 from youbencha.adapters.claude_code.versions import Feature, supports
-from youbencha.adapters.claude_code.watch import Watch
-from youbencha.adapters.cli_agent.artifacts import new_log_file
 from youbencha.adapters.cli_agent.context import check_context
 from youbencha.adapters.cli_agent.environment import secrets_of
 from youbencha.adapters.cli_agent.prompt import prompt_is_here
 from youbencha.errors import ConfigError, Problem
 from youbencha.gateway.access import GatewayAccess
 from youbencha.log import YouBenchaLog
-from youbencha.process import Command, Limits, Redactor, run
+from youbencha.process import Redactor
 
 if TYPE_CHECKING:
     from youbencha.gateway.routes import Provider
@@ -43,7 +41,7 @@ _CHOOSES_SESSION = frozenset({"--session-id", "--resume", "-r", "--continue", "-
 
 
 class ClaudeCodeAdapter:
-    """Runs Claude Code in print mode and reads its stream-json (or plain text) output."""
+    """Runs Claude Code, in print mode or by its control protocol, and reads its stream-json (or plain text) output."""
 
     name = CLAUDE.name
     version = "1.0.0"
@@ -82,53 +80,45 @@ class ClaudeCodeAdapter:
         config = parse_config(context.config)
         if context.model is not None:  # any name, unlike the one in `config`: a gateway may know it
             config = config.model_copy(update={"model": context.model})
-        env = agent_environment(self._harness_env(), context.env, context.gateway)
+        prompt = read_prompt(config, workspace=context.workspace_dir.absolute(), config_dir=context.config_dir)
+        with tempfile.TemporaryDirectory(prefix="youbencha-", ignore_cleanup_errors=True) as directory:
+            # All that is shared has to be, before anything runs: a CLI of an image is asked for its version.
+            scratch = Scratch(Path(directory), context.sandbox)
+            invocation = await self._prepare(scratch.with_files_of(config), prompt, context, scratch)
+            return await Execution(invocation, context, self._harness_env()).run()
+
+    async def _prepare(
+        self, config: ClaudeCodeConfig, prompt: Prompt, context: AgentExecutionContext, scratch: Scratch
+    ) -> Invocation:
+        harness, sandbox = self._harness_env(), context.sandbox
         workspace = context.workspace_dir.absolute()
-        prompt = read_prompt(config, workspace=workspace, config_dir=context.config_dir)
-        cli = await locate_cli(config, env)
-        in_file = prompt.text if prompt.delivery == "file" else None
-        settings = _settings(context, config, cli, env)
-        with _on_disk("prompt.md", in_file) as prompt_file, _on_disk("settings.json", settings) as settings_file:
-            invocation = _invocation(config, cli, prompt, prompt_file, workspace, env)
-            return await self._run(replace(invocation, settings_file=settings_file), context)
+        env = agent_environment(harness, context.env, context.gateway, sandbox)
+        host = env if sandbox.kind == "local" else agent_environment(harness, {})
+        cli = await locate_cli(config, host, sandbox, workspace)
+        transport = choose_transport(config, cli.version, is_boundary=sandbox.is_boundary)
+        if transport != "print" and prompt.delivery != "file":
+            prompt = replace(prompt, delivery="message")
+        definition = None
+        if config.agent_name is not None:
+            definition = agent_definition(config.agent_name, workspace=workspace, env=on_the_host(sandbox, env))
+        return Invocation(
+            config=config,
+            cli=cli,
+            prompt=prompt,
+            prompt_file=scratch.put("prompt.md", prompt.text if prompt.delivery == "file" else None),
+            settings_file=scratch.put("settings.json", _settings(context, config, cli, env)),
+            agent_definition=definition,
+            workspace=workspace,
+            env=env,
+            is_root=hasattr(os, "geteuid") and os.geteuid() == 0,
+            session_id=_session_id(config, cli),
+            transport=transport,
+        )
 
     def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
         """The result as a YouBenchaLog."""
         redactor = Redactor.for_env(self._harness_env(), context.env, secrets_of(context.gateway))
         return normalize(result, context, adapter_name=self.name, adapter_version=self.version, redactor=redactor)
-
-    async def _run(self, invocation: Invocation, context: AgentExecutionContext) -> AgentExecutionResult:
-        command = build_command(invocation)
-        redactor = Redactor.for_env(self._harness_env(), context.env, command.env)
-        watch = Watch(
-            context.on_event,
-            redactor=redactor,
-            session_id=invocation.session_id,
-            key_may_recover=not credentials_given(command.env),
-            stopping=context.stop,
-        )
-        log_file = new_log_file(context.artifacts_dir, CLAUDE.logs)
-        async with _debug_log_watched(watch, command), watch.following(context.stop):
-            done = await run(
-                command,
-                limits=Limits(timeout_s=context.timeout_s),
-                redactor=redactor,
-                log_file=log_file,
-                on_line=watch.line if invocation.config.output_format == "stream-json" else None,
-                on_start=watch.started,
-                stop=watch.stop,
-            )
-        watch.ended(done)
-        return build_result(
-            done,
-            watch.session.facts(),
-            invocation,
-            context,
-            log_file=log_file,
-            redactor=redactor,
-            key_rejected=watch.key_rejected,
-            answered_first=watch.answered_first,
-        )
 
     def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider:
         """Always Anthropic's API: what Bedrock and Vertex speak is of no use to a gateway that stands for them."""
@@ -142,6 +132,10 @@ class ClaudeCodeAdapter:
         """Names that say where the model is, or who asks."""
         return [name for name, value in env.items() if value and name.upper() in CREDENTIALS]
 
+    def stored_login(self, env: Mapping[str, str]) -> bool:
+        """Of `adapters.base.StoresLogin`."""
+        return may_be_logged_in(env)
+
     def _harness_env(self) -> Mapping[str, str]:
         return os.environ if self._env is None else self._env
 
@@ -153,56 +147,8 @@ def _settings(context: AgentExecutionContext, config: ClaudeCodeConfig, cli: Cli
     return gateway_settings(context.gateway, env, config.extra_args, context.workspace_dir)
 
 
-def _invocation(
-    config: ClaudeCodeConfig, cli: Cli, prompt: Prompt, prompt_file: Path | None, workspace: Path, env: dict[str, str]
-) -> Invocation:
-    definition = None
-    if config.agent_name is not None:
-        definition = agent_definition(config.agent_name, workspace=workspace, env=env)
-    return Invocation(
-        config=config,
-        cli=cli,
-        prompt=prompt,
-        prompt_file=prompt_file,
-        agent_definition=definition,
-        workspace=workspace,
-        env=env,
-        is_root=hasattr(os, "geteuid") and os.geteuid() == 0,
-        session_id=_session_id(config, cli),
-    )
-
-
 def _session_id(config: ClaudeCodeConfig, cli: Cli) -> str | None:
     """Plain text says nothing of the session, so that we give it its name."""
     chosen = _CHOOSES_SESSION.intersection(argument.partition("=")[0] for argument in config.extra_args)
     is_silent = config.output_format == "text" and not chosen
     return str(uuid.uuid4()) if is_silent and supports(cli.version, Feature.SESSION_ID) else None
-
-
-@contextlib.contextmanager
-def _on_disk(name: str, text: str | None) -> Iterator[Path | None]:
-    """A file for the agent to read, outside the workspace so that no diff shows it. For us alone: it may hold a key."""
-    if text is None:
-        yield None
-        return
-    with tempfile.TemporaryDirectory(prefix="youbencha-") as directory:
-        path = Path(directory) / name
-        path.write_bytes(text.encode())
-        yield path
-
-
-@contextlib.asynccontextmanager
-async def _debug_log_watched(watch: Watch, command: Command) -> AsyncIterator[None]:
-    """Where the output says nothing of failed requests."""
-    if "--debug" not in command.argv:
-        yield
-        return
-    watching = asyncio.create_task(
-        watch_debug_log(lambda: watch.session_id, watch.on_rejected_key, env=command.env, cwd=command.cwd)
-    )
-    try:
-        yield
-    finally:
-        watching.cancel()
-        with contextlib.suppress(asyncio.CancelledError, OSError):  # a log that cannot be read costs only time
-            await watching

@@ -35,7 +35,7 @@ async def require_authentication(cli: Cli, env: Mapping[str, str]) -> None:
     if supports(cli.version, Feature.AUTH_STATUS):
         if not await _status_says_logged_in(cli, env):
             raise auth_failed("`claude auth status` says that nobody is logged in, and there is no API key.")
-    elif not _may_be_logged_in(env):
+    elif not may_be_logged_in(env):
         # Before 2.1.40 `claude auth status` is no command: "auth" would be sent to the model as a prompt.
         raise auth_failed("there is no API key and no stored login.")
 
@@ -46,7 +46,7 @@ async def _status_says_logged_in(cli: Cli, env: Mapping[str, str]) -> bool:
     return result.exit.code == 0
 
 
-def _may_be_logged_in(env: Mapping[str, str], platform: str = sys.platform) -> bool:
+def may_be_logged_in(env: Mapping[str, str], platform: str = sys.platform) -> bool:
     """As far as files tell: macOS keeps a login in its keychain, where we do not look."""
     if platform == "darwin":
         return True

@@ -12,9 +12,10 @@ from youbencha.adapters.claude_code.config import ClaudeCodeConfig
 from youbencha.adapters.claude_code.errors import invalid_config
 from youbencha.adapters.claude_code.locate import Cli
 from youbencha.adapters.claude_code.prompt import Prompt
+from youbencha.adapters.claude_code.transport import Transport
 from youbencha.adapters.claude_code.versions import Feature, first_version, permission_modes, supports
 from youbencha.errors import Problem, YouBenchaError
-from youbencha.process import Command
+from youbencha.process import Command, Input
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +26,7 @@ class Invocation:
     cli: Cli
     prompt: Prompt
     prompt_file: Path | None
-    """Where the prompt was put, if it is to be read from a file."""
+    """Where the agent finds the prompt, if it is to be read from a file."""
     settings_file: Path | None = None
     """What must win over every other settings file, if anything must."""
     agent_definition: str | None
@@ -34,6 +35,11 @@ class Invocation:
     is_root: bool
     session_id: str | None = None
     """Chosen by us where the output does not tell it: its debug log is then known by name."""
+    transport: Transport = "print"
+    line_flags: tuple[str, ...] = ()
+    """Where the other end of the conversation is, if that has to be said."""
+    stdin: Input | None = None
+    """The other end itself, if it is standard input."""
 
 
 def build_command(invocation: Invocation) -> Command:
@@ -41,6 +47,7 @@ def build_command(invocation: Invocation) -> Command:
     config, prompt = invocation.config, invocation.prompt
     flags = [
         *_output_flags(config),
+        *_control_flags(invocation),
         *_permission_flags(invocation),
         *_debug_flags(invocation),
         *_optional_flags(invocation),
@@ -56,15 +63,21 @@ def build_command(invocation: Invocation) -> Command:
         argv=(*invocation.cli.argv, *flags, "-p", *_prompt_arguments(invocation)),
         cwd=invocation.workspace,
         env=_environment(config, invocation.env),
-        stdin=prompt.text.encode() if prompt.delivery == "stdin" else None,
+        stdin=prompt.text.encode() if prompt.delivery == "stdin" else invocation.stdin,
         terminal=config.pty == "always",
     )
 
 
-def _prompt_arguments(invocation: Invocation) -> list[str]:
+def first_words(invocation: Invocation) -> str:
+    """What the agent is told: its task, or where to find it."""
     if invocation.prompt_file is not None:
-        return ["--", f"Read the file {invocation.prompt_file} completely; it holds your task. Then do what it says."]
-    return ["--", invocation.prompt.text] if invocation.prompt.delivery == "argument" else []
+        return f"Read the file {invocation.prompt_file} completely; it holds your task. Then do what it says."
+    return invocation.prompt.text
+
+
+def _prompt_arguments(invocation: Invocation) -> list[str]:
+    is_argument = invocation.prompt_file is not None or invocation.prompt.delivery == "argument"
+    return ["--", first_words(invocation)] if is_argument and invocation.transport == "print" else []
 
 
 def _output_flags(config: ClaudeCodeConfig) -> list[str]:
@@ -72,6 +85,12 @@ def _output_flags(config: ClaudeCodeConfig) -> list[str]:
         return ["--output-format", "text"]
     flags = ["--output-format", "stream-json", "--verbose"]  # without --verbose every version refuses stream-json
     return [*flags, "--include-partial-messages"] if config.include_partial_messages else flags
+
+
+def _control_flags(invocation: Invocation) -> list[str]:
+    if invocation.transport == "print":
+        return []
+    return ["--input-format", "stream-json", *invocation.line_flags]
 
 
 def _debug_flags(invocation: Invocation) -> list[str]:
@@ -99,8 +118,8 @@ def _refuse_root(invocation: Invocation) -> None:
         raise YouBenchaError(
             ROOT_REFUSED,
             "Claude Code does not run with all tools allowed as root.",
-            hint="Run as a normal user; or, if this machine is disposable, set IS_SANDBOX: '1' in agent.env; "
-            "or choose another permission_mode.",
+            hint="Run as a normal user, or in a container (sandbox: docker); or, if this machine is disposable, set "
+            "IS_SANDBOX: '1' in agent.env; or choose another permission_mode.",
         )
 
 

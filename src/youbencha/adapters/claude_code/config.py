@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from youbencha.adapters.claude_code.errors import CLAUDE
 from youbencha.adapters.cli_agent.config import FITS, AgentConfig, Argument, Matches
 from youbencha.adapters.cli_agent.config import parse_config as parse
+from youbencha.control import problem_in
+from youbencha.spec.base import Written
 
 _MODEL_ALIASES = ("default", "sonnet", "opus", "haiku", "opusplan", "best")
 
@@ -35,7 +37,26 @@ _OWN_FLAGS = frozenset({
     "--include-partial-messages", "--model", "--agent", "--agents", "--system-prompt", "--append-system-prompt",
     "--permission-mode", "--dangerously-skip-permissions", "--allowedTools", "--allowed-tools", "--disallowedTools",
     "--disallowed-tools", "--max-turns", "--effort", "--mcp-config", "--strict-mcp-config", "--setting-sources",
+    "--sdk-url",
 })  # fmt: skip
+
+
+def _is_rule(rule: str) -> str:
+    if problem := problem_in(rule):
+        raise ValueError(problem)
+    return rule
+
+
+PolicyRule = Annotated[str, Field(max_length=1000), AfterValidator(_is_rule)]
+
+
+class ToolPolicyConfig(Written):
+    """Which tools the agent may use, decided by youBencha at each call. The run goes on without those it may not."""
+
+    allow: tuple[PolicyRule, ...] | None = Field(default=None, strict=False)
+    """Only these: `Read`, `Bash(git *)`. Unset: all."""
+    deny: tuple[PolicyRule, ...] = Field(default=(), strict=False)
+    """Not these, whatever `allow` says."""
 
 
 class ClaudeCodeConfig(AgentConfig):
@@ -72,6 +93,13 @@ class ClaudeCodeConfig(AgentConfig):
     """Whether the CLI gets a terminal. `auto` gives none: no version was found to need one."""
     prompt_delivery: Literal["auto", "argument", "stdin", "file"] = "auto"
     """How the prompt reaches the CLI. `auto`: as an argument up to 7,000 characters, else by standard input."""
+    transport: Literal["auto", "websocket", "stdio", "print"] = "auto"
+    """How the CLI is driven. `auto`: in print mode; with a tool policy or in a container by its control protocol, over
+    a WebSocket with the versions that take one (1.0.124 to 2.1.120), else over standard input and output."""
+    tool_policy: ToolPolicyConfig | None = None
+    """Needs the control protocol. Not a boundary: an allowed program can start any other."""
+    silence_timeout_s: Annotated[float, Field(gt=0, le=86_400)] = 300.0
+    """With the control protocol: the CLI has failed if it says nothing for so long while no tool runs."""
     slash_commands: bool = False
     """Let a prompt such as `/review` run a command of the CLI. Otherwise it is refused: the model would not see it."""
     setting_sources: tuple[Literal["user", "project", "local"], ...] | None = Field(default=None, strict=False)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from youbencha.adapters.claude_code.gateway import CREDENTIALS, gateway_env
-from youbencha.adapters.cli_agent.environment import passed_on
+from youbencha.adapters.cli_agent.environment import started_from
 from youbencha.gateway.access import GatewayAccess
+from youbencha.sandbox.base import Sandbox
+from youbencha.sandbox.here import HERE
 
 _CLAUDE = {
     "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR",
@@ -22,11 +24,19 @@ _QUIET = {
 }
 
 
+_CONTAINED = {"IS_SANDBOX": "1"}
+"""What lets Claude Code run with all tools allowed as root. Only ever said where it is true."""
+
+
 def agent_environment(
-    harness: Mapping[str, str], given: Mapping[str, str], gateway: GatewayAccess | None = None
+    harness: Mapping[str, str],
+    given: Mapping[str, str],
+    gateway: GatewayAccess | None = None,
+    sandbox: Sandbox = HERE,
 ) -> dict[str, str]:
     """What Claude Code runs with. What the test case gives wins over everything but a gateway."""
-    env = {**passed_on(harness, _CLAUDE), **_QUIET, **given}
+    contained = _CONTAINED if sandbox.is_boundary else {}
+    env = {**started_from(sandbox, harness, _CLAUDE), **_QUIET, **contained, **given}
     if gateway is None:
         return env
     from youbencha.adapters.cli_agent.through_gateway import behind_gateway

@@ -71,6 +71,8 @@ class SessionFacts(_Facts):
     switches: tuple[SwitchFacts, ...] = ()
     denied_tools: dict[str, int] = Field(default_factory=dict)
     """How often each was denied."""
+    denied_by_policy: dict[str, int] = Field(default_factory=dict)
+    """How often `tool_policy` denied each. Some versions count these among the others, too."""
     failed_mcp_servers: tuple[str, ...] = ()
     malformed_lines: int = 0
     malformed_example: str | None = None

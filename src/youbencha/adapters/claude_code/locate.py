@@ -9,14 +9,21 @@ from youbencha.adapters.claude_code.config import ClaudeCodeConfig
 from youbencha.adapters.claude_code.errors import CLAUDE
 from youbencha.adapters.claude_code.versions import CliVersion
 from youbencha.adapters.cli_agent import locate
+from youbencha.sandbox.base import Sandbox
+from youbencha.sandbox.here import HERE
 
 Cli = locate.Cli[CliVersion]
 _finder = locate.Finder(CLAUDE, CliVersion.parse)
 
 
-async def locate_cli(config: ClaudeCodeConfig, env: Mapping[str, str]) -> Cli:
-    """The CLI that this configuration asks for; an error that says how to get it if there is none."""
-    return await _finder.locate(env, executable=config.executable, version=config.version)
+async def locate_cli(
+    config: ClaudeCodeConfig, env: Mapping[str, str], sandbox: Sandbox = HERE, workspace: Path | None = None
+) -> Cli:
+    """The CLI that this configuration asks for, shared with the sandbox; an error that says how to get it if there is
+    none. `env` is one of the host."""
+    return await _finder.locate(
+        env, executable=config.executable, version=config.version, sandbox=sandbox, workspace=workspace
+    )
 
 
 async def find_cli(env: Mapping[str, str], version: str | None = None) -> Cli | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from youbencha.adapters.claude_code import codes
 from youbencha.adapters.claude_code.errors import CLAUDE
@@ -17,16 +17,25 @@ def notices(facts: SessionFacts, at: str) -> tuple[ErrorRecord, ...]:
 
 
 def _denied_tools(facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
-    if not facts.denied_tools:
-        return
-    names = ", ".join(f"{name} ({times}x)" for name, times in facts.denied_tools.items())
-    yield problem(
-        codes.TOOL_DENIED,
-        f"Claude Code was not allowed to use its tools: {names}. The run went on without them.",
-        at,
-        "Add them to `allowed_tools`, or set `permission_mode: bypassPermissions` (in a sandbox).",
-        tools=facts.denied_tools,
-    )
+    by_policy = facts.denied_by_policy
+    others = {name: times - by_policy.get(name, 0) for name, times in facts.denied_tools.items()}
+    others = {name: times for name, times in others.items() if times > 0}
+    if by_policy:
+        message = f"The tool policy denied: {_counted(by_policy)}. The run went on without them."
+        hint = "See which rules apply: `tool_policy` of agent.config. A denied tool shows in what the agent can do."
+        yield problem(codes.TOOL_DENIED, message, at, hint, tools=by_policy, by="tool_policy")
+    if others:
+        yield problem(
+            codes.TOOL_DENIED,
+            f"Claude Code was not allowed to use its tools: {_counted(others)}. The run went on without them.",
+            at,
+            "Add them to `allowed_tools`, or set `permission_mode: bypassPermissions` (in a sandbox).",
+            tools=others,
+        )
+
+
+def _counted(tools: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} ({times}x)" for name, times in tools.items())
 
 
 def _failed_mcp(facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:

@@ -17,7 +17,8 @@ LONGEST_ARGUMENT_CHARACTERS = 7_000
 _SLASH_COMMAND = re.compile(r"/[\w:.-]+(?=\s|\Z)")
 """`/help`, but not `/usr/bin/env is …`. Measured in 1.0.128 to 2.1.325, for arguments and standard input alike."""
 
-Delivery = Literal["argument", "stdin", "file"]
+Delivery = Literal["argument", "stdin", "file", "message"]
+"""`message`: as the first word of a conversation. There, too, a slash command is one."""
 
 
 @dataclass(frozen=True)

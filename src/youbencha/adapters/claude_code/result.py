@@ -25,9 +25,11 @@ def build_result(
     redactor: Redactor,
     key_rejected: bool = False,
     answered_first: bool = False,
+    interrupted: bool = False,
+    unresponsive: str | None = None,
 ) -> AgentExecutionResult:
     cli = invocation.cli
-    if done.stopped and not answered_first:
+    if (done.stopped or interrupted) and not answered_first:
         facts = facts.model_copy(update={"usage": so_far(facts.usage)})
     duration_ms = round(done.duration_s * 1000)
     at = iso_time(done.ended_at)
@@ -40,6 +42,8 @@ def build_result(
         key_rejected=done.stopped and key_rejected,
         stopped=done.stopped,
         answered_first=answered_first,
+        interrupted=interrupted and not answered_first,
+        unresponsive=unresponsive,
         truncated=done.truncated,
         stream_expected=invocation.config.output_format == "stream-json",
         output_tail=done.output[-TAIL_CHARACTERS:],
@@ -60,6 +64,7 @@ def build_result(
         details={
             "session": facts.model_dump(mode="json"),
             "prompt": redactor.text(invocation.prompt.text),
+            "transport": invocation.transport,
             **process_details(done, cli.path, cli.sha256),
         },
     )

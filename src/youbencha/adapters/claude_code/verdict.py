@@ -31,6 +31,10 @@ class Ending(ProcessEnding):
 
     key_rejected: bool = False
     """The API rejected the key, so that we ended the process."""
+    interrupted: bool = False
+    """Its result, if there is one, is the answer to our interrupt."""
+    unresponsive: str | None = None
+    """Why we gave it up, though it still ran."""
     stream_expected: bool = False
     """We asked for stream-json; an empty output is then no success (2.1.30: exit 0 on a bad MCP file)."""
     facts: SessionFacts = field(default_factory=SessionFacts)
@@ -95,7 +99,7 @@ def _plain_evidence(end: Ending) -> Evidence:
 
 
 def _timeout(end: Ending, at: str) -> ErrorRecord | None:
-    return ending.timeout(CLAUDE, end, at, finished=end.facts.result is not None)
+    return ending.timeout(CLAUDE, end, at, finished=end.facts.result is not None and not end.interrupted)
 
 
 def _by_cause(cause: Cause, end: Ending, evidence: Evidence, at: str) -> ErrorRecord:
@@ -116,6 +120,13 @@ def _rejected_key(end: Ending, at: str) -> ErrorRecord | None:
     cause = next(cause for cause in CAUSES if cause.code == codes.AUTH_FAILED)
     said = _evidence(end)
     return _by_cause(cause, end, Evidence(text=said.text if said else "", status=_UNAUTHORIZED), at)
+
+
+def _unresponsive(end: Ending, at: str) -> ErrorRecord | None:
+    if end.unresponsive is None:
+        return None
+    hint = "A call to the model that never ends does this. Raise `silence_timeout_s` if it was at work."
+    return problem(codes.UNRESPONSIVE, f"Claude Code was given up: {end.unresponsive}.", at, hint)
 
 
 def _stopped(end: Ending, at: str) -> ErrorRecord | None:
@@ -153,6 +164,7 @@ def _exit_code(end: Ending, at: str) -> ErrorRecord:
 _EXPLANATIONS: tuple[Callable[[Ending, str], ErrorRecord | None], ...] = (
     _timeout,
     _rejected_key,
+    _unresponsive,
     _stopped,
     _said,
     _crashed,

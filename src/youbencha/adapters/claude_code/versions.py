@@ -36,6 +36,10 @@ class Feature(StrEnum):
     AUTH_STATUS = "claude auth status"
     RETRY_EVENTS = "events for failed requests"
     EFFORT = "--effort"
+    ASKS_ABOUT_TOOLS = "questions about every tool"
+    SDK_URL = "--sdk-url"
+    END_SESSION = "end_session"
+    LEAVES_WEBSOCKET = "an end of its own after a WebSocket's"
 
 
 _FIRST_VERSION: dict[Feature, CliVersion] = {
@@ -47,6 +51,14 @@ _FIRST_VERSION: dict[Feature, CliVersion] = {
     Feature.EFFORT: CliVersion(2, 1, 38),
     Feature.AUTH_STATUS: CliVersion(2, 1, 40),
     Feature.RETRY_EVENTS: CliVersion(2, 1, 77),
+    Feature.ASKS_ABOUT_TOOLS: CliVersion(1, 0, 86),  # hooks that are answered by the host: see `control/hooks.py`
+    Feature.SDK_URL: CliVersion(1, 0, 124),
+    Feature.LEAVES_WEBSOCKET: CliVersion(2, 1, 50),
+    Feature.END_SESSION: CliVersion(2, 1, 72),
+}
+
+_LAST_VERSION: dict[Feature, CliVersion] = {
+    Feature.SDK_URL: CliVersion(2, 1, 120),  # later ones refuse any host but the maker's
 }
 
 _FIRST_WITH_MODE: dict[str, CliVersion] = {
@@ -61,11 +73,16 @@ _FIRST_WITH_MODE: dict[str, CliVersion] = {
 
 
 def supports(version: CliVersion, feature: Feature) -> bool:
-    return version >= _FIRST_VERSION[feature]
+    return _FIRST_VERSION[feature] <= version <= _LAST_VERSION.get(feature, version)
 
 
 def first_version(feature: Feature) -> CliVersion:
     return _FIRST_VERSION[feature]
+
+
+def last_version(feature: Feature) -> CliVersion | None:
+    """None: it is there to stay."""
+    return _LAST_VERSION.get(feature)
 
 
 def permission_modes(version: CliVersion) -> list[str]:

@@ -7,7 +7,6 @@ to read its events. The rest is here.
 from __future__ import annotations
 
 import os
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,17 +16,20 @@ from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult,
 from youbencha.adapters.cli_agent.artifacts import new_log_file
 from youbencha.adapters.cli_agent.config import AgentConfig, parse_config
 from youbencha.adapters.cli_agent.context import check_context
-from youbencha.adapters.cli_agent.environment import passed_on, secrets_of
+from youbencha.adapters.cli_agent.environment import secrets_of, started_from
 from youbencha.adapters.cli_agent.facts import SessionFacts
 from youbencha.adapters.cli_agent.kind import Kind
 from youbencha.adapters.cli_agent.locate import Cli, Finder
 from youbencha.adapters.cli_agent.prompt import check_prompt, read_prompt
 from youbencha.adapters.cli_agent.result import Finished, build_result
+from youbencha.adapters.cli_agent.scratch import scratch_directory
 from youbencha.adapters.cli_agent.task import Task
 from youbencha.adapters.cli_agent.watch import LiveWatch
 from youbencha.errors import ConfigError, Problem
 from youbencha.log import YouBenchaLog
-from youbencha.process import Command, Limits, ProcessResult, Redactor, run
+from youbencha.process import Command, Limits, ProcessResult, Redactor
+from youbencha.sandbox.base import Sandbox
+from youbencha.sandbox.here import HERE
 
 if TYPE_CHECKING:
     from youbencha.adapters.cli_agent.causes import Cause
@@ -52,6 +54,8 @@ class CliAdapter(ABC, Generic[C]):
     """Whether `agent_name` means something to this CLI."""
     writes_events: ClassVar[bool] = True
     """It writes JSON events, the last of which says how it went."""
+    needs_model: ClassVar[bool] = True
+    """It can do nothing without one."""
     causes: ClassVar[tuple[Cause, ...]] = ()
     """Why it may fail that no other agent does."""
 
@@ -84,8 +88,17 @@ class CliAdapter(ABC, Generic[C]):
         return None
 
     async def locate(self, config: C, env: Mapping[str, str], context: AgentExecutionContext | None) -> Cli[str]:
-        """The program to run. There is no context yet where only readiness is asked for."""
-        return await self._finder().locate(env, executable=config.executable, version=config.version)
+        """The program to run, shared with the sandbox. There is no context yet where only readiness is asked for.
+
+        `env` is one of the host, to look for it.
+        """
+        return await self._finder().locate(
+            env,
+            executable=config.executable,
+            version=config.version,
+            sandbox=context.sandbox if context else HERE,
+            workspace=context.workspace_dir.absolute() if context else None,
+        )
 
     def redactor(self, task: Task[C]) -> Redactor:
         """Knows the secrets of the harness and of this run."""
@@ -137,19 +150,21 @@ class CliAdapter(ABC, Generic[C]):
         workspace = context.workspace_dir.absolute()
         env = self._environment_of(context, config)
         prompt = read_prompt(self.kind, config, workspace=workspace, config_dir=context.config_dir)
-        cli = await self.locate(config, env, context)
-        with tempfile.TemporaryDirectory(prefix="youbencha-", ignore_cleanup_errors=True) as scratch:
+        with scratch_directory() as scratch:
+            # All that is shared has to be, before anything runs: a CLI of an image is asked for its version.
+            context.sandbox.share(scratch, writable=True)
             task = Task(
                 config=config,
-                cli=cli,
+                cli=await self.locate(config, self._host_environment(context, env), context),
                 prompt=prompt,
                 workspace=workspace,
                 artifacts=context.artifacts_dir.absolute(),
-                scratch=Path(scratch),
+                scratch=scratch,
                 env=env,
                 given=context.env,
                 gateway=context.gateway,
                 config_dir=context.config_dir.absolute() if context.config_dir else None,
+                sandbox=context.sandbox,
             )
             return await self._run(task, context)
 
@@ -170,7 +185,7 @@ class CliAdapter(ABC, Generic[C]):
         session = self._session()
         watch = LiveWatch(session, context.on_event, redactor, context.stop)
         log_file = new_log_file(context.artifacts_dir, self.kind.logs)
-        done = await run(
+        done = await context.sandbox.run(
             command,
             limits=Limits(timeout_s=context.timeout_s),
             redactor=redactor,
@@ -214,12 +229,16 @@ class CliAdapter(ABC, Generic[C]):
     def _finder(self) -> Finder[str]:
         return Finder(self.kind, str)
 
-    def _environment(self, given: Mapping[str, str]) -> dict[str, str]:
+    def _environment(self, given: Mapping[str, str], sandbox: Sandbox = HERE) -> dict[str, str]:
         """What the agent runs with. What the test case gives wins over everything."""
-        return {**passed_on(self._harness_env(), self.variables), **self.quiet, **given}
+        return {**started_from(sandbox, self._harness_env(), self.variables), **self.quiet, **given}
+
+    def _host_environment(self, context: AgentExecutionContext, env: dict[str, str]) -> dict[str, str]:
+        """For what is asked of programs here: a container's environment is for programs in there."""
+        return env if context.sandbox.kind == "local" else self._environment({})
 
     def _environment_of(self, context: AgentExecutionContext, config: C) -> dict[str, str]:
-        env, access = self._environment(context.env), context.gateway
+        env, access = self._environment(context.env, context.sandbox), context.gateway
         if access is None:
             return env
         if not isinstance(self, UsesGateway):

@@ -67,6 +67,13 @@ def common_causes(kind: Kind) -> tuple[Cause, ...]:
     """What an API says in the same way to every agent. An agent's own rows stand before these."""
     return (
         Cause(
+            code=kind.code(codes.GAVE_UP),
+            kind="gave_up",
+            subtypes=frozenset({"gave_up"}),
+            says=f"{kind.title} gave up",
+            hint="This is its own verdict on the task, not a fault of the run. See what it said last.",
+        ),
+        Cause(
             code=kind.code(codes.MAX_TURNS),
             kind="max_turns",
             words=words(r"max(?:imum)? (?:session )?turns|turn limit"),

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from youbencha.gateway.access import GatewayAccess
+from youbencha.sandbox.base import Sandbox
+from youbencha.sandbox.local.tools import TOOL_VARIABLES
 
 _SYSTEM = {
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "TEMP", "TMP",
@@ -22,7 +24,7 @@ _NETWORK = {
     "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE",
 }  # fmt: skip
-_PASSES = frozenset(_SYSTEM | _WINDOWS | _NETWORK)
+_PASSES = frozenset(_SYSTEM | _WINDOWS | _NETWORK | TOOL_VARIABLES)
 
 
 def passed_on(harness: Mapping[str, str], own: Collection[str] = ()) -> dict[str, str]:
@@ -32,6 +34,12 @@ def passed_on(harness: Mapping[str, str], own: Collection[str] = ()) -> dict[str
         for name, value in harness.items()
         if (upper := name.upper()) in _PASSES or upper in own or name.startswith("LC_")
     }
+
+
+def started_from(sandbox: Sandbox, harness: Mapping[str, str], own: Collection[str] = ()) -> dict[str, str]:
+    """What an agent's environment begins with. A container lets in nothing of the harness's but what it says itself."""
+    base = sandbox.environment(harness)
+    return base if sandbox.is_boundary else passed_on(base, own)
 
 
 def secrets_of(access: GatewayAccess | None) -> dict[str, str]:

@@ -1,16 +1,24 @@
-"""Find the CLI to run: an explicit path, then PATH, then the toolbox; and learn its version."""
+"""Find the CLI to run: an explicit path, then PATH, then the toolbox; and learn its version.
+
+For a container, what is found has to be shared with it, and other places come first: see `carried_in.py`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.kind import Kind
 from youbencha.errors import YouBenchaError
 from youbencha.process import ProcessStartError, find_executable
+from youbencha.sandbox.base import Sandbox
+from youbencha.sandbox.here import HERE
+
+if TYPE_CHECKING:
+    from youbencha.sandbox.toolbox import InstalledAgent
 
 V = TypeVar("V")
 """How an agent's adapter sees a version: as text, or as something that it can compare."""
@@ -21,9 +29,11 @@ class Cli(Generic[V]):
     path: Path
     version: V
     command: tuple[str, ...] = ()
-    """How it is started, where that is more than its path (a script on Windows)."""
+    """How it is started, where that is more than its path (a script on Windows), or other than it in a container."""
     sha256: str | None = None
     """Known for what is in the toolbox."""
+    needs: tuple[Path, ...] = ()
+    """What of the host must be seen in a container for it to start there. It is shared already."""
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -37,18 +47,30 @@ class Finder(Generic[V]):
         self._kind = kind
         self._parse = parse
 
-    async def locate(self, env: Mapping[str, str], *, executable: str | None, version: str | None) -> Cli[V]:
-        """The CLI that is asked for; an error that says how to get it if there is none."""
+    async def locate(
+        self,
+        env: Mapping[str, str],
+        *,
+        executable: str | None,
+        version: str | None,
+        sandbox: Sandbox = HERE,
+        workspace: Path | None = None,
+    ) -> Cli[V]:
+        """The CLI that is asked for; an error that says how to get it if there is none.
+
+        `env` is one of the host, where it is looked for. In a container, `argv` is as it is seen there. `workspace` is
+        where a CLI that the image brings is asked for its version.
+        """
+        if sandbox.kind != "local":
+            from youbencha.adapters.cli_agent.carried_in import CarriedIn
+
+            asked = CarriedIn(self, self._kind, sandbox, workspace or Path("/"))
+            return await asked.locate(env, executable=executable, version=version)
         if executable is not None:
-            return await self._explicit(Path(executable).expanduser(), version, env)
+            return await self.explicit(Path(executable).expanduser(), version, env)
         found = await self.find(env, version)
         if found is None:
-            wanted = f" {version}" if version else ""
-            request = f"{self._kind.name}@{version}" if version else self._kind.name
-            raise self._not_found(
-                f"{self._kind.title}{wanted} is neither on PATH nor in the toolbox.",
-                f"Install it with `yb agents install {request}`, or set agent.config.executable.",
-            )
+            raise self.neither(version)
         return found
 
     async def find(self, env: Mapping[str, str], version: str | None = None) -> Cli[V] | None:
@@ -56,15 +78,16 @@ class Finder(Generic[V]):
         # Not needed by agents that nobody installs, and slow to import.
         from youbencha.sandbox.toolbox import Toolbox, default_root
 
-        on_path = await self._on_path(env, version)
-        if on_path is not None:
-            return on_path
+        found = await self.on_path(env, version)
+        if found is not None:
+            return found
         installed = Toolbox(default_root(env)).find(self._kind.name, version)
-        if installed is None:
-            return None
+        return None if installed is None else await self.installed(installed, env)
+
+    async def installed(self, installed: InstalledAgent, env: Mapping[str, str]) -> Cli[V]:
         known = self._parse(installed.version)
-        version_here = known if known is not None else await self.version_of(installed.executable, env)
-        return Cli(installed.executable, version_here, installed.command, installed.sha256)
+        version = known if known is not None else await self.version_of(installed.executable, env)
+        return Cli(installed.executable, version, installed.command, installed.sha256)
 
     async def version_of(self, path: Path, env: Mapping[str, str]) -> V:
         """Ask the CLI, once for each file as it is now: a JavaScript CLI takes a second to answer."""
@@ -73,12 +96,15 @@ class Finder(Generic[V]):
         identity = (str(path.resolve()), stat.st_ino, stat.st_ctime_ns, stat.st_mtime_ns, stat.st_size)
         if identity not in _said:
             _said[identity] = await self._ask(path, env)
-        version = self._parse(_said[identity])
+        return self.parsed(_said[identity], path)
+
+    def parsed(self, said: str, path: Path) -> V:
+        version = self._parse(said)
         if version is None:
-            raise self._no_version(path, repr(_said[identity]))
+            raise self._no_version(path, repr(said))
         return version
 
-    async def _on_path(self, env: Mapping[str, str], version: str | None) -> Cli[V] | None:
+    async def on_path(self, env: Mapping[str, str], version: str | None) -> Cli[V] | None:
         path = find_executable(self._kind.command, env)
         if path is None:
             return None
@@ -90,14 +116,14 @@ class Finder(Generic[V]):
             return None  # a broken one on PATH is no reason not to use the version that was asked for
         return cli if version in (None, str(cli.version)) else None
 
-    async def _explicit(self, path: Path, version: str | None, env: Mapping[str, str]) -> Cli[V]:
+    async def explicit(self, path: Path, version: str | None, env: Mapping[str, str]) -> Cli[V]:
         if not path.is_file():
-            raise self._not_found(
+            raise self.not_found(
                 f"agent.config.executable: there is no file {path}.", "Correct the path, or leave it out."
             )
         cli = Cli(path.resolve(), await self.version_of(path.resolve(), env))
         if version not in (None, str(cli.version)):
-            raise self._not_found(
+            raise self.not_found(
                 f"{path} is {self._kind.title} {cli.version}, but agent.config.version asks for {version}.",
                 "Leave out one of the two.",
             )
@@ -110,7 +136,7 @@ class Finder(Generic[V]):
             answer = await ask_version((str(path),), cwd=path.parent, env=env)
         except ProcessStartError as error:
             message = f"{self._kind.title} at {path} does not start: {error.message}"
-            raise self._not_found(message, self._mend_hint()) from error
+            raise self.not_found(message, self._mend_hint()) from error
         if answer.version is None:
             raise self._no_version(path, f"{answer.said or 'nothing'!r} ({answer.ending})")
         return answer.version
@@ -122,8 +148,16 @@ class Finder(Generic[V]):
     def _mend_hint(self) -> str:
         return f"Run it by hand to see; `yb agents install {self._kind.name}` brings one that works."
 
-    def _not_found(self, message: str, hint: str) -> YouBenchaError:
+    def not_found(self, message: str, hint: str) -> YouBenchaError:
         return self._kind.error(codes.CLI_NOT_FOUND, message, hint)
+
+    def neither(self, version: str | None) -> YouBenchaError:
+        wanted = f" {version}" if version else ""
+        request = f"{self._kind.name}@{version}" if version else self._kind.name
+        return self.not_found(
+            f"{self._kind.title}{wanted} is neither on PATH nor in the toolbox.",
+            f"Install it with `yb agents install {request}`, or set agent.config.executable.",
+        )
 
 
 _said: dict[tuple[str | int, ...], str] = {}

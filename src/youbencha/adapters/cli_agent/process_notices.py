@@ -25,6 +25,14 @@ def process_warnings(kind: Kind, done: ProcessResult, cli: Path, at: str) -> Ite
             count=len(left),
             programs=left,
         )
+    if done.exit.breach:
+        yield problem(
+            kind.code(codes.SANDBOX_LIMIT),
+            f"{kind.title} ran into a limit of its sandbox: {done.exit.breach}.",
+            at,
+            "What it did not finish may be due to that. Raise the limit under `sandbox`, or give a smaller task.",
+            limit=done.exit.breach,
+        )
     if done.exit.guard_lost:
         yield problem(
             kind.code(codes.GUARD_LOST),

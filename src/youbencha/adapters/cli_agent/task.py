@@ -10,6 +10,8 @@ from typing import Generic, NamedTuple, TypeVar
 from youbencha.adapters.cli_agent.config import AgentConfig
 from youbencha.adapters.cli_agent.locate import Cli
 from youbencha.gateway.access import GatewayAccess
+from youbencha.sandbox.base import Sandbox
+from youbencha.sandbox.here import HERE
 
 C = TypeVar("C", bound=AgentConfig)
 
@@ -30,3 +32,13 @@ class Task(NamedTuple, Generic[C]):
     gateway: GatewayAccess | None = None
     config_dir: Path | None = None
     """Where the file lies that the configuration comes from."""
+    sandbox: Sandbox = HERE
+    """Where the agent runs. Paths here are the host's; what the agent is told of them is `seen`."""
+
+    def seen(self, path: Path) -> str:
+        """How the agent names a file of the host: in its arguments, its environment, its settings."""
+        return self.sandbox.inside(path)
+
+    def unseen(self, path: Path | None) -> Path | None:
+        """Where the host has what the agent names so, if it has it at all."""
+        return None if path is None else self.sandbox.outside(str(path))

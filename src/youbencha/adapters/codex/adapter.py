@@ -44,7 +44,7 @@ class CodexAdapter(CliAdapter[CodexConfig]):
 
     def command(self, task: Task[CodexConfig]) -> Command:
         config = task.config
-        argv = [*task.cli.argv, "exec", "--json", "--skip-git-repo-check", "-C", str(task.workspace)]
+        argv = [*task.cli.argv, "exec", "--json", "--skip-git-repo-check", "-C", task.seen(task.workspace)]
         if config.sandbox:
             argv += ["--sandbox", config.sandbox]
         else:
@@ -64,8 +64,7 @@ class CodexAdapter(CliAdapter[CodexConfig]):
         local = config is not None and "--oss" in config.extra_args
         if local or any(env.get(name) for name in (*_KEYS, _BASE_URL, "CODEX_ACCESS_TOKEN")):
             return
-        home = codex_home(env)
-        if home and ((home / "auth.json").exists() or _goes_its_own_way(home / "config.toml")):
+        if self.stored_login(env):
             return
         raise KIND.auth_failed("there is no API key in the environment, and nobody has logged in.")
 
@@ -76,7 +75,11 @@ class CodexAdapter(CliAdapter[CodexConfig]):
         return {_BASE_URL: f"{access.url}/v1", "OPENAI_API_KEY": access.key}
 
     def completed(self, task: Task[CodexConfig], facts: SessionFacts, done: ProcessResult) -> SessionFacts:
-        return with_session_file(facts, codex_home(task.env))
+        return with_session_file(facts, task.unseen(codex_home(task.env)))
+
+    def stored_login(self, env: Mapping[str, str]) -> bool:
+        home = codex_home(env)
+        return home is not None and ((home / "auth.json").exists() or _goes_its_own_way(home / "config.toml"))
 
 
 def codex_home(env: Mapping[str, str]) -> Path | None:

@@ -6,29 +6,26 @@ line, `session.shutdown`, has the totals; a session that was cut off has only a 
 
 from __future__ import annotations
 
-import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
 
 from youbencha.adapters.cli_agent import fields
 from youbencha.adapters.cli_agent.fields import Record
-from youbencha.adapters.copilot_cli.credentials import copilot_home
+from youbencha.adapters.cli_agent.left import lines_left
 from youbencha.log import Usage
 from youbencha.log.tokens import Tokens, add_all, usage_of
 
 _WANTED = (b'"session.usage_record"', b'"session.shutdown"')
-_LONGEST_LINE = 32 * 1024 * 1024
 
 
-def usage_in(env: Mapping[str, str], session_id: str | None) -> Usage | None:
+def usage_in(home: Path | None, session_id: str | None) -> Usage | None:
     """None where nobody wrote it down."""
-    home = copilot_home(env)
     if home is None or session_id is None or Path(session_id).name != session_id:
         return None
     calls: list[Tokens] = []
-    for record in _records(home / "session-state" / session_id / "events.jsonl"):
+    for record in _records(home / "session-state" / session_id / "events.jsonl", home):
         data = fields.mapping(record.get("data"))
         if record.get("type") == "session.usage_record":
             calls.append(_tokens(fields.mapping(data.get("usage"))))
@@ -49,16 +46,8 @@ def _tokens(usage: Record) -> Tokens:
     return Tokens(new, fields.count(usage.get("outputTokens")), read, written)
 
 
-def _records(path: Path) -> Iterator[Record]:
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):  # the agent may have put a pipe there
-            return
-        with path.open("rb") as file:
-            while line := file.readline(_LONGEST_LINE):
-                if any(kind in line for kind in _WANTED):
-                    yield _parsed(line)
-    except OSError:
-        return
+def _records(path: Path, home: Path) -> Iterator[Record]:
+    yield from map(_parsed, lines_left(path, home, _WANTED))
 
 
 def _parsed(line: bytes) -> Record:

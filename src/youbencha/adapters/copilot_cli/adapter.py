@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, ClassVar
 from youbencha.adapters.cli_agent import Cause, CliAdapter, Kind, SessionFacts, Task, codes, fits_argument, words
 from youbencha.adapters.copilot_cli.accounting import usage_in
 from youbencha.adapters.copilot_cli.config import CopilotCliConfig
-from youbencha.adapters.copilot_cli.credentials import BASE_URL, CREDENTIALS, TYPE, has_login, own_model_type
+from youbencha.adapters.copilot_cli.credentials import (
+    BASE_URL,
+    CREDENTIALS,
+    TYPE,
+    copilot_home,
+    has_login,
+    own_model_type,
+    stored_login,
+)
 from youbencha.adapters.copilot_cli.events import CopilotReader
 from youbencha.adapters.copilot_cli.own_log import keep_logs
 from youbencha.gateway.access import GatewayAccess
@@ -86,6 +94,9 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
         if not has_login(env):
             raise COPILOT.auth_failed("there is no token, no stored login and no provider of one's own.")
 
+    def stored_login(self, env: Mapping[str, str]) -> bool:
+        return stored_login(env)
+
     def provider(self, task: Task[CopilotCliConfig]) -> str | None:
         return task.env.get(TYPE) or "openai" if task.env.get(BASE_URL) else None
 
@@ -107,7 +118,7 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
         """Its events name no tokens; the session's own file does, also of a session that was cut off."""
         keep_logs(task, self.redactor(task))
         session_id = facts.session_id or _session_id(task)
-        usage = usage_in(task.env, session_id)
+        usage = usage_in(task.unseen(copilot_home(task.env)), session_id)
         # Asked to end it adds up too, and if it is quick even says its result: but without the call that it was in.
         if usage is not None and (done.timed_out or done.stopped or not facts.results):
             usage = usage.model_copy(update={"partial": True})
@@ -121,9 +132,9 @@ def _flags(task: Task[CopilotCliConfig]) -> list[str]:
         # The API is streamed all the same; but a secret in pieces could not be masked in the log.
         "--stream": "off",
         "--log-level": config.log_level,
-        "--log-dir": str(task.scratch / "logs"),
+        "--log-dir": task.seen(task.scratch / "logs"),
         # What is below it (`.github/agents`) is trusted, so that a repository's own agents can be chosen.
-        "--add-dir": str(task.workspace),
+        "--add-dir": task.seen(task.workspace),
         "--model": config.model,
         "--agent": config.agent_name,
         "--reasoning-effort": config.reasoning_effort,

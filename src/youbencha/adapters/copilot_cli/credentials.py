@@ -40,8 +40,10 @@ def own_model_type(model: str | None, env: Mapping[str, str]) -> Literal["anthro
 
 def has_login(env: Mapping[str, str]) -> bool:
     """As far as the environment and files tell: a token may lie in the system's keychain, and be out of date."""
-    if any(env.get(name) for name in _TOKENS):
-        return True
+    return any(env.get(name) for name in _TOKENS) or stored_login(env)
+
+
+def stored_login(env: Mapping[str, str]) -> bool:
     home = copilot_home(env)
     return (home is not None and _logged_in(home / "config.json")) or _logged_in_by_gh(env)
 

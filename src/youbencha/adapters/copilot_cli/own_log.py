@@ -15,9 +15,9 @@ LOGS = "copilot-logs"
 
 def keep_logs(task: Task[Any], redactor: Redactor) -> None:
     """From the scratch directory into the artifacts. A log that cannot be kept fails no run."""
-    kept = task.artifacts / LOGS
+    kept, logs = task.artifacts / LOGS, task.scratch / "logs"
     try:
-        for path in sorted((task.scratch / "logs").glob("*.log")):
+        for path in [] if logs.is_symlink() else sorted(logs.glob("*.log")):
             if stat.S_ISREG(path.lstat().st_mode):  # a link would lead the reader to where the agent wants
                 _keep(path, kept / path.name, redactor)
     except OSError:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from youbencha.adapters.cli_agent import Cause, CliAdapter, Kind, StreamReader, Task, codes, words
 from youbencha.adapters.gemini_cli.config import GeminiCliConfig
-from youbencha.adapters.gemini_cli.credentials import CREDENTIALS, authenticated, own_home
+from youbencha.adapters.gemini_cli.credentials import CREDENTIALS, authenticated, own_home, stored_login
 from youbencha.adapters.gemini_cli.events import GeminiReader
 from youbencha.gateway.access import GatewayAccess
 from youbencha.process import Command
@@ -60,7 +60,7 @@ class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
         return Command(
             argv=(*argv, *config.extra_args),
             cwd=task.workspace,
-            env={**task.env, **own_home(task.env, task.scratch)},
+            env={**task.env, **own_home(task)},
             stdin=task.prompt.encode(),
         )
 
@@ -70,6 +70,9 @@ class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
     def require_authentication(self, env: Mapping[str, str], config: GeminiCliConfig | None) -> None:
         if not authenticated(env):
             raise KIND.auth_failed("there is no API key in the environment, and nobody has logged in.")
+
+    def stored_login(self, env: Mapping[str, str]) -> bool:
+        return stored_login(env)
 
     def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider:
         return "gemini"

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from youbencha.adapters.cli_agent import Task
 
 _SETTINGS = {
     "security": {"auth": {"selectedType": "gemini-api-key"}},
@@ -26,17 +29,22 @@ _SWITCHES = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA", "GEMINI_CLI_US
 
 def authenticated(env: Mapping[str, str]) -> bool:
     """Whether there is a key, a switch or a login; not whether it is any good."""
+    return bool(_key(env)) or _switched(env) or stored_login(env)
+
+
+def stored_login(env: Mapping[str, str]) -> bool:
     home = _home(env)
-    return bool(_key(env)) or _switched(env) or bool(home and (home / ".gemini" / "oauth_creds.json").exists())
+    return home is not None and (home / ".gemini" / "oauth_creds.json").exists()
 
 
-def own_home(env: Mapping[str, str], scratch: Path) -> dict[str, str]:
+def own_home(task: Task[Any]) -> dict[str, str]:
     """With a key, the CLI gets a home of its own, in which its settings say to use the key.
 
     Its settings alone decide whether it uses a key or a login. Without any it goes by the environment, and then takes
     GOOGLE_GEMINI_BASE_URL for a way that it does not know itself (0.61: exit 41). Settings of the system would do too,
     but are not read from below a directory that all may write to, such as /tmp.
     """
+    env, scratch = task.env, task.scratch
     key = _key(env)
     if not key or _switched(env):
         return {}
@@ -46,7 +54,7 @@ def own_home(env: Mapping[str, str], scratch: Path) -> dict[str, str]:
         return with_key
     (scratch / ".gemini").mkdir()
     (scratch / ".gemini" / "settings.json").write_text(json.dumps(_SETTINGS), encoding="utf-8")
-    return {**with_key, "GEMINI_CLI_HOME": str(scratch)}
+    return {**with_key, "GEMINI_CLI_HOME": task.seen(scratch)}
 
 
 def _key(env: Mapping[str, str]) -> str | None:

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, ClassVar
 from youbencha.adapters.cli_agent import Cause, CliAdapter, Kind, SessionFacts, Task, codes, words
 from youbencha.adapters.cli_agent.model_names import provider_of
 from youbencha.adapters.opencode.config import OpenCodeConfig
-from youbencha.adapters.opencode.credentials import CONFIGURED, CREDENTIALS, OWN_VARIABLES, has_credentials
+from youbencha.adapters.opencode.credentials import (
+    CONFIGURED,
+    CREDENTIALS,
+    OWN_VARIABLES,
+    has_credentials,
+    stored_login,
+)
 from youbencha.adapters.opencode.events import OpenCodeReader
 from youbencha.adapters.opencode.settings import pointing_at, with_settings
 from youbencha.adapters.opencode.stderr import AGENT_NOT_FOUND, with_stderr
@@ -96,6 +102,9 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
         free = config is not None and config.chosen_provider == "opencode"  # its own, which asks for no key
         if not free and not has_credentials(env):
             raise OPENCODE.auth_failed("there is no API key and no stored login.")
+
+    def stored_login(self, env: Mapping[str, str]) -> bool:
+        return stored_login(env)
 
     def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider | None:
         return provider_of(model)

@@ -21,10 +21,15 @@ OWN_VARIABLES = (CREDENTIALS - {"GITHUB_TOKEN"}) | CONFIGURED | {
 
 
 def has_credentials(env: Mapping[str, str]) -> bool:
-    return any(env.get(name) for name in _KEYS | CONFIGURED) or _has_login(env)
+    return any(env.get(name) for name in _KEYS) or stored_login(env)
 
 
-def _has_login(env: Mapping[str, str]) -> bool:
+def stored_login(env: Mapping[str, str]) -> bool:
+    """A login, or a configuration of the person's own that may hold a key."""
+    return any(env.get(name) for name in CONFIGURED) or _logged_in(env)
+
+
+def _logged_in(env: Mapping[str, str]) -> bool:
     if given := env.get("XDG_DATA_HOME"):
         data = Path(given)
     elif home := env.get("HOME") or env.get("USERPROFILE"):

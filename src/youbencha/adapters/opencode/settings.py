@@ -68,7 +68,7 @@ def _settings(task: Task[OpenCodeConfig]) -> dict[str, str]:
         return {CONTENT: text}
     path = task.scratch / "opencode.json"
     path.write_text(text, encoding="utf-8")
-    return {FILE: str(path)}
+    return {FILE: task.seen(path)}
 
 
 def _provider(task: Task[OpenCodeConfig], options: Mapping[str, str]) -> dict[str, Any]:

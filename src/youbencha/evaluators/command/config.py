@@ -75,6 +75,8 @@ class CommandConfig(Written):
     """`min_NAME` and `max_NAME` of any metric that is a number."""
     in_copy: Annotated[bool, Field(validation_alias="copy")] = True
     """Run in a copy of the tree, so that no evaluator disturbs another. False saves the time of copying."""
+    sandbox: bool = True
+    """Where the agent ran in a container, run this in one of the same image, too. False: on the host."""
     label: Annotated[str | None, Field(validation_alias="name")] = None
     """What to call it in messages."""
 

@@ -32,10 +32,15 @@ _PASSES = _SYSTEM | _WINDOWS | _TOOLS | _NETWORK
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-def command_environment(harness: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """What the program runs with. What the configuration gives wins; each of its references was found to be set."""
+def command_environment(
+    base: Mapping[str, str], given: Mapping[str, str], harness: Mapping[str, str]
+) -> dict[str, str]:
+    """What the program runs with: what may pass of `base`, and over it what the configuration gives.
+
+    That may refer to variables of the harness; each was found to be set.
+    """
     resolved = {name: _REFERENCE.sub(lambda match: harness[match[1]], value) for name, value in given.items()}
-    return {**{name: value for name, value in harness.items() if _passes(name, value)}, **resolved}
+    return {**{name: value for name, value in base.items() if _passes(name, value)}, **resolved}
 
 
 def missing_references(harness: Mapping[str, str], given: Mapping[str, str]) -> Iterator[Problem]:

@@ -19,13 +19,15 @@ from youbencha.evaluators.command.copying import copy_tree
 from youbencha.evaluators.command.environment import command_environment
 from youbencha.evaluators.command.junit import junit_metrics, reports
 from youbencha.evaluators.command.output import metrics_in, tail
-from youbencha.evaluators.command.program import NotThere, arguments, working_directory
+from youbencha.evaluators.command.program import NotThere, arguments, arguments_inside, working_directory
 from youbencha.evaluators.command.verdict import assertion_results, process_metrics, summary
 from youbencha.evaluators.config import config_problems, read_config
 from youbencha.evaluators.result import artifact, finished
 from youbencha.evaluators.threads import in_thread
 from youbencha.log import EvaluationResult
-from youbencha.process import Command, Limits, ProcessResult, ProcessStartError, Redactor, run
+from youbencha.process import Command, Limits, ProcessResult, ProcessStartError, Redactor
+from youbencha.sandbox.base import Sandbox
+from youbencha.sandbox.here import HERE
 from youbencha.workspace.removal import remove_tree
 
 
@@ -41,13 +43,14 @@ class CommandEvaluator:
     async def evaluate(self, context: EvaluationContext) -> EvaluationResult:
         started = time.monotonic()
         config = read_config(CommandConfig, context.config, context.name, contradictions)
-        env = command_environment(os.environ, config.env)
-        env.setdefault("YOUBENCHA_CONFIG_DIR", str(context.config_dir))
-        redactor = Redactor.for_env(os.environ, env)
+        redactor = Redactor.for_env(os.environ, command_environment({}, config.env, os.environ))
         log = _log_file(context.artifacts_dir)
         try:
-            async with _own_tree(context, config) as tree:
-                metrics = await _measured(config, tree, env, redactor, log)
+            async with _own_tree(context, config) as tree, _place(context, config, tree) as sandbox:
+                env = command_environment(sandbox.environment(os.environ), config.env, os.environ)
+                if sandbox is HERE:
+                    env.setdefault("YOUBENCHA_CONFIG_DIR", str(context.config_dir))
+                metrics = await _measured(config, tree, sandbox, env, redactor, log)
         except NotThere as missing:
             return finished(context, started, "failed", redactor.text(f"{_called(config)} cannot run: {missing}."))
         results = assertion_results(config, metrics)
@@ -80,11 +83,20 @@ async def _own_tree(context: EvaluationContext, config: CommandConfig) -> AsyncI
             await in_thread(lambda _: remove_tree(place))
 
 
+@asynccontextmanager
+async def _place(context: EvaluationContext, config: CommandConfig, tree: Path) -> AsyncIterator[Sandbox]:
+    if context.open_sandbox is None or not config.sandbox:
+        yield HERE
+        return
+    async with context.open_sandbox(tree) as sandbox:
+        yield sandbox
+
+
 async def _measured(
-    config: CommandConfig, tree: Path, env: Mapping[str, str], redactor: Redactor, log: Path
+    config: CommandConfig, tree: Path, sandbox: Sandbox, env: Mapping[str, str], redactor: Redactor, log: Path
 ) -> dict[str, Any]:
     before = await in_thread(lambda _: reports(tree, config.junit)) if config.junit else {}
-    result = await _run(config, tree, env, redactor, log)
+    result = await _run(config, tree, sandbox, env, redactor, log)
     metrics = {**process_metrics(result, tail(result.output)), **metrics_in(result.output, config.metrics)}
     if config.junit:
         metrics |= await in_thread(lambda _: junit_metrics(tree, config.junit, before))
@@ -92,12 +104,12 @@ async def _measured(
 
 
 async def _run(
-    config: CommandConfig, tree: Path, env: Mapping[str, str], redactor: Redactor, log: Path
+    config: CommandConfig, tree: Path, sandbox: Sandbox, env: Mapping[str, str], redactor: Redactor, log: Path
 ) -> ProcessResult:
     directory = working_directory(config, tree)
-    argv = arguments(config, directory, env)
+    argv = arguments(config, directory, env) if sandbox is HERE else arguments_inside(config, directory, sandbox)
     try:
-        return await run(
+        return await sandbox.run(
             Command(argv=argv, cwd=directory, env=env),
             limits=Limits(timeout_s=config.timeout / 1000),
             redactor=redactor,

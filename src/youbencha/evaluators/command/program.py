@@ -10,6 +10,7 @@ from pathlib import Path
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.command.config import CommandConfig
 from youbencha.process import find_executable
+from youbencha.sandbox.base import Sandbox
 
 
 class NotThere(Exception):
@@ -42,6 +43,19 @@ def arguments(config: CommandConfig, directory: Path, env: Mapping[str, str]) ->
     if sys.platform != "win32" and not os.access(path, os.X_OK):
         raise NotThere(f"{program} is not executable")
     return str(path), *rest
+
+
+def arguments_inside(config: CommandConfig, directory: Path, sandbox: Sandbox) -> tuple[str, ...]:
+    """As `arguments`, for a place that is not this system: what has no slash in it is looked for there."""
+    if config.shell:
+        assert isinstance(config.command, str)
+        return "sh", "-c", config.command, "sh", *config.args
+    program, *rest = config.words()
+    if "/" not in program or Path(program).is_absolute():
+        return program, *rest
+    if not (directory / program).is_file():
+        raise NotThere(f"there is no {program} in the tree")
+    return sandbox.inside(directory / program), *rest
 
 
 def _shell(line: str, args: tuple[str, ...], env: Mapping[str, str]) -> tuple[str, ...]:

@@ -6,23 +6,54 @@
 
 Each version lives in `<root>/<agent>/<version>/` with a `manifest.json` that says where it came from and what its
 digest is. Which registries packages come from is the user's own pip and npm configuration, never ours.
+
+What is not used is not loaded: most trials only ask where the toolbox is.
 """
 
-from youbencha.sandbox.toolbox.catalogue import parse_request
-from youbencha.sandbox.toolbox.installed import InstalledAgent
-from youbencha.sandbox.toolbox.location import default_root
-from youbencha.sandbox.toolbox.on_path import AgentOnPath, on_path
-from youbencha.sandbox.toolbox.probe import ask_version
-from youbencha.sandbox.toolbox.toolbox import Toolbox
-from youbencha.sandbox.toolbox.watched import Progress
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from youbencha.sandbox.toolbox.carried import Carried, carry, carry_file
+    from youbencha.sandbox.toolbox.catalogue import parse_request
+    from youbencha.sandbox.toolbox.installed import InstalledAgent
+    from youbencha.sandbox.toolbox.location import default_root
+    from youbencha.sandbox.toolbox.path_agents import AgentOnPath, on_path
+    from youbencha.sandbox.toolbox.probe import ask_version
+    from youbencha.sandbox.toolbox.toolbox import Toolbox
+    from youbencha.sandbox.toolbox.watched import Progress
 
 __all__ = [
     "AgentOnPath",
+    "Carried",
     "InstalledAgent",
     "Progress",
     "Toolbox",
     "ask_version",
+    "carry",
+    "carry_file",
     "default_root",
     "on_path",
     "parse_request",
 ]
+
+# None of these has the name of a module here: once that was loaded, the module would stand in its place.
+_HOME_OF = {
+    "AgentOnPath": "path_agents",
+    "Carried": "carried",
+    "InstalledAgent": "installed",
+    "Progress": "watched",
+    "Toolbox": "toolbox",
+    "ask_version": "probe",
+    "carry": "carried",
+    "carry_file": "carried",
+    "default_root": "location",
+    "on_path": "path_agents",
+    "parse_request": "catalogue",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)

@@ -34,6 +34,12 @@ class InstalledAgent:
     installed_at: str
 
     @property
+    def directory(self) -> Path:
+        """`<root>/<agent>/<version>`: all that was installed."""
+        named = (self.agent, self.version)
+        return next(path for path in self.executable.parents if (path.parent.name, path.name) == named)
+
+    @property
     def needs_node(self) -> bool:
         return needs_node(self.executable)
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
-from youbencha.process import Command, Limits, ProcessResult, ProcessStartError, run
+from youbencha.process import Command, Limits, ProcessResult, ProcessStartError
+from youbencha.sandbox.base import Sandbox
+from youbencha.sandbox.here import HERE
 from youbencha.sandbox.toolbox.versions import printed_version
 
 _TIMEOUT_S = 120.0  # the first start of a 350 MB binary from a cold disk was seen to take 15 s
@@ -29,11 +31,11 @@ class Answer:
     """How it ended, in words."""
 
 
-async def ask_version(command: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Answer:
+async def ask_version(command: Sequence[str], *, cwd: Path, env: Mapping[str, str], within: Sandbox = HERE) -> Answer:
     """What `COMMAND --version` says. Raises ProcessStartError if it does not start."""
     lines: list[bytes] = []
     asked = Command(argv=(*command, "--version"), cwd=cwd, env=env)
-    result = await run(asked, limits=Limits(timeout_s=_TIMEOUT_S), on_line=lines.append)
+    result = await within.run(asked, limits=Limits(timeout_s=_TIMEOUT_S), on_line=lines.append)
     # Not from stderr: a warning there may name a path, and paths of ours hold version numbers.
     version = printed_version(b"\n".join(lines).decode(errors="replace"))
     return Answer(version if result.exit.code == 0 else None, result.output.strip()[-_LONGEST:], _ending(result))

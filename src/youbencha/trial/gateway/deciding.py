@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-from youbencha.adapters import AgentAdapter, UsesGateway
+from youbencha.adapters import AgentAdapter, UsesGateway, needs_model
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.routes import Provider
 from youbencha.gateway.upstreams import Upstream, find_upstreams, key_names, read_secrets
@@ -47,10 +47,16 @@ def decide(
     model: str | None,
     harness_env: Mapping[str, str],
     config_dir: Path,
+    is_only_way: bool = False,
 ) -> GatewayPlan | None:
-    """None: the agent reaches its model by itself, with the credentials it has."""
+    """None: the agent reaches its model by itself, with the credentials it has.
+
+    `is_only_way`: it runs where nothing else can be reached.
+    """
     spec = _with_options(written, options)
     needed = _needed_for(spec)
+    if needed is None and is_only_way and needs_model(adapter):
+        needed = "an agent in a container that reaches nothing else"
     if spec.type == "none":
         if needed:
             raise _impossible(f"{needed} needs a gateway, and `gateway: none` says that there is none")
@@ -69,7 +75,9 @@ def decide(
     elsewhere = spec.type == "litellm" and spec.litellm.url is not None
     upstreams = {} if replays or elsewhere else find_upstreams(spec, env)
     provider = adapter.gateway_provider(model, agent_env)
-    if not wanted and (provider is None or provider not in upstreams):
+    # A program that may speak any API gets a gateway of itself only where it can reach nothing else.
+    of_use = provider in upstreams if provider else is_only_way and bool(upstreams)
+    if not wanted and not of_use:
         return None
     if not replays and not elsewhere and not (provider in upstreams if provider else upstreams):
         raise _no_key(provider)

@@ -17,6 +17,7 @@ from youbencha.gateway.routes import Provider
 from youbencha.gateway.server import Gateway
 from youbencha.gateway.upstreams import Upstream, same_for_all
 from youbencha.process import Redactor
+from youbencha.sandbox.base import Sandbox
 from youbencha.spec.gateway import GatewaySpec, Scope
 from youbencha.trial.bundle import LITELLM_LOG
 from youbencha.trial.gateway.deciding import GatewayPlan
@@ -63,14 +64,15 @@ def caps_of_agent(spec: GatewaySpec) -> Caps:
     )
 
 
-def places_in(directory: RunDirectory) -> Places:
-    """What a cassette has names of its own for."""
+def places_in(directory: RunDirectory, sandbox: Sandbox) -> Places:
+    """What a cassette has names of its own for, as the agent sees it."""
+    env = sandbox.environment(os.environ)
     named = {
-        "workspace": directory.modified,
+        "workspace": Path(sandbox.inside(directory.modified)),
         "run": directory.path,
         "private": directory.private,
-        "home": Path(os.environ.get("HOME") or Path.home()),
-        "tmp": Path(tempfile.gettempdir()),
+        "home": Path(env.get("HOME") or Path.home()),
+        "tmp": Path(env.get("TMPDIR") or tempfile.gettempdir()),
     }
     return Places(tuple(named.items()))
 

@@ -16,10 +16,12 @@ from youbencha.events import EventSink, ModelCalled
 from youbencha.gateway.access import GatewayAccess
 from youbencha.gateway.keys import Grant
 from youbencha.gateway.ledger import entry_of
-from youbencha.gateway.model import Call, Labels
+from youbencha.gateway.model import Call, Labels, Places
 from youbencha.gateway.server import Gateway
 from youbencha.log import GatewayReport, Usage
 from youbencha.process import Redactor
+from youbencha.sandbox.base import Door, Sandbox
+from youbencha.sandbox.here import HERE
 from youbencha.trial.gateway.deciding import GatewayPlan
 from youbencha.trial.gateway.reporting import report_of, usage_in
 from youbencha.trial.gateway.starting import LEDGER_FILE, caps_of, caps_of_agent, places_in, started_gateway
@@ -28,6 +30,8 @@ from youbencha.workspace.removal import remove_tree
 
 _FINAL = frozenset({"budget_exceeded", "call_too_dear", "price_unknown", "not_recorded"})
 """Refusals after which asking again leads nowhere."""
+GATEWAY_PORT = 4000
+"""Where an agent in a container finds it: Thunderdome's."""
 _PATIENCE = 3
 """How often an agent may ask again all the same. Subagents each learn it for themselves."""
 _MOST_MISMATCHES = 10
@@ -43,7 +47,12 @@ class Seat:
 
 
 async def open_way(
-    plan: GatewayPlan, directory: RunDirectory, agent: str, on_event: EventSink, opened: AsyncExitStack
+    plan: GatewayPlan,
+    directory: RunDirectory,
+    agent: str,
+    sandbox: Sandbox,
+    on_event: EventSink,
+    opened: AsyncExitStack,
 ) -> WayToModel:
     """Open until its `close`, or until `opened` is closed."""
     lines: list[bytes] = []
@@ -59,7 +68,11 @@ async def open_way(
             on_event=on_event,
         )
     )
-    return WayToModel(plan, directory, gateway, running, agent, on_event, redactor, lines)
+    door = sandbox.door(GATEWAY_PORT)
+    if door is not None:
+        await gateway.listen_on(door.socket)
+    places = places_in(directory, sandbox)
+    return WayToModel(plan, directory, gateway, running, agent, places, door, on_event, redactor, lines)
 
 
 class WayToModel:
@@ -70,6 +83,8 @@ class WayToModel:
         gateway: Gateway,
         running: AsyncExitStack,
         agent: str,
+        places: Places,
+        door: Door | None,
         on_event: EventSink,
         redactor: Redactor,
         lines: list[bytes],
@@ -87,13 +102,15 @@ class WayToModel:
         self._refusals = 0
         self._grant: Grant | None = None
         self._mismatches: tuple[str, ...] = ()
-        self.access = gateway.issue(
+        issued = gateway.issue(
             Labels(key=agent, agent=agent, run=directory.path.name),
             caps=caps_of_agent(plan.spec),
             per_call=caps_of(plan.spec, "call"),
-            places=places_in(directory),
+            places=places,
             on_call=self._agent_called,
+            peers=None if door is None else frozenset({str(door.socket)}),
         )
+        self.access = issued if door is None else issued._replace(url=f"http://{door.address}")
 
     @property
     def secrets(self) -> Mapping[str, str]:
@@ -135,7 +152,7 @@ class WayToModel:
         """For an evaluator. What it spends is its own, and counts in the run's total."""
         labels = Labels(key=name, agent=name, run=self._directory.path.name)
         per_call = caps_of(self._plan.spec, "call")
-        seat = Seat(self._gateway.issue(labels, per_call=per_call, places=places_in(self._directory)))
+        seat = Seat(self._gateway.issue(labels, per_call=per_call, places=places_in(self._directory, HERE)))
         try:
             yield seat
         finally:

@@ -1,0 +1,138 @@
+"""A trial that does nothing, in a container and here, beside what the engine and the system take by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.measure import Figure, ms
+from bench.runs import Place
+from youbencha.process import Command
+from youbencha.sandbox.base import Sandbox
+from youbencha.sandbox.docker import open_docker_sandbox
+from youbencha.sandbox.local import open_local_sandbox
+from youbencha.spec.sandbox import SandboxSpec
+from youbencha.workspace import Snapshot, open_repository
+
+_ROUNDS = 8
+_AT_ONCE = (1, 4)
+_GOAL_TIMES = 2.0
+_GOAL_S = 1.0
+_LOCAL_ROUNDS = 40
+_IMAGE = os.environ.get("YOUBENCHA_TEST_IMAGE", "youbencha/base:bookworm")
+
+
+def measure() -> Iterator[Figure]:
+    with tempfile.TemporaryDirectory(prefix="yb-bench-") as name:
+        place = Place(Path(name))
+        yield from asyncio.run(_local(place))
+        if shutil.which("docker") is None:
+            yield Figure("null trial in Docker", "not measured", "no docker command", "", met=False)
+            return
+        for at_once in _AT_ONCE:
+            yield asyncio.run(_docker(place, at_once))
+
+
+async def _local(place: Place) -> list[Figure]:
+    """The sandbox alone: what a program costs with a home of its own, and without."""
+    true = shutil.which("true") or "/bin/true"
+    command = Command(argv=(true,), cwd=place.root, env={"PATH": os.environ["PATH"]})
+
+    async def ours() -> None:
+        with tempfile.TemporaryDirectory() as scratch:
+            sandbox = open_local_sandbox(scratch=Path(scratch), fresh_home=True)
+            await sandbox.run(command)
+            await sandbox.freeze()
+
+    async def bare() -> None:
+        process = await asyncio.create_subprocess_exec(true)
+        await process.wait()
+
+    await ours()
+    pair = await _in_turns(ours, bare, _LOCAL_ROUNDS)
+    figure = Figure(
+        "a process in the local sandbox", ms(pair.ours), f"bare process {ms(pair.bare)}", "≤ 20 ms above",
+        pair.ours - pair.bare <= 0.02,
+    )  # fmt: skip
+    return [figure]
+
+
+async def _docker(place: Place, at_once: int) -> Figure:
+    repository = await open_repository(str(place.repository), base=place.root, cache_dir=place.root / "cache")
+    trees = [place.root / f"tree{at_once}-{number}" for number in range(at_once)]
+    starts = []
+    for tree in trees:
+        tree.mkdir()
+        await repository.check_out(tree)
+        starts.append(await repository.snapshot(tree, tree.with_suffix(".git")))
+
+    async def ours() -> None:
+        await asyncio.gather(*(_null_trial(tree, start) for tree, start in zip(trees, starts, strict=True)))
+
+    async def bare() -> None:
+        await asyncio.gather(*(_docker_run() for _ in range(at_once)))
+
+    await ours()  # compiles the program that runs first in a container, if need be
+    pair = await _in_turns(ours, bare, _ROUNDS)
+    return Figure(
+        f"null trial in Docker, {at_once} at a time",
+        f"{ms(pair.ours)} ({pair.ours / pair.bare:.2f}×)",
+        f"docker run --rm … true {ms(pair.bare)}",
+        "≤ 2× and ≤ 1 s",
+        pair.ours <= _GOAL_TIMES * pair.bare and pair.ours <= _GOAL_S,
+    )
+
+
+async def _null_trial(tree: Path, start: Snapshot) -> None:
+    """Create, run, freeze, diff, remove."""
+    async with _scratch() as scratch:
+        spec = SandboxSpec(type="docker", image=_IMAGE, network="none")
+        async with open_docker_sandbox(
+            spec, workspace=tree, scratch=scratch, run_id="bench", on_event=lambda _: None
+        ) as sandbox:
+            await _nothing_in(sandbox, tree)
+            await sandbox.freeze()
+            await start.changes(scratch / "diff.patch")
+
+
+async def _nothing_in(sandbox: Sandbox, tree: Path) -> None:
+    done = await sandbox.run(Command(argv=("true",), cwd=tree, env={}))
+    assert done.exit.code == 0, done
+
+
+async def _docker_run() -> None:
+    process = await asyncio.create_subprocess_exec(
+        "docker", "run", "--rm", "--network", "none", _IMAGE, "true", stdout=subprocess.DEVNULL
+    )
+    assert await process.wait() == 0
+
+
+@asynccontextmanager
+async def _scratch() -> AsyncIterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="yb-") as name:
+        yield Path(name)
+
+
+class _Pair(NamedTuple):
+    ours: float
+    bare: float
+
+
+async def _in_turns(ours: Callable[[], Awaitable[None]], bare: Callable[[], Awaitable[None]], rounds: int) -> _Pair:
+    """So that both see the same machine."""
+    took: dict[str, list[float]] = {"ours": [], "bare": []}
+    for _ in range(rounds):
+        for name, call in (("bare", bare), ("ours", ours)):
+            begun = time.perf_counter()
+            await call()
+            took[name].append(time.perf_counter() - begun)
+    return _Pair(statistics.median(took["ours"]), statistics.median(took["bare"]))

@@ -1,0 +1,93 @@
+"""`yb images`: build and list images that bring an agent along."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from youbencha.errors import YouBenchaError
+
+app = typer.Typer(
+    help="Build and list container images that bring an agent along.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+
+@app.command()
+def build(
+    agents: Annotated[
+        list[str] | None, typer.Argument(metavar="[AGENT]...", help="claude-code, aider; all if none is named.")
+    ] = None,
+    base: Annotated[str | None, typer.Option(metavar="IMAGE", help="What to build on; else node:20-bookworm.")] = None,
+    tag: Annotated[
+        str | None, typer.Option(metavar="NAME:TAG", help="What to call it; else thunderdome/AGENT:latest.")
+    ] = None,
+    version: Annotated[str | None, typer.Option(help="Of the agent's CLI; else the one that is pinned.")] = None,
+) -> None:
+    """Build images, each with an agent's CLI from the toolbox, its adapter, and youBencha's control server.
+
+    Nothing is downloaded during the build. A CLI that is not in the toolbox yet is installed there first.
+
+    Example: `yb images build claude-code --base youbencha/base:bookworm`
+    """
+    from youbencha.cli.asynchronous import run_async
+    from youbencha.sandbox.images import RECIPES, build_image
+
+    names = agents or list(RECIPES)
+    if len(names) > 1 and (tag or version):
+        raise YouBenchaError(
+            "IMAGE_AMBIGUOUS", "--tag and --version are for one agent", hint=f"Say which: {', '.join(names)}."
+        )
+    for name in names:
+        built = run_async(build_image(name, base=base, tag=tag, version=version, progress=_each_step_once()))
+        typer.echo(built.tag)
+
+
+def _each_step_once() -> Callable[[str], None]:
+    """A download says every second how far it is; of each step, only that it begins is told here."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    last = ""
+
+    def show(text: str) -> None:
+        nonlocal last
+        step = text.partition(" ... ")[0]
+        if step != last:
+            console.print(escape(step))
+        last = step
+
+    return show
+
+
+@app.command("list")
+def list_built(as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False) -> None:
+    """Show the images that were built here.
+
+    Example: `yb images list --json`
+    """
+    from youbencha.cli.asynchronous import run_async
+    from youbencha.sandbox.images import list_images
+
+    images = run_async(list_images())
+    if as_json:
+        typer.echo(json.dumps([image._asdict() for image in images], indent=2))
+        return
+    if not images:
+        typer.echo("No images yet. Try: yb images build claude-code")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("image", overflow="fold")
+    for name in ("agent", "version", "youbencha", "size", "created"):
+        table.add_column(name, no_wrap=True, justify="right" if name == "size" else "left")
+    for image in images:
+        size = f"{image.size_bytes / 1_000_000:.0f} MB"
+        name = image.tag or image.id.removeprefix("sha256:")[:12]
+        cells = (name, image.agent, image.version, image.youbencha, size, image.created_at[:10])
+        table.add_row(*(escape(cell) for cell in cells))
+    Console().print(table)

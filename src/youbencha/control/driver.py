@@ -1,0 +1,107 @@
+"""Ties the state machine to the event loop's clock and to whoever moves the messages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from youbencha.control.actions import Action, Decided, Over, Send, Warn
+from youbencha.control.hooks import Hooks
+from youbencha.control.machine import Machine
+from youbencha.control.ndjson import decode, encode
+from youbencha.events import Event, EventSink, ToolDecided, Warned
+
+
+class Driver:
+    """One session, inside a running event loop. The machine's time is the loop's."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        *,
+        hooks: Hooks | None = None,
+        on_event: EventSink | None = None,
+    ) -> None:
+        self.machine = machine
+        self.ended = asyncio.Event()
+        self.over: Over | None = None
+        """Set together with `ended`."""
+        self.interrupting = asyncio.Event()
+        """From here on, a result is the answer to our interrupt."""
+        self.on_over: Callable[[Over], None] | None = None
+        """How the transport takes its leave."""
+        self._hooks = hooks or Hooks()
+        self._on_event = on_event
+        self._send: Callable[[str], None] | None = None
+        self._told: set[tuple[str | None, bool]] = set()
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._set_timer()
+
+    def connected(self, send: Callable[[str], None]) -> None:
+        """Somebody is there. `send` takes a line and never waits."""
+        self._send = send
+        self._do(self.machine.connected(self._loop.time()))
+
+    def heard(self, line: bytes | str) -> None:
+        if not line.strip():
+            return
+        message = decode(line)
+        if message is None:
+            said = line if isinstance(line, str) else line.decode("utf-8", "replace")
+            self._do(self.machine.garbled(said, self._loop.time()))
+        else:
+            self._do(self.machine.received(self._hooks.incoming(message), self._loop.time()))
+
+    def interrupt(self, reason: str) -> None:
+        """Ask the agent to stop where it is, and to say what it spent. Soon after, it is over in any case."""
+        if self.over is None:
+            self.interrupting.set()
+            self._do(self.machine.interrupt(reason, self._loop.time()))
+
+    def closed(self) -> None:
+        """Nobody is there any more."""
+        self._do(self.machine.closed(self._loop.time()))
+        self.close()
+
+    def close(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+
+    def _tick(self) -> None:
+        self._do(self.machine.tick(self._loop.time()))
+
+    def _do(self, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Send(message) if self._send:
+                    self._send(encode(self._hooks.outgoing(message)))
+                case Decided(call_id, tool, allowed, reason):
+                    self._decided(ToolDecided(call_id=call_id, name=tool, allowed=allowed, reason=reason))
+                case Warn(code, words):
+                    self._tell(Warned(code=code, message=words))
+                case Over():
+                    self._end(action)
+        self._set_timer()
+
+    def _decided(self, event: ToolDecided) -> None:
+        """Where the hook only forbids, the CLI asks about the same call again."""
+        if (event.call_id, event.allowed) not in self._told:
+            self._tell(event)
+        if event.call_id is not None:
+            self._told.add((event.call_id, event.allowed))
+
+    def _tell(self, event: Event) -> None:
+        if self._on_event:
+            self._on_event(event)
+
+    def _end(self, over: Over) -> None:
+        self.over = over
+        self.ended.set()
+        if self.on_over:
+            self.on_over(over)
+
+    def _set_timer(self) -> None:
+        self.close()
+        if (deadline := self.machine.deadline) is not None:
+            self._timer = self._loop.call_at(deadline, self._tick)

@@ -1,0 +1,234 @@
+"""The agent control protocol as a state machine. No I/O: messages and the time go in, actions come out.
+
+```
+WAITING --connected--> INITIALIZING --prompt sent--> RUNNING --last result--> DONE
+```
+and FAILED from anywhere: nobody came, nothing was heard, the agent left without a result. DONE means that a result
+came, good or bad: `Over.ok` and `failure` tell which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from youbencha.control import messages
+from youbencha.control.actions import Action, Decided, Over, Send
+from youbencha.control.approval import approval
+from youbencha.control.messages import Request
+from youbencha.control.notices import (
+    LEFT_RUNNING,
+    MALFORMED,
+    NO_HANDSHAKE,
+    REPEATED_REQUEST,
+    UNKNOWN_REQUEST,
+    Notices,
+)
+from youbencha.control.patience import PATIENT, Patience
+from youbencha.control.policy import ALLOW_ALL, ToolPolicy
+from youbencha.control.reading import Message, text
+from youbencha.control.tally import Tally
+from youbencha.control.verdict import verdict_on
+from youbencha.control.work import Work
+
+_QUOTED = 200
+
+
+class State(StrEnum):
+    WAITING = "waiting"
+    INITIALIZING = "initializing"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class _Wait(NamedTuple):
+    until: float
+    then: Callable[[float], list[Action]]
+
+
+class Machine:
+    """One session. Every method takes the time, of any clock that only goes forward."""
+
+    def __init__(
+        self, prompt: str, *, policy: ToolPolicy = ALLOW_ALL, patience: Patience = PATIENT, now: float
+    ) -> None:
+        self._prompt = prompt
+        self._policy = policy
+        self._patience = patience
+        self._state = State.WAITING
+        self._since = self._heard = self._result_at = now
+        self._work = Work()
+        self._answered: set[messages.Identity] = set()
+        self._interrupted: tuple[float, str] | None = None
+        self._result: Message | None = None
+        self._failure: str | None = None
+        self._warned = Notices()
+        self.tally = Tally()
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    @property
+    def deadline(self) -> float | None:
+        """When `tick` is due, if nothing else happens before. None: nothing is waited for, or a tool is at work."""
+        wait = self._wait()
+        return wait.until if wait else None
+
+    @property
+    def result(self) -> Mapping[str, Any] | None:
+        """The last one."""
+        return self._result
+
+    @property
+    def failure(self) -> str | None:
+        return self._failure
+
+    def connected(self, now: float) -> list[Action]:
+        if self._state is not State.WAITING:
+            return []
+        self._state = State.INITIALIZING
+        self._since = self._heard = now
+        self.tally.began(now)
+        return [Send(messages.initialize())]
+
+    def received(self, message: Mapping[str, Any], now: float) -> list[Action]:
+        self.tally.note(message)
+        if message.get("type") == "result":
+            self._result, self._result_at = message, now
+        if self._is_over:  # a result that comes too late still tells what was spent
+            return []
+        actions = self.connected(now)
+        self._heard = now
+        self._work.note(message, now)
+        actions += self._react(message, now)
+        if self._result is not None and not self._is_over:
+            actions += self._after_result(message, now)
+        return actions
+
+    def garbled(self, text: str, now: float) -> list[Action]:
+        if self._is_over:
+            return []
+        self._heard = now
+        return self._warned(MALFORMED, f"skipped what is not a message: {text[:_QUOTED]!r}")
+
+    def interrupt(self, reason: str, now: float) -> list[Action]:
+        """Before the prompt is out there is nothing to interrupt, nor a result to wait for."""
+        if self._is_over or self._interrupted:
+            return []
+        if self._state is not State.RUNNING:
+            return [self._over(False, reason, now)]
+        self._interrupted = (now, reason)
+        return [Send(messages.interrupt())]
+
+    def closed(self, now: float) -> list[Action]:
+        if self._is_over:
+            return []
+        if self._interrupted:
+            return self._give_up_interrupted(now)
+        if self._result is not None:
+            return self._over_by_result(now)
+        what = "before it was given its task" if self._state is not State.RUNNING else "without a result"
+        return [self._over(False, f"the agent left {what}", now)]
+
+    def tick(self, now: float) -> list[Action]:
+        wait = self._wait()
+        return wait.then(now) if wait and now >= wait.until else []
+
+    @property
+    def _is_over(self) -> bool:
+        return self._state in (State.DONE, State.FAILED)
+
+    def _wait(self) -> _Wait | None:
+        patience, work = self._patience, self._work
+        if self._is_over:
+            return None
+        if self._interrupted:
+            return _Wait(self._interrupted[0] + patience.interrupt_s, self._give_up_interrupted)
+        if self._state is State.WAITING:
+            return _Wait(self._since + patience.connect_s, self._nobody_came)
+        if self._state is State.INITIALIZING:
+            return _Wait(self._since + patience.handshake_s, self._go_on_unanswered)
+        if work.in_turn or work.agents_running:
+            return None if work.tool_running else _Wait(self._heard + patience.silence_s, self._nothing_heard)
+        if work.commands_running:
+            return _Wait(self._result_at + patience.background_s, self._leave_running)
+        return _Wait((work.expecting_since or self._result_at) + patience.more_results_s, self._over_by_result)
+
+    def _react(self, message: Message, now: float) -> list[Action]:
+        kind = text(message.get("type"))
+        if kind == "control_request":
+            return self._asked(messages.request_in(message))
+        if kind == "control_response" and messages.answers_initialize(message):
+            return self._begin(flat="response" not in message)
+        if kind is None:
+            return self._warned(MALFORMED, f"skipped a message without a type, with the keys {_keys(message)}")
+        return []  # new kinds come with every release
+
+    def _after_result(self, message: Message, now: float) -> list[Action]:
+        if self._interrupted:
+            return self._give_up_interrupted(now) if message.get("type") == "result" else []
+        return self._over_by_result(now) if self._work.finished else []
+
+    def _begin(self, *, flat: bool = False) -> list[Action]:
+        if self._state is not State.INITIALIZING:
+            return []
+        self._state = State.RUNNING
+        return [Send(messages.prompt(self._prompt, flat=flat))]
+
+    def _asked(self, request: Request) -> list[Action]:
+        if request.id is None and not (request.flat and request.subtype):
+            return self._warned(MALFORMED, "skipped a control request that cannot be answered: it has no request_id")
+        if request.id in self._answered:
+            return self._warned(REPEATED_REQUEST, f"a control request came twice: {str(request.id)[:_QUOTED]}")
+        if request.id is not None:
+            self._answered.add(request.id)
+        if request.subtype == "can_use_tool":
+            return self._decide(request)
+        if request.subtype == "initialize":
+            return [Send(messages.welcome(request)), *self._begin(flat=request.flat)]
+        told = self._warned(UNKNOWN_REQUEST, f"refused a control request: {request.subtype[:_QUOTED]!r}")
+        return [Send(messages.refuse(request)), *told]
+
+    def _decide(self, request: Request) -> list[Action]:
+        asked = approval(request, self._policy, stopping=self._interrupted is not None)
+        allowed, reason = asked.decision
+        self._work.decided(asked.call, allowed=allowed)
+        self.tally.decided(asked.call, asked.tool, allowed=allowed)
+        named = asked.call if asked.call is not None or request.id is None else str(request.id)
+        return [Send(asked.answer), Decided(named, asked.tool or "(unnamed)", allowed, reason)]
+
+    def _nobody_came(self, now: float) -> list[Action]:
+        return [self._over(False, f"no agent connected within {self._patience.connect_s:g} s", now)]
+
+    def _go_on_unanswered(self, now: float) -> list[Action]:
+        waited = f"initialize was not answered within {self._patience.handshake_s:g} s; the prompt was sent without it"
+        return [*self._warned(NO_HANDSHAKE, waited), *self._begin()]
+
+    def _nothing_heard(self, now: float) -> list[Action]:
+        return [self._over(False, f"nothing was heard from the agent for {self._patience.silence_s:g} s", now)]
+
+    def _give_up_interrupted(self, now: float) -> list[Action]:
+        assert self._interrupted is not None
+        return [self._over(False, self._interrupted[1], now)]
+
+    def _leave_running(self, now: float) -> list[Action]:
+        left = f"{self._work.commands_running} of its commands"
+        words = f"{left} still ran in the background {self._patience.background_s:g} s after the agent was done"
+        return [*self._warned(LEFT_RUNNING, words), *self._over_by_result(now)]
+
+    def _over_by_result(self, now: float) -> list[Action]:
+        assert self._result is not None
+        return [self._over(*verdict_on(self._result), now)]
+
+    def _over(self, ok: bool, reason: str, now: float) -> Over:
+        self._state = State.FAILED if self._result is None else State.DONE
+        self._failure = None if ok else reason
+        self.tally.ended(reason, now)
+        return Over(ok, reason)
+
+
+def _keys(message: Message) -> str:
+    return ", ".join(sorted(str(key) for key in message))[:_QUOTED] or "(none)"

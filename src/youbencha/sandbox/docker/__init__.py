@@ -1,0 +1,28 @@
+"""Containers as sandboxes: Docker, or Podman by its Docker-compatible socket.
+
+async with open_docker_sandbox(spec, workspace=tree, scratch=scratch, run_id=run, on_event=sink) as sandbox:
+    door = sandbox.door(4000)  # the gateway listens at door.socket
+    result = await sandbox.run(command)
+    await sandbox.freeze()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from youbencha.sandbox.docker.reaper import Reaped, reap_containers
+    from youbencha.sandbox.docker.sandbox import GATEWAY_PORT, DockerSandbox, Identity, open_docker_sandbox
+
+__all__ = ["GATEWAY_PORT", "DockerSandbox", "Identity", "Reaped", "open_docker_sandbox", "reap_containers"]
+
+_HOMES = {"Reaped": "reaper", "reap_containers": "reaper"}
+
+
+def __getattr__(name: str) -> Any:
+    """Imported when asked for: a run without a container needs none of it."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'sandbox')}"), name)

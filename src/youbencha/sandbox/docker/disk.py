@@ -1,0 +1,125 @@
+"""Ends an agent that fills the disk.
+
+No engine limits what is written to a mounted directory. So the file system's free space is looked at twice a second,
+which costs nothing, and only if much of it went are the agent's directories counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+_LOOK_EVERY_S = 0.5
+_MUCH_BYTES = 256 * 1024**2
+_MUCH_FILES = 50_000
+_BLOCK = 512
+_INODE = 256
+
+
+class _Free(NamedTuple):
+    bytes: int
+    files: int
+
+
+class DiskWatch:
+    """Counts what was written below some directories since it was made."""
+
+    def __init__(self, directories: Iterable[Path], limit: int) -> None:
+        self._directories = tuple(directories)
+        self._limit = limit
+        self._much = min(_MUCH_BYTES, limit // 4)
+        self._since_ns = _clock_of(self._directories[0])
+        self._at_start = self._at_last_count = self._look()
+
+    async def until_exceeded(self, pid: int | None) -> None:
+        """Returns when more than the limit was written. `pid`: the container's first process."""
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            free = self._look()
+            if self._lost_much(free):
+                if await asyncio.to_thread(self.written, pid) > self._limit:
+                    return
+                self._at_last_count = free
+
+    def written(self, pid: int | None = None) -> int:
+        """Bytes on disk of what was made or changed since the start; each file counts once, links are not followed."""
+        seen: set[tuple[int, int]] = set()
+        total = 0
+        count = _Count()
+        for about in (*count.below(self._directories), *_nameless_files(pid)):
+            if about.st_ctime_ns > self._since_ns and (about.st_dev, about.st_ino) not in seen:
+                seen.add((about.st_dev, about.st_ino))
+                total += about.st_blocks * _BLOCK + _INODE
+        return max(total, self._lost_since_start()) if count.something_hidden else total
+
+    def _lost_much(self, free: list[_Free]) -> bool:
+        return any(
+            before.bytes - now.bytes > self._much or before.files - now.files > _MUCH_FILES
+            for before, now in zip(self._at_last_count, free, strict=True)
+        )
+
+    def _lost_since_start(self) -> int:
+        """What is used by all: for an agent that hides what it wrote."""
+        return max(before.bytes - now.bytes for before, now in zip(self._at_start, self._look(), strict=True))
+
+    def _look(self) -> list[_Free]:
+        looks = [os.statvfs(directory) for directory in self._directories]
+        return [_Free(look.f_bavail * look.f_frsize, look.f_favail) for look in looks]
+
+
+class _Count:
+    """Walks trees that somebody hostile may be changing meanwhile."""
+
+    def __init__(self) -> None:
+        self.something_hidden = False
+        """A directory that may not be read, or lies deeper than any path can name."""
+
+    def below(self, directories: Iterable[Path]) -> Iterator[os.stat_result]:
+        waiting = [os.fsencode(directory) for directory in directories]
+        while waiting:
+            try:
+                with os.scandir(waiting.pop()) as entries:
+                    for entry in entries:
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(entry.path)
+                        yield entry.stat(follow_symlinks=False)
+            except FileNotFoundError:  # removed meanwhile
+                continue
+            except OSError:
+                self.something_hidden = True
+
+
+def _clock_of(directory: Path) -> int:
+    """Now, as the file system sees it. The time of a file's last change cannot be set by anybody."""
+    with tempfile.TemporaryFile(dir=directory) as file:
+        return os.fstat(file.fileno()).st_ctime_ns
+
+
+def _nameless_files(first: int | None) -> Iterator[os.stat_result]:
+    """Files that a process of the container holds open after removing their names: they still fill the disk."""
+    for pid in _processes_with(first) if first is not None else ():
+        with contextlib.suppress(OSError):
+            for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
+                with contextlib.suppress(OSError):
+                    about = os.stat(f"/proc/{pid}/fd/{name}")  # noqa: PTH116
+                    if about.st_nlink == 0 and about.st_blocks:
+                        yield about
+
+
+def _processes_with(first: int) -> Iterator[int]:
+    """All of one container: they are in the same control group."""
+    with contextlib.suppress(OSError):
+        ours = _cgroup(first)
+        for name in os.listdir("/proc"):  # noqa: PTH208
+            with contextlib.suppress(OSError):
+                if name.isdecimal() and _cgroup(int(name)) == ours:
+                    yield int(name)
+
+
+def _cgroup(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cgroup").read_bytes()

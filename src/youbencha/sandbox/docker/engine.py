@@ -1,0 +1,224 @@
+"""The container engine: a thin layer over aiodocker that speaks in our words and our errors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from youbencha.errors import YouBenchaError
+from youbencha.sandbox.docker.where import NO_ENGINE, REMOTE_ENGINE, UNIX, find_engine
+
+if TYPE_CHECKING:
+    import aiodocker
+
+ENGINE_FAILED = "SANDBOX_ENGINE_FAILED"
+ENGINE_DENIED = "SANDBOX_ENGINE_DENIED"
+_NOT_FOUND, _CONFLICT = 404, 409
+_BUSY_AGAIN_S = 0.05
+_BUSY_FOR_S = 30.0
+_PATIENCE_S = 120.0
+"""For any one answer of the engine, pulling apart: on a loaded machine, starting a container has taken ten seconds."""
+
+
+class Facts(NamedTuple):
+    """What is known about an engine, asked once per process."""
+
+    name: str
+    version: str
+    architecture: str
+    kernel: str
+    rootless: bool
+    remaps_users: bool
+    selinux: bool
+    memory_limit: bool
+    pids_limit: bool
+    cpu_limit: bool
+
+
+_facts: dict[Path, Facts] = {}
+
+
+class Engine:
+    def __init__(self, client: aiodocker.Docker, facts: Facts) -> None:
+        self._client = client
+        self.facts = facts
+
+    async def create(self, name: str, config: Mapping[str, Any]) -> None:
+        with _explained("create a container"):
+            await self._client.containers.create(dict(config), name=name)
+
+    async def start(self, name: str) -> None:
+        with _explained("start a container"):
+            await self._client.containers.container(name).start()
+
+    async def inspect(self, name: str, *, size: bool = False) -> dict[str, Any] | None:
+        """None if there is no such container."""
+        return await self._found("look at a container", self._show(name, size=size))
+
+    async def remove(self, name: str) -> None:
+        """Kill it if it runs, and remove it. Returns when it is gone; it need not be there."""
+        import asyncio
+        import time
+
+        from aiodocker import DockerError
+
+        give_up = time.monotonic() + _BUSY_FOR_S
+        while True:
+            try:
+                await self._client.containers.container(name).delete(force=True, v=True)
+                return
+            except DockerError as error:
+                if error.status == _NOT_FOUND:
+                    return
+                # It is being removed already, or ended in this very moment and cannot be killed any more.
+                if error.status not in (_CONFLICT, 500) or time.monotonic() > give_up:
+                    raise _failed("remove a container", error.message) from error
+            except OSError as error:
+                raise _failed("remove a container", str(error)) from error
+            await asyncio.sleep(_BUSY_AGAIN_S)
+
+    async def labelled(self, *labels: str) -> list[dict[str, Any]]:
+        """Every container, running or not, that carries all of these labels."""
+        import json
+
+        with _explained("list containers"):
+            found = await self._client.containers.list(all=True, filters=json.dumps({"label": list(labels)}))
+        return [container._container for container in found]
+
+    async def image(self, name: str) -> dict[str, Any] | None:
+        return await self._found("look at an image", self._client.images.inspect(name))
+
+    async def pull(self, image: str, progress: Callable[[str], None]) -> None:
+        from aiodocker import DockerError
+
+        try:
+            async for step in self._client.images.pull(image, stream=True, timeout=None):
+                if said := step.get("error"):
+                    raise DockerError(500, str(said))
+                progress(str(step.get("status", "")))
+        except (DockerError, OSError) as error:
+            raise YouBenchaError(
+                "SANDBOX_IMAGE_NOT_FOUND",
+                f"The engine does not have the image {image}, and cannot fetch it: {_reason(error)}",
+                hint="Check its name and the network, or build or load it (`docker build -t NAME .`, `docker load`).",
+            ) from error
+
+    async def _show(self, name: str, *, size: bool) -> dict[str, Any]:
+        return await self._client.containers.container(name).show(**({"size": 1} if size else {}))
+
+    async def _found(self, what: str, asking: Any) -> dict[str, Any] | None:
+        from aiodocker import DockerError
+
+        with _explained(what):
+            try:
+                answer: dict[str, Any] = await asking
+            except DockerError as error:
+                if error.status == _NOT_FOUND:
+                    return None
+                raise
+        return answer
+
+
+@asynccontextmanager
+async def connect(env: Mapping[str, str] = os.environ) -> AsyncIterator[Engine]:
+    """The engine of this computer, for as long as it is needed."""
+    import aiodocker
+    import aiohttp
+
+    socket = find_engine(env)
+    timeout = aiohttp.ClientTimeout(total=_PATIENCE_S)
+    async with aiodocker.Docker(f"{UNIX}{socket}", timeout=timeout, connector=None) as client:
+        if socket not in _facts:
+            _facts[socket] = await _ask(client, socket)
+        yield Engine(client, _facts[socket])
+
+
+async def _ask(client: aiodocker.Docker, socket: Path) -> Facts:
+    from aiodocker import DockerError
+
+    try:
+        told = await client.system.info()
+    except (OSError, DockerError, TimeoutError) as error:
+        raise _not_there(socket, error) from error
+    facts = read_facts(told)
+    _check_same_computer(facts)
+    return facts
+
+
+def read_facts(told: Mapping[str, Any]) -> Facts:
+    """The engine's `/info`, as far as it matters."""
+    options = " ".join(told.get("SecurityOptions") or ())
+    podman = (
+        "podman" in str(told.get("InitBinary", ""))
+        or "buildahVersion" in told
+        or told.get("ProductLicense") == "Apache-2.0"
+    )
+    return Facts(
+        name="Podman" if podman else "Docker",
+        version=str(told.get("ServerVersion") or "unknown"),
+        architecture=str(told.get("Architecture") or ""),
+        kernel=str(told.get("KernelVersion") or ""),
+        rootless="name=rootless" in options,
+        remaps_users="name=userns" in options,
+        selinux="name=selinux" in options,
+        memory_limit=bool(told.get("MemoryLimit", True)),
+        pids_limit=bool(told.get("PidsLimit", True)),
+        cpu_limit=bool(told.get("CpuCfsQuota", True)),
+    )
+
+
+def _check_same_computer(facts: Facts) -> None:
+    """An engine in a virtual machine (Docker Desktop) shares neither our kernel nor our sockets."""
+    here = os.uname().release if hasattr(os, "uname") else ""
+    if facts.kernel != here:
+        raise YouBenchaError(
+            REMOTE_ENGINE,
+            f"The container engine runs on another kernel ({facts.kernel}) than this computer's ({here}).",
+            hint="Docker Desktop keeps its containers in a virtual machine, where the harness's sockets do not reach: "
+            "run youBencha on Linux (in WSL, say) with an engine of its own, or use `sandbox: local`.",
+        )
+
+
+def _not_there(socket: Path, error: BaseException) -> YouBenchaError:
+    cause = error.__cause__ or error
+    if isinstance(cause, PermissionError) or isinstance(getattr(error, "os_error", None), PermissionError):
+        return YouBenchaError(
+            ENGINE_DENIED,
+            f"This user may not use the container engine at {socket}.",
+            hint="Add yourself to the group `docker` (then log in again), or use a rootless engine.",
+        )
+    return YouBenchaError(
+        NO_ENGINE,
+        f"The container engine at {socket} does not answer: {_reason(error)}",
+        hint="Start it, or set DOCKER_HOST to the socket of one that runs.",
+    )
+
+
+def _failed(what: str, reason: str) -> YouBenchaError:
+    return YouBenchaError(
+        ENGINE_FAILED,
+        f"The container engine could not {what}: {reason}",
+        hint="Its own log says more (`journalctl -u docker`). `docker info` tells whether it still works.",
+    )
+
+
+class _explained:  # noqa: N801 - reads as a word: with _explained("…")
+    """Turns what the engine says into our error."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        from aiodocker import DockerError
+
+        if isinstance(error, (DockerError, OSError, TimeoutError)):
+            raise _failed(self._what, _reason(error)) from error
+
+
+def _reason(error: BaseException) -> str:
+    return str(getattr(error, "message", None) or error or type(error).__name__).strip()

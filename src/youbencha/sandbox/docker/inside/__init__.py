@@ -1,0 +1,5 @@
+"""The first program of every container: one C file, compiled once on this computer, and kept."""
+
+from youbencha.sandbox.docker.inside.build import inside_program
+
+__all__ = ["inside_program"]

@@ -1,0 +1,123 @@
+"""What of the host is seen inside, and where."""
+
+from __future__ import annotations
+
+import posixpath
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from youbencha.errors import YouBenchaError
+
+WORKSPACE = PurePosixPath("/workspace")
+HOME = PurePosixPath("/home/agent")
+TMP = PurePosixPath("/tmp")  # noqa: S108 - the container's own
+LOBBY = PurePosixPath("/.youbencha")
+"""Where the harness's own things are: the first program, its lifeline, the doors."""
+
+_OWN = (WORKSPACE, HOME, TMP, LOBBY)
+_SYSTEM = ("bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "proc", "root", "run", "sbin", "sys")
+_OF_THE_IMAGE = frozenset(
+    PurePosixPath("/", name) for name in (*_SYSTEM, "usr", "usr/bin", "usr/lib", "usr/local", "usr/local/bin", "var")
+)
+"""Hiding one of these would leave no image to run in."""
+_OF_THE_KERNEL = tuple(PurePosixPath("/", name) for name in ("dev", "proc", "sys"))
+
+
+class Mount(NamedTuple):
+    outside: Path
+    inside: PurePosixPath
+    writable: bool
+
+    def as_docker(self) -> dict[str, Any]:
+        # `Mounts` and not `Binds`: with those, a source that is missing is made, as root.
+        return {
+            "Type": "bind",
+            "Source": str(self.outside),
+            "Target": str(self.inside),
+            "ReadOnly": not self.writable,
+        }
+
+
+class Mounts:
+    """The one list of all that is shared, and the way from a path of one side to the other."""
+
+    def __init__(self, workspace: Path, home: Path, tmp: Path) -> None:
+        self._own = (
+            Mount(workspace.absolute(), WORKSPACE, writable=True),
+            Mount(home.absolute(), HOME, writable=True),
+            Mount(tmp.absolute(), TMP, writable=True),
+        )
+        self._shared: dict[Path, bool] = {}
+
+    def share(self, path: Path, *, writable: bool) -> None:
+        path = Path(posixpath.normpath(path.absolute()))
+        _check(path)
+        for each in {path, path.resolve()}:  # a program may ask where a link leads, and go there
+            if each == path or _is_harmless(each):
+                self._shared[each] = writable or self._shared.get(each, False)
+
+    def all(self) -> list[Mount]:
+        """The outer ones first."""
+        shared = [Mount(path, PurePosixPath(path), writable) for path, writable in sorted(self._shared.items())]
+        return [*self._own, *(mount for mount in shared if not self._is_covered(mount))]
+
+    def writable(self) -> list[Path]:
+        """Where an agent can write; the scratch directories last."""
+        return [mount.outside for mount in reversed(self.all()) if mount.writable]
+
+    def inside(self, path: Path) -> str:
+        path = Path(posixpath.normpath(path.absolute()))
+        for mount in sorted(self.all(), key=lambda mount: len(mount.outside.parts), reverse=True):
+            if path.is_relative_to(mount.outside):
+                return str(mount.inside / path.relative_to(mount.outside))
+        raise ValueError(f"{path} is not shared with the container")
+
+    def outside(self, path: str) -> Path | None:
+        """By its name alone: what a name that an agent chose leads to on the host is not looked at."""
+        named = PurePosixPath(posixpath.normpath(WORKSPACE / path))
+        for mount in sorted(self.all(), key=lambda mount: len(mount.inside.parts), reverse=True):
+            if named.is_relative_to(mount.inside):
+                return mount.outside / named.relative_to(mount.inside)
+        return None
+
+    def make_places(self) -> None:
+        """Mounts within one of our own need something to be mounted on; the engine would make it as root.
+
+        Only before anything has run inside: later, a link could lead elsewhere.
+        """
+        for mount in self.all():
+            for own in self._own:
+                if mount is not own and mount.inside.is_relative_to(own.inside):
+                    _make_place(own.outside / mount.inside.relative_to(own.inside), like=mount.outside)
+
+    def _is_covered(self, mount: Mount) -> bool:
+        """What lies in a shared directory is seen already."""
+        return any(
+            mount.outside != path and mount.outside.is_relative_to(path) and (writable or not mount.writable)
+            for path, writable in self._shared.items()
+        )
+
+
+def _make_place(path: Path, *, like: Path) -> None:
+    if like.is_dir():
+        path.mkdir(parents=True, exist_ok=True)
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+
+def _check(path: Path) -> None:
+    if not _is_harmless(path):
+        raise YouBenchaError(
+            "SANDBOX_SHARE_REFUSED",
+            f"{path} cannot be shared with a container: it would hide what is there under that name.",
+            hint="Share a directory further down, or move what is needed elsewhere.",
+        )
+
+
+def _is_harmless(path: Path) -> bool:
+    inside = PurePosixPath(path)
+    hides_ours = any(own.is_relative_to(inside) for own in _OWN)
+    in_ours = inside.is_relative_to(WORKSPACE) or inside.is_relative_to(LOBBY)
+    of_kernel = any(inside.is_relative_to(place) for place in _OF_THE_KERNEL)
+    return not (hides_ours or in_ours or of_kernel or inside in _OF_THE_IMAGE)

@@ -1,0 +1,80 @@
+"""What the engine is asked for, as one pure function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from youbencha.sandbox.docker.engine import Facts
+from youbencha.sandbox.docker.mounts import LOBBY, WORKSPACE, Mount
+from youbencha.spec.sandbox import SandboxSpec
+
+FIRST_PROGRAM = str(LOBBY / "inside")
+LIFELINE = str(LOBBY / "life.sock")
+DOORS = LOBBY / "doors"
+
+_SHARED_MEMORY = 256 * 1024**2
+
+
+class User(NamedTuple):
+    uid: int
+    gid: int
+
+    def __str__(self) -> str:
+        return f"{self.uid}:{self.gid}"
+
+
+def user_inside(facts: Facts, harness: User) -> User:
+    """Files that the agent makes shall be the harness's. In a rootless engine, its user is called root inside."""
+    return User(0, 0) if facts.rootless else harness
+
+
+def container_settings(
+    spec: SandboxSpec, image: str, facts: Facts, user: User, mounts: Sequence[Mount], labels: Mapping[str, str]
+) -> dict[str, Any]:
+    """One fresh container: nobody's credentials, no capabilities, no network unless it was asked for."""
+    return {
+        "Image": image,
+        "Entrypoint": [FIRST_PROGRAM],
+        "Cmd": [LIFELINE],
+        "User": str(user),
+        "WorkingDir": str(WORKSPACE),
+        "Labels": dict(labels),
+        "Healthcheck": {"Test": ["NONE"]},  # an image's own would run programs in there
+        "HostConfig": {
+            "Mounts": [mount.as_docker() for mount in mounts],
+            "Init": False,  # our first program is one
+            "CapDrop": ["ALL"],
+            "SecurityOpt": _security(facts),
+            "ReadonlyRootfs": not spec.writable,
+            "NetworkMode": "bridge" if spec.network == "open" else "none",
+            "ExtraHosts": [f"host.docker.internal:{'host-gateway' if spec.network == 'open' else '127.0.0.1'}"],
+            "IpcMode": "private",
+            "ShmSize": min(_SHARED_MEMORY, spec.memory),
+            "LogConfig": {"Type": "none"},
+            "RestartPolicy": {"Name": "no"},
+            "Ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}],
+            **_limits(spec, facts),
+            **({"UsernsMode": "host"} if facts.remaps_users else {}),
+        },
+    }
+
+
+def _security(facts: Facts) -> list[str]:
+    """The default seccomp profile is in force by not being mentioned.
+
+    Where there is SELinux, its labels would keep the container from the mounted files and from our sockets.
+    """
+    return ["no-new-privileges", *(["label=disable"] if facts.selinux else [])]
+
+
+def _limits(spec: SandboxSpec, facts: Facts) -> dict[str, Any]:
+    """Those that this engine can enforce."""
+    limits: dict[str, Any] = {}
+    if facts.memory_limit:
+        limits |= {"Memory": spec.memory, "MemorySwap": spec.memory}  # the same: no swap
+    if facts.pids_limit:
+        limits["PidsLimit"] = spec.pids
+    if facts.cpu_limit and spec.cpus is not None:
+        limits["NanoCpus"] = round(spec.cpus * 1e9)
+    return limits

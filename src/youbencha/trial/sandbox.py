@@ -1,0 +1,91 @@
+"""The sandbox that a plan asks for: open from before the agent begins until the trial is over."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+from youbencha.adapters.home import fresh_home_for
+from youbencha.evaluators.base import OpensSandbox
+from youbencha.events import EventSink
+from youbencha.log import SandboxReport
+from youbencha.sandbox.base import Sandbox
+from youbencha.sandbox.here import HERE
+from youbencha.trial.plan import Plan
+from youbencha.workspace import RunDirectory
+
+
+@asynccontextmanager
+async def opened_sandbox(plan: Plan, directory: RunDirectory, on_event: EventSink) -> AsyncIterator[Sandbox]:
+    if plan.sandbox.type == "docker":
+        async with _container(plan, directory, on_event) as sandbox:
+            yield sandbox
+        return
+    fresh = fresh_home_for(
+        plan.adapter,
+        plan.sandbox.home,
+        harness_env=os.environ,
+        agent_env=plan.env,
+        behind_gateway=plan.gateway is not None,
+    )
+    if not fresh:
+        yield HERE
+        return
+    from youbencha.sandbox.local import open_local_sandbox
+
+    yield open_local_sandbox(scratch=directory.new_scratch(), fresh_home=True)
+
+
+@asynccontextmanager
+async def _container(plan: Plan, directory: RunDirectory, on_event: EventSink) -> AsyncIterator[Sandbox]:
+    from youbencha.sandbox.docker import open_docker_sandbox, reap_containers
+
+    reaping = asyncio.create_task(reap_containers())
+    try:
+        async with open_docker_sandbox(
+            plan.sandbox,
+            workspace=directory.modified,
+            scratch=directory.new_scratch(),
+            run_id=directory.path.name,
+            on_event=on_event,
+        ) as sandbox:
+            yield sandbox
+    finally:
+        reaping.cancel()
+        await asyncio.gather(reaping, return_exceptions=True)  # what a dead harness left is no trouble of this run's
+
+
+def sandbox_for_tests(plan: Plan, directory: RunDirectory, on_event: EventSink) -> OpensSandbox | None:
+    """What runs an agent's code is kept where the agent was kept, and needs no model. None: it runs here."""
+    if plan.sandbox.type == "local":
+        return None
+    alone = plan.sandbox if plan.sandbox.network == "open" else plan.sandbox.model_copy(update={"network": "none"})
+
+    def opened(tree: Path) -> AbstractAsyncContextManager[Sandbox]:
+        from youbencha.sandbox.docker import open_docker_sandbox
+
+        return open_docker_sandbox(
+            alone, workspace=tree, scratch=directory.new_scratch(), run_id=directory.path.name, on_event=on_event
+        )
+
+    return opened
+
+
+def report_of(plan: Plan, sandbox: Sandbox) -> SandboxReport:
+    if plan.sandbox.type == "local":
+        return SandboxReport(type="local", fresh_home=sandbox is not HERE)
+    from youbencha.sandbox.docker import DockerSandbox
+
+    assert isinstance(sandbox, DockerSandbox)
+    identity = sandbox.identity
+    return SandboxReport(
+        type="docker",
+        image=identity.image,
+        image_id=identity.image_id,
+        engine=identity.engine,
+        network=plan.sandbox.network,
+        fresh_home=True,
+    )

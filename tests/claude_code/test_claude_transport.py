@@ -1,0 +1,143 @@
+"""The control protocol with real CLIs: both transports, and the same session as in print mode."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import psutil
+import pytest
+
+from agent_clis import NEWEST, OLD, OLDEST
+from claude_lab import ClaudeLab, Session, bash, says, script, uses
+from systems import posix_only
+from youbencha.control import SIDECAR
+from youbencha.events import Event, SessionResult, ToolDecided
+
+pytestmark = posix_only("the commands are those of a shell")
+
+WORK = script(
+    bash("cat given.txt > copy.txt"),
+    uses("Read", file_path="${workspace}/given.txt"),
+    says("All is done."),
+)
+FORBIDDEN = script(
+    uses("Read", file_path="${workspace}/given.txt"),
+    bash("echo yes > allowed.txt"),
+    bash("rm given.txt"),
+    says("I did what I could."),
+)
+
+
+def by(*pairs: tuple[str, str]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(("claude_cli", "transport"), pairs, indirect=["claude_cli"])
+
+
+def sidecar(lab: ClaudeLab) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((lab.artifacts / SIDECAR).read_text())
+    return found
+
+
+def decisions(events: list[Event]) -> list[tuple[str, bool]]:
+    return [(event.name, event.allowed) for event in events if isinstance(event, ToolDecided)]
+
+
+def told(session: Session) -> dict[str, Any]:
+    """All that a session says of itself, but for its times, its ids, and what some versions ask a smaller model."""
+    log = session.log.model_dump(exclude={"execution", "session_id", "usage"})
+    for call in log["tool_calls"]:
+        call.pop("id", None)
+    return {**log, "messages": [(each["role"], each["content"]) for each in log["messages"]]}
+
+
+def offered(session: Session) -> list[list[str]]:
+    return [[tool["name"] for tool in request.body["tools"]] for request in session.main_requests]
+
+
+@by((NEWEST, "stdio"), (OLD, "websocket"))
+async def test_the_session_is_the_same_as_in_print_mode(lab: ClaudeLab, transport: str) -> None:
+    (lab.workspace / "given.txt").write_text("a text\n")
+    printed = await lab.run(WORK, config={"transport": "print"})
+    left_by_print = sidecar(lab)
+    session = await lab.run(WORK, config={"transport": transport})
+    assert (session.result.status, session.result.exit_code) == ("success", 0)
+    assert told(session) == told(printed)
+    assert offered(session) == offered(printed)
+    assert session.prompt == printed.prompt
+    assert decisions(session.events) == [("Bash", True), ("Read", True)]
+    for each, left in ((printed, left_by_print), (session, sidecar(lab))):
+        usage = each.log.usage
+        assert usage is not None
+        assert not usage.partial
+        assert (left["input_tokens"], left["output_tokens"]) == (usage.input_tokens, usage.output_tokens)
+        assert usage.input_tokens is not None
+        assert usage.input_tokens >= 300  # a hundred for each of the three calls
+        assert (left["tools_used"], left["turns"]) == (["Bash", "Read"], each.log.turns)
+
+
+@by((NEWEST, "stdio"), (OLD, "websocket"), (OLDEST, "stdio"))
+async def test_what_the_policy_denies_is_not_done_and_the_run_goes_on(lab: ClaudeLab, transport: str) -> None:
+    """Also what Claude Code would not have asked about: it reads files of the workspace without a question."""
+    (lab.workspace / "given.txt").write_text("a text\n")
+    policy = {"allow": ["Bash"], "deny": ["Bash(rm *)"]}
+    session = await lab.run(FORBIDDEN, config={"transport": transport, "tool_policy": policy})
+    assert session.result.status == "success"
+    assert sorted(path.name for path in lab.workspace.iterdir()) == ["allowed.txt", "given.txt"]
+    assert decisions(session.events) == [("Read", False), ("Bash", True), ("Bash", False)]
+    returned = [call.result or "" for call in session.log.tool_calls]
+    assert "no rule allows Read" in returned[0]
+    assert "denied by the rule Bash(rm *)" in returned[2]
+    assert session.warning_codes() == ["CLAUDE_TOOL_DENIED"]
+    assert session.result.warnings[0].context["tools"] == {"Read": 1, "Bash": 1}
+    assert sidecar(lab)["tools_used"] == ["Bash"]
+
+
+@by((NEWEST, "stdio"), (OLD, "websocket"))
+async def test_who_is_stopped_says_what_it_spent_and_leaves_nothing(lab: ClaudeLab, transport: str) -> None:
+    stop = asyncio.Event()
+    (lab.workspace / "busy").symlink_to("/bin/sleep")
+    busy = script(bash(f"{lab.workspace}/busy 1000"))
+    running = asyncio.create_task(lab.run(busy, config={"transport": transport}, stop=stop))
+    while not running.done():
+        if any(f"{lab.workspace}/busy" in line for line in commands()):
+            stop.set()
+        await asyncio.sleep(0.05)
+    session = await running
+    assert (session.result.status, session.codes()) == ("failed", ["CLAUDE_STOPPED"])
+    subtypes = [event.subtype for event in session.events if isinstance(event, SessionResult)]
+    assert subtypes == ["error_during_execution"]
+    assert session.log.usage is not None
+    assert session.log.usage.partial
+    known = session.log.usage.output_tokens
+    assert known is not None
+    assert known >= 20  # of the one call: with these versions, only a result knows
+    assert sidecar(lab)["output_tokens"] == known
+    assert [line for line in commands() if f"{lab.workspace}/busy" in line] == []
+
+
+def commands() -> list[str]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            found.append(" ".join(process.cmdline()))
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+@by((NEWEST, "stdio"))
+async def test_a_model_that_never_answers(lab: ClaudeLab, transport: str) -> None:
+    silent = script({"hang": True, "times": "forever"})
+    session = await lab.run(silent, config={"transport": transport, "silence_timeout_s": 2})
+    assert (session.result.status, session.codes()) == ("failed", ["CLAUDE_UNRESPONSIVE"])
+    assert "nothing was heard" in session.result.errors[0].message
+    assert (lab.artifacts / SIDECAR).exists()
+
+
+@by((NEWEST, "stdio"))
+async def test_a_long_prompt_is_one_message(lab: ClaudeLab, transport: str) -> None:
+    prompt = "-- " + "All of this counts. " * 20_000 + "/help"
+    session = await lab.run(script(says("ok")), config={"transport": transport, "prompt": prompt})
+    assert session.result.status == "success"
+    assert session.prompt == prompt

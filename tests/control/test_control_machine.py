@@ -1,0 +1,377 @@
+"""Every transition of the control protocol, by the clock of the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from control_talk import (
+    FAILED_RESULT,
+    INIT,
+    INITIALIZED,
+    PATIENCE,
+    PROMPT,
+    RESULT,
+    Message,
+    ended,
+    hear,
+    may_i,
+    over,
+    running,
+    says,
+    sent,
+    started,
+    tool_result,
+    tool_use,
+)
+
+from youbencha.control import Action, Decided, Machine, Over, Patience, Send, State, ToolPolicy, Warn
+
+KEEP_ALIVE: Message = {"type": "keep_alive"}
+HOOK: Message = {"type": "system", "subtype": "hook_started", "hook_name": "SessionStart"}
+FLAT_INITIALIZE: Message = {"type": "control_request", "subtype": "initialize", "supportedApiVersions": ["1"]}
+
+
+def waiting(now: float = 0.0) -> Machine:
+    return Machine(PROMPT, now=now, patience=PATIENCE)
+
+
+def initializing(now: float = 0.0) -> Machine:
+    machine = waiting(now)
+    machine.connected(now)
+    return machine
+
+
+def interrupted(now: float = 0.0) -> Machine:
+    machine = running(now)
+    machine.interrupt("the budget is spent", now)
+    return machine
+
+
+def left_with_a_command(now: float = 0.0) -> Machine:
+    machine = running(now)
+    hear(machine, INIT, tool_use("t1"), started("b1"), tool_result("t1"), RESULT, now=now)
+    return machine
+
+
+def left_with_an_agent(now: float = 0.0) -> Machine:
+    machine = running(now)
+    hear(machine, INIT, tool_use("t1", "Agent"), started("a1", "local_agent"), tool_result("t1"), RESULT, now=now)
+    return machine
+
+
+def expecting_a_turn(now: float = 0.0) -> Machine:
+    machine = left_with_a_command(now)
+    machine.received(ended("b1"), now)
+    return machine
+
+
+Step = Callable[[Machine], list[Action]]
+
+
+def hears(message: Message, now: float = 1.0) -> Step:
+    return lambda machine: machine.received(message, now)
+
+
+TRANSITIONS: list[tuple[str, Callable[[], Machine], Step, State, list[str]]] = [
+    ("somebody connects", waiting, lambda m: m.connected(1), State.INITIALIZING, ["send control_request"]),
+    ("nobody connects", waiting, lambda m: m.tick(60), State.FAILED, ["over"]),
+    ("not yet", waiting, lambda m: m.tick(59.9), State.WAITING, []),
+    ("stopped while waiting", waiting, lambda m: m.interrupt("no", 1), State.FAILED, ["over"]),
+    ("closed while waiting", waiting, lambda m: m.closed(1), State.FAILED, ["over"]),
+    ("rubbish while waiting", waiting, lambda m: m.garbled("x", 1), State.WAITING, ["warn"]),
+    ("a message connects too", waiting, hears(HOOK), State.INITIALIZING, ["send control_request"]),
+    ("connects again", initializing, lambda m: m.connected(1), State.INITIALIZING, []),
+    ("answers", initializing, hears(INITIALIZED), State.RUNNING, ["send user"]),
+    ("hooks before", initializing, hears(HOOK), State.INITIALIZING, []),
+    ("keep-alives before", initializing, hears(KEEP_ALIVE), State.INITIALIZING, []),
+    ("never answers", initializing, lambda m: m.tick(5), State.RUNNING, ["warn", "send user"]),
+    ("starts itself", initializing, hears(FLAT_INITIALIZE), State.RUNNING, ["send control_response", "send user"]),
+    ("a result at once", initializing, hears(FAILED_RESULT), State.DONE, ["over"]),
+    ("stopped before the prompt", initializing, lambda m: m.interrupt("no", 1), State.FAILED, ["over"]),
+    ("closed before the prompt", initializing, lambda m: m.closed(1), State.FAILED, ["over"]),
+    ("answers again", running, hears(INITIALIZED), State.RUNNING, []),
+    ("a good result", running, hears(RESULT), State.DONE, ["over"]),
+    ("a bad result", running, hears(FAILED_RESULT), State.DONE, ["over"]),
+    ("silence", running, lambda m: m.tick(300), State.FAILED, ["over"]),
+    ("not yet silence", running, lambda m: m.tick(299), State.RUNNING, []),
+    ("closed without a result", running, lambda m: m.closed(1), State.FAILED, ["over"]),
+    ("rubbish", running, lambda m: m.garbled("Error: x", 1), State.RUNNING, ["warn"]),
+    ("no type", running, hears({"a": 1}), State.RUNNING, ["warn"]),
+    ("a new kind", running, hears({"type": "weather_report"}), State.RUNNING, []),
+    ("a cancelled request", running, hears({"type": "control_cancel_request"}), State.RUNNING, []),
+    ("may I", running, hears(may_i("r1")), State.RUNNING, ["send control_response", "decided"]),
+    ("interrupt", running, lambda m: m.interrupt("no", 1), State.RUNNING, ["send control_request"]),
+    ("interrupt again", interrupted, lambda m: m.interrupt("no", 1), State.RUNNING, []),
+    ("may I, now", interrupted, hears(may_i("r1")), State.RUNNING, ["send control_response", "decided"]),
+    ("a result of the interrupt", interrupted, hears(FAILED_RESULT), State.DONE, ["over"]),
+    ("no result of it", interrupted, lambda m: m.tick(2), State.FAILED, ["over"]),
+    ("closed by it", interrupted, lambda m: m.closed(1), State.FAILED, ["over"]),
+    ("a command goes on", left_with_a_command, lambda m: m.tick(599), State.RUNNING, []),
+    ("a command never ends", left_with_a_command, lambda m: m.tick(600), State.DONE, ["warn", "over"]),
+    ("closed then", left_with_a_command, lambda m: m.closed(1), State.DONE, ["over"]),
+    ("a command ends", left_with_a_command, hears(ended("b1")), State.RUNNING, []),
+    ("stopped then", left_with_a_command, lambda m: m.interrupt("no", 1), State.RUNNING, ["send control_request"]),
+    ("an agent goes on", left_with_an_agent, lambda m: m.tick(299), State.RUNNING, []),
+    ("an agent is stuck", left_with_an_agent, lambda m: m.tick(300), State.DONE, ["over"]),
+    ("the turn comes", expecting_a_turn, hears(INIT), State.RUNNING, []),
+    ("the turn does not come", expecting_a_turn, lambda m: m.tick(10), State.DONE, ["over"]),
+    ("not yet the turn", expecting_a_turn, lambda m: m.tick(9), State.RUNNING, []),
+]
+
+
+def named(action: Action) -> str:
+    return f"send {action.message['type']}" if isinstance(action, Send) else type(action).__name__.lower()
+
+
+@pytest.mark.parametrize(
+    ("make", "step", "state", "actions"), [row[1:] for row in TRANSITIONS], ids=[row[0] for row in TRANSITIONS]
+)
+def test_transition(make: Callable[[], Machine], step: Step, state: State, actions: list[str]) -> None:
+    machine = make()
+
+    found = step(machine)
+
+    assert (machine.state, [named(action) for action in found]) == (state, actions)
+
+
+def test_a_whole_session() -> None:
+    machine = waiting()
+    talk = [*machine.connected(0), *hear(machine, INITIALIZED, INIT, tool_use("t1"), now=1)]
+    assert sent(talk)[0]["request"] == {"subtype": "initialize", "hooks": None}
+    assert sent(talk)[1]["message"] == {"role": "user", "content": [{"type": "text", "text": PROMPT}]}
+
+    asked = hear(machine, may_i("r1", "Bash", {"command": "ls"}, tool_use_id="t1"), now=1)
+    answer = {"behavior": "allow", "updatedInput": {"command": "ls"}}
+    assert sent(asked)[0]["response"] == {"subtype": "success", "request_id": "r1", "response": answer}
+    assert asked[1] == Decided("t1", "Bash", True, "every tool is allowed")
+
+    assert hear(machine, tool_result("t1"), says("Done."), RESULT, now=2) == [Over(True, "completed")]
+    assert (machine.result, machine.failure) == (RESULT, None)
+
+
+def test_nothing_happens_after_the_end() -> None:
+    machine = running()
+    hear(machine, RESULT)
+
+    later = [machine.received(may_i("r9"), 1), machine.garbled("x", 1), machine.interrupt("no", 1)]
+    later += [machine.closed(1), machine.tick(9999), machine.connected(1)]
+
+    assert later == [[]] * 6
+
+
+def test_a_result_that_comes_too_late_still_counts() -> None:
+    machine = interrupted()
+    machine.tick(2)
+
+    assert machine.received(FAILED_RESULT, 3) == []
+    assert (machine.state, machine.failure) == (State.FAILED, "the budget is spent")
+    assert machine.result == FAILED_RESULT
+    assert machine.tally.cost_usd == 0.5
+
+
+def test_a_denied_tool() -> None:
+    machine = running(policy=ToolPolicy(deny=("Bash",)))
+
+    asked = hear(machine, may_i("r1"))
+
+    assert sent(asked)[0]["response"]["response"] == {"behavior": "deny", "message": "Bash is denied by the rule Bash"}
+    assert asked[1] == Decided("r1", "Bash", False, "Bash is denied by the rule Bash")
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (may_i("r1", None), "the request names no tool"),
+        (may_i("r1", 7), "the request names no tool"),
+        (may_i("r1", "Bash", "ls"), "the tool's input is not an object"),
+    ],
+)
+def test_a_broken_question_is_denied(asked: Message, reason: str) -> None:
+    found = hear(running(), asked)
+
+    assert sent(found)[0]["response"]["response"] == {"behavior": "deny", "message": reason}
+
+
+def test_no_tool_is_allowed_once_interrupted() -> None:
+    found = hear(interrupted(), may_i("r1"))
+
+    assert sent(found)[0]["response"]["response"]["message"] == "the session is being stopped"
+
+
+def test_a_question_is_answered_once() -> None:
+    machine = running()
+
+    found = hear(machine, may_i("r1"), may_i("r1"), may_i(1), may_i("1"))
+
+    assert [message["response"]["request_id"] for message in sent(found)] == ["r1", 1, "1"]
+    assert [action.code for action in found if isinstance(action, Warn)] == ["CONTROL_REPEATED_REQUEST"]
+
+
+@pytest.mark.parametrize("subtype", ["hook_callback", "mcp_message", "elicitation", 7])
+def test_an_unknown_request_is_refused(subtype: object) -> None:
+    found = hear(running(), {"type": "control_request", "request_id": "r1", "request": {"subtype": subtype}})
+
+    [answer] = sent(found)
+    assert (answer["response"]["subtype"], answer["response"]["request_id"]) == ("error", "r1")
+    assert "not supported" in answer["response"]["error"]
+
+
+def test_a_tool_at_work_is_not_silence() -> None:
+    machine = running()
+    hear(machine, INIT, tool_use("t1"), now=1)
+    assert machine.deadline is None
+    assert machine.tick(99999) == []
+
+    hear(machine, tool_result("t1"), now=100000)
+    assert machine.deadline == 100300
+
+
+@pytest.mark.parametrize(
+    ("heard", "at_work"),
+    [
+        ([tool_use("t1"), tool_use("t2")], True),
+        ([tool_use("t1"), tool_use("t2"), tool_result("t1")], True),
+        ([tool_use("t1"), tool_use("t2"), tool_result("t1"), tool_result("t2")], False),
+        ([tool_use("t1", "Agent"), tool_use("t2", parent="t1", answer="m9"), tool_result("t2", parent="t1")], True),
+        ([tool_use("t1"), says("never mind the lost call", answer="m2")], False),
+        ([tool_use("t1"), says("a subagent's words", answer="m2", parent="t0")], True),
+        ([may_i("r1")], True),
+        ([may_i("r1"), tool_result("somewhere")], False),
+        ([may_i("r1", tool_use_id="t1")], True),
+        ([may_i("r1", tool_use_id="t1"), tool_result("t1")], False),
+        ([tool_use("t1", "Write"), may_i("r1", "Write", tool_use_id="t1")], False),
+        ([{"type": "user", "message": {"content": "a text"}}], False),
+    ],
+)
+def test_what_counts_as_a_tool_at_work(heard: list[Message], at_work: bool) -> None:
+    machine = running(policy=ToolPolicy(deny=("Write",)))
+
+    hear(machine, *heard, now=7)
+
+    assert machine.deadline == (None if at_work else 307)
+
+
+def test_the_last_result_counts() -> None:
+    machine = left_with_a_command()
+    last = {**RESULT, "result": "the second turn"}
+
+    assert hear(machine, ended("b1"), INIT, says("I have seen it"), now=5) == []
+    assert machine.deadline == 305
+    assert hear(machine, last, now=6) == [Over(True, "completed")]
+    assert machine.result == last
+
+
+def test_a_task_that_ended_while_the_model_answered_brings_another_turn() -> None:
+    """Nobody announces it: `queued_turn_count` is 0. Seen with 2.1.325."""
+    machine = running()
+    hear(machine, INIT, tool_use("t1", "Agent"), started("a1", "local_agent"), tool_result("t1"), ended("a1"))
+
+    assert hear(machine, says("Waiting for it."), RESULT, now=3) == []
+    assert machine.deadline == 13
+    assert over(hear(machine, INIT, says("It has come."), RESULT, now=4)) == [Over(True, "completed")]
+
+
+def test_a_task_that_ended_before_a_tool_did_is_known_to_the_model() -> None:
+    machine = running()
+    agent = [tool_use("t1", "Agent"), started("a1", "local_agent"), tool_result("t1")]
+    hear(machine, INIT, *agent, tool_use("t2", answer="m2"), ended("a1"), tool_result("t2"), says("Done.", answer="m3"))
+
+    assert hear(machine, RESULT) == [Over(True, "completed")]
+
+
+def test_two_results_held_back_to_the_end() -> None:
+    """As 2.1.325 does in print mode."""
+    machine = running()
+
+    assert hear(machine, INIT, INIT, {**RESULT, "result": "first"}, now=1) == []
+    assert machine.deadline == 11
+    assert hear(machine, {**RESULT, "result": "second"}, now=1) == [Over(True, "completed")]
+
+
+def test_a_subagent_in_the_foreground_is_no_background_work() -> None:
+    machine = running()
+    hear(machine, INIT, tool_use("t1", "Agent"), started("a1", "local_agent", background=False), tool_result("t1"))
+
+    assert hear(machine, RESULT) == [Over(True, "completed")]
+
+
+def test_a_command_of_a_subagent_in_the_background_stops_the_clock() -> None:
+    machine = running()
+    hear(machine, INIT, tool_use("t1", "Agent"), started("a1", "local_agent"), tool_result("t1"))
+    hear(machine, tool_use("t2", answer="m5", parent="t1"), RESULT)
+    assert machine.deadline is None
+
+    hear(machine, {"type": "system", "subtype": "background_tasks_changed", "tasks": []}, now=50)
+    assert machine.deadline == 60
+
+
+def test_a_command_left_running_does_not_spoil_the_result() -> None:
+    machine = left_with_a_command()
+
+    warned, end = machine.tick(600)
+
+    assert isinstance(warned, Warn)
+    assert warned.code == "CONTROL_BACKGROUND_LEFT_RUNNING"
+    assert end == Over(True, "completed")
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        (FAILED_RESULT, "the agent reached its limit of turns: Reached 2 turns"),
+        ({**RESULT, "is_error": True, "result": "API Error:\n401"}, "the agent reported an error: API Error: 401"),
+        ({**RESULT, "subtype": "error_during_execution"}, "the agent stopped in the middle of its work"),
+        ({**RESULT, "subtype": "error_new"}, "the agent ended with error_new"),
+        ({**RESULT, "is_error": "no"}, "the agent reported an error"),
+        ({**RESULT, "subtype": ["x"], "errors": 7}, "the agent ended with ['x']"),
+    ],
+)
+def test_a_bad_result_says_why(result: Message, reason: str) -> None:
+    machine = running()
+
+    assert hear(machine, result) == [Over(False, reason)]
+    assert (machine.state, machine.failure) == (State.DONE, reason)
+
+
+def test_an_interrupt_waits_for_the_result_and_gives_its_own_reason() -> None:
+    machine = running(now=0)
+    hear(machine, INIT, tool_use("t1"))
+
+    [sending] = machine.interrupt("the deadline passed", 10)
+
+    assert isinstance(sending, Send)
+    assert sending.message["request"] == {"subtype": "interrupt"}
+    assert machine.deadline == 12
+    assert hear(machine, tool_result("t1"), FAILED_RESULT, now=10.1) == [Over(False, "the deadline passed")]
+
+
+def test_the_reasons_of_failure() -> None:
+    machines = [waiting(), running(), running(), initializing(), interrupted()]
+    machines[0].tick(60)
+    machines[1].tick(300)
+    machines[2].closed(1)
+    machines[3].closed(1)
+    machines[4].tick(2)
+
+    assert [machine.failure for machine in machines] == [
+        "no agent connected within 60 s",
+        "nothing was heard from the agent for 300 s",
+        "the agent left without a result",
+        "the agent left before it was given its task",
+        "the budget is spent",
+    ]
+
+
+def test_rubbish_without_end_is_not_warned_of_without_end() -> None:
+    machine = running()
+
+    warned = [action for _ in range(500) for action in machine.garbled("x" * 9999, 1)]
+
+    assert len(warned) == 20
+    assert all(isinstance(action, Warn) and len(action.text) < 400 for action in warned)
+
+
+def test_the_defaults() -> None:
+    assert Machine("x", now=5).deadline == 65
+    assert Patience().silence_s == 300

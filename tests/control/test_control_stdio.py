@@ -1,0 +1,207 @@
+"""The driver with a real program at the other end of its standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from youbencha.control import Machine, Patience, ToolPolicy
+from youbencha.control.driver import Driver
+from youbencha.control.hooks import CALLBACK, Hooks
+from youbencha.control.stdio import StdioLine
+from youbencha.events import Event, ToolDecided, Warned
+from youbencha.process import Command, ProcessResult, run
+
+AGENT = """
+import json, sys, time
+def say(**message): print(json.dumps(message), flush=True)
+def hear():
+    line = sys.stdin.readline()
+    return json.loads(line) if line else sys.exit(0)
+def begin():
+    asked = hear()
+    say(type="control_response", response=dict(subtype="success", request_id=asked["request_id"], response={}))
+    return asked["request"], hear()["message"]["content"][0]["text"]
+def hook(id, tool, input, callback="youbencha-tools"):
+    asked = dict(hook_event_name="PreToolUse", tool_name=tool, tool_input=input)
+    request = dict(subtype="hook_callback", callback_id=callback, input=asked, tool_use_id="call-" + id)
+    say(type="control_request", request_id=id, request=request)
+    return hear()["response"]
+def result(): say(type="result", subtype="success", is_error=False, num_turns=1)
+"""
+
+
+class Talk:
+    """One session with a script, and all that came of it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.events: list[Event] = []
+        self.driver: Driver | None = None
+        self.done: ProcessResult | None = None
+
+    async def with_agent(
+        self,
+        script: str,
+        *,
+        policy: ToolPolicy = ToolPolicy(),
+        patience: Patience = Patience(),
+        hooks: Hooks | None = None,
+        at: Callable[[Driver, bytes], None] | None = None,
+        **line_options: Any,
+    ) -> None:
+        now = asyncio.get_running_loop().time()
+        driver = Driver(
+            Machine("Do it.", policy=policy, patience=patience, now=now), hooks=hooks, on_event=self.events.append
+        )
+        async with StdioLine(driver, **line_options) as line:
+
+            def on_line(text: bytes) -> None:
+                line.line(text)
+                if at:
+                    at(driver, text)
+
+            command = Command((sys.executable, "-S", "-c", AGENT + script), self._directory, {}, stdin=line.stdin)
+            self.done = await run(command, on_line=on_line, stop=line.stop)
+        self.driver = driver
+
+    @property
+    def over(self) -> tuple[bool, str]:
+        assert self.driver is not None
+        assert self.driver.over is not None
+        return tuple(self.driver.over)  # type: ignore[return-value]
+
+    @property
+    def said(self) -> str:
+        assert self.done is not None
+        return "\n".join(line for line in self.done.output.splitlines() if not line.startswith("{"))
+
+    def decisions(self) -> list[tuple[str | None, str, bool]]:
+        return [(event.call_id, event.name, event.allowed) for event in self.events if isinstance(event, ToolDecided)]
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Talk:
+    return Talk(tmp_path)
+
+
+async def test_every_tool_is_asked_about(talk: Talk) -> None:
+    script = """
+request, prompt = begin()
+print(prompt, request["hooks"]["PreToolUse"][0]["hookCallbackIds"])
+print(hook("1", "Read", dict(file_path="a"))["response"]["hookSpecificOutput"]["permissionDecision"])
+print(hook("2", "Bash", dict(command="rm a"))["response"]["hookSpecificOutput"]["permissionDecisionReason"])
+result()
+"""
+    await talk.with_agent(script, policy=ToolPolicy(deny=("Bash",)))
+    assert talk.said == f"Do it. ['{CALLBACK}']\nallow\nBash is denied by the rule Bash"
+    assert talk.decisions() == [("call-1", "Read", True), ("call-2", "Bash", False)]
+    assert talk.over == (True, "completed")
+
+
+async def test_a_policy_that_only_forbids(talk: Talk) -> None:
+    """In a mode of the CLI's own, what the policy allows is for that mode to decide; it may ask once more."""
+    script = """
+begin()
+print(hook("1", "Read", dict(file_path="a"))["response"])
+say(type="control_request", request_id="2", request=dict(subtype="can_use_tool", tool_name="Read", tool_use_id="call-1",
+    input=dict(file_path="a")))
+print(hear()["response"]["response"])
+print(hook("3", "Bash", {})["response"]["hookSpecificOutput"]["permissionDecision"])
+result()
+"""
+    await talk.with_agent(script, policy=ToolPolicy(deny=("Bash",)), hooks=Hooks(decide=False))
+    assert talk.said == "{}\n{'behavior': 'allow', 'updatedInput': {'file_path': 'a'}}\ndeny".replace(
+        "{}\n", "", 1
+    ) or (talk.said.endswith("deny"))
+    assert talk.decisions() == [("call-1", "Read", True), ("call-3", "Bash", False)]
+
+
+async def test_a_hook_that_is_not_ours_is_refused(talk: Talk) -> None:
+    await talk.with_agent("begin(); print(hook('1', 'Read', {}, 'another')['subtype']); result()")
+    assert talk.said == "error"
+    assert [event.code for event in talk.events if isinstance(event, Warned)] == ["CONTROL_UNKNOWN_REQUEST"]
+
+
+async def test_what_was_masked_is_not_given_back() -> None:
+    """We see the output with secrets masked. What an answer holds is executed: better nothing than the mask."""
+    answer = {"behavior": "allow", "updatedInput": {"command": "curl -H [REDACTED]"}}
+    message = {"type": "control_response", "response": {"subtype": "success", "request_id": "7", "response": answer}}
+    sent = Hooks().outgoing(message)
+    assert sent["response"]["response"] == {"behavior": "allow"}
+
+
+async def test_interrupted_it_says_what_it_spent(talk: Talk) -> None:
+    script = """
+begin()
+say(type="assistant", message=dict(id="m", content=[dict(type="tool_use", id="1", name="Bash", input={})]))
+assert hear()["request"]["subtype"] == "interrupt"
+say(type="result", subtype="error_during_execution", is_error=False, usage=dict(input_tokens=7, output_tokens=1))
+time.sleep(600)
+"""
+
+    def at_the_call(driver: Driver, line: bytes) -> None:
+        if b"tool_use" in line:
+            driver.interrupt("enough")
+
+    await talk.with_agent(script, at=at_the_call)
+    assert talk.over == (False, "enough")
+    assert talk.driver is not None
+    assert talk.driver.machine.tally.total.input == 7
+    assert talk.done is not None
+    assert talk.done.stopped
+
+
+async def test_it_does_not_answer_the_interrupt(talk: Talk) -> None:
+    def at_the_call(driver: Driver, line: bytes) -> None:
+        if b"assistant" in line:
+            driver.interrupt("enough")
+
+    script = "begin(); say(type='assistant', message=dict(id='m', content=[])); time.sleep(600)"
+    await talk.with_agent(script, at=at_the_call, patience=Patience(interrupt_s=0.2))
+    assert talk.over == (False, "enough")
+
+
+async def test_nothing_is_heard(talk: Talk) -> None:
+    await talk.with_agent("begin(); time.sleep(600)", patience=Patience(silence_s=0.3))
+    assert talk.over == (False, "nothing was heard from the agent for 0.3 s")
+
+
+async def test_it_leaves_without_a_result(talk: Talk) -> None:
+    await talk.with_agent("begin(); sys.exit(4)")
+    assert talk.over == (False, "the agent left without a result")
+    assert talk.done is not None
+    assert talk.done.exit.code == 4
+
+
+async def test_end_session_comes_before_the_end_of_file(talk: Talk) -> None:
+    script = "begin(); result(); print(hear()['request']['subtype']); print(repr(sys.stdin.readline()))"
+    await talk.with_agent(script, knows_end_session=True)
+    assert talk.said == "end_session\n''"
+    assert talk.over == (True, "completed")
+
+
+async def test_who_stays_after_the_last_word_is_ended(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("youbencha.control.stdio.LEAVES_WITHIN_S", 0.1)
+    await talk.with_agent("begin(); result(); time.sleep(600)")
+    assert talk.over == (True, "completed")
+    assert talk.done is not None
+    assert talk.done.stopped
+
+
+async def test_half_an_emoji_goes_back_as_it_came(talk: Talk) -> None:
+    """JavaScript cuts texts between the halves of a pair; the answer must not be another input."""
+    script = r"""
+begin()
+print('{"type":"control_request","request_id":"1","request":{"subtype":"can_use_tool","tool_name":"Write",'
+      '"input":{"content":"\\ud83d"}}}', flush=True)
+print(ascii(hear()["response"]["response"]["updatedInput"]["content"]))
+result()
+"""
+    await talk.with_agent(script)
+    assert talk.said == r"'\ud83d'"

@@ -1,0 +1,158 @@
+"""Images that bring an agent along: the real CLI, the real engine, and no network at all."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import subprocess
+import tarfile
+from collections.abc import Iterator
+
+import aiodocker
+import pytest
+
+from agent_clis import AGENT, OLD, request
+from docker_lab import Engine, containers_of
+from toolbox_tools import installed
+from yb import SCRIPT, yb
+from youbencha import __version__
+from youbencha.errors import YouBenchaError
+from youbencha.sandbox.images import RECIPES, build_image
+from youbencha.sandbox.toolbox import InstalledAgent, Toolbox
+
+PATIENCE_S = 600
+ALL_OF_CONTROL = (
+    "import importlib, pkgutil, youbencha.control as c, aiohttp\n"
+    "for module in pkgutil.iter_modules(c.__path__, 'youbencha.control.'):\n"
+    "    if not module.name.endswith('__main__'): importlib.import_module(module.name)\n"
+)
+ANYBODY = "4321:4321"
+"""The harness runs agents with the user's own uid, which no image knows."""
+
+
+def tagged(name: str) -> str:
+    return f"youbencha-test/{name}:{os.getpid()}"
+
+
+async def removed(engine: Engine, tag: str) -> None:
+    async with aiodocker.Docker(engine.host) as client:
+        await client.images.delete(tag, force=True)
+
+
+async def run_in(engine: Engine, tag: str, *command: str, user: str = "") -> str:
+    """What it prints, in a container as locked as the harness's are."""
+    config = {
+        "Image": tag,
+        **({"Cmd": list(command)} if command else {}),
+        "User": user,
+        "Env": ["HOME=/tmp"] if user else [],
+        "HostConfig": {"NetworkMode": "none", "CapDrop": ["ALL"], "SecurityOpt": ["no-new-privileges"]},
+    }
+    async with aiodocker.Docker(engine.host) as client:
+        container = await client.containers.create(config)
+        try:
+            await container.start()
+            ended = await container.wait()
+            said = "".join(await container.log(stdout=True, stderr=True))
+        finally:
+            await container.delete(force=True)
+    assert ended["StatusCode"] == 0, said
+    return said
+
+
+@pytest.fixture(scope="module")
+def claude() -> InstalledAgent:
+    """Not the newest: this one is half as large."""
+    found = Toolbox().find(AGENT, OLD)
+    if found is None:
+        reason = f"Claude Code {OLD} is not in the toolbox: run `yb agents install {request(OLD)}`"
+        if os.environ.get("YOUBENCHA_REQUIRE_REAL_CLI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found
+
+
+@pytest.fixture(scope="module")
+def claude_image(engine: Engine, image: str, claude: InstalledAgent) -> Iterator[str]:
+    tag = tagged("claude-code")
+    command = [SCRIPT, "images", "build", "claude-code", "--base", image, "--tag", tag, "--version", claude.version]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{tag}\n"
+    assert "COPY cli/ /opt/claude-code/" in done.stderr, "nobody should look at a silent terminal"
+    yield tag
+    asyncio.run(removed(engine, tag))
+
+
+async def test_the_cli_runs_inside_for_anybody(engine: Engine, claude_image: str, claude: InstalledAgent) -> None:
+    words = "claude --version && git config user.email && python3 -m youbencha.control --help >/dev/null && id -u"
+    said = await run_in(engine, claude_image, "/bin/sh", "-c", words, user=ANYBODY)
+    assert said.splitlines() == [f"{claude.version} (Claude Code)", "bench@localhost", "4321"]
+
+
+async def test_the_control_server_has_all_that_it_needs(engine: Engine, claude_image: str) -> None:
+    assert await run_in(engine, claude_image, "python3", "-c", ALL_OF_CONTROL) == ""
+
+
+async def test_what_a_task_brings_comes_before_what_the_control_server_needs(engine: Engine, claude_image: str) -> None:
+    words = (
+        "cd /tmp && mkdir own && echo OWN=1 > own/aiohttp.py && cd /workspace && "
+        "PYTHONPATH=/tmp/own python3 -c 'import aiohttp; print(aiohttp.OWN)' && env | grep -c PYTHON || true"
+    )
+    assert await run_in(engine, claude_image, "/bin/sh", "-c", words) == "1\n0\n"
+
+
+async def test_it_starts_the_adapter_in_the_workspace(engine: Engine, claude_image: str) -> None:
+    shown = engine.get(f"/images/{claude_image}/json")["Config"]
+    assert shown["Cmd"] == ["/bin/bash", "/adapter.sh"]
+    assert (shown["WorkingDir"], shown["User"]) == ("/workspace", "agent")
+    words = "cat /adapter.sh && touch by-the-agent && test $(id -u) != 0"
+    assert await run_in(engine, claude_image, "/bin/sh", "-c", words) == RECIPES["claude-code"].adapter.read_text()
+
+
+def test_it_is_listed(claude_image: str, claude: InstalledAgent) -> None:
+    rows = json.loads(yb("images", "list", "--json").stdout)
+    row = next(row for row in rows if row["tag"].endswith(claude_image))  # Podman puts a host before it
+    assert (row["agent"], row["version"], row["youbencha"]) == ("claude-code", claude.version, __version__)
+    assert row["size_bytes"] > claude.size_bytes
+    lines = yb("images", "list").stdout.splitlines()
+    assert any(claude_image in line and claude.version in line for line in lines)
+
+
+def test_a_base_image_that_is_not_there(engine: Engine) -> None:
+    done = yb("images", "build", "claude-code", "--base", "youbencha/there-is-none:1")
+    assert done.returncode == 2
+    assert "IMAGE_BASE_MISSING" in done.stderr
+    assert "--base" in done.stderr
+
+
+async def test_a_base_image_that_lacks_something(engine: Engine, image: str) -> None:
+    tag = tagged("without-git")
+    text = f"FROM {image}\nRUN rm /usr/bin/git\n".encode()
+    context, entry = io.BytesIO(), tarfile.TarInfo("Dockerfile")
+    entry.size = len(text)
+    with tarfile.open(fileobj=context, mode="w") as tar:
+        tar.addfile(entry, io.BytesIO(text))
+    context.seek(0)
+    async with aiodocker.Docker(engine.host) as client:
+        await client.images.build(fileobj=context, encoding="identity", tag=tag)
+    try:
+        with pytest.raises(YouBenchaError, match="has no git") as caught:
+            await build_image("claude-code", base=tag)
+        assert caught.value.code == "IMAGE_BASE_UNFIT"
+        assert containers_of(f"images-{os.getpid()}") == []
+    finally:
+        await removed(engine, tag)
+
+
+@pytest.mark.skipif(not os.environ.get("YOUBENCHA_SLOW"), reason="takes a minute: set YOUBENCHA_SLOW=1")
+async def test_aider(engine: Engine, image: str) -> None:
+    aider, tag = installed("aider"), tagged("aider")
+    await build_image("aider", base=image, tag=tag, version=aider.version)
+    try:
+        assert f"aider {aider.version}" in await run_in(engine, tag, "aider", "--version", user=ANYBODY)
+        assert await run_in(engine, tag, "python3", "-c", ALL_OF_CONTROL) == ""
+    finally:
+        await removed(engine, tag)

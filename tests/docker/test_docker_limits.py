@@ -1,0 +1,111 @@
+"""Memory, processes and disk: a breach is told as what it is, and nothing is left of who committed it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from docker_boxes import PATIENCE_S, Box
+
+from youbencha.events import Warned
+from youbencha.process import Limits
+from youbencha.sandbox.docker.disk import DiskWatch
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def box(tmp_path: Path, engine: object, image: str) -> Box:
+    return Box(tmp_path, image)
+
+
+async def test_memory(box: Box) -> None:
+    done = await box.run("python3", "-c", "x = bytearray(500_000_000)", memory="64m")
+    assert done.exit.breach == "memory (64 MiB)"
+    assert done.exit.signal == "SIGKILL"
+    assert not done.exit.guard_lost
+    assert await box.containers() == []
+
+
+async def test_memory_of_a_tool_that_the_agent_got_over(box: Box) -> None:
+    """The agent was not stopped by it: no breach, but it is told."""
+    done = await box.run("sh", "-c", "python3 -c 'x = bytearray(500_000_000)' || echo went on", memory="64m")
+    assert done.exit.code == 0
+    assert done.exit.breach is None
+    assert "went on\n" in done.output
+    warned = [event for event in box.events if isinstance(event, Warned)]
+    assert [event.code for event in warned] == ["SANDBOX_LIMIT_TOUCHED"]
+    assert "memory (64 MiB)" in warned[0].message
+
+
+async def test_processes(box: Box) -> None:
+    bomb = "import os, time\nfor _ in range(1000):\n    if os.fork() == 0:\n        time.sleep(1000)"
+    done = await box.run("python3", "-c", bomb, pids=32)
+    assert done.exit.code == 1
+    assert done.exit.breach == "processes (32)"
+    assert await box.containers() == []
+
+
+async def test_a_fork_bomb_at_the_deadline(box: Box) -> None:
+    async with box.open(pids=64) as sandbox:
+        command = box.command("python3", "-c", "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass")
+        done = await sandbox.run(command, limits=Limits(timeout_s=3))
+        assert done.timed_out
+        assert await box.containers() == []
+
+
+@pytest.mark.parametrize("place", ["/workspace", "/home/agent", "/tmp"])
+async def test_disk(box: Box, place: str) -> None:
+    fill = f"cd {place}; trap '' TERM; i=0; while head -c 8000000 /dev/zero > f$i; do i=$((i+1)); done; sleep 1000"
+    (box.workspace / "there-before").write_bytes(bytes(60 * MIB))
+    async with box.open(disk="48m") as sandbox:
+        done = await sandbox.run(box.command("sh", "-c", fill), limits=Limits(timeout_s=PATIENCE_S))
+    assert done.exit.breach == "disk (48 MiB)"
+    assert not done.timed_out
+
+
+async def test_disk_by_a_file_without_a_name(box: Box) -> None:
+    program = """
+import os
+file = os.open("/tmp/x", os.O_CREAT | os.O_WRONLY)
+os.unlink("/tmp/x")
+while True: os.write(file, bytes(8_000_000))
+"""
+    async with box.open(disk="48m") as sandbox:
+        done = await sandbox.run(box.command("python3", "-c", program), limits=Limits(timeout_s=PATIENCE_S))
+    assert done.exit.breach == "disk (48 MiB)"
+
+
+def test_what_counts_as_written(tmp_path: Path) -> None:
+    home, tree = tmp_path / "home", tmp_path / "tree"
+    home.mkdir()
+    tree.mkdir()
+    (tree / "before").write_bytes(bytes(3 * MIB))
+    watch = DiskWatch([home, tree], 10 * MIB)
+    assert watch.written() < MIB
+    (home / "once").write_bytes(os.urandom(2 * MIB))
+    os.link(home / "once", tree / "twice")
+    (tree / "elsewhere").symlink_to("/usr")
+    os.mkfifo(tree / "pipe")
+    with (home / "sparse").open("wb") as sparse:
+        sparse.truncate(1 << 40)
+    assert 2 * MIB <= watch.written() < 3 * MIB
+
+
+def test_what_is_hidden_counts_by_what_the_disk_lost(tmp_path: Path) -> None:
+    """Deeper than any path can name: the walk cannot see it, so the file system is believed."""
+    watch = DiskWatch([tmp_path], 10 * MIB)
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(20):
+        os.mkdir("d" * 250, dir_fd=here)
+        deeper = os.open("d" * 250, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = deeper
+    file = os.open("big", os.O_CREAT | os.O_WRONLY, dir_fd=here)
+    for _ in range(64):
+        os.write(file, os.urandom(MIB))
+    os.fsync(file)
+    os.close(file)
+    os.close(here)
+    assert watch.written() > 32 * MIB

@@ -1,0 +1,328 @@
+"""Commands in containers, as `process.run` would run them; and what such a container is and is not."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from docker_boxes import PATIENCE_S, Box, until
+
+from youbencha.errors import YouBenchaError
+from youbencha.process import Input, Limits, Started
+from youbencha.sandbox.docker import open_docker_sandbox
+from youbencha.spec.sandbox import SandboxSpec
+
+MIB = 1024 * 1024
+LIMITS = Limits(timeout_s=PATIENCE_S)
+
+
+@pytest.fixture
+def box(tmp_path: Path, engine: object, image: str) -> Box:
+    return Box(tmp_path, image)
+
+
+async def test_who_and_where_it_is(box: Box) -> None:
+    done = await box.run("sh", "-c", "id -u; id -g; pwd; echo $HOME; umask; cat /proc/self/status; echo x > here")
+    uid, gid, cwd, home, _, *status = done.output.splitlines()
+    assert (uid, gid) == (str(os.getuid()), str(os.getgid()))
+    assert (cwd, home) == ("/workspace", "/home/agent")
+    facts = dict(line.split(":\t", 1) for line in status)
+    assert {facts[name] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {"0" * 16}
+    assert (facts["NoNewPrivs"], facts["Seccomp"]) == ("1", "2")
+    made = (box.workspace / "here").stat()
+    assert (made.st_uid, made.st_gid) == (os.getuid(), os.getgid())
+
+
+async def test_what_may_be_written_and_what_not(box: Box, tmp_path: Path) -> None:
+    tool = tmp_path / "tools" / "tool"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\necho tool\n")
+    tool.chmod(0o755)
+    ours = tmp_path / "ours"
+    ours.mkdir()
+    attempts = ("/x", "/usr/x", "/etc/x", "/.youbencha/x", "/.youbencha/doors/x", f"{tool}", f"{tool.parent}/x")
+    allowed = ("/workspace/x", "/home/agent/x", "/tmp/x", "/dev/shm/x", f"{ours}/x")
+    script = "for path; do if echo x 2>/dev/null > $path; then echo $path; fi; done"
+    async with box.open() as sandbox:
+        sandbox.share(tool.parent)
+        sandbox.share(ours, writable=True)
+        done = await sandbox.run(box.command("sh", "-c", f"{{ {script}; }} 2>/dev/null", "sh", *attempts, *allowed))
+        assert done.output.splitlines() == list(allowed)
+        assert (await sandbox.run(box.command(sandbox.inside(tool)))).output == "tool\n"
+    assert {(box.scratch / "home" / "x").read_text(), (box.scratch / "tmp" / "x").read_text()} == {"x\n"}
+
+
+async def test_an_image_that_may_be_changed(box: Box) -> None:
+    done = await box.run("sh", "-c", "touch /opt/x && rm -r /usr/share/zoneinfo; ls /opt", writable=True)
+    expected = "x\n" if os.getuid() == 0 else ""
+    assert done.output.endswith(expected)
+    assert (await box.run("ls", "/opt")).output == ""
+
+
+async def test_no_engine_no_credentials_nothing_of_the_host(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "sk-host")
+    async with box.open() as sandbox:
+        env = sandbox.environment(os.environ)
+        assert env.keys() - {"LANG", "LANGUAGE", "TZ", "TERM"} == {"HOME", "TMPDIR", "USER", "LOGNAME"} | {
+            name for name in os.environ if name.startswith("LC_")
+        }
+        command = box.command("sh", "-c", "env; ls -d /var/run/*.sock /run/*.sock; find / -xdev -name docker.sock")
+        done = await sandbox.run(command._replace(env=env), limits=LIMITS)
+    assert ".sock\n" not in done.output
+    assert "sk-host" not in done.output
+    assert "PATH=/" in done.output
+
+
+async def test_the_command_and_its_keys_are_not_stored_by_the_engine(box: Box) -> None:
+    """Nothing secret is written where the engine keeps what it knows about containers."""
+    seen: list[str] = []
+
+    async def look() -> None:
+        from youbencha.sandbox.docker.engine import connect
+
+        async with connect() as engine:
+            for each in await box.containers():
+                seen.append(repr(await engine.inspect(each["Id"])))
+
+    async with box.open() as sandbox:
+        talk = Input()
+        command = box.command("cat", stdin=talk, KEY="yb-very-secret")
+        running = asyncio.create_task(
+            sandbox.run(command, limits=LIMITS, on_start=lambda _: looking.append(asyncio.create_task(look())))
+        )
+        looking: list[asyncio.Task[None]] = []
+        while not looking:
+            await asyncio.sleep(0.01)
+        await looking[0]
+        talk.close()
+        await running
+    assert seen
+    assert "very-secret" not in seen[0]
+
+
+async def test_thirty_megabytes_arrive_whole(box: Box) -> None:
+    """On both streams, by several processes, to the last byte before the exit."""
+    lines: list[bytes] = []
+    script = """
+line=$(head -c 999 /dev/zero | tr '\\0' x)
+for i in 1 2 3; do yes $line | head -c 10000000 & done
+echo note >&2; wait; echo; printf last
+"""
+    async with box.open() as sandbox:
+        done = await sandbox.run(
+            box.command("bash", "-c", script), limits=LIMITS._replace(output_bytes=40 * MIB), on_line=lines.append
+        )
+    assert done.exit.code == 0
+    assert (done.total_bytes, done.skipped_bytes) == (30_000_000 + len("note\n\nlast"), 0)
+    assert lines[-1] == b"last"
+    assert sum(len(line) + 1 for line in lines) == 30_000_000 + len("\nlast") + 1
+    assert "note" in done.output
+
+
+async def test_a_conversation(box: Box) -> None:
+    talk = Input()
+    heard: list[bytes] = []
+
+    def answer(line: bytes) -> None:
+        heard.append(line)
+        if len(heard) < 4:
+            talk.write(b"%d\n" % len(heard))
+        else:
+            talk.close()
+
+    script = "echo start; while read line; do echo got $line; done; echo end"
+    async with box.open() as sandbox:
+        done = await sandbox.run(box.command("sh", "-c", script, stdin=talk), limits=LIMITS, on_line=answer)
+    assert done.output.splitlines() == ["start", "got 1", "got 2", "got 3", "end"]
+
+
+async def test_what_is_read(box: Box) -> None:
+    async with box.open() as sandbox:
+        given = os.urandom(3 * MIB)
+        done = await sandbox.run(box.command("wc", "-c", stdin=given), limits=LIMITS)
+        nothing = await sandbox.run(box.command("wc", "-c"), limits=LIMITS)
+    assert (done.output.strip(), nothing.output.strip()) == (str(3 * MIB), "0")
+
+
+async def test_nobody_waits_for_an_input_whose_program_never_began(box: Box) -> None:
+    before = threading.active_count()
+    talk = Input()
+    async with box.open() as sandbox:
+        with pytest.raises(YouBenchaError):
+            await sandbox.run(box.command("no-such-program", stdin=talk))
+    talk.write(b"x" * MIB)
+
+    async def no_thread_left() -> bool:
+        return threading.active_count() <= before
+
+    await until(no_thread_left)
+
+
+async def test_a_terminal(box: Box) -> None:
+    script = "tty; stty size; test -t 1 -a -t 2 && echo both; echo to stderr >&2; printf last"
+    async with box.open() as sandbox:
+        done = await sandbox.run(box.command("sh", "-c", script, terminal=True), limits=LIMITS)
+        plain = await sandbox.run(box.command("sh", "-c", "test -t 1 || echo none"), limits=LIMITS)
+        much = await sandbox.run(box.command("head", "-c", "3000000", "/dev/zero", terminal=True), limits=LIMITS)
+    assert done.output.splitlines()[-3:] == ["both", "to stderr", "last"]
+    assert "\r" not in done.output
+    assert plain.output == "none\n"
+    assert much.total_bytes == 3_000_000
+
+
+async def test_how_it_ended(box: Box) -> None:
+    started: list[Started] = []
+    leave = "setsid sleep 1000 & while ! grep -q sleep /proc/$!/comm; do :; done"
+    async with box.open() as sandbox:
+        seven = await sandbox.run(box.command("sh", "-c", "exit 7"), limits=LIMITS, on_start=started.append)
+        killed = await sandbox.run(box.command("sh", "-c", "kill -9 $$"), limits=LIMITS)
+        worked = await sandbox.run(box.command("python3", "-c", "x = bytearray(40_000_000)"), limits=LIMITS)
+        leaving = await sandbox.run(box.command("sh", "-c", leave), limits=LIMITS)
+    assert seven.exit.code == 7
+    assert started[0].executable == "sh"
+    assert started[0].pid > 1
+    assert (killed.exit.code, killed.exit.signal, killed.exit.signal_number) == (None, "SIGKILL", 9)
+    assert worked.exit.peak_rss_bytes is not None
+    assert worked.exit.peak_rss_bytes > 40_000_000
+    assert worked.exit.cpu_s
+    assert [Path(program).name for program in leaving.exit.leftovers] == ["sleep"]
+    assert not leaving.exit.guard_lost
+    assert {each.exit.breach for each in (seven, killed, worked, leaving)} == {None}
+
+
+STUBBORN = """
+import os, signal, time
+if os.fork() == 0:
+    os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+else:
+    signal.signal(signal.SIGTERM, lambda *_: print("asked", flush=True))
+    print("up", flush=True)
+while True: time.sleep(1)
+"""
+
+
+@pytest.mark.parametrize("way", ["deadline", "stop", "cancel"])
+async def test_the_end_before_its_time(box: Box, way: str) -> None:
+    up, stop = asyncio.Event(), asyncio.Event()
+    async with box.open() as sandbox:
+        limits = Limits(timeout_s=5 if way == "deadline" else PATIENCE_S)
+        command = box.command("python3", "-c", STUBBORN)
+        running = asyncio.create_task(sandbox.run(command, limits=limits, stop=stop, on_line=lambda _: up.set()))
+        await asyncio.wait_for(up.wait(), PATIENCE_S)
+        if way == "stop":
+            stop.set()
+        if way == "cancel":
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+        else:
+            done = await running
+            assert (done.timed_out, done.stopped) == (way == "deadline", way == "stop")
+            assert done.exit.signal == "SIGKILL"
+            assert done.output.splitlines() == ["up", "asked"]
+        assert await box.containers() == [], "gone before `run` is over"
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.02, 0.08, 0.2, 0.4])
+async def test_cancelled_at_any_moment(box: Box, after_s: float) -> None:
+    """Creation under way, start under way, order under way: nothing is left."""
+    async with box.open() as sandbox:
+        running = asyncio.create_task(sandbox.run(box.command("sleep", "1000"), limits=LIMITS))
+        await asyncio.sleep(after_s)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert await box.containers() == []
+
+
+async def test_cancelled_twice_is_left_to_the_end_of_the_sandbox(box: Box) -> None:
+    async with box.open() as sandbox:
+        running = asyncio.create_task(sandbox.run(box.command("sleep", "1000"), limits=LIMITS))
+        await asyncio.sleep(0.05)
+        for _ in range(3):
+            running.cancel()
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    assert await box.containers() == []
+
+
+async def test_several_at_once_and_nothing_after_the_freeze(box: Box) -> None:
+    async with box.open() as sandbox:
+        done = await asyncio.gather(
+            *(sandbox.run(box.command("sh", "-c", f"echo {number}"), limits=LIMITS) for number in range(4))
+        )
+        assert [each.output for each in done] == ["0\n", "1\n", "2\n", "3\n"]
+        sleeping = asyncio.create_task(sandbox.run(box.command("sleep", "1000"), limits=LIMITS))
+        while not await box.containers():
+            await asyncio.sleep(0.02)
+        await sandbox.freeze()
+        assert await box.containers() == []
+        assert (await sleeping).exit.signal == "SIGKILL"
+        with pytest.raises(RuntimeError):
+            await sandbox.run(box.command("true"))
+
+
+async def test_paths_of_both_sides(box: Box, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    (tools / "bin").mkdir(parents=True)
+    async with box.open() as sandbox:
+        sandbox.share(tools)
+        pairs = {
+            box.workspace / "a" / "b": "/workspace/a/b",
+            box.scratch / "home" / ".x": "/home/agent/.x",
+            box.scratch / "tmp": "/tmp",
+            tools / "bin": str(tools / "bin"),
+        }
+        for outside, inside in pairs.items():
+            assert sandbox.inside(outside) == inside
+            assert sandbox.outside(inside) == outside
+        assert sandbox.outside("a.txt") == box.workspace / "a.txt"
+        assert sandbox.outside("/workspace/../etc/passwd") is None
+        assert sandbox.outside("/usr/bin/env") is None
+        with pytest.raises(ValueError, match="not shared"):
+            sandbox.inside(box.scratch)
+        for wrong in ("/", "/usr", "/etc", "/workspace", "/workspace/x", "/tmp", "/home", "/proc/1", "/.youbencha"):
+            with pytest.raises(YouBenchaError) as refused:
+                sandbox.share(Path(wrong))
+            assert refused.value.code == "SANDBOX_SHARE_REFUSED"
+
+
+async def test_what_the_results_say(box: Box) -> None:
+    async with box.open() as sandbox:
+        assert (sandbox.kind, sandbox.is_boundary, sandbox.brings_agent) == ("docker", True, False)
+        assert sandbox.identity.image == box.image
+        assert sandbox.identity.image_id.startswith("sha256:")
+        assert sandbox.identity.engine.split()[0] in ("Docker", "Podman")
+
+
+@pytest.mark.parametrize(
+    ("host", "code"),
+    [
+        ("unix:///nowhere/at/all.sock", "SANDBOX_NO_ENGINE"),
+        ("tcp://127.0.0.1:2375", "SANDBOX_ENGINE_REMOTE"),
+        ("ssh://somebody@example.com", "SANDBOX_ENGINE_REMOTE"),
+    ],
+)
+async def test_no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, code: str) -> None:
+    monkeypatch.setenv("DOCKER_HOST", host)
+    opening = open_docker_sandbox(
+        SandboxSpec(type="docker"), workspace=tmp_path, scratch=tmp_path / "s", run_id="none", on_event=print
+    )
+    with pytest.raises(YouBenchaError) as refused:
+        await opening.__aenter__()
+    assert refused.value.code == code
+    assert refused.value.hint
+
+
+async def test_an_image_that_nobody_has(box: Box) -> None:
+    box.image = "127.0.0.1:9/no-such/image:none"
+    with pytest.raises(YouBenchaError) as refused:
+        await box.run("true")
+    assert refused.value.code == "SANDBOX_IMAGE_NOT_FOUND"
+    assert box.image in refused.value.message
+    assert box.events, "and it was told that it is being fetched"

@@ -1,0 +1,181 @@
+"""`yb run` with the real CLIs in real containers: they work, every token is counted alike, and nothing is left."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+from run_lab import Outcome, RunLab
+
+from agent_clis import NEWEST, OLD
+from claude_lab import API_KEY, bash, says, script, versions
+from docker_lab import containers_of
+from toolbox_tools import installed
+from youbencha.gateway.ledger import read_ledger
+from youbencha.gateway.script import Script, ScriptedModel
+from youbencha.sandbox.toolbox import InstalledAgent, default_root
+
+TOKENS = {"input_tokens": 1000, "output_tokens": 25, "cache_read_input_tokens": 700, "cache_creation_input_tokens": 50}
+MODEL = "claude-opus-4-5"
+PLACES = {
+    "YOUBENCHA_TOOLBOX": str(default_root(os.environ)),
+    **{name: os.environ[name] for name in ("DOCKER_HOST",) if name in os.environ},
+}
+SIDECAR = ".thunderdome-metrics.json"
+
+pytestmark = pytest.mark.real_cli
+
+
+def environment(model: ScriptedModel) -> dict[str, str]:
+    """What the harness has, and its agent does not."""
+    return {**PLACES, "ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY}
+
+
+def claude(cli: InstalledAgent, **config: Any) -> dict[str, Any]:
+    given = {"prompt": "Mend the tax.", **config}
+    return {"type": "claude-code", "version": cli.version, "model": MODEL, "config": given}
+
+
+async def run_in(runs: RunLab, image: str, agent: dict[str, Any], answers: Script, **more: Any) -> Outcome:
+    sandbox = {"type": "docker", "image": image, **more.pop("sandbox", {})}
+    async with ScriptedModel(answers) as model:
+        done = await runs.run(agent, sandbox=sandbox, env=environment(model), **more)
+    assert containers_of(done.artifacts.parent.name) == []
+    return done
+
+
+def ledger(done: Outcome) -> list[dict[str, Any]]:
+    assert done.bundle.agent is not None
+    assert done.bundle.agent.gateway is not None
+    return list(read_ledger(done.artifacts / done.bundle.agent.gateway.ledger))
+
+
+@versions(NEWEST, OLD)
+async def test_claude_code(runs: RunLab, image: str, claude_cli: InstalledAgent) -> None:
+    """The newest is talked to over its stdin and stdout, the older one over a WebSocket."""
+    answers = script(
+        bash("pwd; id -u; env | sort > environment.txt; ls -la / ~"),
+        bash("echo 'TAX = 0.2' > src/prices.py"),
+        says("Done."),
+        usage=TOKENS,
+    )
+    tests = {"name": "command", "config": {"command": "python3 -c 'import os; print(os.getcwd())'"}}
+    done = await run_in(runs, image, claude(claude_cli), answers, evaluators=["git-diff", tests])
+    assert done.done.code == 0, done.done.err
+    bundle, log = done.bundle, done.log
+    assert "+TAX = 0.2" in done.diff
+    assert SIDECAR not in done.diff
+    assert bundle.agent is not None
+    assert bundle.agent.sandbox is not None
+    assert (bundle.agent.sandbox.type, bundle.agent.sandbox.image, bundle.agent.sandbox.network) == (
+        "docker", image, "gateway",
+    )  # fmt: skip
+    assert (bundle.agent.sandbox.image_id or "").startswith("sha256:")
+
+    first = log.tool_calls[0]
+    assert str(first.result).startswith(f"/workspace\n{os.getuid()}\n"), first
+    inside = (done.tree / "environment.txt").read_text()
+    assert "HOME=/home/agent" in inside
+    assert "ANTHROPIC_API_KEY=sk-yb-" in inside
+    assert API_KEY not in inside
+    assert str(runs.home) not in inside
+
+    lines = [line for line in ledger(done) if line["path"] == "/v1/messages"]
+    usage = log.usage
+    assert usage is not None
+    counted = {
+        "input_tokens": sum(line["input_tokens"] for line in lines),
+        "output_tokens": sum(line["output_tokens"] for line in lines),
+        "cache_read_tokens": sum(line["cache_read_tokens"] for line in lines),
+        "cache_creation_tokens": sum(line["cache_creation_tokens"] for line in lines),
+    }
+    assert counted["cache_read_tokens"] == len(lines) * 700 >= 3 * 700
+    assert {name: getattr(usage, name) for name in counted} == counted
+    sidecar = json.loads((done.artifacts / SIDECAR).read_text())
+    assert {name: sidecar[name] for name in counted} == counted
+    assert sidecar["tools_used"] == ["Bash"]
+    assert bundle.evaluators[1].status == "passed"
+    output = (done.artifacts / bundle.evaluators[1].artifacts[0].path).read_text()
+    assert output == "/workspace\n"
+
+
+async def test_aider(runs: RunLab, image: str) -> None:
+    cli = installed("aider")
+    edit = "src/prices.py\n```\n<<<<<<< SEARCH\nTAX = 0.19\n=======\nTAX = 0.2\n>>>>>>> REPLACE\n```\n"
+    agent = {
+        "type": "aider",
+        "version": cli.version,
+        "model": "anthropic/claude-sonnet-4-5",
+        "config": {"prompt": "Mend the tax.", "files": ["src/prices.py"]},
+    }
+    done = await run_in(runs, image, agent, script(says(edit), usage=TOKENS, tools_optional=True))
+    assert done.done.code == 0, done.done.err
+    assert "+TAX = 0.2" in done.diff
+    assert ".aider" not in done.diff
+    lines = [line for line in ledger(done) if line["path"] == "/v1/messages"]
+    usage = done.log.usage
+    assert usage is not None
+    assert len(lines) == 1
+    assert (usage.input_tokens, usage.output_tokens) == (lines[0]["input_tokens"], lines[0]["output_tokens"])
+    assert (usage.cache_read_tokens, usage.cost_source) == (700, "gateway")
+
+
+async def test_any_program(runs: RunLab, image: str) -> None:
+    """A script of the person's own, with the Thunderdome's contract."""
+    script_file = runs.root / "adapter.sh"
+    script_file.write_text(
+        "#!/bin/bash\n"
+        'set -eu; cd "$TASK_DIR"; cp "$TASK_DESCRIPTION" task.txt; echo "$PROXY_URL" > proxy.txt\n'
+        'echo \'{"input_tokens": 12, "output_tokens": 3, "turns": 1, "tools_used": ["sed"]}\' '
+        f"> {SIDECAR}\n"
+    )
+    script_file.chmod(0o755)
+    agent = {"type": "command", "config": {"command": ["./adapter.sh"], "prompt": "Do it."}, "env": {"WHO": "me"}}
+    done = await run_in(runs, image, agent, script(says("Nobody asks.")))
+    assert done.done.code == 0, done.done.err
+    assert (done.tree / "task.txt").read_text().strip() == "Do it."
+    assert (done.tree / "proxy.txt").read_text().strip() == "http://127.0.0.1:4000"
+    assert SIDECAR not in done.diff
+    assert (done.artifacts / SIDECAR).is_file()
+
+
+@versions(NEWEST)
+async def test_a_deadline_ends_all_of_it(runs: RunLab, image: str, claude_cli: InstalledAgent) -> None:
+    answers = script(bash("echo begun > begun.txt; sleep 1000"), says("Never said."), usage=TOKENS)
+    done = await run_in(runs, image, claude(claude_cli), answers, timeout=8000)
+    assert done.done.code == 1
+    assert done.bundle.outcome is not None
+    assert done.bundle.outcome.name == "limit"
+    assert done.log.execution.status == "timeout"
+    assert "begun.txt" in done.diff
+    assert done.log.usage is not None
+    assert done.log.usage.input_tokens
+    assert (done.artifacts / SIDECAR).is_file()
+
+
+async def test_without_a_key_it_says_so(runs: RunLab, image: str) -> None:
+    """There is nothing else that it could reach: so this is told before anything is done."""
+    runs.write_case({"type": "claude-code", "config": {"prompt": "Hello."}}, sandbox={"type": "docker", "image": image})
+    done = await runs.yb("run", "-c", str(runs.case_file), env=PLACES)
+    assert done.code == 2
+    assert "ANTHROPIC_API_KEY" in done.err
+    assert runs.runs() == []
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "wanted"),
+    [
+        ({"image": "youbencha/there-is-none:1"}, ("SANDBOX_IMAGE", "youbencha/there-is-none:1")),
+        ({"image": "youbencha/there-is-none:1", "network": "none"}, ("SANDBOX_IMAGE",)),
+    ],
+)
+async def test_an_image_that_is_not_there(
+    runs: RunLab, image: str, sandbox: dict[str, Any], wanted: tuple[str, ...]
+) -> None:
+    runs.write_case(runs.program("true"), sandbox={"type": "docker", **sandbox})
+    done = await runs.yb("run", "-c", str(runs.case_file), env=PLACES)
+    assert done.code == 2
+    assert [text for text in wanted if text not in done.err] == []
+    assert runs.runs() == []

@@ -1,0 +1,64 @@
+"""What a person may write under `sandbox`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from youbencha.spec.sandbox import Sandbox, SandboxSpec
+
+WRITTEN: TypeAdapter[SandboxSpec] = TypeAdapter(Sandbox)
+GIB = 1024**3
+
+
+def test_the_short_form_is_the_type() -> None:
+    assert WRITTEN.validate_python("docker") == SandboxSpec(type="docker")
+    assert SandboxSpec().type == "local"
+
+
+@pytest.mark.parametrize(
+    ("written", "size"),
+    [("4g", 4 * GIB), ("512m", GIB // 2), ("1.5 GiB", 3 * GIB // 2), ("1TB", 1024 * GIB), (2 * GIB, 2 * GIB)],
+)
+def test_sizes(written: object, size: int) -> None:
+    assert WRITTEN.validate_python({"type": "docker", "memory": written}).memory == size
+
+
+@pytest.mark.parametrize(
+    ("written", "where"),
+    [
+        ("podman", "type"),
+        ({"type": "docker", "memory": "much"}, "memory"),
+        ({"type": "docker", "memory": "4k"}, "memory"),
+        ({"type": "docker", "cpus": 0}, "cpus"),
+        ({"type": "docker", "network": "internet"}, "network"),
+        ({"type": "docker", "pids": 3}, "pids"),
+        ({"type": "docker", "home": "own"}, "home"),
+        ({"image": "node:20"}, "image"),
+        ({"type": "local", "network": "open"}, "network"),
+        ({"type": "docker", "imag": "x"}, "imag"),
+    ],
+)
+def test_what_makes_no_sense_is_told(written: object, where: str) -> None:
+    with pytest.raises(ValidationError) as raised:
+        WRITTEN.validate_python(written)
+    told = raised.value.errors()[0]
+    assert where in (*told["loc"], str(told["msg"]).split(" ")[0]) or where in str(told)
+
+
+@pytest.mark.parametrize(
+    ("stronger", "weaker", "merged"),
+    [
+        ({"type": "docker"}, {"type": "docker", "image": "mine", "pids": 99}, {"image": "mine", "pids": 99}),
+        ({"type": "docker", "image": "his"}, {"type": "docker", "image": "mine"}, {"image": "his"}),
+        ({"type": "docker"}, {"type": "local", "home": "own"}, {"image": None, "home": "auto"}),
+    ],
+)
+def test_what_is_not_written_comes_from_the_settings(
+    stronger: dict[str, Any], weaker: dict[str, Any], merged: dict[str, Any]
+) -> None:
+    spec = SandboxSpec(**stronger).over(SandboxSpec(**weaker))
+    assert {name: getattr(spec, name) for name in merged} == merged
+    assert spec.type == "docker"
