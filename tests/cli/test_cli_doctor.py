@@ -6,13 +6,13 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from docker_lab import the_engine
 from yb import yb
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the programs on PATH are shell scripts")
@@ -127,27 +127,27 @@ def test_versions_of_git(computer: Computer, script: str, state: str, words: str
 
 
 @pytest.mark.parametrize(
-    ("prepare", "state", "words"),
+    ("host", "words"),
     [
-        (lambda _: None, "note", "not installed"),
-        (lambda computer: computer.has("docker", "echo '28.2.2'"), "ok", "engine 28.2.2"),
-        (
-            lambda computer: computer.has("docker", "echo cannot connect >&2; exit 1"),
-            "note",
-            "its engine does not answer",
-        ),
+        ("unix:///there/is/none.sock", "does not answer"),
+        ("tcp://10.0.0.1:2375", "not by a Unix socket"),
     ],
 )
-def test_docker_is_never_required(
-    computer: Computer, prepare: Callable[[Computer], None], state: str, words: str
-) -> None:
-    prepare(computer)
+def test_a_container_engine_is_never_required(computer: Computer, host: str, words: str) -> None:
     computer.has("claude", CLAUDE)
-    done = computer.doctor("--json", ANTHROPIC_API_KEY=KEY)
+    done = computer.doctor("--json", ANTHROPIC_API_KEY=KEY, DOCKER_HOST=host)
     assert done.returncode == 0
-    docker = next(each for each in json.loads(done.stdout)["findings"] if each["name"] == "docker")
-    assert docker["state"] == state
-    assert words in docker["detail"]
+    found = next(each for each in json.loads(done.stdout)["findings"] if each["name"] == "docker")
+    assert found["state"] == "note"
+    assert words in found["detail"]
+    assert "Only runs with `sandbox: docker` need one." in found["fix"]
+
+
+def test_a_container_engine_that_answers(computer: Computer) -> None:
+    engine = the_engine()
+    found = computer.findings(DOCKER_HOST=engine.host)["docker"]
+    assert found["state"] == "ok"
+    assert engine.get("/version")["Version"] in found["detail"]
 
 
 def test_an_old_node_is_only_a_note(computer: Computer) -> None:

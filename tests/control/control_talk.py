@@ -65,6 +65,10 @@ def ended(task: str) -> Message:
     return {"type": "system", "subtype": "task_notification", "task_id": task, "status": "completed"}
 
 
+def updated(task: str, status: object) -> Message:
+    return {"type": "system", "subtype": "task_updated", "task_id": task, "patch": {"status": status}}
+
+
 def running(now: float = 0.0, **options: Any) -> Machine:
     """A machine whose agent has its prompt."""
     machine = Machine(PROMPT, now=now, patience=PATIENCE, **options)

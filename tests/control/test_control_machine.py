@@ -23,6 +23,7 @@ from control_talk import (
     started,
     tool_result,
     tool_use,
+    updated,
 )
 
 from youbencha.control import Action, Decided, Machine, Over, Patience, Send, State, ToolPolicy, Warn
@@ -304,6 +305,25 @@ def test_a_command_of_a_subagent_in_the_background_stops_the_clock() -> None:
 
     hear(machine, {"type": "system", "subtype": "background_tasks_changed", "tasks": []}, now=50)
     assert machine.deadline == 60
+
+
+def test_a_subagent_that_was_stopped_leaves_no_tool_at_work() -> None:
+    machine = running()
+    hear(machine, INIT, tool_use("t1", "Agent"), started("a1", "local_agent"), tool_result("t1"))
+    hear(machine, tool_use("t2", answer="m5", parent="t1"))
+    assert machine.deadline is None
+
+    hear(machine, updated("a1", "killed"), now=50)
+    assert machine.deadline == 350
+
+
+@pytest.mark.parametrize(("status", "goes_on"), [("running", True), ("completed", False), ("killed", False)])
+def test_a_task_tells_how_it_is(status: str, goes_on: bool) -> None:
+    machine = left_with_a_command()
+
+    hear(machine, updated("b1", status), now=5)
+
+    assert machine.deadline == (600 if goes_on else 15)
 
 
 def test_a_command_left_running_does_not_spoil_the_result() -> None:

@@ -17,6 +17,7 @@ from control_talk import (
     started,
     tool_result,
     tool_use,
+    updated,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,6 +35,7 @@ REAL = st.one_of(
     st.builds(may_i, NAMES, tool_use_id=NAMES),
     st.builds(started, NAMES, st.sampled_from(["local_bash", "local_agent"]), background=st.none() | st.booleans()),
     st.builds(ended, NAMES),
+    st.builds(updated, NAMES, st.sampled_from(["running", "completed", []])),
     st.builds(lambda tasks: {"type": "system", "subtype": "background_tasks_changed", "tasks": tasks}, st.just([])),
     st.sampled_from([{"type": "keep_alive"}, {"type": "control_cancel_request", "request_id": "r1"}]),
 )

@@ -10,16 +10,19 @@ from typing import Any
 
 import pytest
 
-from youbencha.control import Machine, Patience, ToolPolicy
+from youbencha.control import ALLOW_ALL, Machine, Patience, ToolPolicy
 from youbencha.control.driver import Driver
 from youbencha.control.hooks import CALLBACK, Hooks
 from youbencha.control.stdio import StdioLine
 from youbencha.events import Event, ToolDecided, Warned
 from youbencha.process import Command, ProcessResult, run
 
+PATIENT = Patience(handshake_s=60)
 AGENT = """
-import json, sys, time
-def say(**message): print(json.dumps(message), flush=True)
+import functools, json, sys, time
+def say(**message): send(json.dumps(message))
+def send(line): sys.stdout.write(line + "\\n"); sys.stdout.flush()
+print = functools.partial(print, file=sys.stderr)
 def hear():
     line = sys.stdin.readline()
     return json.loads(line) if line else sys.exit(0)
@@ -49,8 +52,8 @@ class Talk:
         self,
         script: str,
         *,
-        policy: ToolPolicy = ToolPolicy(),
-        patience: Patience = Patience(),
+        policy: ToolPolicy = ALLOW_ALL,
+        patience: Patience = PATIENT,
         hooks: Hooks | None = None,
         at: Callable[[Driver, bytes], None] | None = None,
         **line_options: Any,
@@ -108,17 +111,15 @@ async def test_a_policy_that_only_forbids(talk: Talk) -> None:
     """In a mode of the CLI's own, what the policy allows is for that mode to decide; it may ask once more."""
     script = """
 begin()
-print(hook("1", "Read", dict(file_path="a"))["response"])
+print("hook", hook("1", "Read", dict(file_path="a"))["response"])
 say(type="control_request", request_id="2", request=dict(subtype="can_use_tool", tool_name="Read", tool_use_id="call-1",
     input=dict(file_path="a")))
-print(hear()["response"]["response"])
-print(hook("3", "Bash", {})["response"]["hookSpecificOutput"]["permissionDecision"])
+print("mode", hear()["response"]["response"])
+print("hook", hook("3", "Bash", {})["response"]["hookSpecificOutput"]["permissionDecision"])
 result()
 """
     await talk.with_agent(script, policy=ToolPolicy(deny=("Bash",)), hooks=Hooks(decide=False))
-    assert talk.said == "{}\n{'behavior': 'allow', 'updatedInput': {'file_path': 'a'}}\ndeny".replace(
-        "{}\n", "", 1
-    ) or (talk.said.endswith("deny"))
+    assert talk.said == "hook {}\nmode {'behavior': 'allow', 'updatedInput': {'file_path': 'a'}}\nhook deny"
     assert talk.decisions() == [("call-1", "Read", True), ("call-3", "Bash", False)]
 
 
@@ -198,8 +199,8 @@ async def test_half_an_emoji_goes_back_as_it_came(talk: Talk) -> None:
     """JavaScript cuts texts between the halves of a pair; the answer must not be another input."""
     script = r"""
 begin()
-print('{"type":"control_request","request_id":"1","request":{"subtype":"can_use_tool","tool_name":"Write",'
-      '"input":{"content":"\\ud83d"}}}', flush=True)
+send('{"type":"control_request","request_id":"1","request":{"subtype":"can_use_tool","tool_name":"Write",'
+     '"input":{"content":"\\ud83d"}}}')
 print(ascii(hear()["response"]["response"]["updatedInput"]["content"]))
 result()
 """

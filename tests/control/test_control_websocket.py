@@ -131,7 +131,7 @@ async def test_a_connection_that_breaks_may_come_back(client: ClientSession, ser
         await connection.send_str('{"a": 1}\n')
         await ears.lines_are(['{"a": 1}'])
     async with asyncio.timeout(PATIENCE_S):
-        while server._connection is not None:  # noqa: ASYNC110
+        while server._connection is not None:
             await asyncio.sleep(0.01)
     assert ears.send is not None
     ears.send("meanwhile\n")

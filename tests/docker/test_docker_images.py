@@ -114,7 +114,7 @@ async def test_it_starts_the_adapter_in_the_workspace(engine: Engine, claude_ima
 
 def test_it_is_listed(claude_image: str, claude: InstalledAgent) -> None:
     rows = json.loads(yb("images", "list", "--json").stdout)
-    row = next(row for row in rows if row["tag"].endswith(claude_image))  # Podman puts a host before it
+    row = next(row for row in rows if (row["tag"] or "").endswith(claude_image))  # Podman puts a host before it
     assert (row["agent"], row["version"], row["youbencha"]) == ("claude-code", claude.version, __version__)
     assert row["size_bytes"] > claude.size_bytes
     lines = yb("images", "list").stdout.splitlines()
@@ -152,7 +152,8 @@ async def test_aider(engine: Engine, image: str) -> None:
     aider, tag = installed("aider"), tagged("aider")
     await build_image("aider", base=image, tag=tag, version=aider.version)
     try:
-        assert f"aider {aider.version}" in await run_in(engine, tag, "aider", "--version", user=ANYBODY)
+        said = await run_in(engine, tag, "aider", "--version", user=ANYBODY)
+        assert said.split()[-1] == aider.version
         assert await run_in(engine, tag, "python3", "-c", ALL_OF_CONTROL) == ""
     finally:
         await removed(engine, tag)

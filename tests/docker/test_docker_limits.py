@@ -77,12 +77,21 @@ while True: os.write(file, bytes(8_000_000))
     assert done.exit.breach == "disk (48 MiB)"
 
 
+async def test_disk_by_the_image_s_own_files(box: Box) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root may change an image's files")
+    fill = "head -c 100000000 /dev/zero > /opt/big; sleep 1000"
+    async with box.open(disk="48m", writable=True) as sandbox:
+        done = await sandbox.run(box.command("sh", "-c", fill), limits=Limits(timeout_s=PATIENCE_S))
+    assert done.exit.breach == "disk (48 MiB)"
+
+
 def test_what_counts_as_written(tmp_path: Path) -> None:
     home, tree = tmp_path / "home", tmp_path / "tree"
     home.mkdir()
     tree.mkdir()
     (tree / "before").write_bytes(bytes(3 * MIB))
-    watch = DiskWatch([home, tree], 10 * MIB)
+    watch = DiskWatch([home, tree], 10 * MIB, own=tmp_path)
     assert watch.written() < MIB
     (home / "once").write_bytes(os.urandom(2 * MIB))
     os.link(home / "once", tree / "twice")
@@ -95,7 +104,7 @@ def test_what_counts_as_written(tmp_path: Path) -> None:
 
 def test_what_is_hidden_counts_by_what_the_disk_lost(tmp_path: Path) -> None:
     """Deeper than any path can name: the walk cannot see it, so the file system is believed."""
-    watch = DiskWatch([tmp_path], 10 * MIB)
+    watch = DiskWatch([tmp_path], 10 * MIB, own=tmp_path)
     here = os.open(tmp_path, os.O_RDONLY)
     for _ in range(20):
         os.mkdir("d" * 250, dir_fd=here)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import threading
 from pathlib import Path
@@ -12,7 +13,12 @@ from docker_boxes import PATIENCE_S, Box, until
 
 from youbencha.errors import YouBenchaError
 from youbencha.process import Input, Limits, Started
-from youbencha.sandbox.docker import open_docker_sandbox
+from youbencha.sandbox.docker import labels, open_docker_sandbox
+from youbencha.sandbox.docker.accounts import Line, account_mounts, with_line
+from youbencha.sandbox.docker.engine import connect
+from youbencha.sandbox.docker.facts import check_same_computer, read_facts
+from youbencha.sandbox.docker.images import ensure_image
+from youbencha.sandbox.docker.settings import User, container_settings, user_inside
 from youbencha.spec.sandbox import SandboxSpec
 
 MIB = 1024 * 1024
@@ -62,6 +68,50 @@ async def test_an_image_that_may_be_changed(box: Box) -> None:
     assert (await box.run("ls", "/opt")).output == ""
 
 
+async def test_sockets_that_no_missing_network_stops(box: Box) -> None:
+    """vsock leads from a virtual machine to its host; io_uring would open sockets past the filter."""
+    program = """
+import socket
+kinds = {16: socket.SOCK_RAW, 38: socket.SOCK_SEQPACKET}
+for family in (1, 2, 16, 31, 38, 40):
+    try:
+        socket.socket(family, kinds.get(family, socket.SOCK_STREAM)).close()
+        print(family, "opened")
+    except OSError as error:
+        print(family, error.errno)
+"""
+    told = dict(line.split() for line in (await box.run("python3", "-c", program)).output.splitlines())
+    assert {told["1"], told["2"], told["16"]} == {"opened"}
+    assert {told["40"], told["31"], told["38"]} == {str(errno.EAFNOSUPPORT)}
+
+
+def test_a_name_for_a_number() -> None:
+    passwd = b"root:x:0:0:root:/root:/bin/bash\nagent:x:7:7::/:/bin/sh\n"
+    line = Line("/etc/passwd", 1234, "agent:x:1234:5::/home/agent:/bin/sh")
+    assert with_line(passwd, line) == passwd + b"agent1234:x:1234:5::/home/agent:/bin/sh\n"
+    assert with_line(passwd, line._replace(number=7)) == passwd
+    assert with_line(b"", line) == b"agent:x:1234:5::/home/agent:/bin/sh\n"
+
+
+async def test_whoever_runs_it_has_a_name(box: Box, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Looked up in the image itself, once."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    user = User(54321, 54322)
+    async with connect() as engine:
+        image = (await ensure_image(engine, box.image, print)).id
+        worn = labels.labels(box.run_id, "none", tmp_path)
+        mounts = {str(mount.inside): mount for mount in await account_mounts(engine, image, user, worn)}
+        assert [mounts[name].outside.read_text().splitlines()[-1] for name in sorted(mounts)] == [
+            "agent:x:54322:",
+            "agent:x:54321:54322::/home/agent:/bin/sh",
+        ]
+        assert mounts["/etc/passwd"].outside.read_text().startswith("root:")
+        assert await account_mounts(engine, image, user, worn) == list(mounts.values())
+        assert await account_mounts(engine, image, User(0, 0), worn) == []
+    assert await box.containers() == []
+    assert (await box.run("whoami")).exit.code == 0
+
+
 async def test_no_engine_no_credentials_nothing_of_the_host(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "sk-host")
     async with box.open() as sandbox:
@@ -81,8 +131,6 @@ async def test_the_command_and_its_keys_are_not_stored_by_the_engine(box: Box) -
     seen: list[str] = []
 
     async def look() -> None:
-        from youbencha.sandbox.docker.engine import connect
-
         async with connect() as engine:
             for each in await box.containers():
                 seen.append(repr(await engine.inspect(each["Id"])))
@@ -326,3 +374,30 @@ async def test_an_image_that_nobody_has(box: Box) -> None:
     assert refused.value.code == "SANDBOX_IMAGE_NOT_FOUND"
     assert box.image in refused.value.message
     assert box.events, "and it was told that it is being fetched"
+
+
+def test_what_engines_tell_about_themselves() -> None:
+    docker = read_facts({"ServerVersion": "20", "KernelVersion": os.uname().release, "NCPU": 2})
+    assert (docker.name, docker.rootless, list(docker.cannot())) == ("Docker", False, [])
+    check_same_computer(docker)
+    podman = read_facts(
+        {
+            "BuildahVersion": "1",
+            "ServerVersion": "5",
+            "SecurityOptions": ["name=seccomp,profile=default", "name=rootless", "name=selinux"],
+            "MemoryLimit": False,
+            "KernelVersion": "6.1.0-linuxkit",
+        }
+    )
+    assert (podman.name, podman.rootless, podman.selinux) == ("Podman", True, True)
+    assert list(podman.cannot()) == ["memory"]
+    with pytest.raises(YouBenchaError, match="another kernel"):
+        check_same_computer(podman)
+
+    spec = SandboxSpec(type="docker", cpus=64, memory="1g")
+    ours = container_settings(spec, "image", docker, user_inside(docker), [], {})["HostConfig"]
+    assert (ours["NanoCpus"], ours["Memory"], ours["MemorySwap"]) == (2 * 10**9, 1024**3, 1024**3)
+    theirs = container_settings(spec, "image", podman, user_inside(podman), [], {})
+    assert theirs["User"] == "0:0"
+    assert "label=disable" in theirs["HostConfig"]["SecurityOpt"]
+    assert "Memory" not in theirs["HostConfig"]

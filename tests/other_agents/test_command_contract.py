@@ -56,7 +56,7 @@ def test_it_needs_no_model() -> None:
     assert not needs_model(CommandAdapter())
 
 
-# -- its figures --------------------------------------------------------------------------------------------------------
+# -- its figures ------------------------------------------------------------------------------------------------------
 
 
 def writes(text: str, name: str = SIDECAR) -> str:
@@ -117,7 +117,7 @@ async def test_a_sidecar_that_is_none(leave: str, is_gone: bool, bench: CommandB
     assert elsewhere.exists()
 
 
-# -- in a sandbox -------------------------------------------------------------------------------------------------------
+# -- in a sandbox ------------------------------------------------------------------------------------------------------
 
 TELL = '#!/bin/sh\nenv > env.txt\ncat "$TASK_DESCRIPTION" > task.txt\necho "$@" > args.txt\n'
 METRICS = '#!/bin/sh\necho \'{"turns": 4}\' > "$YOUBENCHA_METRICS_FILE"\n'

@@ -94,20 +94,21 @@ async def test_a_file_of_a_toolbox_is_known_as_that(tmp_path: Path) -> None:
     assert await carry_file(codex.executable, tmp_path, {}) == await carry(codex, {})
 
 
-async def test_a_package_of_npm_is_carried_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["@google/gemini-cli", "gemini"])
+@pytest.mark.parametrize("place", ["dist", "node_modules/inner"])
+async def test_a_package_of_npm_is_carried_whole(name: str, place: str, tmp_path: Path) -> None:
     env = with_node(tmp_path)
-    package = tmp_path / "lib" / "node_modules" / "@google" / "gemini-cli"
-    inner = package / "node_modules" / "inner"
-    for directory in (package / "dist", inner):
-        directory.mkdir(parents=True)
+    package = tmp_path / "lib" / "node_modules" / name
+    script = package / place / "main.js"
+    script.parent.mkdir(parents=True)
+    script.write_text("#!/usr/bin/env node\n")
+    for directory in (package, script.parent):
         (directory / "package.json").write_text("{}")
-    (package / "package.json").write_text("{}")
-    (package / "dist" / "main.js").write_text("#!/usr/bin/env node\n")
-    (tmp_path / "gemini").symlink_to(package / "dist" / "main.js")
-    carried = await carry_file(tmp_path / "gemini", tmp_path / "box", env)
+    (tmp_path / "link").symlink_to(script)
+    carried = await carry_file(tmp_path / "link", tmp_path / "box", env)
     assert carried is not None
     assert carried.needs[0] == package
-    assert carried.command[-1] == package / "dist" / "main.js"
+    assert carried.command[-1] == script
 
 
 @pytest.mark.parametrize("content", ["#!/bin/sh\nexec other\n", "#!/usr/bin/python3\n", "", "#!/usr/bin/env node\n"])

@@ -44,23 +44,31 @@ class Frames:
 
     def feed(self, frame: str) -> list[str]:
         *lines, rest = frame.split("\n")
-        if self._begun:
-            first, *more = [*lines, rest]
-            lines, rest = [*self._joined(first), *more[:-1]], more[-1] if more else ""
-        found = [line for line in lines if line.strip()]
-        if not rest.strip():
-            return found
-        if decode(rest) is not None or len(rest) > _LONGEST_HELD:
-            return [*found, rest]
-        self._begun = rest
-        return found
+        found = []
+        for line in lines:
+            found += self._ended(line)
+        return [*found, *self._perhaps_ended(rest)]
 
     def finish(self) -> list[str]:
         """Nothing more comes."""
         begun, self._begun = self._begun, ""
         return [begun] if begun else []
 
-    def _joined(self, first: str) -> list[str]:
-        """Two frames that are no message together are two things that went wrong, or one."""
+    def _ended(self, line: str) -> list[str]:
+        """Of a line that has ended: what began it stands in the frame before, unless the two have nothing in common."""
         begun, self._begun = self._begun, ""
-        return [begun, first] if decode(begun + first) is None else [begun + first]
+        if begun and decode(begun + line) is None and decode(line) is not None:
+            return [begun, line]
+        return [begun + line] if (begun + line).strip() else []
+
+    def _perhaps_ended(self, rest: str) -> list[str]:
+        whole = self._begun + rest
+        if decode(whole) is not None or _is_message(rest) or len(whole) > _LONGEST_HELD:
+            return self._ended(rest)
+        self._begun = whole if whole.strip() else ""
+        return []
+
+
+def _is_message(text: str) -> bool:
+    """Not any object: the middle of a message is one, too."""
+    return "type" in (decode(text) or {})

@@ -79,6 +79,9 @@ async def drive(options: Options) -> int:
 
 
 def _found(command: tuple[str, ...]) -> tuple[str, ...]:
+    """A path as it is; a name, where PATH leads."""
+    if Path(command[0]).name != command[0]:
+        return (str(Path(command[0]).absolute()), *command[1:])
     program = find_executable(command[0], os.environ)
     if program is None:
         raise YouBenchaError("CONTROL_NO_CLI", f"There is no program {command[0]!r} on PATH.", hint="Install it.")

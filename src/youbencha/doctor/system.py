@@ -42,16 +42,18 @@ async def check_node(env: Mapping[str, str]) -> Finding:
 
 
 async def check_docker(env: Mapping[str, str]) -> Finding:
-    """The program alone is of no use: is there an engine that answers it?"""
-    docker = find_executable("docker", env)
-    optional = "Runs need no Docker."
-    if docker is None:
-        return Finding(group="system", name="docker", state="note", detail="not installed", fix=optional)
-    said = await _said(docker, env, "version", "--format", "{{.Server.Version}}")
-    if said is None:
-        fix = f"{optional} To use it, start the Docker engine, and see that you may talk to it: `docker version`."
-        return Finding(group="system", name="docker", state="note", detail="its engine does not answer", fix=fix)
-    return Finding(group="system", name="docker", state="ok", detail=f"engine {said}  {docker}")
+    """Asked as a run would ask: of its socket, whether or not there is a `docker` to type."""
+    from youbencha.errors import YouBenchaError
+    from youbencha.sandbox.docker.engine import connect
+    from youbencha.sandbox.docker.where import find_engine
+
+    try:
+        async with connect(env) as engine:
+            detail = f"{engine.facts.name} {engine.facts.version}  {find_engine(env)}"
+    except YouBenchaError as error:
+        fix = f"Only runs with `sandbox: docker` need one. {error.hint or ''}".strip()
+        return Finding(group="system", name="docker", state="note", detail=error.message, fix=fix)
+    return Finding(group="system", name="docker", state="ok", detail=detail)
 
 
 async def _check_program(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from youbencha.adapters.claude_code.errors import CLAUDE
 from youbencha.adapters.cli_agent.config import FITS, AgentConfig, Argument, Matches
@@ -39,6 +39,9 @@ _OWN_FLAGS = frozenset({
     "--disallowed-tools", "--max-turns", "--effort", "--mcp-config", "--strict-mcp-config", "--setting-sources",
     "--sdk-url",
 })  # fmt: skip
+
+
+_PRINT_ONLY = {"output_format": "text", "pty": "always", "prompt_delivery": "argument"}
 
 
 def _is_rule(rule: str) -> str:
@@ -105,6 +108,25 @@ class ClaudeCodeConfig(AgentConfig):
     setting_sources: tuple[Literal["user", "project", "local"], ...] | None = Field(default=None, strict=False)
     """Whose settings the CLI loads. Without `project` and `local`, a repository's hooks, MCP servers, environment and
     CLAUDE.md have no say."""
+
+    @property
+    def print_only(self) -> str | None:
+        """An option, if one was chosen, that the control protocol has no use for."""
+        return next((name for name, value in _PRINT_ONLY.items() if getattr(self, name) == value), None)
+
+    @model_validator(mode="after")
+    def _can_be_driven(self) -> Self:
+        """A policy that is not kept would be worse than none."""
+        from youbencha.spec.problems import ProblemAt
+
+        if self.tool_policy is not None and self.transport == "print":
+            raise ProblemAt("transport", "print cannot keep a tool_policy", hint="leave out one of the two")
+        reason = "tool_policy" if self.tool_policy is not None else "transport"
+        if self.print_only and (self.tool_policy is not None or self.transport in ("stdio", "websocket")):
+            value = _PRINT_ONLY[self.print_only]
+            hint = f"leave it out, or leave out {reason}"
+            raise ProblemAt(self.print_only, f"{value} is possible in print mode only", hint=hint)
+        return self
 
 
 def parse_config(raw: Mapping[str, Any]) -> ClaudeCodeConfig:

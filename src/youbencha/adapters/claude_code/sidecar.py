@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def leave_metrics(artifacts: Path, watch: Watch, denied: Collection[str | None] = ()) -> Iterator[None]:
-    """Written however it ends: a deadline and a failure cost tokens, too. `denied` are calls that nobody carried out."""
+    """Written however it ends: a failure costs tokens, too. `denied` are calls that nobody carried out."""
     started = time.monotonic()
     try:
         yield

@@ -11,12 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from youbencha.sandbox.docker.opening import open_docker_sandbox
     from youbencha.sandbox.docker.reaper import Reaped, reap_containers
-    from youbencha.sandbox.docker.sandbox import GATEWAY_PORT, DockerSandbox, Identity, open_docker_sandbox
+    from youbencha.sandbox.docker.sandbox import GATEWAY_PORT, DockerSandbox, Identity
 
 __all__ = ["GATEWAY_PORT", "DockerSandbox", "Identity", "Reaped", "open_docker_sandbox", "reap_containers"]
 
-_HOMES = {"Reaped": "reaper", "reap_containers": "reaper"}
+_HOMES = {"Reaped": "reaper", "open_docker_sandbox": "opening", "reap_containers": "reaper"}
 
 
 def __getattr__(name: str) -> Any:

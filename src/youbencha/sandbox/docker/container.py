@@ -10,6 +10,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.sandbox.docker.engine import Engine
 
 _LOOK_AGAIN_S = 0.1
+_SIZE_EVERY_S = 3.0
 _STOPS_WITHIN = 100
 """Looks. What was killed may take a while to be gone, if it was large."""
 
@@ -42,6 +43,14 @@ class Container:
                 return state
             await asyncio.sleep(_LOOK_AGAIN_S)
         return None
+
+    async def until_larger_than(self, limit: int) -> None:
+        """What was changed in the image's own files. Counting that is work for the engine, so it is asked seldom."""
+        while True:
+            await asyncio.sleep(_SIZE_EVERY_S)
+            told = await self._engine.inspect(self.name, size=True)
+            if int((told or {}).get("SizeRw") or 0) > limit:
+                return
 
     def remove_soon(self) -> None:
         """Begin it, and do not wait. Once is enough."""

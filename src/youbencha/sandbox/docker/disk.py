@@ -21,6 +21,9 @@ _BLOCK = 512
 _INODE = 256
 
 
+FileId = tuple[int, int]
+
+
 class _Free(NamedTuple):
     bytes: int
     files: int
@@ -29,31 +32,35 @@ class _Free(NamedTuple):
 class DiskWatch:
     """Counts what was written below some directories since it was made."""
 
-    def __init__(self, directories: Iterable[Path], limit: int) -> None:
+    def __init__(self, directories: Iterable[Path], limit: int, *, own: Path) -> None:
+        """`own`: a directory beside them that no agent can reach, for asking the file system's time."""
         self._directories = tuple(directories)
         self._limit = limit
         self._much = min(_MUCH_BYTES, limit // 4)
-        self._since_ns = _clock_of(self._directories[0])
+        self._since_ns = _clock_of(own)
         self._at_start = self._at_last_count = self._look()
 
-    async def until_exceeded(self, pid: int | None) -> None:
-        """Returns when more than the limit was written. `pid`: the container's first process."""
+    async def until_exceeded(self, pid: int | None, ours: frozenset[FileId] = frozenset()) -> None:
+        """Returns when more than the limit was written. `pid`: the container's first process.
+
+        `ours`: files that it holds open, but that are not its own.
+        """
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
             free = self._look()
             if self._lost_much(free):
-                if await asyncio.to_thread(self.written, pid) > self._limit:
+                if await asyncio.to_thread(self.written, pid, ours) > self._limit:
                     return
                 self._at_last_count = free
 
-    def written(self, pid: int | None = None) -> int:
+    def written(self, pid: int | None = None, ours: frozenset[FileId] = frozenset()) -> int:
         """Bytes on disk of what was made or changed since the start; each file counts once, links are not followed."""
-        seen: set[tuple[int, int]] = set()
+        seen = set(ours)
         total = 0
         count = _Count()
         for about in (*count.below(self._directories), *_nameless_files(pid)):
-            if about.st_ctime_ns > self._since_ns and (about.st_dev, about.st_ino) not in seen:
-                seen.add((about.st_dev, about.st_ino))
+            if about.st_ctime_ns > self._since_ns and (file := file_id(about)) not in seen:
+                seen.add(file)
                 total += about.st_blocks * _BLOCK + _INODE
         return max(total, self._lost_since_start()) if count.something_hidden else total
 
@@ -92,6 +99,10 @@ class _Count:
                 continue
             except OSError:
                 self.something_hidden = True
+
+
+def file_id(about: os.stat_result) -> FileId:
+    return about.st_dev, about.st_ino
 
 
 def _clock_of(directory: Path) -> int:

@@ -6,10 +6,11 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from youbencha.errors import YouBenchaError
-from youbencha.sandbox.docker.where import NO_ENGINE, REMOTE_ENGINE, UNIX, find_engine
+from youbencha.sandbox.docker.facts import Facts, check_same_computer, read_facts
+from youbencha.sandbox.docker.where import NO_ENGINE, UNIX, find_engine
 
 if TYPE_CHECKING:
     import aiodocker
@@ -23,22 +24,8 @@ _PATIENCE_S = 120.0
 """For any one answer of the engine, pulling apart: on a loaded machine, starting a container has taken ten seconds."""
 
 
-class Facts(NamedTuple):
-    """What is known about an engine, asked once per process."""
-
-    name: str
-    version: str
-    architecture: str
-    kernel: str
-    rootless: bool
-    remaps_users: bool
-    selinux: bool
-    memory_limit: bool
-    pids_limit: bool
-    cpu_limit: bool
-
-
 _facts: dict[Path, Facts] = {}
+"""Of each engine, asked once per process."""
 
 
 class Engine:
@@ -87,6 +74,21 @@ class Engine:
         with _explained("list containers"):
             found = await self._client.containers.list(all=True, filters=json.dumps({"label": list(labels)}))
         return [container._container for container in found]
+
+    async def read_file(self, name: str, path: str) -> bytes | None:
+        """A file of a container, which need not run; None if there is no such file."""
+        from aiodocker import DockerError
+
+        with _explained("read a file of an image"):
+            try:
+                archive = await self._client.containers.container(name).get_archive(path)
+            except DockerError as error:
+                if error.status == _NOT_FOUND:
+                    return None
+                raise
+        with archive:
+            files = [archive.extractfile(member) for member in archive.getmembers() if member.isfile()]
+            return files[0].read() if files and files[0] else None
 
     async def image(self, name: str) -> dict[str, Any] | None:
         return await self._found("look at an image", self._client.images.inspect(name))
@@ -144,42 +146,8 @@ async def _ask(client: aiodocker.Docker, socket: Path) -> Facts:
     except (OSError, DockerError, TimeoutError) as error:
         raise _not_there(socket, error) from error
     facts = read_facts(told)
-    _check_same_computer(facts)
+    check_same_computer(facts)
     return facts
-
-
-def read_facts(told: Mapping[str, Any]) -> Facts:
-    """The engine's `/info`, as far as it matters."""
-    options = " ".join(told.get("SecurityOptions") or ())
-    podman = (
-        "podman" in str(told.get("InitBinary", ""))
-        or "buildahVersion" in told
-        or told.get("ProductLicense") == "Apache-2.0"
-    )
-    return Facts(
-        name="Podman" if podman else "Docker",
-        version=str(told.get("ServerVersion") or "unknown"),
-        architecture=str(told.get("Architecture") or ""),
-        kernel=str(told.get("KernelVersion") or ""),
-        rootless="name=rootless" in options,
-        remaps_users="name=userns" in options,
-        selinux="name=selinux" in options,
-        memory_limit=bool(told.get("MemoryLimit", True)),
-        pids_limit=bool(told.get("PidsLimit", True)),
-        cpu_limit=bool(told.get("CpuCfsQuota", True)),
-    )
-
-
-def _check_same_computer(facts: Facts) -> None:
-    """An engine in a virtual machine (Docker Desktop) shares neither our kernel nor our sockets."""
-    here = os.uname().release if hasattr(os, "uname") else ""
-    if facts.kernel != here:
-        raise YouBenchaError(
-            REMOTE_ENGINE,
-            f"The container engine runs on another kernel ({facts.kernel}) than this computer's ({here}).",
-            hint="Docker Desktop keeps its containers in a virtual machine, where the harness's sockets do not reach: "
-            "run youBencha on Linux (in WSL, say) with an engine of its own, or use `sandbox: local`.",
-        )
 
 
 def _not_there(socket: Path, error: BaseException) -> YouBenchaError:
@@ -197,12 +165,17 @@ def _not_there(socket: Path, error: BaseException) -> YouBenchaError:
     )
 
 
+_HINTS = {
+    "bind source path does not exist": "The engine does not see this computer's files. Is the harness itself in a "
+    "container, or the engine a snap? Run both side by side, or set TMPDIR to a directory that both see.",
+    "no space left": "Free some space where the engine keeps its files: `docker system df`, `docker system prune`.",
+    "": "Its own log says more (`journalctl -u docker`). `docker info` tells whether it still works.",
+}
+
+
 def _failed(what: str, reason: str) -> YouBenchaError:
-    return YouBenchaError(
-        ENGINE_FAILED,
-        f"The container engine could not {what}: {reason}",
-        hint="Its own log says more (`journalctl -u docker`). `docker info` tells whether it still works.",
-    )
+    hint = next(hint for words, hint in _HINTS.items() if words in reason)
+    return YouBenchaError(ENGINE_FAILED, f"The container engine could not {what}: {reason}", hint=hint)
 
 
 class _explained:  # noqa: N801 - reads as a word: with _explained("…")

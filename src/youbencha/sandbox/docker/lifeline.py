@@ -120,10 +120,18 @@ class Lifeline:
             with contextlib.suppress(OSError):
                 self._line.send(_END)
 
+    def hang_up(self) -> None:
+        """Whatever still runs in there is killed by this, and who waits for the end is told that there is none."""
+        if self._line is not None:
+            with contextlib.suppress(OSError):
+                self._line.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
-        """Whatever still runs in there is killed by this."""
+        """Hang up, and nobody waits any more."""
         self._stop_listening()
         if self._line is not None:
+            # Somebody who is just being cancelled may still be registered under a number that will soon be another's.
+            asyncio.get_running_loop().remove_reader(self._line)
             self._line.close()
             self._line = None
 

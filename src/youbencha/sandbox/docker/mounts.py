@@ -62,8 +62,8 @@ class Mounts:
         return [*self._own, *(mount for mount in shared if not self._is_covered(mount))]
 
     def writable(self) -> list[Path]:
-        """Where an agent can write; the scratch directories last."""
-        return [mount.outside for mount in reversed(self.all()) if mount.writable]
+        """Where an agent can write."""
+        return [mount.outside for mount in self.all() if mount.writable]
 
     def inside(self, path: Path) -> str:
         path = Path(posixpath.normpath(path.absolute()))

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from youbencha.process import Exit, Source
+from youbencha.sandbox.docker.disk import FileId
 from youbencha.sandbox.docker.failures import in_words
 from youbencha.sandbox.docker.lifeline import Ended, Lifeline
 
@@ -18,10 +19,17 @@ if TYPE_CHECKING:
 
 class ContainerRunning:
     def __init__(
-        self, container: Container, lifeline: Lifeline, spec: SandboxSpec, sources: tuple[Source, ...]
+        self,
+        container: Container,
+        lifeline: Lifeline,
+        spec: SandboxSpec,
+        sources: tuple[Source, ...],
+        output_files: frozenset[FileId],
     ) -> None:
         self.pid = lifeline.pid
         self.sources = sources
+        self.output_files = output_files
+        """Held open inside, but ours."""
         self._container = container
         self._lifeline = lifeline
         self._spec = spec
@@ -51,7 +59,7 @@ class ContainerRunning:
 
     async def kill(self) -> None:
         self._asked = True
-        self._lifeline.close()
+        self._lifeline.hang_up()
         self._container.remove_soon()
 
     def close(self) -> None:

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.events import EventSink, Noted, Warned
+from youbencha.events import EventSink, Warned
 from youbencha.sandbox.docker import labels
+from youbencha.sandbox.docker.accounts import NAME
 from youbencha.sandbox.docker.container import Container
 from youbencha.sandbox.docker.disk import DiskWatch
-from youbencha.sandbox.docker.engine import Engine, connect
-from youbencha.sandbox.docker.images import Image, ensure_image
-from youbencha.sandbox.docker.inside import inside_program
+from youbencha.sandbox.docker.engine import Engine
+from youbencha.sandbox.docker.images import Image
 from youbencha.sandbox.docker.lobby import Lobby
 from youbencha.sandbox.docker.mounts import HOME, TMP, Mount, Mounts
 from youbencha.sandbox.docker.mounts import LOBBY as LOBBY_INSIDE
-from youbencha.sandbox.docker.settings import DOORS, LIFELINE, User, container_settings, user_inside
+from youbencha.sandbox.docker.settings import DOORS, LIFELINE, container_settings, user_inside
 from youbencha.sandbox.docker.system import ContainerSystem, World
-from youbencha.spec.sandbox import DEFAULT_IMAGE
 
 if TYPE_CHECKING:
     from youbencha.process import Command, Limits, LineSink, ProcessResult, Redactor, Source, Started
@@ -33,7 +29,6 @@ if TYPE_CHECKING:
 
 GATEWAY_PORT = 4000
 """Where agents in containers find the gateway. Before anything runs, it must answer there."""
-_USER = "agent"
 _PASSED_ON = ("LANG", "LANGUAGE", "TZ", "TERM")
 
 
@@ -48,39 +43,41 @@ class Identity(NamedTuple):
     """Its name and version."""
 
 
+class Material(NamedTuple):
+    """What a sandbox is made of, apart from what is shared with it."""
+
+    image: Image
+    program: Path
+    account: Sequence[Mount]
+    lobby: Lobby
+    scratch: Path
+    labels: Mapping[str, str]
+
+
 class DockerSandbox:
     kind = "docker"
     is_boundary = True
 
     def __init__(
-        self,
-        spec: SandboxSpec,
-        engine: Engine,
-        image: Image,
-        program: Path,
-        mounts: Mounts,
-        lobby: Lobby,
-        *,
-        run_id: str,
-        on_event: EventSink,
+        self, name: str, spec: SandboxSpec, engine: Engine, mounts: Mounts, material: Material, on_event: EventSink
     ) -> None:
-        self.identity = Identity(image.name, image.id, image.digest, f"{engine.facts.name} {engine.facts.version}")
+        image, facts = material.image, engine.facts
+        self.identity = Identity(image.name, image.id, image.digest, f"{facts.name} {facts.version}")
         self.brings_agent = spec.agent == "image"
+        self._name = name
         self._spec = spec
         self._engine = engine
-        self._program = program
         self._mounts = mounts
-        self._lobby = lobby
+        self._material = material
+        self._lobby = material.lobby
         self._on_event = on_event
-        self._name = f"youbencha-{uuid.uuid4().hex[:12]}"
-        self._labels = labels.labels(run_id, self._name, lobby.path)
         self._containers: list[Container] = []
         self._frozen = False
 
     def environment(self, harness: Mapping[str, str]) -> dict[str, str]:
         """Language and time zone of the harness, a home of its own. The image adds its PATH and the like by itself."""
         kept = {name: value for name, value in harness.items() if name in _PASSED_ON or name.startswith("LC_")}
-        return {**kept, "HOME": str(HOME), "TMPDIR": str(TMP), "USER": _USER, "LOGNAME": _USER}
+        return {**kept, "HOME": str(HOME), "TMPDIR": str(TMP), "USER": NAME, "LOGNAME": NAME}
 
     def share(self, path: Path, *, writable: bool = False) -> None:
         if self._containers:
@@ -112,7 +109,8 @@ class DockerSandbox:
 
         container = self._new_container()
         system = ContainerSystem(self.world(), container, self._lobby.new_lifeline())
-        watching = asyncio.create_task(self._watch_disk(system))
+        disk = DiskWatch(self._mounts.writable(), self._spec.disk, own=self._material.scratch)
+        watching = asyncio.create_task(self._watch_disk(disk, system, container))
         try:
             result = await run(
                 command,
@@ -128,6 +126,8 @@ class DockerSandbox:
         finally:
             watching.cancel()
             await container.removed()
+        if watching.done() and not watching.cancelled():
+            watching.result()  # who watched must not have failed unnoticed
         if strain := system.has_started.result().strain:
             message = f"A program in the container was refused more than its limit of {strain}; the agent went on."
             self._on_event(Warned(code="SANDBOX_LIMIT_TOUCHED", message=message))
@@ -175,52 +175,25 @@ class DockerSandbox:
 
     def _settings(self, lifeline: Path) -> dict[str, Any]:
         ours = [
-            Mount(self._program, LOBBY_INSIDE / "inside", writable=False),
+            Mount(self._material.program, LOBBY_INSIDE / "inside", writable=False),
             Mount(self._lobby.doors, DOORS, writable=False),
             Mount(lifeline, LOBBY_INSIDE / Path(LIFELINE).name, writable=False),
         ]
         facts = self._engine.facts
-        user = user_inside(facts, User(os.getuid(), os.getgid()))
-        mounts = [*self._mounts.all(), *ours]
-        return container_settings(self._spec, self.identity.image_id, facts, user, mounts, self._labels)
+        user = user_inside(facts)
+        mounts = [*self._mounts.all(), *self._material.account, *ours]
+        return container_settings(self._spec, self.identity.image_id, facts, user, mounts, self._material.labels)
 
-    async def _watch_disk(self, system: ContainerSystem) -> None:
-        watch = DiskWatch(self._mounts.writable(), self._spec.disk)
+    async def _watch_disk(self, disk: DiskWatch, system: ContainerSystem, container: Container) -> None:
         running = await system.has_started
-        await watch.until_exceeded(running.pid)
+        watches = {asyncio.create_task(disk.until_exceeded(running.pid, running.output_files))}
+        if self._spec.writable:
+            watches.add(asyncio.create_task(container.until_larger_than(self._spec.disk)))
+        try:
+            done, _ = await asyncio.wait(watches, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in watches:
+                each.cancel()
+        for each in done:
+            each.result()
         running.end_for_disk()
-
-
-@asynccontextmanager
-async def open_docker_sandbox(
-    spec: SandboxSpec, *, workspace: Path, scratch: Path, run_id: str, on_event: EventSink
-) -> AsyncIterator[DockerSandbox]:
-    """A sandbox around `workspace`; its home and temporary directory are made in `scratch`. All is gone at the end."""
-
-    def progress(text: str) -> None:
-        on_event(Noted(text=text))
-
-    home, tmp = scratch / "home", scratch / "tmp"
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    tmp.mkdir(exist_ok=True)
-    tmp.chmod(0o1777)
-    async with connect() as engine:
-        image = await ensure_image(engine, spec.image or DEFAULT_IMAGE, progress)
-        program = await inside_program(engine.facts.architecture, progress=progress)
-        with contextlib.closing(Lobby()) as lobby:
-            mounts = Mounts(workspace, home, tmp)
-            sandbox = DockerSandbox(spec, engine, image, program, mounts, lobby, run_id=run_id, on_event=on_event)
-            try:
-                yield sandbox
-            finally:
-                await _surely(sandbox.freeze())
-
-
-async def _surely(work: Any) -> None:
-    """To its end, also if we are cancelled meanwhile."""
-    task = asyncio.ensure_future(work)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        raise

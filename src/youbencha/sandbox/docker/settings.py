@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from youbencha.sandbox.docker.engine import Facts
+from youbencha.sandbox.docker.facts import Facts
 from youbencha.sandbox.docker.mounts import LOBBY, WORKSPACE, Mount
 from youbencha.spec.sandbox import SandboxSpec
 
@@ -24,9 +25,9 @@ class User(NamedTuple):
         return f"{self.uid}:{self.gid}"
 
 
-def user_inside(facts: Facts, harness: User) -> User:
+def user_inside(facts: Facts) -> User:
     """Files that the agent makes shall be the harness's. In a rootless engine, its user is called root inside."""
-    return User(0, 0) if facts.rootless else harness
+    return User(0, 0) if facts.rootless else User(os.getuid(), os.getgid())
 
 
 def container_settings(
@@ -76,5 +77,5 @@ def _limits(spec: SandboxSpec, facts: Facts) -> dict[str, Any]:
     if facts.pids_limit:
         limits["PidsLimit"] = spec.pids
     if facts.cpu_limit and spec.cpus is not None:
-        limits["NanoCpus"] = round(spec.cpus * 1e9)
+        limits["NanoCpus"] = round(min(spec.cpus, facts.cpus or spec.cpus) * 1e9)  # more than there are is an error
     return limits

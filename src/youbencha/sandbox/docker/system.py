@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,8 +14,9 @@ from youbencha.process.errors import start_error
 from youbencha.process.spool import Spool
 from youbencha.process.systems.stdin import open_stdin
 from youbencha.sandbox.docker.container import Container
+from youbencha.sandbox.docker.disk import file_id
 from youbencha.sandbox.docker.failures import died_at_once, explain
-from youbencha.sandbox.docker.lifeline import Lifeline, Order
+from youbencha.sandbox.docker.lifeline import Failure, Lifeline, Order
 from youbencha.sandbox.docker.running import ContainerRunning
 
 if TYPE_CHECKING:
@@ -62,12 +64,13 @@ class ContainerSystem:
                 spools = self._open_spools(limits, on_failure)
                 fds = (stdin.fileno(), *(spool.writer for spool in spools))
                 await self._start(lifeline, order, fds)
+            output_files = frozenset(file_id(os.fstat(spool.writer)) for spool in spools)
             for spool in spools:
                 spool.close_writer()
             if failure := await self._started(lifeline):
                 raise explain(failure, command)
             on_failure.pop_all()
-        running = ContainerRunning(self._container, lifeline, self._world.spec, spools)
+        running = ContainerRunning(self._container, lifeline, self._world.spec, spools, output_files)
         self.has_started.set_result(running)
         return running
 
@@ -107,7 +110,7 @@ class ContainerSystem:
             await asyncio.wait({calling})
             starting.add_done_callback(_look_at)
 
-    async def _started(self, lifeline: Lifeline) -> Any:
+    async def _started(self, lifeline: Lifeline) -> Failure | None:
         try:
             return await lifeline.started()
         except EOFError:

@@ -8,7 +8,6 @@ interpreter, its standard library, the shared libraries, and a link to the packa
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import shutil
 import tempfile
@@ -68,8 +67,11 @@ async def _make(directory: Path) -> None:
     try:
         await asyncio.to_thread(_fill, work, base, loaded, directory)
         work.chmod(0o755)
-        with contextlib.suppress(FileExistsError, OSError):  # another was faster
+        try:
             work.rename(directory / _PORTABLE)
+        except OSError:
+            if not (directory / _PORTABLE / "python").exists():  # another was faster
+                raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
 

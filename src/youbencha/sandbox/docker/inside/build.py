@@ -16,6 +16,7 @@ from youbencha.process import Command, Limits, ProcessResult, ProcessStartError,
 from youbencha.sandbox.docker.inside.elf import is_static_program
 from youbencha.sandbox.toolbox.place import partial
 from youbencha.sandbox.toolbox.sources.pip import run_pip
+from youbencha.sandbox.toolbox.watched import DOWNLOAD_S
 from youbencha.workspace.cache import default_cache_dir
 
 SOURCE = Path(__file__).with_name("inside.c")
@@ -23,7 +24,7 @@ _OPTIONS = ("-static", "-O2", "-s")
 _ZIG = "ziglang"
 _ALIASES = {"amd64": "x86_64", "arm64": "aarch64"}
 _KNOWN = ("x86_64", "aarch64")
-_COMPILE_S = 300.0
+_COMPILE_S = 1200.0
 _REFUSES = 125
 """What the program exits with where it is not the first of a container: so it can be tried out."""
 
@@ -70,38 +71,31 @@ async def _by_system_compiler(architecture: str, result: Path) -> str:
 
 
 async def _by_zig(architecture: str, directory: Path, result: Path, progress: Progress) -> str:
+    """The compiler is thrown away again: it takes half a gigabyte, and is not needed twice."""
     if architecture not in _KNOWN:
         return f"{_ZIG} is not tried for {architecture}."
-    try:
-        packages = await _zig(directory, progress)
-    except YouBenchaError as error:
-        return error.message
-    said = await _run(
-        *(sys.executable, "-m", _ZIG, "cc", "-target", f"{architecture}-linux-musl"),
-        *(*_OPTIONS, "-o", str(result), str(SOURCE)),
-        cwd=result.parent,
-        PYTHONPATH=str(packages),
-        ZIG_GLOBAL_CACHE_DIR=str(result.parent / "zig"),
-        ZIG_LOCAL_CACHE_DIR=str(result.parent / "zig"),
-    )
-    return said or ""
-
-
-async def _zig(directory: Path, progress: Progress) -> Path:
-    packages = directory / _ZIG
-    if not packages.is_dir():
-        with partial(directory) as place:
+    with partial(directory) as place:
+        try:
             await run_pip(
                 *("install", "--no-input", "--progress-bar=off", "--no-deps", f"--target={place.tree}", _ZIG),
                 package=_ZIG,
                 label="fetching a C compiler (ziglang)",
                 place=place,
                 progress=progress,
-                timeout_s=1800,
+                timeout_s=DOWNLOAD_S,
             )
-            if not packages.is_dir():  # somebody else was faster: theirs is as good
-                place.tree.rename(packages)
-    return packages
+        except YouBenchaError as error:
+            return error.message
+        progress("compiling with ziglang (a minute or more)")
+        said = await _run(
+            *(sys.executable, "-m", _ZIG, "cc", "-target", f"{architecture}-linux-musl"),
+            *(*_OPTIONS, "-o", str(result), str(SOURCE)),
+            cwd=result.parent,
+            PYTHONPATH=str(place.tree),
+            ZIG_GLOBAL_CACHE_DIR=str(place.work),
+            ZIG_LOCAL_CACHE_DIR=str(place.work),
+        )
+    return said or ""
 
 
 async def _works(program: Path) -> bool:

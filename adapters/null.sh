@@ -1,0 +1,3 @@
+#!/bin/sh
+# An agent that does nothing: what a run costs without one.
+exit 0
