@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from youbencha.adapters.claude_code.versions import CliVersion, Feature, first_version, permission_modes, supports
+from youbencha.adapters.claude_code.versions import (
+    CliVersion,
+    Feature,
+    first_version,
+    last_version,
+    permission_modes,
+    supports,
+)
 
 # First versions as they were measured.
 MEASURED = {
@@ -16,6 +23,10 @@ MEASURED = {
     Feature.EFFORT: "2.1.38",
     Feature.AUTH_STATUS: "2.1.40",
     Feature.RETRY_EVENTS: "2.1.77",
+    Feature.ASKS_ABOUT_TOOLS: "1.0.86",
+    Feature.SDK_URL: "1.0.124",
+    Feature.LEAVES_WEBSOCKET: "2.1.50",
+    Feature.END_SESSION: "2.1.72",
 }
 
 
@@ -53,6 +64,12 @@ def test_each_feature_begins_with_the_version_that_was_measured(feature: Feature
     assert first_version(feature) == first
     assert supports(first, feature)
     assert not supports(CliVersion(first.major, first.minor, first.patch - 1), feature)
+
+
+def test_what_is_gone_again() -> None:
+    assert supports(version("2.1.120"), Feature.SDK_URL)
+    assert not supports(version("2.1.121"), Feature.SDK_URL)
+    assert last_version(Feature.EFFORT) is None
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ async def test_a_fork_bomb_at_the_deadline(box: Box) -> None:
         command = box.command("python3", "-c", "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass")
         done = await sandbox.run(command, limits=Limits(timeout_s=3))
         assert done.timed_out
+        assert done.exit.breach is None, "the deadline ended it, not the limit"
         assert await box.containers() == []
 
 

@@ -275,6 +275,14 @@ async def test_the_end_before_its_time(box: Box, way: str) -> None:
         assert await box.containers() == [], "gone before `run` is over"
 
 
+async def test_a_stopped_program_is_asked_too(box: Box) -> None:
+    async with box.open() as sandbox:
+        stop = asyncio.Event()
+        command = box.command("sh", "-c", "echo up; kill -STOP $$; echo went on")
+        done = await sandbox.run(command, limits=LIMITS._replace(grace_s=30), stop=stop, on_line=lambda _: stop.set())
+    assert done.exit.signal == "SIGTERM"
+
+
 @pytest.mark.parametrize("after_s", [0.0, 0.02, 0.08, 0.2, 0.4])
 async def test_cancelled_at_any_moment(box: Box, after_s: float) -> None:
     """Creation under way, start under way, order under way: nothing is left."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 from pathlib import Path
@@ -70,6 +71,17 @@ async def test_a_program_that_dies_with_its_input_unread(tmp_path: Path) -> None
     assert result.exit.code == 7
     stdin.write(b"anybody there?\n")
     await soon(lambda: not feeders())
+
+
+async def test_what_nobody_reads_any_more_does_not_pile_up() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    stdin = Input()
+    stdin.connect(writer)
+    stdin.write(b"anybody there?")
+    await soon(lambda: not feeders())
+    stdin.write(MORE_THAN_A_PIPE_HOLDS)
+    assert stdin._waiting.empty()
 
 
 async def test_a_deadline_with_the_input_open(tmp_path: Path) -> None:

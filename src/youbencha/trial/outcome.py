@@ -45,6 +45,7 @@ CAUSES: Mapping[str, OutcomeName] = {
     "AUTH_FAILED": "provider_error",
     "RATE_LIMIT": "provider_error",
     "API_ERROR": "provider_error",
+    "GAVE_UP": "unsolved",
     "CLI_NOT_FOUND": "infra_error",
     "CRASHED": "agent_error",
     "EXIT_CODE": "agent_error",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +22,7 @@ from youbencha.adapters.claude_code.gateway import CREDENTIALS, gateway_env, gat
 from youbencha.adapters.claude_code.locate import Cli, find_cli, locate_cli
 from youbencha.adapters.claude_code.normalize import normalize
 from youbencha.adapters.claude_code.prompt import Prompt, read_prompt
-from youbencha.adapters.claude_code.scratch import Scratch
+from youbencha.adapters.claude_code.scratch import Scratch, open_scratch
 from youbencha.adapters.claude_code.transport import choose_transport
 from youbencha.adapters.claude_code.versions import Feature, supports
 from youbencha.adapters.cli_agent.context import check_context
@@ -81,9 +80,7 @@ class ClaudeCodeAdapter:
         if context.model is not None:  # any name, unlike the one in `config`: a gateway may know it
             config = config.model_copy(update={"model": context.model})
         prompt = read_prompt(config, workspace=context.workspace_dir.absolute(), config_dir=context.config_dir)
-        with tempfile.TemporaryDirectory(prefix="youbencha-", ignore_cleanup_errors=True) as directory:
-            # All that is shared has to be, before anything runs: a CLI of an image is asked for its version.
-            scratch = Scratch(Path(directory), context.sandbox)
+        with open_scratch(context.sandbox) as scratch:
             invocation = await self._prepare(scratch.with_files_of(config), prompt, context, scratch)
             return await Execution(invocation, context, self._harness_env()).run()
 
@@ -105,8 +102,8 @@ class ClaudeCodeAdapter:
             config=config,
             cli=cli,
             prompt=prompt,
-            prompt_file=scratch.put("prompt.md", prompt.text if prompt.delivery == "file" else None),
-            settings_file=scratch.put("settings.json", _settings(context, config, cli, env)),
+            prompt_file=scratch.put_prompt(prompt.text if prompt.delivery == "file" else None),
+            settings_file=scratch.put_settings(_settings(context, config, cli, env)),
             agent_definition=definition,
             workspace=workspace,
             env=env,

@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from youbencha.adapters.claude_code.config import ClaudeCodeConfig
 from youbencha.sandbox.base import Sandbox
 
 
-class Scratch:
-    def __init__(self, directory: Path, sandbox: Sandbox) -> None:
-        self._directory = directory
-        self._sandbox = sandbox
-        sandbox.share(directory)
+@contextmanager
+def open_scratch(sandbox: Sandbox) -> Iterator[Scratch]:
+    """Shared with the sandbox from the start: what is shared has to be, before anything runs."""
+    with (
+        tempfile.TemporaryDirectory(prefix="youbencha-", ignore_cleanup_errors=True) as prompts,
+        tempfile.TemporaryDirectory(prefix="youbencha-settings-", ignore_cleanup_errors=True) as settings,
+    ):
+        yield Scratch(sandbox, Path(prompts), Path(settings))
 
-    def put(self, name: str, text: str | None) -> Path | None:
-        """Where the agent finds it; each in a directory of its own, since the CLI is let into the prompt's."""
+
+class Scratch:
+    """Each file in a directory of its own, since the CLI is let into the prompt's."""
+
+    def __init__(self, sandbox: Sandbox, prompts: Path, settings: Path) -> None:
+        self._sandbox = sandbox
+        self._prompts = prompts
+        self._settings = settings
+        sandbox.share(prompts)
+        sandbox.share(settings)
+
+    def put_prompt(self, text: str | None) -> Path | None:
+        """Where the agent finds it."""
+        return self._put(self._prompts / "prompt.md", text)
+
+    def put_settings(self, text: str | None) -> Path | None:
+        return self._put(self._settings / "settings.json", text)
+
+    def _put(self, path: Path, text: str | None) -> Path | None:
         if text is None:
             return None
-        place = self._directory / Path(name).stem
-        place.mkdir()
-        (place / name).write_bytes(text.encode())
-        return Path(self._sandbox.inside(place / name))
+        path.write_bytes(text.encode())
+        return Path(self._sandbox.inside(path))
 
     def with_files_of(self, config: ClaudeCodeConfig) -> ClaudeCodeConfig:
         """A file that the configuration names has to be seen by the agent, too."""

@@ -295,22 +295,12 @@ static int connect_link(struct link *link)
     return 0;
 }
 
-/* A connection needs two descriptors. Who took the last ones for first halves alone would wait for ever. */
-static int has_room_for_two(void)
-{
-    int spare[2] = {fcntl(life, F_DUPFD_CLOEXEC, 0), fcntl(life, F_DUPFD_CLOEXEC, 0)};
-    for (int i = 0; i < 2; i++)
-        if (spare[i] >= 0)
-            close(spare[i]);
-    return spare[1] >= 0;
-}
-
+/* One at a time, and none while another still waits for its second descriptor: else first halves could take them all. */
 static void accept_link(struct listener *listener)
 {
     struct link *link = malloc(sizeof *link);
-    if (!link || !has_room_for_two()) {
+    if (!link) {
         must_look_again = 1;
-        free(link);
         return;
     }
     link->fd[0] = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
