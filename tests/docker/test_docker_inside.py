@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from youbencha.sandbox.base import Door
 from youbencha.sandbox.docker import GATEWAY_PORT, DockerSandbox, labels, reap_containers
 from youbencha.sandbox.docker.container import Container
 from youbencha.sandbox.docker.engine import connect
+from youbencha.sandbox.docker.inside import build
 from youbencha.sandbox.docker.inside.build import inside_program
 from youbencha.sandbox.docker.inside.elf import is_static_program
 from youbencha.sandbox.docker.system import ContainerSystem
@@ -378,6 +380,17 @@ async def test_it_is_compiled_once_and_static(tmp_path: Path, engine: object) ->
     said.clear()
     assert await inside_program(machine, progress=said.append, cache_dir=tmp_path) == both[0]
     assert said == []
+
+
+async def test_its_compiler_has_nothing_to_say(tmp_path: Path) -> None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    sources = Path(build.__file__).parent.glob("*.c")
+    command = (compiler, "-Wall", "-Wextra", "-Wshadow", "-O2", "-o", tmp_path / "inside", *sources)
+    process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+    assert (await process.communicate())[1].decode() == ""
+    assert process.returncode == 0
 
 
 async def test_it_is_of_no_use_outside_a_container(tmp_path: Path, engine: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,14 @@ async def test_processes(box: Box) -> None:
     assert done.exit.code == 1
     assert done.exit.breach == "processes (32)"
     assert await box.containers() == []
+
+
+async def test_open_files_and_core_files(box: Box) -> None:
+    """The same for everybody, as far as this computer allows it."""
+    own = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    most = 65536 if own < 0 else min(own, 65536)
+    done = await box.run("sh", "-c", "ulimit -Sn; ulimit -Hn; ulimit -Hc")
+    assert done.output.split() == [str(most), str(most), "0"]
 
 
 async def test_a_fork_bomb_at_the_deadline(box: Box) -> None:

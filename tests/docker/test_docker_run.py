@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import resource
 import threading
-from pathlib import Path
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
 from docker_boxes import PATIENCE_S, Box, until
@@ -15,9 +18,12 @@ from youbencha.errors import YouBenchaError
 from youbencha.process import Input, Limits, Started
 from youbencha.sandbox.docker import labels, open_docker_sandbox
 from youbencha.sandbox.docker.accounts import Line, account_mounts, with_line
-from youbencha.sandbox.docker.engine import connect
+from youbencha.sandbox.docker.container import Container
+from youbencha.sandbox.docker.engine import Engine, connect
 from youbencha.sandbox.docker.facts import check_same_computer, read_facts
 from youbencha.sandbox.docker.images import ensure_image
+from youbencha.sandbox.docker.mounts import Mounts
+from youbencha.sandbox.docker.places import make_place
 from youbencha.sandbox.docker.settings import User, container_settings, user_inside
 from youbencha.spec.sandbox import SandboxSpec
 
@@ -295,6 +301,44 @@ async def test_cancelled_at_any_moment(box: Box, after_s: float) -> None:
         assert await box.containers() == []
 
 
+class SlowEngine(Engine):
+    """Creates nothing before it is told to, and remembers what it did."""
+
+    def __init__(self, other: Engine) -> None:
+        super().__init__(other._client, other.facts)
+        self.done: list[str] = []
+        self.asked, self.may_create = asyncio.Event(), asyncio.Event()
+
+    async def create(self, name: str, config: Mapping[str, Any]) -> None:
+        self.asked.set()
+        await self.may_create.wait()
+        await super().create(name, config)
+        self.done.append("create")
+
+    async def remove(self, name: str) -> None:
+        await super().remove(name)
+        self.done.append("remove")
+
+
+async def test_what_is_still_being_created_is_removed_afterwards(box: Box, tmp_path: Path) -> None:
+    """The other way round it would be removed first, and then be there."""
+    worn = labels.labels(box.run_id, "none", tmp_path)
+    async with connect() as real:
+        engine = SlowEngine(real)
+        container = Container(engine, box.run_id)
+        settings = {"Image": box.image, "Cmd": ["sleep", "1000"], "Labels": worn, "NetworkDisabled": True}
+        starting = asyncio.create_task(container.start(settings))
+        await engine.asked.wait()
+        starting.cancel()
+        removing = asyncio.create_task(container.removed())
+        assert await real.inspect(box.run_id) is None  # a removal that did not wait would be over by now
+        engine.may_create.set()
+        await removing
+        await asyncio.wait({starting})
+        assert engine.done == ["create", "remove"]
+    assert await box.containers() == []
+
+
 async def test_cancelled_twice_is_left_to_the_end_of_the_sandbox(box: Box) -> None:
     async with box.open() as sandbox:
         running = asyncio.create_task(sandbox.run(box.command("sleep", "1000"), limits=LIMITS))
@@ -346,6 +390,45 @@ async def test_paths_of_both_sides(box: Box, tmp_path: Path) -> None:
             with pytest.raises(YouBenchaError) as refused:
                 sandbox.share(Path(wrong))
             assert refused.value.code == "SANDBOX_SHARE_REFUSED"
+
+
+async def test_what_is_shared_later_is_there_for_the_next_run(box: Box, tmp_path: Path) -> None:
+    """Also where it lies below /tmp, in which somebody has been by now."""
+    first, second, file = tmp_path / "first", tmp_path / "second", tmp_path / "third" / "file"
+    for path in (first, second, file.parent):
+        path.mkdir()
+        (path / "file").write_text(f"{path.name}\n")
+    look = box.command("sh", "-c", 'cat "$@" 2>/dev/null', "sh", f"{first}/file", f"{second}/file", str(file))
+    async with box.open() as sandbox:
+        sandbox.share(first)
+        running = asyncio.create_task(sandbox.run(look, limits=LIMITS))
+        await asyncio.sleep(0)
+        sandbox.share(second)
+        sandbox.share(file)
+        assert (await running).output == "first\n", "a container that is being made stays as it is"
+        assert (await sandbox.run(look, limits=LIMITS)).output == "first\nsecond\nthird\n"
+
+
+def test_no_link_leads_out_of_where_a_place_is_made(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    ours.mkdir()
+    theirs.mkdir()
+    (theirs / "link").symlink_to(ours)
+    (theirs / "hangs").symlink_to(ours / "new")
+    make_place(theirs, PurePosixPath("a/b"), directory=True)
+    make_place(theirs, PurePosixPath("a/c/file"), directory=False)
+    make_place(theirs, PurePosixPath("a/c/file"), directory=False)
+    assert ((theirs / "a/b").is_dir(), (theirs / "a/c/file").is_file()) == (True, True)
+    for name, directory in (("link/x", True), ("link/x", False), ("link", True), ("hangs", False), ("a/b", False)):
+        with pytest.raises(OSError):
+            make_place(theirs, PurePosixPath(name), directory=directory)
+    assert list(ours.iterdir()) == []
+    mounts = Mounts(tmp_path / "tree", tmp_path / "home", theirs)
+    mounts.share(Path("/tmp/link/deep"), writable=False)
+    with pytest.raises(YouBenchaError) as refused:
+        mounts.make_places()
+    assert refused.value.code == "SANDBOX_SHARE_REFUSED"
+    assert list(ours.iterdir()) == []
 
 
 async def test_what_the_results_say(box: Box) -> None:
@@ -405,7 +488,10 @@ def test_what_engines_tell_about_themselves() -> None:
     spec = SandboxSpec(type="docker", cpus=64, memory="1g")
     ours = container_settings(spec, "image", docker, user_inside(docker), [], {})["HostConfig"]
     assert (ours["NanoCpus"], ours["Memory"], ours["MemorySwap"]) == (2 * 10**9, 1024**3, 1024**3)
+    assert [limit["Name"] for limit in ours["Ulimits"]] == ["core", "nofile"]
     theirs = container_settings(spec, "image", podman, user_inside(podman), [], {})
+    ulimits = {limit["Name"]: limit["Hard"] for limit in theirs["HostConfig"]["Ulimits"]}
+    assert ulimits["nproc"] == resource.getrlimit(resource.RLIMIT_NPROC)[1], "or Podman raises it, and may not"
     assert theirs["User"] == "0:0"
     assert "label=disable" in theirs["HostConfig"]["SecurityOpt"]
     assert "Memory" not in theirs["HostConfig"]

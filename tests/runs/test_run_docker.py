@@ -138,7 +138,10 @@ async def test_any_program(runs: RunLab, image: str) -> None:
     assert (done.tree / "task.txt").read_text().strip() == "Do it."
     assert (done.tree / "proxy.txt").read_text().strip() == "http://127.0.0.1:4000"
     assert SIDECAR not in done.diff
-    assert (done.artifacts / SIDECAR).is_file()
+    sidecar = json.loads((done.artifacts / SIDECAR).read_text())
+    assert (sidecar["input_tokens"], sidecar["tools_used"], sidecar["ended"]) == (12, ["sed"], "success")
+    assert done.bundle.agent is not None
+    assert done.bundle.agent.warnings == ()
 
 
 @versions(NEWEST)

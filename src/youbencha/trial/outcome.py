@@ -51,6 +51,7 @@ CAUSES: Mapping[str, OutcomeName] = {
     "EXIT_CODE": "agent_error",
     "EXECUTION_ERROR": "agent_error",
     "NO_RESULT": "agent_error",
+    "UNRESPONSIVE": "agent_error",
 }
 """By what follows the agent's own prefix in an error's code: CLAUDE_RATE_LIMIT, COPILOT_RATE_LIMIT …"""
 

@@ -24,6 +24,7 @@ from youbencha.events import (
     Warned,
 )
 from youbencha.log import EvaluationResult, GatewayReport, ResultsBundle, YouBenchaLog
+from youbencha.log.sidecar import SIDECAR
 from youbencha.process import Redactor
 from youbencha.trial.bundle import DIFF_FILE
 from youbencha.trial.evaluation import Evidence, evaluate_all
@@ -152,7 +153,7 @@ class Trial:
             stop=self._way.stop if self._way else None,
         )
         with self._phase("agent", plan.case.agent.type):
-            directory.hand_over()
+            directory.hand_over(SIDECAR)
             try:
                 result = await plan.adapter.execute(context)
             except YouBenchaError:

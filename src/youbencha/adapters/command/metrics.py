@@ -13,11 +13,11 @@ from typing import Any
 
 from youbencha.adapters.cli_agent import SessionFacts, Task, fields
 from youbencha.adapters.cli_agent.fields import Record
+from youbencha.log.sidecar import SIDECAR
 from youbencha.log.tokens import Tokens, usage_of
 from youbencha.process import Redactor
 
 METRICS_VARIABLE = "YOUBENCHA_METRICS_FILE"
-SIDECAR = ".thunderdome-metrics.json"
 _LARGEST = 1024 * 1024
 
 

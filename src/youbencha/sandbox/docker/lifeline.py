@@ -1,4 +1,4 @@
-"""The harness's end of the line to the first program of a container (see `inside/inside.c`).
+"""The harness's end of the line to the first program of a container (see `inside/lifeline.c`).
 
 Over it go the command with its environment and its open descriptors, and what became of it comes back. Who holds the
 other end is process 1 of the container, and nobody in there can see what passes: so reports can be believed.

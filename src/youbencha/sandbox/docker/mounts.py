@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
+from youbencha.sandbox.docker.places import make_place
 
 WORKSPACE = PurePosixPath("/workspace")
 HOME = PurePosixPath("/home/agent")
@@ -14,6 +15,7 @@ TMP = PurePosixPath("/tmp")  # noqa: S108 - the container's own
 LOBBY = PurePosixPath("/.youbencha")
 """Where the harness's own things are: the first program, its lifeline, the doors."""
 
+REFUSED = "SANDBOX_SHARE_REFUSED"
 _OWN = (WORKSPACE, HOME, TMP, LOBBY)
 _SYSTEM = ("bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "proc", "root", "run", "sbin", "sys")
 _OF_THE_IMAGE = frozenset(
@@ -81,14 +83,11 @@ class Mounts:
         return None
 
     def make_places(self) -> None:
-        """Mounts within one of our own need something to be mounted on; the engine would make it as root.
-
-        Only before anything has run inside: later, a link could lead elsewhere.
-        """
+        """Mounts within one of our own need something to be mounted on; the engine would make it as root."""
         for mount in self.all():
             for own in self._own:
                 if mount is not own and mount.inside.is_relative_to(own.inside):
-                    _make_place(own.outside / mount.inside.relative_to(own.inside), like=mount.outside)
+                    _make_place(own, mount)
 
     def _is_covered(self, mount: Mount) -> bool:
         """What lies in a shared directory is seen already."""
@@ -98,18 +97,22 @@ class Mounts:
         )
 
 
-def _make_place(path: Path, *, like: Path) -> None:
-    if like.is_dir():
-        path.mkdir(parents=True, exist_ok=True)
-    else:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
+def _make_place(own: Mount, mount: Mount) -> None:
+    try:
+        make_place(own.outside, mount.inside.relative_to(own.inside), directory=mount.outside.is_dir())
+    except OSError as error:
+        raise YouBenchaError(
+            REFUSED,
+            f"{mount.outside} cannot be shared with a container: what runs in there has put something else at that "
+            f"place ({error.strerror}).",
+            hint="Share it before the first command runs, or keep it outside /tmp and /home.",
+        ) from error
 
 
 def _check(path: Path) -> None:
     if not _is_harmless(path):
         raise YouBenchaError(
-            "SANDBOX_SHARE_REFUSED",
+            REFUSED,
             f"{path} cannot be shared with a container: it would hide what is there under that name.",
             hint="Share a directory further down, or move what is needed elsewhere.",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -80,8 +81,7 @@ class DockerSandbox:
         return {**kept, "HOME": str(HOME), "TMPDIR": str(TMP), "USER": NAME, "LOGNAME": NAME}
 
     def share(self, path: Path, *, writable: bool = False) -> None:
-        if self._containers:
-            raise RuntimeError("whatever is shared, is shared before the first run")
+        """From the next `run` on: a container that is there already stays as it is."""
         self._mounts.share(path, writable=writable)
 
     def inside(self, path: Path) -> str:
@@ -157,8 +157,7 @@ class DockerSandbox:
     def _new_container(self) -> Container:
         if self._frozen:
             raise RuntimeError("nothing runs in a frozen sandbox")
-        if not self._containers:
-            self._mounts.make_places()
+        self._mounts.make_places()
         container = Container(self._engine, f"{self._name}-{len(self._containers) + 1}")
         self._containers.append(container)
         return container
@@ -167,13 +166,13 @@ class DockerSandbox:
         """What the next container will be made of."""
         return World(
             spec=self._spec,
-            settings=self._settings,
+            settings=partial(self._settings, self._mounts.all()),
             relays=self._lobby.relays(),
             probe=GATEWAY_PORT if GATEWAY_PORT in self._lobby.ports else None,
             inside=self._mounts.inside,
         )
 
-    def _settings(self, lifeline: Path) -> dict[str, Any]:
+    def _settings(self, shared: Sequence[Mount], lifeline: Path) -> dict[str, Any]:
         ours = [
             Mount(self._material.program, LOBBY_INSIDE / "inside", writable=False),
             Mount(self._lobby.doors, DOORS, writable=False),
@@ -181,7 +180,7 @@ class DockerSandbox:
         ]
         facts = self._engine.facts
         user = user_inside(facts)
-        mounts = [*self._mounts.all(), *self._material.account, *ours]
+        mounts = [*shared, *self._material.account, *ours]
         return container_settings(self._spec, self.identity.image_id, facts, user, mounts, self._material.labels)
 
     async def _watch_disk(self, disk: DiskWatch, system: ContainerSystem, container: Container) -> None:

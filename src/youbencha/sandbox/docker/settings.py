@@ -15,6 +15,7 @@ LIFELINE = str(LOBBY / "life.sock")
 DOORS = LOBBY / "doors"
 
 _SHARED_MEMORY = 256 * 1024**2
+_OPEN_FILES = 65536
 
 
 class User(NamedTuple):
@@ -54,7 +55,7 @@ def container_settings(
             "ShmSize": min(_SHARED_MEMORY, spec.memory),
             "LogConfig": {"Type": "none"},
             "RestartPolicy": {"Name": "no"},
-            "Ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}],
+            "Ulimits": _ulimits(facts),
             **_limits(spec, facts),
             **({"UsernsMode": "host"} if facts.remaps_users else {}),
         },
@@ -67,6 +68,27 @@ def _security(facts: Facts) -> list[str]:
     Where there is SELinux, its labels would keep the container from the mounted files and from our sockets.
     """
     return ["no-new-privileges", *(["label=disable"] if facts.selinux else [])]
+
+
+def _ulimits(facts: Facts) -> list[dict[str, Any]]:
+    """No core files. Open files: the same number with every engine, of which some give a thousand, others a billion.
+
+    Never more than we ourselves may have, since an engine without the capability for it could not raise that. For the
+    same reason Podman, which raises the number of processes to a million unasked, is given ours; there it is PidsLimit
+    that counts.
+    """
+    files, processes = _own_limit("RLIMIT_NOFILE"), _own_limit("RLIMIT_NPROC")
+    limits = {"core": 0, "nofile": _OPEN_FILES if files < 0 else min(files, _OPEN_FILES)}
+    if facts.name == "Podman":
+        limits["nproc"] = processes
+    return [{"Name": name, "Soft": limit, "Hard": limit} for name, limit in limits.items()]
+
+
+def _own_limit(name: str) -> int:
+    """-1: none."""
+    import resource
+
+    return resource.getrlimit(getattr(resource, name))[1]
 
 
 def _limits(spec: SandboxSpec, facts: Facts) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The first program of every container: one C file, compiled once on this computer, and kept."""
+"""The first program of every container: a few C files, compiled once on this computer, and kept."""
 
 from youbencha.sandbox.docker.inside.build import inside_program
 

@@ -1,4 +1,4 @@
-"""Compiles `inside.c` into a static program: by the system's C compiler, or by one that comes from PyPI."""
+"""Compiles the C files here into one static program: by the system's C compiler, or by one that comes from PyPI."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from youbencha.sandbox.toolbox.sources.pip import run_pip
 from youbencha.sandbox.toolbox.watched import DOWNLOAD_S
 from youbencha.workspace.cache import default_cache_dir
 
-SOURCE = Path(__file__).with_name("inside.c")
+_HERE = Path(__file__).parent
+_SOURCES = sorted(p for p in _HERE.glob("*.c") if p.name != "inside.c")
+_HEADERS = sorted(_HERE.glob("*.h"))
 _OPTIONS = ("-static", "-O2", "-s")
 _ZIG = "ziglang"
 _ALIASES = {"amd64": "x86_64", "arm64": "aarch64"}
@@ -35,13 +37,20 @@ async def inside_program(architecture: str, *, progress: Progress, cache_dir: Pa
     """The compiled program for engines of that architecture (as uname tells it). Made by whoever needs it first."""
     architecture = _ALIASES.get(architecture, architecture)
     directory = (cache_dir or default_cache_dir()).absolute() / "inside"
-    digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]
-    target = directory / f"inside-{architecture}-{digest}"
+    target = directory / f"inside-{architecture}-{_digest()}"
     if not target.is_file():
         directory.mkdir(parents=True, exist_ok=True)
         progress("compiling the first program of containers (once)")
         await _build(architecture, directory, target, progress)
     return target
+
+
+def _digest() -> str:
+    """Of all that it is made of: what was compiled from other sources is not taken."""
+    whole = hashlib.sha256()
+    for path in (*_SOURCES, *_HEADERS):
+        whole.update(b"%s\0%s\0" % (path.name.encode(), path.read_bytes()))
+    return whole.hexdigest()[:16]
 
 
 async def _build(architecture: str, directory: Path, target: Path, progress: Progress) -> None:
@@ -62,7 +71,7 @@ async def _by_system_compiler(architecture: str, result: Path) -> str:
         return f"This computer is not {architecture}."
     for compiler in ("cc", "gcc", "clang"):
         if found := shutil.which(compiler):
-            said = await _run(found, *_OPTIONS, "-o", str(result), str(SOURCE), cwd=result.parent)
+            said = await _run(found, *_options(result), cwd=result.parent)
             if said is None and await _works(result):
                 return ""
             result.unlink(missing_ok=True)
@@ -86,16 +95,20 @@ async def _by_zig(architecture: str, directory: Path, result: Path, progress: Pr
             )
         except YouBenchaError as error:
             return error.message
-        progress("compiling with ziglang (a minute or more)")
+        progress("compiling the first program of containers with ziglang (once; takes a minute or two)")
         said = await _run(
             *(sys.executable, "-m", _ZIG, "cc", "-target", f"{architecture}-linux-musl"),
-            *(*_OPTIONS, "-o", str(result), str(SOURCE)),
+            *_options(result),
             cwd=result.parent,
             PYTHONPATH=str(place.tree),
             ZIG_GLOBAL_CACHE_DIR=str(place.work),
             ZIG_LOCAL_CACHE_DIR=str(place.work),
         )
     return said or ""
+
+
+def _options(result: Path) -> tuple[str, ...]:
+    return (*_OPTIONS, "-o", str(result), *map(str, _SOURCES))
 
 
 async def _works(program: Path) -> bool:
