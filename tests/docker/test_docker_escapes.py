@@ -16,9 +16,9 @@ from typing import Any
 import aiohttp
 import psutil
 import pytest
-from docker_lab import containers_of
 
 from claude_lab import says, script
+from docker_lab import containers_of
 from youbencha.gateway.model import Labels
 from youbencha.gateway.script import ScriptedModel
 from youbencha.gateway.server import Gateway

@@ -22,7 +22,7 @@ class Door(NamedTuple):
 
 
 class Sandbox(Protocol):
-    """Open from the moment one has it. Whatever is shared, is shared before the first `run`."""
+    """Open from the moment one has it. What is shared counts for the next `run`."""
 
     @property
     def kind(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from youbencha.sandbox.docker.facts import Facts
@@ -16,6 +17,7 @@ DOORS = LOBBY / "doors"
 
 _SHARED_MEMORY = 256 * 1024**2
 _OPEN_FILES = 65536
+_PROCESS_NUMBERS = Path("/proc/sys/kernel/pid_max")
 
 
 class User(NamedTuple):
@@ -73,22 +75,21 @@ def _security(facts: Facts) -> list[str]:
 def _ulimits(facts: Facts) -> list[dict[str, Any]]:
     """No core files. Open files: the same number with every engine, of which some give a thousand, others a billion.
 
-    Never more than we ourselves may have, since an engine without the capability for it could not raise that. For the
-    same reason Podman, which raises the number of processes to a million unasked, is given ours; there it is PidsLimit
-    that counts.
+    Never more than we ourselves may have: an engine without the capability for it could not raise that. For the same
+    reason Podman, which as root raises the number of processes to a million unasked, is given one that is within its
+    own (it lowers that to what there are process numbers for). What limits an agent is PidsLimit.
     """
-    files, processes = _own_limit("RLIMIT_NOFILE"), _own_limit("RLIMIT_NPROC")
-    limits = {"core": 0, "nofile": _OPEN_FILES if files < 0 else min(files, _OPEN_FILES)}
-    if facts.name == "Podman":
-        limits["nproc"] = processes
+    limits = {"core": 0, "nofile": _at_most(_OPEN_FILES, "RLIMIT_NOFILE")}
+    if facts.name == "Podman" and not facts.rootless:
+        limits["nproc"] = _at_most(int(_PROCESS_NUMBERS.read_text()), "RLIMIT_NPROC")
     return [{"Name": name, "Soft": limit, "Hard": limit} for name, limit in limits.items()]
 
 
-def _own_limit(name: str) -> int:
-    """-1: none."""
+def _at_most(wanted: int, name: str) -> int:
     import resource
 
-    return resource.getrlimit(getattr(resource, name))[1]
+    ours = resource.getrlimit(getattr(resource, name))[1]
+    return wanted if ours == resource.RLIM_INFINITY else min(ours, wanted)
 
 
 def _limits(spec: SandboxSpec, facts: Facts) -> dict[str, Any]:

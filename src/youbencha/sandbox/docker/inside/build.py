@@ -20,7 +20,7 @@ from youbencha.sandbox.toolbox.watched import DOWNLOAD_S
 from youbencha.workspace.cache import default_cache_dir
 
 _HERE = Path(__file__).parent
-_SOURCES = sorted(p for p in _HERE.glob("*.c") if p.name != "inside.c")
+_SOURCES = sorted(_HERE.glob("*.c"))
 _HEADERS = sorted(_HERE.glob("*.h"))
 _OPTIONS = ("-static", "-O2", "-s")
 _ZIG = "ziglang"
