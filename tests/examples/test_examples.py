@@ -25,7 +25,7 @@ PATIENCE_S = 120
 EVAL_CONFIGS = {"eval-a-directory.yaml", "eval-config.yaml"}
 NEEDS_A_MODEL = {
     "claude-code.yaml", "pinned-claude-code.yaml", "several-judges.yaml", "copilot.yaml", "codex.yaml", "gemini.yaml",
-    "aider.yaml", "budget.yaml",
+    "aider.yaml", "budget.yaml", "docker.yaml",
 }  # fmt: skip
 RUNNABLE = {
     "any-program.yaml", "run-the-tests.yaml", "expected-reference.yaml", "hooks.yaml", "shared-evaluators.yaml",

@@ -182,3 +182,32 @@ async def test_an_image_that_is_not_there(
     assert done.code == 2
     assert [text for text in wanted if text not in done.err] == []
     assert runs.runs() == []
+
+
+@versions(NEWEST)
+async def test_a_judge_is_kept_where_the_agent_was(runs: RunLab, image: str, claude_cli: InstalledAgent) -> None:
+    """It has tools, and what it reads was written by somebody who may want to use them."""
+    secret = runs.root / "secret.txt"
+    secret.write_text("the host's")
+    verdict = json.dumps({"assertions": {"mended": {"score": 1, "reason": "seen"}}, "message": "well"})
+    look = f"env | grep -c {API_KEY}; cat link; pwd; git log --oneline | wc -l; ls -d {runs.home}"
+    answers = script(bash(look), says(verdict), usage=TOKENS)
+    judge = {
+        "name": "agentic-judge",
+        "config": {
+            "type": "claude-code",
+            "version": claude_cli.version,
+            "model": MODEL,
+            "assertions": {"mended": "It is."},
+        },
+    }
+    agent = runs.program(f"ln -s {secret} link; echo 'TAX = 0.2' > src/prices.py")
+    done = await run_in(runs, image, agent, answers, evaluators=["git-diff", judge])
+    judged = done.bundle.evaluators[1]
+    assert judged.status == "passed", judged
+    log = json.loads((done.artifacts / "evaluators" / "agentic-judge" / "vote-1" / "youbencha-log.json").read_text())
+    heard = log["tool_calls"][0]["result"]
+    assert "the host's" not in heard
+    assert heard.splitlines()[0] == "0"
+    assert "/workspace" in heard
+    assert "No such file or directory" in heard

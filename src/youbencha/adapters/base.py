@@ -46,6 +46,8 @@ class AgentExecutionContext:
     """The only way to the model. The agent then gets no credential of the harness or of the test case, only this."""
     sandbox: Sandbox = HERE
     """Where the agent runs. All that it is told of paths and variables has to be as they are in there."""
+    scratch_dir: Path | None = None
+    """For what the agent needs beside its tree; the caller removes it. None: where temporary files go."""
     stop: asyncio.Event | None = None
     """Set when the agent has to end before its time (its budget is spent): as at its deadline, at once and wholly."""
 

@@ -16,6 +16,8 @@ def sandbox_option(kind: str | None, image: str | None, network: str | None) -> 
         return None
     from youbencha.spec.sandbox import Network, SandboxSpec, SandboxType
 
+    if image is not None and not image.strip():
+        raise YouBenchaError("OPTION_INVALID", "--image: no name is given", hint="Such as --image node:20-bookworm")
     _check("--sandbox", kind, get_args(SandboxType))
     _check("--network", network, get_args(Network))
     if kind == "local" and (image or network):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from youbencha.errors import Problem
 from youbencha.events import EventSink
@@ -16,8 +16,19 @@ from youbencha.sandbox.base import Sandbox
 from youbencha.spec import AgentSpec
 from youbencha.workspace import Changes
 
-OpensSandbox = Callable[[Path], AbstractAsyncContextManager[Sandbox]]
-"""A new sandbox, with that directory as its workspace."""
+
+class Place(NamedTuple):
+    """Where something runs that an agent wrote, or that looks at it."""
+
+    sandbox: Sandbox
+    gateway: GatewayAccess | None = None
+    """As it is reached from in there."""
+
+
+class OpensSandbox(Protocol):
+    def __call__(self, tree: Path, gateway: GatewayAccess | None = None) -> AbstractAsyncContextManager[Place]:
+        """A new sandbox with that directory as its workspace. It reaches the gateway, if one is given, or nothing."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +60,7 @@ class EvaluationContext:
     scratch_dir: Path
     """Exists, is empty, is removed afterwards: for a copy of the tree that may be written to."""
     open_sandbox: OpensSandbox | None = None
-    """Where the agent ran in a container, its code is run in one too: another one, without a network."""
+    """Where the agent ran in a container, what runs its code, or reads it with tools, does so in one too."""
     on_event: EventSink | None = None
 
 

@@ -17,6 +17,7 @@ from yarl import URL
 
 from youbencha.gateway.exchange import Exchange
 from youbencha.gateway.headers import accepted_encoding, sent_on
+from youbencha.gateway.held import Held, TooMuchError
 from youbencha.gateway.keys import PREFIX
 from youbencha.gateway.metering.usage_chunk import with_usage_asked
 from youbencha.gateway.metering.values import read_json
@@ -41,9 +42,11 @@ class Incoming:
     raw: bytes
     body: Any
     """Parsed JSON; None if it is none."""
+    held: Held
 
     def forget_body(self) -> None:
         """Once it is sent: an answer can take minutes, and a conversation is long."""
+        self.held.give_back(len(self.raw))
         self.raw, self.body = b"", None
 
 
@@ -76,22 +79,30 @@ def routed(request: web.Request, headers: Mapping[str, str]) -> Route | None:
     return None if leads_away else route
 
 
-async def arrived(request: web.Request, headers: Mapping[str, str], route: Route) -> Incoming:
-    raw = await _body_read(request)
-    return Incoming(request, headers, route, raw, read_json(raw) if raw else None)
+async def arrived(request: web.Request, headers: Mapping[str, str], route: Route, held: Held) -> Incoming:
+    """What it takes of `held` it gives back when its body is forgotten."""
+    raw = await _body_read(request, held)
+    return Incoming(request, headers, route, raw, read_json(raw) if raw else None, held)
 
 
-async def _body_read(request: web.Request) -> bytes:
+async def _body_read(request: web.Request, held: Held) -> bytes:
     """Not by aiohttp's own `read()`, which keeps it until the answer has ended."""
-    chunks, size = [], 0
+    chunks: list[bytes] = []
+    size = 0
     try:
         async for chunk in request.content.iter_any():
+            held.take(len(chunk))
             chunks.append(chunk)
             size += len(chunk)
             if size > request.client_max_size:
                 raise Refused("too_large", "the request is larger than this gateway takes")
-    except (web.RequestPayloadError, aiohttp.ClientPayloadError, HttpProcessingError) as error:
-        raise Refused("unreadable", "the request's body is not in the encoding that it claims") from error
+    except BaseException as error:
+        held.give_back(size)
+        if isinstance(error, TooMuchError):
+            raise Refused("too_large", "this key sends more at once than this gateway takes") from error
+        if isinstance(error, web.RequestPayloadError | aiohttp.ClientPayloadError | HttpProcessingError):
+            raise Refused("unreadable", "the request's body is not in the encoding that it claims") from error
+        raise
     return b"".join(chunks)
 
 

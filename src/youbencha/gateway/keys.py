@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from youbencha.gateway.budgets import Account
+from youbencha.gateway.held import Held
 from youbencha.gateway.model import Call, Labels
 from youbencha.gateway.refusals import Reason
 from youbencha.gateway.tally import Tally
@@ -31,6 +32,7 @@ class Grant:
     peers: frozenset[str] | None = None
     """The addresses that it may come from, or the Unix sockets by which; None for any that can reach the gateway."""
     tally: Tally = field(default_factory=Tally)
+    held: Held = field(default_factory=Held)
     cassette: CassetteSession | None = None
     mismatches: list[Mismatch] = field(default_factory=list)
     """Requests that a replay had no answer to: how each differs from its nearest recorded one."""

@@ -133,7 +133,14 @@ class Proxy:
         route = exchange.route
         if route is None:
             raise Refused("not_found", f"{request.method} {exchange.path} is none of the APIs that are metered here")
-        incoming = await arrived(request, headers, route)
+        incoming = await arrived(request, headers, route, grant.held)
+        try:
+            return await self._answered(incoming, grant, exchange)
+        finally:
+            incoming.forget_body()
+
+    async def _answered(self, incoming: Incoming, grant: Grant, exchange: Exchange) -> web.StreamResponse:
+        route = incoming.route
         exchange.asked = asked_of(route.wire, route.path, incoming.body, len(incoming.raw))
         self._ledger.begun(exchange.so_far())
         if exchange.billed:

@@ -24,6 +24,7 @@ from youbencha.gateway.access import GatewayAccess
 from youbencha.gateway.budgets import Account
 from youbencha.gateway.circuit import Circuit
 from youbencha.gateway.forwarding import Forwarder
+from youbencha.gateway.held import MOST_CONNECTIONS
 from youbencha.gateway.keys import Grant, KeyRing
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.metrics import Metrics
@@ -110,7 +111,14 @@ class Gateway:
     async def listen_on(self, socket: Path) -> None:
         """On a Unix socket, too. A key whose `peers` name it can then be used there and nowhere else."""
         assert self._runner is not None, "the gateway is not running: use it in an `async with`"
-        await web.UnixSite(self._runner, socket).start()
+        serve = self._runner.server
+        assert serve is not None
+
+        def connected() -> asyncio.BaseProtocol:
+            return serve() if len(serve.connections) < MOST_CONNECTIONS else _TooMany()
+
+        server = await asyncio.get_running_loop().create_unix_server(connected, socket)
+        self._stack.callback(server.close)
 
     def end(self, key: str) -> Grant | None:
         """The key opens nothing any more. What was done with it."""
@@ -186,6 +194,13 @@ class Gateway:
             self._metrics.count(call)
         if self._on_call is not None:
             self._on_call(call)
+
+
+class _TooMany(asyncio.Protocol):
+    """Whoever opens connections without end has no more of them."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
 
 
 def _logger() -> logging.Logger:

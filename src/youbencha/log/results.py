@@ -143,6 +143,8 @@ class SandboxReport(_Record):
     image: str | None = None
     image_id: str | None = None
     """The digest of what was run, whatever its name points to by now."""
+    image_digest: str | None = None
+    """By which a registry has it; null for an image that was made on this computer."""
     engine: str | None = None
     network: str | None = None
     fresh_home: bool | None = None

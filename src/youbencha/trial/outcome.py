@@ -41,6 +41,7 @@ CAUSES: Mapping[str, OutcomeName] = {
     "MAX_TURNS": "limit",
     "MAX_BUDGET": "limit",
     "STOPPED": "limit",
+    "SANDBOX_LIMIT": "limit",
     "REFUSED": "refused",
     "AUTH_FAILED": "provider_error",
     "RATE_LIMIT": "provider_error",

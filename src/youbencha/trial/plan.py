@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from youbencha.adapters import AgentAdapter, get_adapter, needs_model
-from youbencha.errors import Problem
+from youbencha.errors import Problem, YouBenchaError
 from youbencha.spec import Loaded, TestCase, load_test_case
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.settings_files import LoadedSettings
@@ -69,7 +69,9 @@ def make_plan(
     env = _environment(loaded) if resolve_env else {}
     place = _sandbox(sandbox, case.sandbox, defaults.sandbox)
     way = None
-    if resolve_env and not (place.type == "docker" and place.network == "none"):
+    if place.type == "docker" and place.network == "none":
+        _refuse_without_model(adapter)
+    elif resolve_env:
         way = decide(
             case.gateway.over(settings.gateway) if case.gateway else settings.gateway,
             gateway,
@@ -93,6 +95,15 @@ def make_plan(
         gateway=way,
         sandbox=place,
     )
+
+
+def _refuse_without_model(adapter: AgentAdapter) -> None:
+    if needs_model(adapter):
+        raise YouBenchaError(
+            "SANDBOX_NO_MODEL",
+            f"In a container that reaches nothing (`network: none`), {adapter.name} cannot reach its model.",
+            hint="Leave `network` out: then the gateway is all that it reaches.",
+        )
 
 
 def _sandbox(*strongest_first: SandboxSpec | None) -> SandboxSpec:

@@ -32,7 +32,7 @@ from youbencha.trial.executable import Digest
 from youbencha.trial.files import ResultFiles
 from youbencha.trial.plan import Plan
 from youbencha.trial.preparing import Prepared, prepare
-from youbencha.trial.sandbox import sandbox_for_tests
+from youbencha.trial.sandbox import sandbox_for_evaluators
 from youbencha.workspace import Changes, RunDirectory, Snapshot
 
 _LAST_LOOK_S = 10.0
@@ -243,7 +243,7 @@ class Trial:
                 artifacts_dir=directory.artifacts,
                 scratch_dir=directory.private / "scratch",
                 way=self._way,
-                open_sandbox=sandbox_for_tests(plan, directory, self._on_event),
+                open_sandbox=sandbox_for_evaluators(plan, directory, self._way, self._on_event),
             )
             await evaluate_all(
                 plan.loaded.evaluators, evidence, at_once=plan.max_concurrent, finished=self._evaluator_finished

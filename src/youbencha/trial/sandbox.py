@@ -5,17 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from youbencha.adapters.home import fresh_home_for
-from youbencha.evaluators.base import OpensSandbox
+from youbencha.evaluators.base import OpensSandbox, Place
 from youbencha.events import EventSink
+from youbencha.gateway.access import GatewayAccess
 from youbencha.log import SandboxReport
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.here import HERE
+from youbencha.spec.sandbox import Network
 from youbencha.trial.plan import Plan
 from youbencha.workspace import RunDirectory
+
+if TYPE_CHECKING:
+    from youbencha.trial.gateway.way import WayToModel
 
 
 @asynccontextmanager
@@ -58,18 +64,26 @@ async def _container(plan: Plan, directory: RunDirectory, on_event: EventSink) -
         await asyncio.gather(reaping, return_exceptions=True)  # what a dead harness left is no trouble of this run's
 
 
-def sandbox_for_tests(plan: Plan, directory: RunDirectory, on_event: EventSink) -> OpensSandbox | None:
-    """What runs an agent's code is kept where the agent was kept, and needs no model. None: it runs here."""
+def sandbox_for_evaluators(
+    plan: Plan, directory: RunDirectory, way: WayToModel | None, on_event: EventSink
+) -> OpensSandbox | None:
+    """What runs an agent's code, or reads it with tools, is kept where the agent was kept. None: it runs here."""
     if plan.sandbox.type == "local":
         return None
-    alone = plan.sandbox if plan.sandbox.network == "open" else plan.sandbox.model_copy(update={"network": "none"})
 
-    def opened(tree: Path) -> AbstractAsyncContextManager[Sandbox]:
+    @asynccontextmanager
+    async def opened(tree: Path, gateway: GatewayAccess | None = None) -> AsyncIterator[Place]:
         from youbencha.sandbox.docker import open_docker_sandbox
 
-        return open_docker_sandbox(
-            alone, workspace=tree, scratch=directory.new_scratch(), run_id=directory.path.name, on_event=on_event
-        )
+        reached: Network = "open" if plan.sandbox.network == "open" else "gateway" if gateway else "none"
+        async with open_docker_sandbox(
+            plan.sandbox.model_copy(update={"network": reached}),
+            workspace=tree,
+            scratch=directory.new_scratch(),
+            run_id=directory.path.name,
+            on_event=on_event,
+        ) as sandbox:
+            yield Place(sandbox, await way.let_in(sandbox, gateway) if way and gateway else None)
 
     return opened
 
@@ -85,6 +99,7 @@ def report_of(plan: Plan, sandbox: Sandbox) -> SandboxReport:
         type="docker",
         image=identity.image,
         image_id=identity.image_id,
+        image_digest=identity.image_digest,
         engine=identity.engine,
         network=plan.sandbox.network,
         fresh_home=True,

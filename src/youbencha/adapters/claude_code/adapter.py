@@ -80,7 +80,7 @@ class ClaudeCodeAdapter:
         if context.model is not None:  # any name, unlike the one in `config`: a gateway may know it
             config = config.model_copy(update={"model": context.model})
         prompt = read_prompt(config, workspace=context.workspace_dir.absolute(), config_dir=context.config_dir)
-        with open_scratch(context.sandbox) as scratch:
+        with open_scratch(context.sandbox, context.scratch_dir) as scratch:
             invocation = await self._prepare(scratch.with_files_of(config), prompt, context, scratch)
             return await Execution(invocation, context, self._harness_env()).run()
 

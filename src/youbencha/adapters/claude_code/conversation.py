@@ -53,7 +53,6 @@ class Conversation:
         self._driver = Driver(machine, hooks=Hooks(decide=policy_decides(config)), on_event=self._note)
         self.line = self._line(invocation)
         self.denied: Counter[str] = Counter()
-        self.denied_calls: set[str | None] = set()
         self._deadline_passed = False
 
     @property
@@ -117,7 +116,6 @@ class Conversation:
     def _note(self, event: Event) -> None:
         if isinstance(event, ToolDecided) and not event.allowed:
             self.denied[event.name] += 1
-            self.denied_calls.add(event.call_id)
         if self._context.on_event is None:
             return
         if isinstance(event, Warned):  # it may quote what came over the wire

@@ -16,7 +16,6 @@ from youbencha.adapters.claude_code.conversation import Conversation, when
 from youbencha.adapters.claude_code.debug_log import watch_debug_log
 from youbencha.adapters.claude_code.errors import CLAUDE
 from youbencha.adapters.claude_code.result import build_result
-from youbencha.adapters.claude_code.sidecar import leave_metrics
 from youbencha.adapters.claude_code.watch import Watch
 from youbencha.adapters.cli_agent.artifacts import new_log_file
 from youbencha.process import Command, Limits, Redactor
@@ -38,17 +37,16 @@ class Execution:
         """It gets its prompt, and is left alone."""
         invocation, context, command = self._invocation, self._context, self._command
         watch = self._watch(command, context.stop)
-        with leave_metrics(context.artifacts_dir, watch):
-            async with self._debug_log_watched(watch, command), watch.following(context.stop):
-                done = await context.sandbox.run(
-                    command,
-                    limits=Limits(timeout_s=context.timeout_s),
-                    redactor=self._redactor,
-                    log_file=self._log_file,
-                    on_line=watch.line if invocation.config.output_format == "stream-json" else None,
-                    on_start=watch.started,
-                    stop=watch.stop,
-                )
+        async with self._debug_log_watched(watch, command), watch.following(context.stop):
+            done = await context.sandbox.run(
+                command,
+                limits=Limits(timeout_s=context.timeout_s),
+                redactor=self._redactor,
+                log_file=self._log_file,
+                on_line=watch.line if invocation.config.output_format == "stream-json" else None,
+                on_start=watch.started,
+                stop=watch.stop,
+            )
         watch.ended(done)
         return build_result(
             done,
@@ -74,7 +72,7 @@ class Execution:
                 watch.line(text)
                 line.line(text)
 
-            with leave_metrics(context.artifacts_dir, watch, talk.denied_calls), talk.deadline():
+            with talk.deadline():
                 async with (
                     self._debug_log_watched(watch, command),
                     talk.stopping(),

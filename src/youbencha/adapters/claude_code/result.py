@@ -45,6 +45,7 @@ def build_result(
         interrupted=interrupted and not answered_first,
         unresponsive=unresponsive,
         truncated=done.truncated,
+        breach=done.exit.breach,
         stream_expected=invocation.config.output_format == "stream-json",
         output_tail=done.output[-TAIL_CHARACTERS:],
         facts=facts,
@@ -58,7 +59,7 @@ def build_result(
         completed_at=at,
         duration_ms=duration_ms,
         errors=verdict.errors,
-        warnings=(*verdict.warnings, *process_warnings(CLAUDE, done, cli.path, at)),
+        warnings=(*verdict.warnings, *process_warnings(CLAUDE, done, cli.path, at, errors=verdict.errors)),
         agent_version=str(cli.version),
         log_file=log_file,
         details={

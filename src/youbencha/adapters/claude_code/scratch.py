@@ -12,13 +12,16 @@ from youbencha.sandbox.base import Sandbox
 
 
 @contextmanager
-def open_scratch(sandbox: Sandbox) -> Iterator[Scratch]:
-    """Shared with the sandbox from the start: what is shared has to be, before anything runs."""
+def open_scratch(sandbox: Sandbox, parent: Path | None = None) -> Iterator[Scratch]:
+    """In `parent`, so that whoever made that finds it even after a kill; else where temporary files go.
+
+    Shared with the sandbox from the start: what is shared has to be, before anything runs.
+    """
     with (
-        tempfile.TemporaryDirectory(prefix="youbencha-", ignore_cleanup_errors=True) as prompts,
-        tempfile.TemporaryDirectory(prefix="youbencha-settings-", ignore_cleanup_errors=True) as settings,
+        tempfile.TemporaryDirectory(prefix="youbencha-", dir=parent, ignore_cleanup_errors=True) as prompts,
+        tempfile.TemporaryDirectory(prefix="youbencha-settings-", dir=parent, ignore_cleanup_errors=True) as settings,
     ):
-        yield Scratch(sandbox, Path(prompts), Path(settings))
+        yield Scratch(sandbox, Path(prompts).absolute(), Path(settings).absolute())
 
 
 class Scratch:

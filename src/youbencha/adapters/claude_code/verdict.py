@@ -65,6 +65,8 @@ def _status(end: Ending) -> Status:
         return "timeout"
     if end.key_rejected or not (end.answered_first if end.stopped else end.clean_exit):
         return "failed"
+    if end.breach and not end.answered_first:  # it was ended, with whatever code
+        return "failed"
     result = end.facts.result
     if not end.is_stream:
         return "success"
@@ -133,6 +135,10 @@ def _stopped(end: Ending, at: str) -> ErrorRecord | None:
     return ending.stopped(CLAUDE, end, at)
 
 
+def _sandbox_limit(end: Ending, at: str) -> ErrorRecord | None:
+    return ending.sandbox_limit(CLAUDE, end, at, blames_model=end.facts.failure is not None)
+
+
 def _said(end: Ending, at: str) -> ErrorRecord | None:
     evidence = _evidence(end)
     return _by_cause(cause_of(evidence), end, evidence, at) if evidence else None
@@ -166,6 +172,7 @@ _EXPLANATIONS: tuple[Callable[[Ending, str], ErrorRecord | None], ...] = (
     _rejected_key,
     _unresponsive,
     _stopped,
+    _sandbox_limit,
     _said,
     _crashed,
     _no_result,

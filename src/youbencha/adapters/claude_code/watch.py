@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from youbencha.adapters.claude_code.session import Session
 from youbencha.adapters.claude_code.signals import ModelCalled
 from youbencha.adapters.cli_agent.watch import LiveWatch
-from youbencha.events import Event, EventSink, RequestRetried, ToolCalled, ToolDenied
+from youbencha.events import Event, EventSink, RequestRetried
 from youbencha.process import Redactor
 
 _UNAUTHORIZED = 401
@@ -33,9 +33,6 @@ class Watch(LiveWatch):
         self._given_id = session_id
         self._rejections_allowed = 1 if key_may_recover else 0
         self.key_rejected = False
-        self.calls: dict[str | None, str] = {}
-        """Each call of a tool, and which it was."""
-        self.denied_calls: set[str | None] = set()
         self.stop = asyncio.Event()
 
     @contextlib.asynccontextmanager
@@ -61,10 +58,6 @@ class Watch(LiveWatch):
     def on_event(self, event: Event) -> None:
         if isinstance(event, ModelCalled) and (so_far := self.session.usage_so_far()):
             self._tell(so_far)
-        if isinstance(event, ToolCalled):
-            self.calls[event.call_id] = event.name
-        if isinstance(event, ToolDenied):
-            self.denied_calls.add(event.call_id)
         if isinstance(event, RequestRetried) and event.status == _UNAUTHORIZED:
             self.on_rejected_key()
 

@@ -150,7 +150,7 @@ class CliAdapter(ABC, Generic[C]):
         workspace = context.workspace_dir.absolute()
         env = self._environment_of(context, config)
         prompt = read_prompt(self.kind, config, workspace=workspace, config_dir=context.config_dir)
-        with scratch_directory() as scratch:
+        with scratch_directory(context.scratch_dir) as scratch:
             # All that is shared has to be, before anything runs: a CLI of an image is asked for its version.
             context.sandbox.share(scratch, writable=True)
             task = Task(

@@ -21,6 +21,8 @@ _SIGNAL_OF_EXIT = {
     143: "SIGTERM",
 }
 """A shell, a container and some CLIs themselves (SIGTERM: 143) report a signal in this way."""
+_RAISED_BY = {"disk": "sandbox.disk", "memory": "sandbox.memory", "processes": "sandbox.pids"}
+"""By the first word of a breach."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +39,8 @@ class ProcessEnding:
     timeout_ms: int | None = None
     duration_ms: int | None = None
     truncated: bool = False
+    breach: str | None = None
+    """Which limit of its sandbox it ran into, in words."""
     output_tail: str = ""
     """The last few kilobytes, for quoting."""
 
@@ -80,6 +84,24 @@ def stopped(kind: Kind, ending: ProcessEnding, at: str) -> ErrorRecord | None:
         "Neither the agent nor its timeout did this: the outcome of the run tells why.",
         kind="stopped",
         duration_ms=ending.duration_ms,
+    )
+
+
+def sandbox_limit(kind: Kind, ending: ProcessEnding, at: str, *, blames_model: bool = False) -> ErrorRecord | None:
+    """`blames_model`: it ended by itself, and said that a call to the model had failed. A tool that ran into a limit
+    before that did not end it."""
+    if ending.breach is None or (blames_model and ending.ended_by is None):
+        return None
+    how = "was ended because it" if ending.ended_by else "failed because something that it ran"
+    option = _RAISED_BY.get(ending.breach.partition(" ")[0], "sandbox")
+    return problem(
+        kind.code(codes.SANDBOX_LIMIT),
+        f"{kind.title} {how} went beyond its sandbox's limit: {ending.breach}.{tail(ending)}",
+        at,
+        f"Raise `{option}`, or give the agent a smaller task.",
+        limit=ending.breach,
+        signal=ending.ended_by,
+        exit_code=ending.exit_code,
     )
 
 

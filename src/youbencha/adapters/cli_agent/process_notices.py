@@ -8,11 +8,15 @@ from pathlib import Path
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.kind import Kind
 from youbencha.adapters.cli_agent.problems import problem
+from youbencha.adapters.cli_agent.reading import has_code
 from youbencha.log import ErrorRecord
 from youbencha.process import ProcessResult
 
 
-def process_warnings(kind: Kind, done: ProcessResult, cli: Path, at: str) -> Iterator[ErrorRecord]:
+def process_warnings(
+    kind: Kind, done: ProcessResult, cli: Path, at: str, *, errors: tuple[ErrorRecord, ...] = ()
+) -> Iterator[ErrorRecord]:
+    """`errors` are told already."""
     # Claude Code 2.0.62 starts itself once more in the background to look at its ripgrep, and does not wait for it.
     left = sorted(program for program in done.exit.leftovers if program != str(cli.resolve()))
     if left:
@@ -25,7 +29,7 @@ def process_warnings(kind: Kind, done: ProcessResult, cli: Path, at: str) -> Ite
             count=len(left),
             programs=left,
         )
-    if done.exit.breach:
+    if done.exit.breach and not has_code(errors, kind.code(codes.SANDBOX_LIMIT)):
         yield problem(
             kind.code(codes.SANDBOX_LIMIT),
             f"{kind.title} ran into a limit of its sandbox: {done.exit.breach}.",

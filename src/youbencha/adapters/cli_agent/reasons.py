@@ -24,6 +24,7 @@ def reason(kind: Kind, end: Ending, at: str, own_causes: Sequence[Cause]) -> Err
     return (
         ending.timeout(kind, end, at, finished=end.facts.results > 0)
         or ending.stopped(kind, end, at)
+        or ending.sandbox_limit(kind, end, at, blames_model=end.facts.failed)
         or _said(kind, end, at, causes)
         or ending.crashed(kind, end, at)
         or _said_plainly(kind, end, at, causes)

@@ -57,6 +57,7 @@ def build_result(run: Finished) -> AgentExecutionResult:
         timeout_ms=run.timeout_ms,
         duration_ms=duration_ms,
         truncated=done.truncated,
+        breach=done.exit.breach,
         stream_expected=run.stream_expected,
         good_exit_codes=run.good_exit_codes,
         output_tail=done.output[-TAIL_CHARACTERS:],
@@ -71,7 +72,11 @@ def build_result(run: Finished) -> AgentExecutionResult:
         completed_at=at,
         duration_ms=duration_ms,
         errors=verdict.errors,
-        warnings=(*verdict.warnings, *process_warnings(run.kind, done, cli.path, at), *_ignored(run, at)),
+        warnings=(
+            *verdict.warnings,
+            *process_warnings(run.kind, done, cli.path, at, errors=verdict.errors),
+            *_ignored(run, at),
+        ),
         agent_version=cli.version or None,
         log_file=run.log_file,
         details={

@@ -11,9 +11,12 @@ from youbencha.errors import YouBenchaError
 
 
 @contextlib.contextmanager
-def scratch_directory() -> Iterator[Path]:
-    """Gone afterwards, whatever the agent left there. Python's own TemporaryDirectory would follow links (3.11.7)."""
-    path = Path(tempfile.mkdtemp(prefix="youbencha-"))
+def scratch_directory(parent: Path | None = None) -> Iterator[Path]:
+    """In `parent`, so that whoever made that finds it even after a kill; else where temporary files go.
+
+    Gone afterwards, whatever the agent left there. Python's own TemporaryDirectory would follow links (3.11.7).
+    """
+    path = Path(tempfile.mkdtemp(prefix="youbencha-", dir=parent)).absolute()
     try:
         yield path
     finally:

@@ -58,6 +58,8 @@ def _status(end: Ending) -> Status:
         return "timeout"
     if not (end.answered_first if end.stopped else end.good_exit):
         return "failed"
+    if end.breach and not end.answered_first:  # it was ended, with whatever code
+        return "failed"
     facts = end.facts
     if not (end.stream_expected or facts.stream_seen):
         return "success"

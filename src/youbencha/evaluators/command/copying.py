@@ -5,22 +5,21 @@ file system can share blocks until one side writes (Btrfs, XFS), it is asked to.
 """
 
 # Strings throughout: a Path for each of many files takes as long as copying it.
-# ruff: noqa: PTH101, PTH102, PTH112, PTH115, PTH116, PTH123, PTH211
+# ruff: noqa: PTH101, PTH102, PTH112, PTH115, PTH116, PTH211
 from __future__ import annotations
 
+import errno
 import os
-import shutil
 import stat
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
+from youbencha.evaluators.file_copies import CANNOT_BE_HERE, FileCopies
 from youbencha.evaluators.leaving_out import LeavingOut
 from youbencha.evaluators.threads import StillWanted
 
-_FICLONE = 0x40049409
-_ROOM_LEFT = 0.95
+_LEFT_OUT = CANNOT_BE_HERE | {errno.EACCES, errno.EPERM}
 
 
 def copy_tree(source: Path, target: Path, still_wanted: StillWanted, ours: Sequence[Path] = ()) -> None:
@@ -28,8 +27,9 @@ def copy_tree(source: Path, target: Path, still_wanted: StillWanted, ours: Seque
 
     `target` must not exist: nobody may have put anything there. What is `ours` in the tree is left out.
 
-    What cannot be read is left out, and a tree that is gone is an empty one: what an agent hides, it has not
-    delivered, and it must not escape its verdict by that.
+    What cannot be read, or lies too deep to be named, is left out, and a tree that is gone is an empty one: what an
+    agent hides, it has not delivered, and it must not escape its verdict by that. Holes stay holes, and what was one
+    file by several names is one in the copy: neither takes more room than it does in the tree.
     """
     try:
         _Copying(source, target, still_wanted, ours).run()
@@ -47,12 +47,11 @@ class _Copying:
         self._target = os.fspath(target.absolute())
         self._still_wanted = still_wanted
         self._left_out = LeavingOut(ours, target=target)
-        self._clones = True
-        self._room = 0
+        self._names: dict[tuple[int, int], str] = {}
 
     def run(self) -> None:
         os.mkdir(self._target, 0o700)
-        self._room = int(shutil.disk_usage(self._target).free * _ROOM_LEFT)
+        self._files = FileCopies(Path(self._target), self._still_wanted)
         waiting = [(self._source, self._target)] if os.path.isdir(self._source) else []
         made = []
         while waiting:
@@ -68,40 +67,43 @@ class _Copying:
         with os.scandir(source) as entries:
             for entry in entries:
                 copied = f"{target}{os.sep}{entry.name}"
-                if entry in self._left_out:
-                    continue
-                if entry.is_symlink():
-                    os.symlink(self._link_target(entry.path), copied)
-                elif not os.access(entry.path, os.R_OK):
-                    continue
-                elif entry.is_dir(follow_symlinks=False):
-                    os.mkdir(copied, 0o700)
-                    below.append((entry.path, copied))
-                elif entry.is_file(follow_symlinks=False):
-                    self._file(entry, copied)
+                try:
+                    if entry not in self._left_out and self._entry(entry, copied):
+                        below.append((entry.path, copied))
+                except OSError as error:
+                    if error.errno not in _LEFT_OUT:
+                        raise
         return below
 
-    def _file(self, entry: os.DirEntry[str], target: str) -> None:
-        state = entry.stat(follow_symlinks=False)
-        self._room -= state.st_size  # not of blocks: a file of holes becomes one of zeros
-        if self._room < 0:
-            raise OSError(f"it has more than there is room for on the disk, {entry.path} for one")
-        if not self._clone(entry.path, target):
-            shutil.copyfile(entry.path, target, follow_symlinks=False)
-        _copy_state(target, state)
-
-    def _clone(self, source: str, target: str) -> bool:
-        """Share the blocks, if the file system can. If it cannot once, it is not asked again."""
-        if sys.platform != "linux" or not self._clones:
+    def _entry(self, entry: os.DirEntry[str], copied: str) -> bool:
+        """Whether it is a directory, which is made, but empty yet."""
+        if entry.is_symlink():
+            os.symlink(self._link_target(entry.path), copied)
+        elif not os.access(entry.path, os.R_OK):
             return False
-        import fcntl
+        elif entry.is_dir(follow_symlinks=False):
+            os.mkdir(copied, 0o700)
+            return True
+        elif entry.is_file(follow_symlinks=False):
+            self._file(entry.path, entry.stat(follow_symlinks=False), copied)
+        return False
 
-        with open(source, "rb") as there, open(target, "wb") as here:
-            try:
-                fcntl.ioctl(here, _FICLONE, there.fileno())
-            except OSError:
-                self._clones = False
-        return self._clones
+    def _file(self, path: str, state: os.stat_result, copied: str) -> None:
+        if state.st_nlink > 1 and self._link(state, copied):
+            return
+        self._files.copy(path, copied, state)
+        _copy_state(copied, state)
+
+    def _link(self, state: os.stat_result, copied: str) -> bool:
+        """To the copy of the same file by another name."""
+        first = self._names.setdefault((state.st_dev, state.st_ino), copied)
+        if first == copied:
+            return False
+        try:
+            os.link(first, copied)
+        except OSError:  # not on this file system, or not that often
+            return False
+        return True
 
     def _link_target(self, link: str) -> str:
         """A link into the tree by its full path leads into the copy: nobody may write to the original."""

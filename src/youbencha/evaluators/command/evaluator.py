@@ -88,8 +88,8 @@ async def _place(context: EvaluationContext, config: CommandConfig, tree: Path) 
     if context.open_sandbox is None or not config.sandbox:
         yield HERE
         return
-    async with context.open_sandbox(tree) as sandbox:
-        yield sandbox
+    async with context.open_sandbox(tree) as place:
+        yield place.sandbox
 
 
 async def _measured(

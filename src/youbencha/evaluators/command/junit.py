@@ -59,7 +59,7 @@ def reports(tree: Path, patterns: Iterable[str]) -> dict[Path, Stamp]:
     if not globs:
         return {}
     found = (file for file in files_below(tree) if not file.is_link and any(g.matches(file.path) for g in globs))
-    return {Path(file.place): _stamp(Path(file.place)) for file in found}
+    return {path: stamp for file in found if (stamp := _stamp(path := Path(file.place)))}
 
 
 def junit_metrics(tree: Path, patterns: Iterable[str], before: Mapping[Path, Stamp]) -> dict[str, Any]:
@@ -148,7 +148,10 @@ class _Reader:
         self._depth -= 1
 
 
-def _stamp(path: Path) -> Stamp:
+def _stamp(path: Path) -> Stamp | None:
     """Nobody sets the time of the last change of a file's state, unlike that of its content."""
-    state = path.stat()
+    try:
+        state = path.stat()
+    except OSError:  # gone, or its path is too long: nobody can read it
+        return None
     return state.st_ino, state.st_ctime_ns, state.st_mtime_ns, state.st_size

@@ -21,6 +21,11 @@ class Materials:
     renamed: tuple[str, ...]
     """Files of the tree that have another name in the copy."""
 
+    def beside(self, history: Path) -> list[Path]:
+        """What a judge needs to see besides the tree: `history` are the objects that the copy's git refers to."""
+        given = [path for path in (self.patch, self.expected, self.task) if path is not None]
+        return [*given, history] if history.is_dir() and not history.is_symlink() else given
+
 
 def lay_out(context: EvaluationContext, directory: Path, still_wanted: StillWanted) -> Materials:
     """Everything below `directory`, which is empty, for one judge alone: no judge sees what another did."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult, UsesGateway
 from youbencha.errors import YouBenchaError
-from youbencha.evaluators.base import EvaluationContext
+from youbencha.evaluators.base import EvaluationContext, Place
 from youbencha.evaluators.judge.answer import Answer, find_answer
 from youbencha.evaluators.judge.assertions import Assertion
 from youbencha.evaluators.judge.definition import install_definition, judge_principles
-from youbencha.evaluators.judge.materials import lay_out, task_of
+from youbencha.evaluators.judge.materials import Materials, lay_out, task_of
 from youbencha.evaluators.judge.prompt import Brief, judge_prompt
 from youbencha.evaluators.judge.seat import Seat
 from youbencha.evaluators.result import counted
@@ -23,6 +23,7 @@ from youbencha.events import Warned
 from youbencha.gateway.access import GatewayAccess
 from youbencha.log import YouBenchaLog
 from youbencha.process import Redactor
+from youbencha.sandbox.here import HERE
 from youbencha.workspace.removal import remove_tree
 
 PROMPT = "prompt.md"
@@ -98,28 +99,46 @@ async def _attempt(context: EvaluationContext, bench: Bench, name: str, unusable
             task=task_of(context),
             size=_size(context),
         )
-        prompt = judge_prompt(brief, unusable)
-        # Where an agent is asked to use a key, the prompt may name one.
-        (artifacts / PROMPT).write_text(Redactor.for_env(os.environ, bench.env).text(prompt), encoding="utf-8")
-        judging = AgentExecutionContext(
-            workspace_dir=materials.tree,
-            repo_dir=materials.tree,
-            artifacts_dir=artifacts,
-            config={**seat.config, "prompt": prompt},
-            timeout=bench.timeout,
-            # Without a `.git` in the copy, git would find the repository that our workspace lies in.
-            env={"GIT_CEILING_DIRECTORIES": str(directory.resolve()), **bench.env},
-            model=seat.model,
-            config_dir=context.config_dir,
-            gateway=_access(context, bench),
-        )
-        result = await _execute(seat, judging)
+        async with _place(context, bench, materials) as place:
+            prompt = judge_prompt(brief, unusable)
+            # Where an agent is asked to use a key, the prompt may name one.
+            (artifacts / PROMPT).write_text(Redactor.for_env(os.environ, bench.env).text(prompt), encoding="utf-8")
+            judging = AgentExecutionContext(
+                workspace_dir=materials.tree,
+                repo_dir=materials.tree,
+                artifacts_dir=artifacts,
+                config={**seat.config, "prompt": prompt},
+                timeout=bench.timeout,
+                # Without a `.git` in the copy, git would find the repository that our workspace lies in.
+                env={"GIT_CEILING_DIRECTORIES": str(directory.resolve()), **bench.env},
+                model=seat.model,
+                config_dir=context.config_dir,
+                gateway=place.gateway,
+                sandbox=place.sandbox,
+            )
+            result = await _execute(seat, judging)
         log = seat.adapter.normalize_log(result, judging)
         (artifacts / LOG).write_text(log.model_dump_json(indent=2), encoding="utf-8")
         return Attempt(name=name, log=log, artifacts=artifacts, log_file=result.log_file)
     finally:
         with suppress(YouBenchaError):
             await in_thread(lambda _: remove_tree(directory))
+
+
+@asynccontextmanager
+async def _place(context: EvaluationContext, bench: Bench, materials: Materials) -> AsyncIterator[Place]:
+    """A judge has tools, and reads what an untrusted agent wrote: it is kept where that agent was kept.
+
+    One that cannot go through the gateway would reach no model in there, and stays here.
+    """
+    access = _access(context, bench)
+    if context.open_sandbox is None or access is None:
+        yield Place(HERE, access)
+        return
+    async with context.open_sandbox(materials.tree, access) as place:
+        for path in materials.beside(history=context.directory / ".git" / "objects"):
+            place.sandbox.share(path)
+        yield place
 
 
 def _access(context: EvaluationContext, bench: Bench) -> GatewayAccess | None:

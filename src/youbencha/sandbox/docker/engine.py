@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 ENGINE_FAILED = "SANDBOX_ENGINE_FAILED"
 ENGINE_DENIED = "SANDBOX_ENGINE_DENIED"
-_NOT_FOUND, _CONFLICT = 404, 409
+_BAD_REQUEST, _NOT_FOUND, _CONFLICT = 400, 404, 409
 _BUSY_AGAIN_S = 0.05
 _BUSY_FOR_S = 30.0
+_FIRST_ANSWER_S = 10.0
+"""An engine that is asked who it is has nothing to do for that. One that hangs is told from one that works."""
 _PATIENCE_S = 120.0
 """For any one answer of the engine, pulling apart: on a loaded machine, starting a container has taken ten seconds."""
 
@@ -91,7 +93,14 @@ class Engine:
             return files[0].read() if files and files[0] else None
 
     async def image(self, name: str) -> dict[str, Any] | None:
-        return await self._found("look at an image", self._client.images.inspect(name))
+        from aiodocker import DockerError
+
+        try:
+            return await self._found("look at an image", self._client.images.inspect(name))
+        except YouBenchaError as error:
+            if isinstance(error.__cause__, DockerError) and error.__cause__.status == _BAD_REQUEST:
+                raise _no_name(name, _reason(error.__cause__)) from error
+            raise
 
     async def pull(self, image: str, progress: Callable[[str], None]) -> None:
         from aiodocker import DockerError
@@ -139,10 +148,13 @@ async def connect(env: Mapping[str, str] = os.environ) -> AsyncIterator[Engine]:
 
 
 async def _ask(client: aiodocker.Docker, socket: Path) -> Facts:
+    import asyncio
+
     from aiodocker import DockerError
 
     try:
-        told = await client.system.info()
+        async with asyncio.timeout(_FIRST_ANSWER_S):
+            told = await client.system.info()
     except (OSError, DockerError, TimeoutError) as error:
         raise _not_there(socket, error) from error
     facts = read_facts(told)
@@ -158,10 +170,24 @@ def _not_there(socket: Path, error: BaseException) -> YouBenchaError:
             f"This user may not use the container engine at {socket}.",
             hint="Add yourself to the group `docker` (then log in again), or use a rootless engine.",
         )
+    if isinstance(error, TimeoutError):
+        return YouBenchaError(
+            NO_ENGINE,
+            f"The container engine at {socket} takes calls, but said nothing for {_FIRST_ANSWER_S:g} seconds.",
+            hint="It hangs, or is still starting: look at `docker info`, start it anew, or set DOCKER_HOST to another.",
+        )
     return YouBenchaError(
         NO_ENGINE,
         f"The container engine at {socket} does not answer: {_reason(error)}",
         hint="Start it, or set DOCKER_HOST to the socket of one that runs.",
+    )
+
+
+def _no_name(image: str, reason: str) -> YouBenchaError:
+    return YouBenchaError(
+        "SANDBOX_IMAGE_INVALID",
+        f"{image!r} is no name of an image: {reason}",
+        hint="Names are in lower case, without spaces: NAME, NAME:TAG or NAME@sha256:DIGEST, such as debian:bookworm.",
     )
 
 

@@ -42,8 +42,8 @@ def explain(failure: Failure, command: Command) -> YouBenchaError:
 
 
 def died_at_once(state: dict[str, Any] | None) -> YouBenchaError:
-    """The container ended before its first program called."""
-    told = (state or {}).get("State", {})
+    """The container ended before its first program called. `state`: what the engine says of it, if it still does."""
+    told = state or {}
     reason = told.get("Error") or f"exit code {told.get('ExitCode', 'unknown')}"
     return YouBenchaError(
         "SANDBOX_FAILED",

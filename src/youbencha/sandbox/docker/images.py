@@ -16,6 +16,8 @@ class Image(NamedTuple):
     name: str
     id: str
     digest: str | None
+    volumes: tuple[str, ...] = ()
+    """Directories that the image declares to be volumes."""
 
 
 async def ensure_image(engine: Engine, name: str, progress: Callable[[str], None]) -> Image:
@@ -34,7 +36,8 @@ async def ensure_image(engine: Engine, name: str, progress: Callable[[str], None
             "SANDBOX_IMAGE_UNUSABLE", f"The image {name} is for {found['Os']}.", hint="Use an image for Linux."
         )
     digests = found.get("RepoDigests") or []
-    return Image(name, str(found["Id"]), str(digests[0]).partition("@")[2] if digests else None)
+    digest = str(digests[0]).partition("@")[2] if digests else None
+    return Image(name, str(found["Id"]), digest, tuple((found.get("Config") or {}).get("Volumes") or ()))
 
 
 def _seldom(label: str, progress: Callable[[str], None]) -> Callable[[str], None]:

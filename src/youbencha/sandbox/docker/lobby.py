@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
 from youbencha.sandbox.base import Door
+from youbencha.sandbox.docker.labels import Owner, is_orphan, this_owner
 from youbencha.sandbox.docker.settings import DOORS
 
 _PREFIX = "yb-lobby-"
+_OWNER = "owner"
+_LONGEST_OWNER = 1024
 _LONGEST_SOCKET = 107
 """Bytes that Linux has for the path of a Unix socket."""
 _LONGEST_NAME = len("/doors/65535.sock")
@@ -23,6 +28,7 @@ class Lobby:
 
     def __init__(self) -> None:
         self.path = _make()
+        (self.path / _OWNER).write_text(str(this_owner()), encoding="ascii")
         self.doors = self.path / "doors"
         self.doors.mkdir(mode=0o700)
         self.ports: list[int] = []
@@ -46,6 +52,29 @@ class Lobby:
         remove_lobby(self.path)
 
 
+def remove_lobbies_of_the_dead() -> None:
+    """Of those who were killed between two containers: no label leads there."""
+    for parent in _parents():
+        with contextlib.suppress(OSError):
+            for path in Path(parent).glob(f"{_PREFIX}*"):
+                if is_orphan(_owner_of(path)):
+                    remove_lobby(path)
+
+
+def _owner_of(path: Path) -> Owner | None:
+    """None for whatever is not written as we write it. No link is followed: anybody may have made one."""
+    try:
+        if path.lstat().st_uid != os.getuid() or not stat.S_ISDIR(path.lstat().st_mode):
+            return None
+        file = os.open(path / _OWNER, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            return Owner.parse(os.read(file, _LONGEST_OWNER).decode("ascii"))
+        finally:
+            os.close(file)
+    except (OSError, UnicodeDecodeError):  # not ours to read, or not there yet
+        return None
+
+
 def remove_lobby(path: Path) -> None:
     """Only what is recognisably one of ours, and this user's."""
     if not path.name.startswith(_PREFIX) or not path.is_absolute():
@@ -58,8 +87,12 @@ def remove_lobby(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
+def _parents() -> Iterable[str]:
+    return dict.fromkeys((tempfile.gettempdir(), "/tmp"))  # noqa: S108 - made by mkdtemp, with a random name
+
+
 def _make() -> Path:
-    for parent in dict.fromkeys((tempfile.gettempdir(), "/tmp")):  # noqa: S108 - made by mkdtemp, with a random name
+    for parent in _parents():
         try:
             path = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
         except OSError:

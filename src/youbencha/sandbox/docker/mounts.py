@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.sandbox.docker.places import make_place
+from youbencha.sandbox.docker.volumes import ReadOnlyVolume, touches
 
 WORKSPACE = PurePosixPath("/workspace")
 HOME = PurePosixPath("/home/agent")
@@ -43,12 +45,17 @@ class Mount(NamedTuple):
 class Mounts:
     """The one list of all that is shared, and the way from a path of one side to the other."""
 
-    def __init__(self, workspace: Path, home: Path, tmp: Path) -> None:
+    def __init__(
+        self, workspace: Path, home: Path, tmp: Path, volumes: Sequence[PurePosixPath] = (), instead: Path | None = None
+    ) -> None:
+        """`volumes`: the image's own. `instead`: where directories are made for those that cannot stay."""
         self._own = (
             Mount(workspace.absolute(), WORKSPACE, writable=True),
             Mount(home.absolute(), HOME, writable=True),
             Mount(tmp.absolute(), TMP, writable=True),
         )
+        self._volumes = volumes
+        self._instead = instead or home.parent / "volumes"
         self._shared: dict[Path, bool] = {}
 
     def share(self, path: Path, *, writable: bool) -> None:
@@ -61,7 +68,13 @@ class Mounts:
     def all(self) -> list[Mount]:
         """The outer ones first."""
         shared = [Mount(path, PurePosixPath(path), writable) for path, writable in sorted(self._shared.items())]
-        return [*self._own, *(mount for mount in shared if not self._is_covered(mount))]
+        seen = [*self._own, *(mount for mount in shared if not self._is_covered(mount))]
+        return [*seen, *self._instead_of_volumes([mount.inside for mount in seen])]
+
+    def read_only_volumes(self) -> list[ReadOnlyVolume]:
+        """Those of the image that have nothing to do with what is shared."""
+        seen = [mount.inside for mount in self.all()]
+        return [ReadOnlyVolume(volume) for volume in self._volumes if not any(touches(volume, each) for each in seen)]
 
     def writable(self) -> list[Path]:
         """Where an agent can write."""
@@ -84,10 +97,19 @@ class Mounts:
 
     def make_places(self) -> None:
         """Mounts within one of our own need something to be mounted on; the engine would make it as root."""
-        for mount in self.all():
-            for own in self._own:
-                if mount is not own and mount.inside.is_relative_to(own.inside):
+        mounts = self.all()
+        ours = [*self._own, *(mount for mount in mounts if mount.outside.parent == self._instead)]
+        for own in ours[len(self._own) :]:
+            own.outside.mkdir(parents=True, exist_ok=True)
+        for mount in mounts:
+            for own in ours:
+                if mount.inside != own.inside and mount.inside.is_relative_to(own.inside):
                     _make_place(own, mount)
+
+    def _instead_of_volumes(self, seen: Sequence[PurePosixPath]) -> Iterator[Mount]:
+        for number, volume in enumerate(self._volumes):
+            if volume not in seen and any(touches(volume, each) for each in seen):
+                yield Mount(self._instead.absolute() / str(number), volume, writable=True)
 
     def _is_covered(self, mount: Mount) -> bool:
         """What lies in a shared directory is seen already."""

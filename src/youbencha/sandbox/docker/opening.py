@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 from youbencha.events import EventSink, Noted, Warned
 from youbencha.sandbox.docker.accounts import account_mounts
 from youbencha.sandbox.docker.engine import connect
-from youbencha.sandbox.docker.images import ensure_image
+from youbencha.sandbox.docker.images import Image, ensure_image
 from youbencha.sandbox.docker.inside import inside_program
 from youbencha.sandbox.docker.labels import labels
 from youbencha.sandbox.docker.lobby import Lobby
-from youbencha.sandbox.docker.mounts import Mounts
+from youbencha.sandbox.docker.mounts import LOBBY, WORKSPACE, Mounts
 from youbencha.sandbox.docker.sandbox import DockerSandbox, Material
 from youbencha.sandbox.docker.settings import user_inside
+from youbencha.sandbox.docker.volumes import read_volumes
+from youbencha.sandbox.git_identity import write_git_identity
 from youbencha.spec.sandbox import DEFAULT_IMAGE
 
 if TYPE_CHECKING:
@@ -45,19 +47,21 @@ async def open_docker_sandbox(
             worn = labels(run_id, name, lobby.path)
             account = await account_mounts(engine, image.id, user_inside(engine.facts), worn)
             material = Material(image, program, account, lobby, scratch, worn)
-            sandbox = DockerSandbox(name, spec, engine, _mounts(workspace, scratch), material, on_event)
+            sandbox = DockerSandbox(name, spec, engine, _mounts(workspace, scratch, image), material, on_event)
             try:
                 yield sandbox
             finally:
                 await _surely(sandbox.freeze())
 
 
-def _mounts(workspace: Path, scratch: Path) -> Mounts:
+def _mounts(workspace: Path, scratch: Path, image: Image) -> Mounts:
+    volumes = read_volumes(image.name, image.volumes, (WORKSPACE, LOBBY))
     home, tmp = scratch / "home", scratch / "tmp"
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_git_identity(home)
     tmp.mkdir(exist_ok=True)
     tmp.chmod(0o1777)
-    return Mounts(workspace, home, tmp)
+    return Mounts(workspace, home, tmp, volumes, scratch / "volumes")
 
 
 async def _surely(work: Coroutine[Any, Any, None]) -> None:

@@ -1,4 +1,4 @@
-"""Removes the containers that a dead harness left, and never those of a living one."""
+"""Removes the containers (and their lobbies) that a dead harness left, and never those of a living one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from youbencha.errors import YouBenchaError
 from youbencha.sandbox.docker import labels
 from youbencha.sandbox.docker.engine import ENGINE_DENIED, Engine, connect
-from youbencha.sandbox.docker.lobby import remove_lobby
+from youbencha.sandbox.docker.lobby import remove_lobbies_of_the_dead, remove_lobby
 from youbencha.sandbox.docker.where import NO_ENGINE, REMOTE_ENGINE
 
 _NOT_OURS_TO_TELL = {NO_ENGINE, REMOTE_ENGINE, ENGINE_DENIED}
@@ -25,7 +25,9 @@ class Reaped(NamedTuple):
 
 
 async def reap_containers(*, dry_run: bool = False) -> Reaped:
-    """At the start of a run, and by `yb prune`. Where there is no engine, there is nothing to do."""
+    """At the start of a run, and by `yb prune`. Where there is no engine, there are no containers."""
+    if not dry_run:
+        remove_lobbies_of_the_dead()
     try:
         async with connect() as engine:
             return await reap(engine, dry_run=dry_run)
@@ -40,7 +42,7 @@ async def reap(engine: Engine, *, dry_run: bool = False) -> Reaped:
     for each in await engine.labelled(f"{labels.OURS}=1"):
         worn = each.get("Labels") or {}
         name = str((each.get("Names") or [each["Id"]])[0]).removeprefix("/")
-        if not labels.is_orphan(worn):
+        if not labels.is_orphan(labels.Owner.parse(worn.get(labels.OWNER, ""))):
             in_use += 1
         elif dry_run or await _is_removed(engine, str(each["Id"]), worn):
             names.append(name)

@@ -22,6 +22,7 @@ from youbencha.sandbox.docker.mounts import HOME, TMP, Mount, Mounts
 from youbencha.sandbox.docker.mounts import LOBBY as LOBBY_INSIDE
 from youbencha.sandbox.docker.settings import DOORS, LIFELINE, container_settings, user_inside
 from youbencha.sandbox.docker.system import ContainerSystem, World
+from youbencha.sandbox.docker.volumes import ReadOnlyVolume
 
 if TYPE_CHECKING:
     from youbencha.process import Command, Limits, LineSink, ProcessResult, Redactor, Source, Started
@@ -166,13 +167,13 @@ class DockerSandbox:
         """What the next container will be made of."""
         return World(
             spec=self._spec,
-            settings=partial(self._settings, self._mounts.all()),
+            settings=partial(self._settings, [*self._mounts.all(), *self._mounts.read_only_volumes()]),
             relays=self._lobby.relays(),
             probe=GATEWAY_PORT if GATEWAY_PORT in self._lobby.ports else None,
             inside=self._mounts.inside,
         )
 
-    def _settings(self, shared: Sequence[Mount], lifeline: Path) -> dict[str, Any]:
+    def _settings(self, shared: Sequence[Mount | ReadOnlyVolume], lifeline: Path) -> dict[str, Any]:
         ours = [
             Mount(self._material.program, LOBBY_INSIDE / "inside", writable=False),
             Mount(self._lobby.doors, DOORS, writable=False),

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from youbencha.sandbox.docker.facts import Facts
 from youbencha.sandbox.docker.mounts import LOBBY, WORKSPACE, Mount
+from youbencha.sandbox.docker.volumes import ReadOnlyVolume
 from youbencha.spec.sandbox import SandboxSpec
 
 FIRST_PROGRAM = str(LOBBY / "inside")
@@ -34,7 +35,12 @@ def user_inside(facts: Facts) -> User:
 
 
 def container_settings(
-    spec: SandboxSpec, image: str, facts: Facts, user: User, mounts: Sequence[Mount], labels: Mapping[str, str]
+    spec: SandboxSpec,
+    image: str,
+    facts: Facts,
+    user: User,
+    mounts: Sequence[Mount | ReadOnlyVolume],
+    labels: Mapping[str, str],
 ) -> dict[str, Any]:
     """One fresh container: nobody's credentials, no capabilities, no network unless it was asked for."""
     return {

@@ -6,17 +6,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from youbencha.sandbox.git_identity import write_git_identity
 from youbencha.sandbox.local.tools import tool_homes
 
-_GITCONFIG = """\
-[user]
-\tname = youBencha agent
-\temail = agent@youbencha.invalid
-[init]
-\tdefaultBranch = main
-[safe]
-\tdirectory = *
-"""
 _BELOW = {
     "XDG_CACHE_HOME": ".cache",
     "XDG_CONFIG_HOME": ".config",
@@ -40,7 +32,7 @@ def make_home(home: Path) -> None:
     for below in (*_BELOW.values(), *(_BELOW_ON_WINDOWS.values() if os.name == "nt" else ())):
         (home / below).mkdir(parents=True, exist_ok=True)
     home.chmod(0o700)
-    (home / ".gitconfig").write_text(_GITCONFIG, encoding="utf-8", newline="\n")
+    write_git_identity(home)
 
 
 def at_home(harness: Mapping[str, str], home: Path) -> dict[str, str]:

@@ -117,6 +117,14 @@ class WayToModel:
         """What must be in nothing that is written."""
         return {**self._plan.secrets, "GATEWAY_VIRTUAL_KEY": self.access.key}
 
+    async def let_in(self, sandbox: Sandbox, access: GatewayAccess) -> GatewayAccess:
+        """The same key, as it is used from inside another sandbox."""
+        door = sandbox.door(GATEWAY_PORT)
+        if door is None:
+            return access
+        await self._gateway.listen_on(door.socket)
+        return access._replace(url=f"http://{door.address}")
+
     # -- the agent ---------------------------------------------------------------------------------------------
 
     async def end_agent(self) -> None:

@@ -1,0 +1,41 @@
+"""What an image declares as its VOLUMEs. The engine would make each a directory that is writable and that nobody counts.
+
+So each is covered. Most are as read-only as the image around them, with what the image has there. One that touches
+what is shared with the container is replaced by a directory of the harness, which is counted like the home.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+from youbencha.errors import YouBenchaError
+
+
+class ReadOnlyVolume(NamedTuple):
+    inside: PurePosixPath
+
+    def as_docker(self) -> dict[str, Any]:
+        """Without a source: a volume of this container's own, which the engine fills from the image and removes."""
+        return {"Type": "volume", "Target": str(self.inside), "ReadOnly": True}
+
+
+def read_volumes(image: str, declared: Iterable[str], forbidden: Iterable[PurePosixPath]) -> list[PurePosixPath]:
+    """In a fixed order. Refused, if one lies within a place where it would hide what has to be seen."""
+    volumes = sorted({PurePosixPath(posixpath.normpath(f"/{name.lstrip('/')}")) for name in declared})
+    for volume in volumes:
+        for place in forbidden:
+            if volume != place and volume.is_relative_to(place):
+                raise YouBenchaError(
+                    "SANDBOX_IMAGE_UNUSABLE",
+                    f"The image {image} declares a volume {volume}, which would hide a part of {place}.",
+                    hint="Use an image without that VOLUME. It cannot be taken back by another Dockerfile on top.",
+                )
+    return volumes
+
+
+def touches(volume: PurePosixPath, place: PurePosixPath) -> bool:
+    """Whether one lies in the other."""
+    return volume.is_relative_to(place) or place.is_relative_to(volume)

@@ -1,0 +1,74 @@
+"""An agent that sends more than anybody needs, or opens connections without end, fills neither memory nor table."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+from gateway_lab import HELLO, asking, scripted_lab, soon
+
+from youbencha.gateway.held import MOST_CONNECTIONS, Held
+
+KIB = 1024
+
+
+async def _answer(reader: asyncio.StreamReader) -> bytes:
+    return (await soon(reader.readline())).split(b" ")[1]
+
+
+async def test_what_is_held_at_once_is_bounded(tmp_path: Path) -> None:
+    door = tmp_path / "door.sock"
+    async with scripted_lab(HELLO, tmp_path / "lab") as (lab, _):
+        await lab.gateway.listen_on(door)
+        grant = lab.gateway.keys.find(lab.access.key, None)
+        assert grant is not None
+        grant.held = held = Held(1024 * KIB)
+        waiting = []
+        for _number in range(3):  # each says that more is to come, and then says nothing
+            reader, writer = await asyncio.open_unix_connection(door)
+            head = asking(lab.access.key, bytes(500 * KIB))
+            writer.write(head[: -10 * KIB])
+            await writer.drain()
+            waiting.append((reader, writer))
+            expected = len(waiting) * 490 * KIB
+            if len(waiting) < 3:
+                await soon(_until(lambda: held.bytes == expected))  # noqa: B023 - waited for at once
+        assert await _answer(waiting[2][0]) == b"413"
+        for _, writer in waiting:
+            writer.close()
+        await soon(_until(lambda: held.bytes == 0))
+        assert (await lab.ask(key=lab.access.key)).status == 200
+        assert held.bytes == 0
+
+
+async def test_connections_at_a_door_are_bounded(tmp_path: Path) -> None:
+    door = tmp_path / "door.sock"
+    async with scripted_lab(HELLO, tmp_path / "lab") as (lab, _):
+        await lab.gateway.listen_on(door)
+        held = [await asyncio.open_unix_connection(door) for _ in range(MOST_CONNECTIONS + 5)]
+        refused = 0
+        for reader, _ in held[-5:]:
+            with suppress(ConnectionError):
+                assert await soon(reader.read()) == b""
+            refused += 1
+        assert refused == 5
+        for _, writer in held:
+            writer.close()
+        await soon(_served_again(door))
+
+
+async def _served_again(door: Path) -> None:
+    while True:
+        reader, writer = await asyncio.open_unix_connection(door)
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: gateway\r\n\r\n")
+        with suppress(ConnectionError):
+            if b" 200 " in await reader.readline():
+                writer.close()
+                return
+
+
+async def _until(is_so: object) -> None:
+    assert callable(is_so)
+    while not is_so():
+        await asyncio.sleep(0.005)
