@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from talking_cli import talking_cli
 from systems import posix_only
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
-from youbencha.control import SIDECAR
 from youbencha.events import Event, ToolCalled, Warned
 
 pytestmark = posix_only("the small CLI is a script with its interpreter in the first line")
@@ -48,11 +46,6 @@ def codes(result: AgentExecutionResult) -> list[str | None]:
 
 def usage(result: AgentExecutionResult) -> dict[str, Any]:
     found: dict[str, Any] = result.details["session"]["usage"]
-    return found
-
-
-def sidecar(directory: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((directory / "artifacts" / SIDECAR).read_text())
     return found
 
 
@@ -100,15 +93,14 @@ async def test_silence_is_the_end(tmp_path: Path) -> None:
     result = await run(tmp_path, "welcomed(); text('hm'); time.sleep(600)", config={"silence_timeout_s": 0.5})
     assert (result.status, codes(result)) == ("failed", ["CLAUDE_UNRESPONSIVE"])
     assert "nothing was heard from the agent for 0.5 s" in result.errors[0].message
-    assert usage(result)["partial"]
-    assert sidecar(tmp_path)["input_tokens"] == 30
+    assert (usage(result)["input_tokens"], usage(result)["partial"]) == (30, True)
 
 
 async def test_it_dies_in_the_middle(tmp_path: Path) -> None:
     result = await run(tmp_path, "welcomed(); text('hm'); print('I break', file=sys.stderr); sys.exit(3)")
     assert (result.status, result.exit_code, codes(result)) == ("failed", 3, ["CLAUDE_EXIT_CODE"])
     assert "I break" in result.errors[0].message
-    assert sidecar(tmp_path)["partial"]
+    assert usage(result)["partial"]
 
 
 async def test_at_the_deadline_it_is_interrupted_and_its_tokens_are_known(tmp_path: Path) -> None:
@@ -116,7 +108,7 @@ async def test_at_the_deadline_it_is_interrupted_and_its_tokens_are_known(tmp_pa
     assert (result.status, result.exit_code, codes(result)) == ("timeout", -1, ["CLAUDE_TIMEOUT"])
     assert not result.errors[0].context["result_seen"]
     assert (usage(result)["input_tokens"], usage(result)["partial"]) == (70, True)
-    assert sidecar(tmp_path)["output_tokens"] == 7
+    assert usage(result)["output_tokens"] == 7
 
 
 async def test_at_the_deadline_it_does_not_listen(tmp_path: Path) -> None:

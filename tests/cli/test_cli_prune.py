@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -79,3 +81,31 @@ def test_an_age_that_is_none(workspace: Path) -> None:
     done = yb("prune", "--older-than", "tomorrow", cwd=workspace.parent)
     assert done.returncode == 2
     assert "7d" in done.stderr
+
+
+@pytest.fixture
+def dead(workspace: Path) -> tuple[Path, Path]:
+    """A run with results that was killed, and what it had elsewhere."""
+    script = (
+        "import os, sys\nfrom pathlib import Path\nfrom youbencha.workspace import RunDirectory\n"
+        "run = RunDirectory.create(Path(sys.argv[1]), cache_dir=Path(sys.argv[2]))\n"
+        "(run.artifacts / 'results.json').write_text('{}')\n"
+        "print(run.path)\nprint(run.private, flush=True)\nos._exit(9)\n"
+    )
+    argv = [sys.executable, "-c", script, str(workspace), str(workspace.parent / "cache")]
+    path, private = subprocess.run(argv, capture_output=True, text=True, check=False).stdout.splitlines()
+    return Path(path), Path(private)
+
+
+def test_what_a_dead_run_has_elsewhere_goes_at_once(workspace: Path, dead: tuple[Path, Path]) -> None:
+    path, private = dead
+    done = yb("prune", "--dry-run", cwd=workspace.parent)
+    assert f"would remove what {path.name}" in done.stdout
+    assert private.is_dir()
+    done = yb("prune", cwd=workspace.parent)
+    assert done.returncode == 0, done.stderr
+    assert f"removed what {path.name}, which died" in done.stdout
+    assert "nothing to remove" in done.stdout
+    assert not private.exists()
+    assert (path / "artifacts" / "results.json").is_file()
+    assert path.name not in yb("prune", cwd=workspace.parent).stdout

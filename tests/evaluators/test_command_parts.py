@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.evaluators.command import copying
+from youbencha.evaluators import file_copies
 from youbencha.evaluators.command.copying import copy_tree
 from youbencha.evaluators.command.junit import TestCounts, Unusable, count_in, count_tests, reports
+from youbencha.workspace.removal import remove_tree
 
 
 def no_hurry() -> None: ...
@@ -51,14 +55,112 @@ def test_a_copy_has_everything_but_special_files(tmp_path: Path) -> None:
 
 
 @posix_only("files of holes")
-def test_a_file_of_holes_does_not_fill_the_disk(tmp_path: Path) -> None:
-    tree = tmp_path / "tree"
+@pytest.mark.parametrize("clones", [True, False])
+def test_holes_stay_holes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clones: bool) -> None:
+    if not clones:
+        monkeypatch.setattr(file_copies, "_FICLONE", 0)
+    tree, copy = tmp_path / "tree", tmp_path / "copy"
     tree.mkdir()
     with (tree / "huge").open("wb") as file:
-        file.truncate(8 * 1024**4)
+        for place in (0, 2 * 1024**4, 4 * 1024**4):
+            file.seek(place)
+            file.write(b"here" * 5000)
+        file.truncate(5 * 1024**4)
+    (tree / "all-hole").touch()
+    os.truncate(tree / "all-hole", 5 * 1024**4)
+    copy_tree(tree, copy, no_hurry)
+    for name in ("huge", "all-hole"):
+        assert (copy / name).stat().st_size == 5 * 1024**4
+        assert (copy / name).stat().st_blocks * 512 < 10_000_000
+    with (copy / "huge").open("rb") as file:
+        for place in (0, 2 * 1024**4, 4 * 1024**4):
+            file.seek(place)
+            assert file.read(20_004) == b"here" * 5000 + bytes(4)
+
+
+def test_what_there_is_no_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_copies, "_FICLONE", 0)
+    monkeypatch.setattr(file_copies, "_ROOM_LEFT", 0)
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "file").write_bytes(bytes(10_000))
     with pytest.raises(YouBenchaError, match="more than there is room for"):
-        copy_tree(tree, tmp_path / "copy", no_hurry)
-    assert not (tmp_path / "copy" / "huge").exists()
+        copy_tree(tmp_path / "tree", tmp_path / "copy", no_hurry)
+    assert list((tmp_path / "copy").iterdir()) == []
+
+
+@posix_only("paths are others there")
+def test_what_lies_too_deep_is_left_out(tmp_path: Path) -> None:
+    tree, copy = tmp_path / "t", tmp_path / "a-longer-name-than-that-of-the-tree"
+    tree.mkdir()
+    (tree / "file").write_text("delivered")
+    nest(tree, 60)
+    try:
+        copy_tree(tree, copy, no_hurry)
+        assert (copy / "file").read_text() == "delivered"
+        assert (copy / ("d" * 200) / ("d" * 200) / "file").read_text() == "deep"
+    finally:
+        for each in (tree, copy):
+            remove_tree(each)
+
+
+@posix_only("hard links")
+def test_one_file_by_many_names_takes_its_room_once(tmp_path: Path) -> None:
+    tree, copy = tmp_path / "tree", tmp_path / "copy"
+    (tree / "a").mkdir(parents=True)
+    (tree / "first").write_text("one")
+    (tree / "a" / "second").hardlink_to(tree / "first")
+    copy_tree(tree, copy, no_hurry)
+    assert (copy / "first").samefile(copy / "a" / "second")
+    assert not (copy / "first").samefile(tree / "first")
+    (copy / "first").write_text("changed")
+    assert (tree / "first").read_text() == "one"
+
+
+@posix_only("permissions")
+def test_what_may_not_be_read_is_left_out(tmp_path: Path) -> None:
+    """By somebody who is not root: nobody, where we are."""
+    with TemporaryDirectory(dir="/tmp") as place:
+        if os.geteuid() == 0:
+            os.chown(place, 65534, 65534)
+        done = subprocess.run(
+            [sys.executable, "-c", AS_NOBODY, place], capture_output=True, text=True, check=False, timeout=60
+        )
+    assert done.stdout.split() == ["closed", "file", "unsearchable"], done.stderr
+
+
+AS_NOBODY = """
+import os, sys
+from pathlib import Path
+from youbencha.evaluators.command.copying import copy_tree
+if os.geteuid() == 0:
+    os.setgroups([]); os.setgid(65534); os.setuid(65534)
+tree = Path(sys.argv[1]) / "tree"
+for name in ("closed", "unsearchable"):
+    (tree / name).mkdir(parents=True)
+    (tree / name / "link").symlink_to("anywhere")
+(tree / "file").write_text("x")
+(tree / "hidden").write_text("x")
+(tree / "hidden").chmod(0)
+(tree / "unsearchable").chmod(0o400)
+copy_tree(tree, tree.with_name("copy"), lambda: None)
+print(*sorted(os.listdir(tree.with_name("copy"))))
+(tree / "unsearchable").chmod(0o700)
+"""
+
+
+def nest(tree: Path, depth: int) -> None:
+    """Directories in directories, each with a file: deeper than a path can name."""
+    fd = os.open(tree, os.O_RDONLY)
+    try:
+        for _ in range(depth):
+            os.mkdir("d" * 200, dir_fd=fd)
+            below = os.open("d" * 200, os.O_RDONLY, dir_fd=fd)
+            os.close(fd)
+            fd = below
+            with open(os.open("file", os.O_WRONLY | os.O_CREAT, dir_fd=fd), "w") as file:
+                file.write("deep")
+    finally:
+        os.close(fd)
 
 
 def test_a_copy_goes_where_nothing_is(tmp_path: Path) -> None:
@@ -82,12 +184,22 @@ def test_copying_ends_when_nobody_wants_it(tmp_path: Path) -> None:
 
 
 def test_without_shared_blocks_bytes_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copying, "_FICLONE", 0)
+    monkeypatch.setattr(file_copies, "_FICLONE", 0)
     (tmp_path / "tree").mkdir()
     for name in "ab":
         (tmp_path / "tree" / name).write_text(name * 100_000)
     copy_tree(tmp_path / "tree", tmp_path / "copy", no_hurry)
     assert (tmp_path / "copy" / "b").read_text() == "b" * 100_000
+
+
+@posix_only("paths are others there")
+def test_a_report_that_nobody_can_name_is_none(tmp_path: Path) -> None:
+    nest(tmp_path, 60)
+    try:
+        found = reports(tmp_path, ["**/file"])
+        assert 0 < len(found) < 60
+    finally:
+        remove_tree(tmp_path / ("d" * 200))
 
 
 def counted(xml: str | bytes) -> TestCounts:

@@ -13,6 +13,7 @@ from evaluating import OverRun
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
+from youbencha.evaluators import file_copies
 
 PYTHON = sys.executable
 pytestmark = posix_only("the programs here are small shell and Python scripts")
@@ -284,9 +285,17 @@ async def test_nothing_of_the_copy_stays(over: OverRun, line: str) -> None:
 
 
 @posix_only("files of holes")
-async def test_nothing_of_half_a_copy_stays_either(over: OverRun) -> None:
-    with (over.tree / "huge").open("wb") as file:
-        file.truncate(8 * 1024**4)
+async def test_nobody_escapes_by_a_file_of_holes(over: OverRun) -> None:
+    (over.tree / "huge").touch()
+    os.truncate(over.tree / "huge", 5 * 1024**4)
+    assert (await over.evaluate("command", {"command": "false"})).status == "failed"
+    assert list(over.scratch.iterdir()) == []
+
+
+async def test_nothing_of_half_a_copy_stays_either(over: OverRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_copies, "_FICLONE", 0)
+    monkeypatch.setattr(file_copies, "_ROOM_LEFT", 0)
+    (over.tree / "file").write_bytes(bytes(10_000))
     with pytest.raises(YouBenchaError, match="more than there is room for"):
         await over.evaluate("command", {"command": "true"})
     assert list(over.scratch.iterdir()) == []

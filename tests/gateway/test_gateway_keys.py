@@ -210,9 +210,11 @@ async def test_a_key_of_one_sandbox_is_good_at_its_own_door_only(tmp_path: Path)
 
         async def ask(connector: aiohttp.BaseConnector, url: str) -> int:
             path, body = ANTHROPIC.request(stream=False)
-            async with aiohttp.ClientSession(connector=connector) as client:
-                async with client.post(url + path, json=body, headers=ANTHROPIC.key(access.key)) as response:
-                    return response.status
+            async with (
+                aiohttp.ClientSession(connector=connector) as client,
+                client.post(url + path, json=body, headers=ANTHROPIC.key(access.key)) as response,
+            ):
+                return response.status
 
         assert await ask(aiohttp.UnixConnector(str(doors[0])), "http://gateway") == 200
         assert await ask(aiohttp.UnixConnector(str(doors[1])), "http://gateway") == 401

@@ -13,6 +13,7 @@ from judge_lab import contents
 from systems import posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.judge.copying import copy_tree
+from youbencha.workspace.removal import remove_tree
 
 
 def put(tree: Path, files: dict[str, str]) -> Path:
@@ -102,6 +103,37 @@ def test_pipes_and_sockets_are_passed_over(tmp_path: Path) -> None:
         listening.bind(os.path.relpath(tree / "socket"))
         copy_tree(tree, tmp_path / "copy")
     assert sorted(contents(tmp_path / "copy")) == ["a.txt"]
+
+
+@posix_only("files of holes, and paths")
+def test_nobody_escapes_by_what_is_too_large_or_too_deep(repository: Path, tmp_path: Path) -> None:
+    for hole in (repository / "huge", repository / ".git/logs/huge"):
+        hole.touch()
+        os.truncate(hole, 5 * 1024**4)
+    copy = tmp_path / "a-longer-name-than-that-of-the-tree"
+    try:
+        for top in (repository, repository / ".git" / "refs"):
+            nest(top, 60)
+        copy_tree(repository, copy)
+        for hole in (copy / "huge", copy / ".git/logs/huge"):
+            assert hole.stat().st_size == 5 * 1024**4
+            assert hole.stat().st_blocks * 512 < 10_000_000
+        assert (copy / "a.txt").read_text() == "two\n"
+        assert (copy / ("d" * 200) / ("d" * 200) / "file").is_file()
+    finally:
+        for each in (repository, copy):
+            remove_tree(each)
+
+
+def nest(tree: Path, depth: int) -> None:
+    """Directories in directories, each with a file: deeper than a path can name."""
+    fd = os.open(tree, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d" * 200, dir_fd=fd)
+        above, fd = fd, os.open("d" * 200, os.O_RDONLY, dir_fd=fd)
+        os.close(above)
+        os.close(os.open("file", os.O_WRONLY | os.O_CREAT, dir_fd=fd))
+    os.close(fd)
 
 
 def test_a_tree_that_we_lie_in_is_not_copied_into_itself(tmp_path: Path) -> None:

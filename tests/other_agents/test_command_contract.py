@@ -64,15 +64,23 @@ def writes(text: str, name: str = SIDECAR) -> str:
 
 
 async def test_the_sidecar_is_read_and_no_part_of_the_work(bench: CommandBench) -> None:
-    told = {"input_tokens": 100, "output_tokens": 5, "total_cost_usd": 0.5, "turns": 2, "duration_ms": 9}
-    result = await bench.python(writes(json.dumps({**told, "tools_used": ["Bash", "Bash"]})))
+    told: dict[str, Any] = {
+        "input_tokens": 100,
+        "output_tokens": 5,
+        "total_cost_usd": 0.5,
+        "turns": 2,
+        "duration_ms": 9,
+    }
+    told |= {"tools_used": ["Bash", "Bash"], "session_id": None}
+    result = await bench.python(writes(json.dumps(told)))
     log = log_of(bench, result)
     assert log.usage is not None
     assert (log.usage.input_tokens, log.usage.output_tokens, log.usage.cost_usd) == (100, 5, 0.5)
     assert log.turns == 2
-    assert result.details["session"]["tools_used"] == {"Bash": 2}
+    assert [call.name for call in log.tool_calls] == ["Bash", "Bash"]
+    assert log.warnings == ()
     assert sorted(path.name for path in bench.workspace.iterdir()) == ["work.txt"]
-    assert json.loads((bench.artifacts / SIDECAR).read_text())["turns"] == 2
+    assert [path.name for path in bench.artifacts.iterdir()] == ["command-logs"]  # the rest is the trial's
 
 
 async def test_the_sidecar_of_a_program_that_failed(bench: CommandBench) -> None:
@@ -88,11 +96,48 @@ async def test_a_file_that_the_repository_brings_is_left_alone(bench: CommandBen
     assert (bench.workspace / SIDECAR).read_text() == '{"turns": 99}'
 
 
-async def test_secrets_are_masked_where_it_is_kept(bench: CommandBench) -> None:
+async def test_claims_fill_no_memory(bench: CommandBench) -> None:
+    result = await bench.python(writes('{"tools_used": {"Bash": 1000000000000}}'))
+    assert len(log_of(bench, result).tool_calls) == 10_000
+
+
+WRONG = {"input_tokens": "100", "output_tokens": 5, "turns": -1, "cost_usd": "much", "tools_used": {"Bash": None}}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{'turns': 3}", f"{SIDECAR} is not JSON"),
+        ("", f"{SIDECAR} is not JSON"),
+        ("[1, 2]", f"{SIDECAR} holds no JSON object"),
+        (json.dumps(WRONG), "input_tokens is '100'; cost_usd is 'much'; turns is -1; tools_used is {'Bash': None}"),
+    ],
+)
+async def test_what_cannot_be_read_is_told(text: str, message: str, bench: CommandBench) -> None:
+    result = await bench.python(writes(text))
+    assert (result.status, [warning.code for warning in result.warnings]) == ("success", ["COMMAND_METRICS_UNREADABLE"])
+    assert message in result.warnings[0].message
+    assert log_of(bench, result).turns is None
+
+
+async def test_what_can_be_read_beside_it_counts(bench: CommandBench) -> None:
+    log = log_of(bench, await bench.python(writes(json.dumps(WRONG))))
+    assert log.usage is not None
+    assert (log.usage.input_tokens, log.usage.output_tokens) == (None, 5)
+
+
+async def test_the_file_that_it_was_told_of_is_looked_at_as_closely(bench: CommandBench) -> None:
+    code = "import os; open(os.environ['YOUBENCHA_METRICS_FILE'], 'w').write('turns: 3'); "
+    result = await bench.python(code + writes('{"turns": 4}'))
+    assert "YOUBENCHA_METRICS_FILE is not JSON" in result.warnings[0].message
+    assert log_of(bench, result).turns == 4
+
+
+async def test_secrets_are_masked_in_what_is_told(bench: CommandBench) -> None:
     secret = "sk-ant-api03-0123456789abcdefghij"
-    text = json.dumps({"turns": 1, "model": secret})
-    await bench.python(writes(text), context={"env": {"ANTHROPIC_API_KEY": secret}})
-    assert secret not in (bench.artifacts / SIDECAR).read_text()
+    result = await bench.python(writes(json.dumps({"turns": secret})), context={"env": {"ANTHROPIC_API_KEY": secret}})
+    assert "turns is" in result.warnings[0].message
+    assert secret not in result.warnings[0].message
 
 
 @on_posix
@@ -113,7 +158,7 @@ async def test_a_sidecar_that_is_none(leave: str, is_gone: bool, bench: CommandB
     result = await bench.python(code)
     assert (result.status, result.details["session"]["turns"]) == ("success", None)
     assert os.path.lexists(bench.workspace / SIDECAR) is not is_gone
-    assert not (bench.artifacts / SIDECAR).exists()
+    assert [warning.code for warning in result.warnings] == ["COMMAND_METRICS_UNREADABLE"]
     assert elsewhere.exists()
 
 

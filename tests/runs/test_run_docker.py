@@ -62,7 +62,9 @@ async def test_claude_code(runs: RunLab, image: str, claude_cli: InstalledAgent)
         usage=TOKENS,
     )
     tests = {"name": "command", "config": {"command": "python3 -c 'import os; print(os.getcwd())'"}}
-    done = await run_in(runs, image, claude(claude_cli), answers, evaluators=["git-diff", tests])
+    transport = "websocket" if claude_cli.version == OLD else "stdio"
+    agent = claude(claude_cli, transport=transport)
+    done = await run_in(runs, image, agent, answers, evaluators=["git-diff", tests])
     assert done.done.code == 0, done.done.err
     bundle, log = done.bundle, done.log
     assert "+TAX = 0.2" in done.diff
@@ -139,7 +141,8 @@ async def test_any_program(runs: RunLab, image: str) -> None:
     assert (done.tree / "proxy.txt").read_text().strip() == "http://127.0.0.1:4000"
     assert SIDECAR not in done.diff
     sidecar = json.loads((done.artifacts / SIDECAR).read_text())
-    assert (sidecar["input_tokens"], sidecar["tools_used"], sidecar["ended"]) == (12, ["sed"], "success")
+    assert (sidecar["turns"], sidecar["tools_used"], sidecar["ended"]) == (1, ["sed"], "completed")
+    assert sidecar["input_tokens"] == 0  # nothing went through the gateway, whatever the program says
     assert done.bundle.agent is not None
     assert done.bundle.agent.warnings == ()
 
@@ -192,15 +195,8 @@ async def test_a_judge_is_kept_where_the_agent_was(runs: RunLab, image: str, cla
     verdict = json.dumps({"assertions": {"mended": {"score": 1, "reason": "seen"}}, "message": "well"})
     look = f"env | grep -c {API_KEY}; cat link; pwd; git log --oneline | wc -l; ls -d {runs.home}"
     answers = script(bash(look), says(verdict), usage=TOKENS)
-    judge = {
-        "name": "agentic-judge",
-        "config": {
-            "type": "claude-code",
-            "version": claude_cli.version,
-            "model": MODEL,
-            "assertions": {"mended": "It is."},
-        },
-    }
+    asked = {"type": "claude-code", "version": claude_cli.version, "model": MODEL, "assertions": {"mended": "It is."}}
+    judge = {"name": "agentic-judge", "config": asked}
     agent = runs.program(f"ln -s {secret} link; echo 'TAX = 0.2' > src/prices.py")
     done = await run_in(runs, image, agent, answers, evaluators=["git-diff", judge])
     judged = done.bundle.evaluators[1]

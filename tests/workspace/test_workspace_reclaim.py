@@ -17,6 +17,7 @@ from git_lab import Opener, files
 from systems import posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.workspace import RunDirectory, Snapshot, old_runs, remove_run
+from youbencha.workspace.prune import left_behind, remove_left_behind
 
 pytestmark = posix_only("shell scripts, links and modes")
 
@@ -290,6 +291,67 @@ def test_a_lock_leads_to_nothing_else(tmp_path: Path, precious: Path) -> None:
     for text in ("[]", "{", "\xff", "7"):
         (path / ".lock").write_text(text)
         remove_run(old_runs(tmp_path / "root")[0], sources_only=True)
+
+
+def test_what_a_dead_run_left_goes_whatever_its_age(tmp_path: Path) -> None:
+    """And nothing else: not the run, nor what a run that goes on has."""
+    root = tmp_path / "root"
+    path, private = died(tmp_path)
+    home = private.with_name(f"{path.name}-{'0' * 16}")
+    home.mkdir()
+    with RunDirectory.create(root, cache_dir=tmp_path / "cache") as going_on:
+        scratch = going_on.new_scratch()
+        for parents in (None, [str(private.parent)]):
+            assert {run: sorted(found) for run, found in left_behind(root, parents).items()} == {
+                path: sorted([home, private])
+            }
+        for run, places in left_behind(root).items():
+            assert remove_left_behind(run, places)
+        assert going_on.private.is_dir()
+        assert scratch.is_dir()
+        assert not remove_left_behind(going_on.path, [going_on.private])
+        assert going_on.private.is_dir()
+    assert (private.exists(), home.exists()) == (False, False)
+    assert path.joinpath("src-modified").is_dir()
+    assert left_behind(root) == {}
+
+
+def test_a_run_of_another_workspace_is_left_alone(tmp_path: Path) -> None:
+    _, private = died(tmp_path)
+    assert left_behind(tmp_path / "elsewhere", [str(private.parent)]) == {}
+
+
+def test_a_run_that_is_being_made_is_not_dead(tmp_path: Path) -> None:
+    """Its lock is there, but not taken yet, and empty."""
+    path, private = died(tmp_path)
+    (path / ".lock").write_text("")
+    assert left_behind(tmp_path / "root", [str(private.parent)]) == {}
+
+
+def test_no_note_leads_to_what_is_not_ours(tmp_path: Path, precious: Path) -> None:
+    path, private = died(tmp_path)
+    (precious / f"{path.name}-other").mkdir()
+    (precious / f"{path.name}-{'0' * 16}").symlink_to(tmp_path / "cache")
+    (precious / f"another-2026-01-01-000000-abcdef-{'0' * 16}").mkdir()
+    for note in (str(precious), str(private), "..", "", 7, None, "/\0"):
+        (path / ".lock").write_text(json.dumps({"private_parent": note}))
+        assert left_behind(tmp_path / "root") == {}
+    for text in ("[]", "{", "\xff", "7"):
+        (path / ".lock").write_text(text)
+        assert left_behind(tmp_path / "root") == {}
+    note = tmp_path / "note"
+    note.write_text(json.dumps({"private_parent": str(private.parent)}))
+    (path / ".lock").unlink()
+    (path / ".lock").symlink_to(note)
+    assert left_behind(tmp_path / "root", [str(private.parent)]) == {}
+    (path / ".lock").unlink()
+    os.mkfifo(path / ".lock")
+    assert left_behind(tmp_path / "root", [str(private.parent)]) == {}
+    moved = path.rename(tmp_path / "moved")
+    path.symlink_to(moved)
+    (moved / ".lock").unlink()
+    note.rename(moved / ".lock")
+    assert left_behind(tmp_path / "root", [str(private.parent)]) == {}
 
 
 @pytest.mark.parametrize("trap", ["link", "hard link", "pipe", "directory"])

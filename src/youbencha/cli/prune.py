@@ -1,4 +1,4 @@
-"""`yb prune`: remove old runs from a workspace, and containers that nobody owns any more."""
+"""`yb prune`: remove old runs from a workspace, and what nobody owns any more: containers, private directories."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def prune(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed; remove nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> int:
-    """Remove old runs, and containers of runs that died. What is still going on is never touched.
+    """Remove old runs, and what runs that died left elsewhere. What is still going on is never touched.
 
     Without --older-than and --keep: everything older than 7 days.
 
@@ -38,11 +38,12 @@ def prune(
 
     _reap(dry_run=dry_run)
     root = workspace_dir or settings_here().workspace_dir
+    cleared = _clear(root, dry_run=dry_run)
     age = _age(older_than) if older_than else (timedelta(days=7) if keep is None else None)
     runs = [run for run in old_runs(root, older_than=age, keep=keep) if not run.in_use]
     if not runs:
         typer.echo(f"nothing to remove in {root}")
-        return 0
+        return 0 if cleared else 2
     for run in runs:
         state = "" if run.complete else "  (without results)"
         typer.echo(f"{run.created_at:%Y-%m-%d %H:%M}  {run.size_bytes / 1_000_000:8.1f} MB  {run.path.name}{state}")
@@ -65,7 +66,7 @@ def prune(
     typer.echo(
         f"removed {what}{len(runs) - kept} runs" + (f", {total:.1f} MB" if not kept else f"; {kept} are still there")
     )
-    return 2 if kept else 0
+    return 0 if cleared and not kept else 2
 
 
 def _reap(*, dry_run: bool) -> None:
@@ -76,6 +77,26 @@ def _reap(*, dry_run: bool) -> None:
     reaped = run_async(reap_containers(dry_run=dry_run))
     for name in reaped.names:
         typer.echo(f"{'would remove' if dry_run else 'removed'} the container {name}, which a run that died has left")
+
+
+def _clear(root: Path, *, dry_run: bool) -> bool:
+    """Without asking, and whatever their age: nothing of value is in the private directories of a run that died.
+
+    Whether none of them is left."""
+    from youbencha.workspace.prune import left_behind, remove_left_behind
+
+    all_gone = True
+    for run, places in left_behind(root).items():
+        what = f"what {run.name}, which died, has left in {places[0].parent}"
+        try:
+            if dry_run:
+                typer.echo(f"would remove {what}")
+            elif remove_left_behind(run, places):
+                typer.echo(f"removed {what}")
+        except YouBenchaError as error:
+            all_gone = False
+            typer.echo(f"kept {what}: {error}", err=True)
+    return all_gone
 
 
 def _age(written: str) -> timedelta:

@@ -4,7 +4,7 @@ A file of five terabytes that is all hole is made in no time, and must not end a
 """
 
 # Strings throughout: a Path for each of many files takes as long as copying it.
-# ruff: noqa: PTH108, PTH116, PTH123
+# ruff: noqa: PTH108, PTH123
 from __future__ import annotations
 
 import errno

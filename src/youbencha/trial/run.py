@@ -24,7 +24,6 @@ from youbencha.events import (
     Warned,
 )
 from youbencha.log import EvaluationResult, GatewayReport, ResultsBundle, YouBenchaLog
-from youbencha.log.sidecar import SIDECAR
 from youbencha.process import Redactor
 from youbencha.trial.bundle import DIFF_FILE
 from youbencha.trial.evaluation import Evidence, evaluate_all
@@ -150,10 +149,11 @@ class Trial:
             on_event=self._agent_event,
             gateway=self._way.access if self._way else None,
             sandbox=self._sandbox,
+            scratch_dir=directory.new_scratch(),
             stop=self._way.stop if self._way else None,
         )
         with self._phase("agent", plan.case.agent.type):
-            directory.hand_over(SIDECAR)
+            directory.hand_over()
             try:
                 result = await plan.adapter.execute(context)
             except YouBenchaError:

@@ -70,10 +70,10 @@ class RunDirectory:
         self._scratch.append(made)
         return made
 
-    def hand_over(self, *expected: str) -> None:
+    def hand_over(self) -> None:
         """Right before the agent starts: what is in the artifacts by now is ours, and so is the private directory
-        as it is. `reclaim` finds what is different. Files that are `expected` there may come, and are written anew."""
-        self._kept = frozenset((*os.listdir(self.artifacts), *expected))  # noqa: PTH208 - only the names are wanted
+        as it is. `reclaim` finds what is different."""
+        self._kept = frozenset(os.listdir(self.artifacts))  # noqa: PTH208 - only the names are wanted
         self._private_state = state_of(self.private)
 
     def reclaim(self) -> tuple[str, ...]:

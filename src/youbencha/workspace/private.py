@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _RUNS = "runs"
-_RANDOM = re.compile(r"-[0-9a-f]{16}")
+_NAME = re.compile(r"(.+)-[0-9a-f]{16}", re.DOTALL)
 _OWNER_ONLY = 0o700
 
 State = frozenset[tuple[object, ...]]
@@ -39,14 +39,19 @@ def make_another(run: str, private: Path) -> Path:
 
 def find_private(run: str, parent: str) -> Iterator[Path]:
     """Those of a run that died. An agent may have chosen `parent`: nothing but what has such a name is told."""
+    return (path for name, path in private_in(parent) if name == run)
+
+
+def private_in(parent: str) -> Iterator[tuple[str, Path]]:
+    """The directories in there that have such a name, each with the name of its run."""
     try:
         names = os.listdir(parent) if os.path.isabs(parent) else []  # noqa: PTH117, PTH208
     except (OSError, ValueError):
         return
     for name in names:
         path = Path(parent, name)
-        if name.startswith(run) and _RANDOM.fullmatch(name[len(run) :]) and not path.is_symlink() and path.is_dir():
-            yield path
+        if (found := _NAME.fullmatch(name)) and not path.is_symlink() and path.is_dir():
+            yield found[1], path
 
 
 def state_of(directory: Path) -> State:

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,20 +18,22 @@ from typing import NamedTuple
 from youbencha.errors import YouBenchaError
 from youbencha.workspace.layout import ARTIFACTS, LOCK, PRIVATE_PARENT
 from youbencha.workspace.lock import is_locked, lock_file
-from youbencha.workspace.private import find_private
+from youbencha.workspace.private import find_private, private_in
 from youbencha.workspace.reclaim import open_up
 from youbencha.workspace.removal import not_removable, remove_tree
-from youbencha.workspace.walk import is_directory
+from youbencha.workspace.room import size_on_disk
 
 _NAME = re.compile(r".+-(\d{4}-\d{2}-\d{2}-\d{6})-[0-9a-f]{6}")
 _RESULTS = "results.json"
 _LONGEST_NOTE = 65536
+_NO_TRAP = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 class Run(NamedTuple):
     path: Path
     created_at: datetime
     size_bytes: int
+    """On the disk: holes take no room."""
     in_use: bool
     """A live process holds its lock."""
     complete: bool
@@ -76,6 +79,45 @@ def remove_run(run: Run, *, sources_only: bool = False) -> None:
         raise not_removable(run.path, error) from error
 
 
+def left_behind(root: Path, parents: Iterable[str] | None = None) -> dict[Path, list[Path]]:
+    """What runs in `root` that died, however lately, have elsewhere, by run. A run that goes on has nothing there.
+
+    Looked for in `parents`, by default where the runs say. Only names lead from there to a run: see `find_private`.
+    """
+    if parents is None:
+        parents = {parent for path, _ in _runs_in(root) if (parent := _private_parent(path))}
+    found: dict[Path, list[Path]] = {}
+    for parent in sorted(parents):
+        for name, place in private_in(parent):
+            if _died(root / name):
+                found.setdefault(root / name, []).append(place)
+    return found
+
+
+def remove_left_behind(run: Path, places: Iterable[Path]) -> bool:
+    """Whether it was done: not if somebody else is at it. Raises a YouBenchaError if it cannot be."""
+    try:
+        with lock_file(run / LOCK) as lock:
+            if not lock.try_take():
+                return False
+            for place in places:
+                remove_tree(place)
+    except OSError as error:
+        raise not_removable(run, error) from error
+    return True
+
+
+def _died(path: Path) -> bool:
+    """It is ours, has said where its private directories are, and nobody holds it.
+
+    Who makes a run takes its lock before he writes to it. So one with no note may be about to be taken, and looking
+    whether it is would be in the way.
+    """
+    if not _when_made(path) or path.is_symlink():
+        return False
+    return _private_parent(path) is not None and not is_locked(path / LOCK)
+
+
 def _remove(path: Path, private: list[Path], *, sources_only: bool) -> None:
     for each in private:
         remove_tree(each)
@@ -89,12 +131,18 @@ def _remove(path: Path, private: list[Path], *, sources_only: bool) -> None:
 
 def _private_of(path: Path) -> list[Path]:
     """What a run that died left elsewhere. Its lock only says where to look: an agent could have written it."""
+    parent = _private_parent(path)
+    return list(find_private(path.name, parent)) if parent is not None else []
+
+
+def _private_parent(path: Path) -> str | None:
     try:
-        with (path / LOCK).open("rb") as file:
-            parent = json.loads(file.read(_LONGEST_NOTE))[PRIVATE_PARENT]
+        fd = os.open(path / LOCK, os.O_RDONLY | _NO_TRAP)
+        with open(fd, "rb") as file:  # noqa: PTH123
+            parent = json.loads(file.read(_LONGEST_NOTE) or b"")[PRIVATE_PARENT]
     except (OSError, ValueError, KeyError, TypeError):
-        return []
-    return list(find_private(path.name, parent)) if isinstance(parent, str) else []
+        return None
+    return parent if isinstance(parent, str) else None
 
 
 def _runs_in(root: Path) -> list[tuple[Path, datetime]]:
@@ -136,19 +184,4 @@ def _looked_at(path: Path, made: datetime) -> Run:
         complete = (path / ARTIFACTS / _RESULTS).is_file()
     except OSError:  # nobody could read them
         complete = False
-    return Run(path, made, _size(path), is_locked(path / LOCK), complete)
-
-
-def _size(path: Path) -> int:
-    total, waiting = 0, [os.fsencode(path)]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    if is_directory(entry):
-                        waiting.append(entry.path)
-                    else:
-                        total += entry.stat(follow_symlinks=False).st_size
-        except OSError:  # gone meanwhile, or not readable
-            continue
-    return total
+    return Run(path, made, size_on_disk(path), is_locked(path / LOCK), complete)

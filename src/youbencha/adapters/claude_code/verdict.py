@@ -65,7 +65,7 @@ def _status(end: Ending) -> Status:
         return "timeout"
     if end.key_rejected or not (end.answered_first if end.stopped else end.clean_exit):
         return "failed"
-    if end.breach and not end.answered_first:  # it was ended, with whatever code
+    if end.breach:  # it was ended, with whatever code
         return "failed"
     result = end.facts.result
     if not end.is_stream:

@@ -58,7 +58,7 @@ def _status(end: Ending) -> Status:
         return "timeout"
     if not (end.answered_first if end.stopped else end.good_exit):
         return "failed"
-    if end.breach and not end.answered_first:  # it was ended, with whatever code
+    if end.breach:  # it was ended, with whatever code
         return "failed"
     facts = end.facts
     if not (end.stream_expected or facts.stream_seen):
@@ -85,6 +85,15 @@ def _warnings(kind: Kind, facts: SessionFacts, at: str) -> Iterator[ErrorRecord]
             at,
             "Run fewer trials at a time, or leave this run out of comparisons of speed.",
             retries=facts.retries,
+        )
+    if facts.unread_metrics:
+        yield problem(
+            kind.code(codes.METRICS_UNREADABLE),
+            f"Not all that {kind.title[0].lower()}{kind.title[1:]} told of its figures could be read: "
+            f"{'; '.join(facts.unread_metrics)}. What could not counts as unknown.",
+            at,
+            "It is to be one JSON object of less than 1 MiB, with whole numbers for tokens and turns.",
+            problems=facts.unread_metrics,
         )
     if facts.stream_seen and facts.malformed_lines:
         yield problems.malformed(kind, facts.malformed_lines, facts.malformed_example, at)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from youbencha.adapters.base import AgentExecutionContext
+from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.cli_agent import Cli, CliAdapter, SessionFacts, Task
 from youbencha.adapters.command.config import CommandConfig
 from youbencha.adapters.command.ending import with_ending
@@ -18,6 +18,7 @@ from youbencha.adapters.command.metrics import with_metrics
 from youbencha.adapters.command.program import find_program
 from youbencha.adapters.command.words import command_for
 from youbencha.gateway.access import GatewayAccess
+from youbencha.log import YouBenchaLog
 from youbencha.process import Command, ProcessResult
 
 if TYPE_CHECKING:
@@ -62,6 +63,13 @@ class CommandAdapter(CliAdapter[CommandConfig]):
 
     def completed(self, task: Task[CommandConfig], facts: SessionFacts, done: ProcessResult) -> SessionFacts:
         return with_ending(task.config, with_metrics(task, facts, self.redactor(task)), done)
+
+    def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
+        """With the calls of tools that it told of: how often each, and no more is known of them."""
+        from youbencha.adapters.command.calls import calls_told
+
+        log = super().normalize_log(result, context)
+        return log.model_copy(update={"tool_calls": calls_told(result.details)})
 
     async def locate(
         self, config: CommandConfig, env: Mapping[str, str], context: AgentExecutionContext | None

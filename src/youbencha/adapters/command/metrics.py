@@ -1,24 +1,27 @@
 """What a program tells of its own tokens, in a file whose path it is given. Read leniently: it is a courtesy.
 
-Thunderdome's adapters write it into the workspace instead. There it is no part of their work: it is taken out, and
-kept with the artifacts.
+Thunderdome's adapters write it into the workspace instead. There it is no part of their work: it is taken out. What
+stands in the artifacts in the end, the trial writes, for this agent as for all.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
-import stat
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from youbencha.adapters.cli_agent import SessionFacts, Task, fields
 from youbencha.adapters.cli_agent.fields import Record
+from youbencha.adapters.command.reading import read_object
+from youbencha.log import Usage
 from youbencha.log.sidecar import SIDECAR
 from youbencha.log.tokens import Tokens, usage_of
 from youbencha.process import Redactor
 
 METRICS_VARIABLE = "YOUBENCHA_METRICS_FILE"
-_LARGEST = 1024 * 1024
 
 
 def metrics_file(task: Task[Any]) -> Path:
@@ -32,67 +35,65 @@ def look_before(task: Task[Any]) -> None:
 
 
 def with_metrics(task: Task[Any], facts: SessionFacts, redactor: Redactor) -> SessionFacts:
-    left = {} if _brought(task).exists() else _taken_out(task, redactor)
-    said = _read(metrics_file(task)) or left
-    if not said:
-        return facts
-    tokens = Tokens(
-        fields.count(said.get("input_tokens")),
-        fields.count(said.get("output_tokens")),
-        fields.count(said.get("cache_read_tokens")),
-        fields.count(said.get("cache_creation_tokens")),
-    )
-    cost = fields.amount(said.get("cost_usd"))
-    if cost is None:
-        cost = fields.amount(said.get("total_cost_usd"))
-    known = tokens != Tokens() or cost is not None
-    told: dict[str, Any] = {
-        "usage": usage_of(tokens, cost, partial=False) if known else None,
-        "turns": fields.count(said.get("turns")),
-        "tools_used": _tools(said.get("tools_used")),
-        "model": fields.text(said.get("model")),
-        "session_id": fields.text(said.get("session_id")),
+    told = read_object(metrics_file(task), METRICS_VARIABLE)
+    if not _brought(task).exists():
+        told = told.or_else(read_object(task.workspace / SIDECAR, SIDECAR))
+        _take_out(task.workspace / SIDECAR)
+    known = _Fields(told.record)
+    found = {
+        "usage": known.usage(),
+        "turns": known.read("turns", fields.count),
+        "tools_used": known.read("tools_used", _tools),
+        "model": known.read("model", fields.text),
+        "session_id": known.read("session_id", fields.text),
+        "unread_metrics": [redactor.text(problem) for problem in (*told.problems, *known.problems)],
     }
-    return facts.model_copy(update={name: value for name, value in told.items() if value})
+    return facts.model_copy(update={name: value for name, value in found.items() if value})
+
+
+class _Fields:
+    """Reads a record, and notes what is there but is not what it should be."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self.problems: list[str] = []
+
+    def read(self, name: str, reader: Callable[[object], Any]) -> Any:
+        value = self._record.get(name)
+        found = None if value is None else reader(value)
+        if value is not None and found is None:
+            self.problems.append(f"{name} is {_shown(value)}")
+        return found
+
+    def usage(self) -> Usage | None:
+        tokens = Tokens(
+            self.read("input_tokens", fields.count),
+            self.read("output_tokens", fields.count),
+            self.read("cache_read_tokens", fields.count),
+            self.read("cache_creation_tokens", fields.count),
+        )
+        cost, total = self.read("cost_usd", fields.amount), self.read("total_cost_usd", fields.amount)
+        cost = total if cost is None else cost
+        return None if tokens == Tokens() and cost is None else usage_of(tokens, cost, partial=False)
 
 
 def _brought(task: Task[Any]) -> Path:
     return task.scratch / "brings-sidecar"
 
 
-def _taken_out(task: Task[Any], redactor: Redactor) -> Record:
-    path = task.workspace / SIDECAR
-    said = _read(path)
-    try:
+def _take_out(path: Path) -> None:
+    with contextlib.suppress(OSError):  # a directory, say: then it is part of what the agent did
         path.unlink(missing_ok=True)
-        if said:
-            import orjson
-
-            kept = redactor.text(orjson.dumps(said, option=orjson.OPT_INDENT_2).decode())
-            task.artifacts.mkdir(parents=True, exist_ok=True)
-            (task.artifacts / SIDECAR).write_text(kept, encoding="utf-8")
-    except OSError:  # a directory, say: then it is part of what the agent did
-        pass
-    return said
 
 
-def _tools(value: object) -> dict[str, int]:
+def _tools(value: object) -> dict[str, int] | None:
     """`{"Bash": 3}`, or the names one by one: `["Bash", "Read", "Bash"]`."""
     if isinstance(value, dict):
-        counted = ((name, fields.count(times)) for name, times in value.items())
-        return {name: times for name, times in counted if times is not None}
-    names = fields.texts(value)
-    return {name: names.count(name) for name in dict.fromkeys(names)}
+        return value if all(fields.count(times) is not None for times in value.values()) else None
+    is_names = isinstance(value, list) and len(fields.texts(value)) == len(value)
+    return dict(Counter(fields.texts(value))) if is_names else None
 
 
-def _read(path: Path) -> Record:
-    import orjson
-
-    try:
-        # An agent may have put anything there; a pipe would be waited on for ever.
-        state = path.lstat()
-        if not stat.S_ISREG(state.st_mode) or state.st_size > _LARGEST:
-            return {}
-        return fields.mapping(orjson.loads(path.read_bytes()))
-    except (OSError, ValueError):
-        return {}
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}…"

@@ -47,6 +47,7 @@ class _Copying:
         self._target = os.fspath(target.absolute())
         self._still_wanted = still_wanted
         self._left_out = LeavingOut(ours, target=target)
+        self._files: FileCopies  # when there is a target
         self._names: dict[tuple[int, int], str] = {}
 
     def run(self) -> None:

@@ -13,9 +13,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
+from youbencha.evaluators.file_copies import CANNOT_BE_HERE, FileCopies
 from youbencha.evaluators.leaving_out import LeavingOut
 from youbencha.evaluators.result import printable
 from youbencha.evaluators.threads import StillWanted
@@ -42,12 +44,14 @@ def copy_tree(
 ) -> list[str]:
     """Copy `source` to `target`, which must not exist. Returns the paths that have other names in the copy.
 
-    What is `ours` in the tree is left out.
+    What is `ours` in the tree is left out, and so is what lies too deep to be named. Holes stay holes.
     """
     source, target = source.absolute(), target.absolute()
     try:
-        renamed = _copy_files(source, target, still_wanted, LeavingOut(ours, target=target))
-        _copy_history(source / ".git", target / ".git")
+        target.mkdir(parents=True)
+        files = FileCopies(target, still_wanted)
+        renamed = _copy_files(source, target, still_wanted, LeavingOut(ours, target=target), files)
+        _copy_history(source / ".git", target / ".git", files)
     except OSError as error:
         raise YouBenchaError(
             "JUDGE_COPY_FAILED",
@@ -57,16 +61,15 @@ def copy_tree(
     return sorted(renamed)
 
 
-def _copy_files(source: Path, target: Path, still_wanted: StillWanted, left_out: LeavingOut) -> list[str]:
+def _copy_files(
+    source: Path, target: Path, still_wanted: StillWanted, left_out: LeavingOut, files: FileCopies
+) -> list[str]:
     """Files, links and directories; what is neither (a pipe, a socket) has nothing to be judged by."""
     renamed: list[str] = []
-    waiting = [source]  # not by recursion: an agent may nest directories deeper than Python does calls
-    places = {source: target}
+    waiting = [(source, target)]  # not by recursion: an agent may nest directories deeper than Python does calls
     while waiting:
         still_wanted()
-        here = waiting.pop()
-        there = places.pop(here)
-        there.mkdir(parents=True)
+        here, there = waiting.pop()
         for entry in _entries(here):
             if entry.name.lower() == ".git" or entry in left_out:
                 continue
@@ -75,14 +78,30 @@ def _copy_files(source: Path, target: Path, still_wanted: StillWanted, left_out:
             if _speaks_to_agents(entry.name, here.name):
                 renamed.append(printable(path.relative_to(source).as_posix()))
                 copy = there / (entry.name + SUFFIX)
-            if entry.is_symlink():
-                _copy_link(path, copy, source, target)
-            elif entry.is_dir():
-                waiting.append(path)
-                places[path] = copy
-            elif entry.is_file():
-                shutil.copy2(path, copy)
+            with _if_it_can_be_here():
+                if entry.is_symlink():
+                    _copy_link(path, copy, source, target, files)
+                elif entry.is_dir():
+                    copy.mkdir()
+                    waiting.append((path, copy))
+                elif entry.is_file():
+                    _copy_file(path, copy, files)
+                    shutil.copystat(path, copy)
     return renamed
+
+
+@contextmanager
+def _if_it_can_be_here() -> Iterator[None]:
+    """Nobody escapes judgement by what is too deep or too large to be copied: it is not there."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in CANNOT_BE_HERE:
+            raise
+
+
+def _copy_file(file: Path, copy: Path, files: FileCopies) -> None:
+    files.copy(os.fspath(file), os.fspath(copy), file.lstat())
 
 
 def _entries(directory: Path) -> list[os.DirEntry[str]]:
@@ -95,11 +114,11 @@ def _speaks_to_agents(name: str, parent: str) -> bool:
     return folded in _INSTRUCTIONS or (parent.lower() == ".github" and folded in _IN_GITHUB)
 
 
-def _copy_link(link: Path, copy: Path, source: Path, target: Path) -> None:
+def _copy_link(link: Path, copy: Path, source: Path, target: Path, files: FileCopies) -> None:
     """A link into the tree leads into the copy: through it, a judge would write to what is judged."""
     leads_to = link.readlink()
     if copy.name.endswith(SUFFIX) and (file := _file_inside(link, source)):
-        shutil.copyfile(file, copy)  # AGENTS.md is often a link to CLAUDE.md, which has another name now
+        _copy_file(file, copy, files)  # AGENTS.md is often a link to CLAUDE.md, which has another name now
         return
     for root in (source, source.resolve()):
         if leads_to.is_relative_to(root):
@@ -116,7 +135,7 @@ def _file_inside(link: Path, source: Path) -> Path | None:
     return file if file.is_file() and file.is_relative_to(source.resolve()) else None
 
 
-def _copy_history(git: Path, copy: Path) -> None:
+def _copy_history(git: Path, copy: Path, files: FileCopies) -> None:
     objects = git / "objects"
     if any(not path.is_dir() or path.is_symlink() for path in (git, objects)) or not _is_plain(git / "HEAD"):
         return  # a worktree, or nothing that git could read
@@ -126,8 +145,9 @@ def _copy_history(git: Path, copy: Path) -> None:
     (copy / "objects" / "info" / "alternates").write_bytes(os.fsencode(objects) + b"\n")
     for file in _history(git):
         place = copy / file.relative_to(git)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, place)
+        with _if_it_can_be_here():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            _copy_file(file, place, files)
 
 
 def _history(git: Path) -> Iterator[Path]:
@@ -139,4 +159,7 @@ def _history(git: Path) -> Iterator[Path]:
 
 
 def _is_plain(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink()
+    try:
+        return path.is_file() and not path.is_symlink()
+    except OSError:  # its path is too long
+        return False

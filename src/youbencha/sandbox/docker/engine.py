@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from youbencha.errors import YouBenchaError
+from youbencha.sandbox.docker.engine_errors import explained, failed, no_name, not_there, reason_of
 from youbencha.sandbox.docker.facts import Facts, check_same_computer, read_facts
-from youbencha.sandbox.docker.where import NO_ENGINE, UNIX, find_engine
+from youbencha.sandbox.docker.where import UNIX, find_engine
 
 if TYPE_CHECKING:
     import aiodocker
 
-ENGINE_FAILED = "SANDBOX_ENGINE_FAILED"
-ENGINE_DENIED = "SANDBOX_ENGINE_DENIED"
 _BAD_REQUEST, _NOT_FOUND, _CONFLICT = 400, 404, 409
 _BUSY_AGAIN_S = 0.05
 _BUSY_FOR_S = 30.0
@@ -36,11 +35,11 @@ class Engine:
         self.facts = facts
 
     async def create(self, name: str, config: Mapping[str, Any]) -> None:
-        with _explained("create a container"):
+        with explained("create a container"):
             await self._client.containers.create(dict(config), name=name)
 
     async def start(self, name: str) -> None:
-        with _explained("start a container"):
+        with explained("start a container"):
             await self._client.containers.container(name).start()
 
     async def inspect(self, name: str, *, size: bool = False) -> dict[str, Any] | None:
@@ -64,16 +63,16 @@ class Engine:
                     return
                 # It is being removed already, or ended in this very moment and cannot be killed any more.
                 if error.status not in (_CONFLICT, 500) or time.monotonic() > give_up:
-                    raise _failed("remove a container", error.message) from error
+                    raise failed("remove a container", error.message) from error
             except OSError as error:
-                raise _failed("remove a container", str(error)) from error
+                raise failed("remove a container", str(error)) from error
             await asyncio.sleep(_BUSY_AGAIN_S)
 
     async def labelled(self, *labels: str) -> list[dict[str, Any]]:
         """Every container, running or not, that carries all of these labels."""
         import json
 
-        with _explained("list containers"):
+        with explained("list containers"):
             found = await self._client.containers.list(all=True, filters=json.dumps({"label": list(labels)}))
         return [container._container for container in found]
 
@@ -81,7 +80,7 @@ class Engine:
         """A file of a container, which need not run; None if there is no such file."""
         from aiodocker import DockerError
 
-        with _explained("read a file of an image"):
+        with explained("read a file of an image"):
             try:
                 archive = await self._client.containers.container(name).get_archive(path)
             except DockerError as error:
@@ -99,7 +98,7 @@ class Engine:
             return await self._found("look at an image", self._client.images.inspect(name))
         except YouBenchaError as error:
             if isinstance(error.__cause__, DockerError) and error.__cause__.status == _BAD_REQUEST:
-                raise _no_name(name, _reason(error.__cause__)) from error
+                raise no_name(name, reason_of(error.__cause__)) from error
             raise
 
     async def pull(self, image: str, progress: Callable[[str], None]) -> None:
@@ -113,7 +112,7 @@ class Engine:
         except (DockerError, OSError) as error:
             raise YouBenchaError(
                 "SANDBOX_IMAGE_NOT_FOUND",
-                f"The engine does not have the image {image}, and cannot fetch it: {_reason(error)}",
+                f"The engine does not have the image {image}, and cannot fetch it: {reason_of(error)}",
                 hint="Check its name and the network, or build or load it (`docker build -t NAME .`, `docker load`).",
             ) from error
 
@@ -123,7 +122,7 @@ class Engine:
     async def _found(self, what: str, asking: Any) -> dict[str, Any] | None:
         from aiodocker import DockerError
 
-        with _explained(what):
+        with explained(what):
             try:
                 answer: dict[str, Any] = await asking
             except DockerError as error:
@@ -156,68 +155,7 @@ async def _ask(client: aiodocker.Docker, socket: Path) -> Facts:
         async with asyncio.timeout(_FIRST_ANSWER_S):
             told = await client.system.info()
     except (OSError, DockerError, TimeoutError) as error:
-        raise _not_there(socket, error) from error
+        raise not_there(socket, error, _FIRST_ANSWER_S) from error
     facts = read_facts(told)
     check_same_computer(facts)
     return facts
-
-
-def _not_there(socket: Path, error: BaseException) -> YouBenchaError:
-    cause = error.__cause__ or error
-    if isinstance(cause, PermissionError) or isinstance(getattr(error, "os_error", None), PermissionError):
-        return YouBenchaError(
-            ENGINE_DENIED,
-            f"This user may not use the container engine at {socket}.",
-            hint="Add yourself to the group `docker` (then log in again), or use a rootless engine.",
-        )
-    if isinstance(error, TimeoutError):
-        return YouBenchaError(
-            NO_ENGINE,
-            f"The container engine at {socket} takes calls, but said nothing for {_FIRST_ANSWER_S:g} seconds.",
-            hint="It hangs, or is still starting: look at `docker info`, start it anew, or set DOCKER_HOST to another.",
-        )
-    return YouBenchaError(
-        NO_ENGINE,
-        f"The container engine at {socket} does not answer: {_reason(error)}",
-        hint="Start it, or set DOCKER_HOST to the socket of one that runs.",
-    )
-
-
-def _no_name(image: str, reason: str) -> YouBenchaError:
-    return YouBenchaError(
-        "SANDBOX_IMAGE_INVALID",
-        f"{image!r} is no name of an image: {reason}",
-        hint="Names are in lower case, without spaces: NAME, NAME:TAG or NAME@sha256:DIGEST, such as debian:bookworm.",
-    )
-
-
-_HINTS = {
-    "bind source path does not exist": "The engine does not see this computer's files. Is the harness itself in a "
-    "container, or the engine a snap? Run both side by side, or set TMPDIR to a directory that both see.",
-    "no space left": "Free some space where the engine keeps its files: `docker system df`, `docker system prune`.",
-    "": "Its own log says more (`journalctl -u docker`). `docker info` tells whether it still works.",
-}
-
-
-def _failed(what: str, reason: str) -> YouBenchaError:
-    hint = next(hint for words, hint in _HINTS.items() if words in reason)
-    return YouBenchaError(ENGINE_FAILED, f"The container engine could not {what}: {reason}", hint=hint)
-
-
-class _explained:  # noqa: N801 - reads as a word: with _explained("…")
-    """Turns what the engine says into our error."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        from aiodocker import DockerError
-
-        if isinstance(error, (DockerError, OSError, TimeoutError)):
-            raise _failed(self._what, _reason(error)) from error
-
-
-def _reason(error: BaseException) -> str:
-    return str(getattr(error, "message", None) or error or type(error).__name__).strip()

@@ -10,6 +10,9 @@ from youbencha.process.errors import start_error
 from youbencha.sandbox.docker.lifeline import Failure
 
 _OF_THE_PROGRAM = {"exec", "cwd"}
+_LIBRARIES = {"ld-linux": "glibc", "ld-musl": "musl"}
+"""The dynamic linkers of C libraries."""
+_WITH = {"glibc": "Debian, Ubuntu or Fedora", "musl": "Alpine"}
 _HINTS = {
     "alone": (
         "SANDBOX_NOT_ISOLATED",
@@ -32,6 +35,9 @@ _HINTS = {
 
 def explain(failure: Failure, command: Command) -> YouBenchaError:
     """The error for a step of the first program that failed."""
+    if failure.step == "loader":
+        reason, hint = without_loader(command.argv[0], failure.text)
+        return start_error(command, reason, failure.number, hint=hint)
     if failure.step in _OF_THE_PROGRAM:
         return start_error(command, failure.text, failure.number)
     code, message, hint = _HINTS.get(
@@ -39,6 +45,20 @@ def explain(failure: Failure, command: Command) -> YouBenchaError:
         ("SANDBOX_FAILED", f"The container could not be set up ({failure.step}): {{text}}", "Please report this."),
     )
     return YouBenchaError(code, message.format(text=failure.text), hint=hint.format())
+
+
+def without_loader(program: str, loader: str) -> tuple[str, str]:
+    """The program is there, but not what has to load it. Which that is, its name tells."""
+    for words, library in _LIBRARIES.items():
+        if words in loader:
+            return (
+                f"the image has no {library} (the loader {loader} of {program} is not in it)",
+                f"Use an image with {library}, such as one that is made from {_WITH[library]}.",
+            )
+    return (
+        f"its interpreter {loader} is not in the image",
+        f"Use an image that has {loader}, or change the program's first line.",
+    )
 
 
 def died_at_once(state: dict[str, Any] | None) -> YouBenchaError:

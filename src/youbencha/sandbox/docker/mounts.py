@@ -45,17 +45,15 @@ class Mount(NamedTuple):
 class Mounts:
     """The one list of all that is shared, and the way from a path of one side to the other."""
 
-    def __init__(
-        self, workspace: Path, home: Path, tmp: Path, volumes: Sequence[PurePosixPath] = (), instead: Path | None = None
-    ) -> None:
-        """`volumes`: the image's own. `instead`: where directories are made for those that cannot stay."""
+    def __init__(self, workspace: Path, home: Path, tmp: Path, volumes: Sequence[PurePosixPath] = ()) -> None:
+        """`volumes`: the image's own, the outer ones first. Those that cannot stay get a directory beside the home."""
         self._own = (
             Mount(workspace.absolute(), WORKSPACE, writable=True),
             Mount(home.absolute(), HOME, writable=True),
             Mount(tmp.absolute(), TMP, writable=True),
         )
         self._volumes = volumes
-        self._instead = instead or home.parent / "volumes"
+        self._instead = home.absolute().parent / "volumes"
         self._shared: dict[Path, bool] = {}
 
     def share(self, path: Path, *, writable: bool) -> None:
@@ -73,8 +71,8 @@ class Mounts:
 
     def read_only_volumes(self) -> list[ReadOnlyVolume]:
         """Those of the image that have nothing to do with what is shared."""
-        seen = [mount.inside for mount in self.all()]
-        return [ReadOnlyVolume(volume) for volume in self._volumes if not any(touches(volume, each) for each in seen)]
+        seen = {mount.inside for mount in self.all()}
+        return [ReadOnlyVolume(volume) for volume in self._volumes if volume not in seen]
 
     def writable(self) -> list[Path]:
         """Where an agent can write."""
@@ -106,10 +104,11 @@ class Mounts:
                 if mount.inside != own.inside and mount.inside.is_relative_to(own.inside):
                     _make_place(own, mount)
 
-    def _instead_of_volumes(self, seen: Sequence[PurePosixPath]) -> Iterator[Mount]:
+    def _instead_of_volumes(self, seen: list[PurePosixPath]) -> Iterator[Mount]:
         for number, volume in enumerate(self._volumes):
             if volume not in seen and any(touches(volume, each) for each in seen):
-                yield Mount(self._instead.absolute() / str(number), volume, writable=True)
+                seen.append(volume)
+                yield Mount(self._instead / str(number), volume, writable=True)
 
     def _is_covered(self, mount: Mount) -> bool:
         """What lies in a shared directory is seen already."""

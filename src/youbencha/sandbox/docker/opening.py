@@ -61,7 +61,7 @@ def _mounts(workspace: Path, scratch: Path, image: Image) -> Mounts:
     write_git_identity(home)
     tmp.mkdir(exist_ok=True)
     tmp.chmod(0o1777)
-    return Mounts(workspace, home, tmp, volumes, scratch / "volumes")
+    return Mounts(workspace, home, tmp, volumes)
 
 
 async def _surely(work: Coroutine[Any, Any, None]) -> None:

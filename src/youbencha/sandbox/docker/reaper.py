@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.sandbox.docker import labels
-from youbencha.sandbox.docker.engine import ENGINE_DENIED, Engine, connect
+from youbencha.sandbox.docker.engine import Engine, connect
+from youbencha.sandbox.docker.engine_errors import ENGINE_DENIED
 from youbencha.sandbox.docker.lobby import remove_lobbies_of_the_dead, remove_lobby
 from youbencha.sandbox.docker.where import NO_ENGINE, REMOTE_ENGINE
 

@@ -1,4 +1,4 @@
-"""What an image declares as its VOLUMEs. The engine would make each a directory that is writable and that nobody counts.
+"""What an image declares as its VOLUMEs: the engine would make each a writable directory that nobody counts.
 
 So each is covered. Most are as read-only as the image around them, with what the image has there. One that touches
 what is shared with the container is replaced by a directory of the harness, which is counted like the home.

@@ -60,6 +60,9 @@ void check_alone(void);
 void check_gateway(int port);
 void allow_only_known_sockets(void);
 
+/* loader.c: what a program needs to be loaded */
+const char *missing_loader(const char *path);
+
 /* program.c: the program, until it runs */
 pid_t start_program(struct order *order, int stdio[3], int *starting);
 

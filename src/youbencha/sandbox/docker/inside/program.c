@@ -10,6 +10,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+static void try(const char *path, char **argv, char **env)
+{
+    execve(path, argv, env);
+    int number = errno;
+    const char *missing = number == ENOENT ? missing_loader(path) : NULL;
+    errno = number;
+    if (missing)
+        fail(NOT_FOUND, "loader", missing);
+}
+
 /* As execvpe, but a file that is no program is an error, never a shell's script. */
 static void execute(char **argv, char **env)
 {
@@ -17,7 +27,7 @@ static void execute(char **argv, char **env)
     const char *path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     int worst = ENOENT;
     if (strchr(argv[0], '/')) {
-        execve(argv[0], argv, env);
+        try(argv[0], argv, env);
         return;
     }
     for (char **each = env; *each; each++)
@@ -29,7 +39,7 @@ static void execute(char **argv, char **env)
         size_t length = snprintf(candidate, sizeof candidate, "%.*s%s%s", (int)(end - path), path, slash, argv[0]);
         if (length >= sizeof candidate)
             continue;
-        execve(candidate, argv, env);
+        try(candidate, argv, env);
         if (errno == EACCES)
             worst = EACCES;
         else if (errno != ENOENT && errno != ENOTDIR)
