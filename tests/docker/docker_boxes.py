@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
+import tarfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+
+import aiodocker
 
 from youbencha.events import Event
 from youbencha.process import Command, Input, Limits, ProcessResult
@@ -54,6 +58,25 @@ class Box:
         """All of ours that the engine knows, in whatever state."""
         async with connect() as engine:
             return await engine.labelled(f"{labels.RUN}={self.run_id}")
+
+
+@asynccontextmanager
+async def image_of(dockerfile: str, **files: bytes) -> AsyncIterator[str]:
+    """An image for one test."""
+    tag = f"youbencha-test/odd:{os.urandom(6).hex()}"
+    context = io.BytesIO()
+    with tarfile.open(fileobj=context, mode="w") as tar:
+        for name, data in {"Dockerfile": dockerfile.encode(), **files}.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
+    context.seek(0)
+    async with aiodocker.Docker(os.environ.get("DOCKER_HOST")) as client:
+        await client.images.build(fileobj=context, encoding="identity", tag=tag)
+        try:
+            yield tag
+        finally:
+            await client.images.delete(tag, force=True)
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:

@@ -223,6 +223,20 @@ async def test_a_key_of_another_trial_opens_nothing(place: Place) -> None:
     assert done.output.split() == ["200", "401", "401", "401"]
 
 
+ASK_TO_END = """
+import os, signal, time
+os.kill(1, signal.SIGTERM)
+for _ in range(50):
+    time.sleep(0.02)
+print("went on")
+"""
+
+
+async def test_process_1_obeys_nobody_inside(place: Place) -> None:
+    done = await place.python(ASK_TO_END)
+    assert (done.exit.code, done.output) == (0, "went on\n")
+
+
 FORK_BOMB = """
 import os, time
 made = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -36,38 +37,41 @@ def dead_owner() -> labels.Owner:
     told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
     owner = labels.Owner.parse(told)
     assert owner is not None
-    assert owner.machine == me.machine
+    assert owner.here == me.here
     return owner
 
 
 async def test_only_what_the_dead_left(box: Box, client: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = f"computer-of-{box.run_id}"
-    dead = dead_owner()._replace(machine=here)
-    monkeypatch.setattr(labels, "_this_machine", lambda: here)  # for other tests that reap, this is another computer
+    here = labels.Here(f"computer-of-{box.run_id}", f"boot-of-{box.run_id}", "pid:[1]")
+    dead = dead_owner()._replace(here=here)
+    monkeypatch.setattr(labels, "_here", lambda: here)  # for other tests that reap, this is another computer
     me = labels.this_owner()
     lobby = Lobby()
     owners = {
         "dead": str(dead),
         "same-number": str(me._replace(started="1")),
         "living": str(me),
-        "other-computer": str(dead._replace(machine="another")),
+        "before-the-restart": str(me._replace(here=here._replace(boot="earlier", namespace="pid:[2]"))),
+        "other-computer": str(dead._replace(here=here._replace(machine="another", boot="another"))),
+        "other-namespace": str(dead._replace(here=here._replace(namespace="pid:[2]"))),
         "nobodys": "no owner that anybody could read",
     }
     for name, owner in owners.items():
         worn = {**labels.labels(box.run_id, "s", lobby.path if name == "dead" else Path("/")), labels.OWNER: owner}
         await client.create(f"{box.run_id}-{name}", {"Image": box.image, "Cmd": ["true"], "Labels": worn})
-    expected = {f"{box.run_id}-dead", f"{box.run_id}-same-number"}
+    expected = {f"{box.run_id}-{name}" for name in ("dead", "same-number", "before-the-restart")}
 
     would = await reap_containers(dry_run=True)
     assert {name for name in would.names if name.startswith(box.run_id)} == expected
-    assert len(await box.containers()) == 5
+    assert len(await box.containers()) == len(owners)
+    assert lobby.path.exists()
 
     reaped = await reap_containers()
     assert {name for name in reaped.names if name.startswith(box.run_id)} == expected
     assert reaped.failed == ()
-    assert reaped.in_use >= 3
+    assert reaped.in_use >= 4
     left = {each["Names"][0].removeprefix(f"/{box.run_id}-") for each in await box.containers()}
-    assert left == {"living", "other-computer", "nobodys"}
+    assert left == {"living", "other-computer", "other-namespace", "nobodys"}
     assert not lobby.path.exists()
 
 
@@ -93,7 +97,53 @@ def test_labels_that_anybody_wrote_remove_nothing(tmp_path: Path) -> None:
         assert (tmp_path / "precious").is_dir()
     remove_lobby(Path(""))
     assert labels.Owner.parse("x/y/z") is None
-    assert not labels.is_orphan({})
+    assert labels.Owner.parse("computer/boot/space/12/") is None
+    assert not labels.is_orphan(None)
+
+
+def test_a_computer_without_a_number_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Two such are not the same one."""
+    file = tmp_path / "machine-id"
+    for text in (None, "", "uninitialized\n"):
+        if text is not None:
+            file.write_text(text)
+        assert labels.machine_name(file) == labels.NOT_KNOWN
+    file.write_text("0123456789abcdef0123456789abcdef\n")
+    named = labels.machine_name(file)
+    assert named not in ("", labels.NOT_KNOWN)
+    assert "0123456789" not in named
+    owner = labels.this_owner()
+    nameless = owner._replace(here=owner.here._replace(machine=labels.NOT_KNOWN))
+    monkeypatch.setattr(labels, "_here", lambda: nameless.here)
+    assert not labels.is_orphan(nameless._replace(here=nameless.here._replace(boot="another")))
+    assert labels.is_orphan(nameless._replace(started="1"))
+
+
+async def test_the_lobbies_of_the_dead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Killed between two containers: no label leads there. What is not certainly such a one stays."""
+    import tempfile
+
+    (tmp_path / "elsewhere").mkdir()
+    short = tempfile.mkdtemp(prefix="yb-t-", dir="/tmp")
+    monkeypatch.setattr(tempfile, "tempdir", short)
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    try:
+        living, dead, odd, ownerless = Lobby(), Lobby(), Lobby(), Lobby()
+        (dead.path / "owner").write_text(str(dead_owner()))
+        (odd.path / "owner").unlink()
+        written = tmp_path / "elsewhere" / "owner"
+        written.write_text(str(dead_owner()))
+        (odd.path / "owner").symlink_to(written)
+        (ownerless.path / "owner").unlink()
+        link = Path(short, "yb-lobby-link")
+        link.symlink_to(tmp_path / "elsewhere")
+        await reap_containers(dry_run=True)
+        assert dead.path.exists()
+        await reap_containers()
+        assert set(Path(short).iterdir()) == {living.path, odd.path, ownerless.path, link}
+        assert written.exists()
+    finally:
+        shutil.rmtree(short)
 
 
 def test_a_lobby_has_short_paths_for_one_user_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -6,16 +6,21 @@ import asyncio
 import errno
 import os
 import resource
+import socket
+import tempfile
 import threading
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
+import aiodocker
 import pytest
 from docker_boxes import PATIENCE_S, Box, until
 
 from youbencha.errors import YouBenchaError
 from youbencha.process import Input, Limits, Started
+from youbencha.sandbox.docker import engine as engine_module
 from youbencha.sandbox.docker import labels, open_docker_sandbox
 from youbencha.sandbox.docker.accounts import Line, account_mounts, with_line
 from youbencha.sandbox.docker.container import Container
@@ -26,6 +31,10 @@ from youbencha.sandbox.docker.mounts import Mounts
 from youbencha.sandbox.docker.places import make_place
 from youbencha.sandbox.docker.settings import User, container_settings, user_inside
 from youbencha.spec.sandbox import SandboxSpec
+from youbencha.trial.sandbox import report_of
+
+if TYPE_CHECKING:
+    from youbencha.trial.plan import Plan
 
 MIB = 1024 * 1024
 LIMITS = Limits(timeout_s=PATIENCE_S)
@@ -281,6 +290,21 @@ async def test_the_end_before_its_time(box: Box, way: str) -> None:
         assert await box.containers() == [], "gone before `run` is over"
 
 
+async def test_the_engine_s_own_stop_is_heeded(box: Box) -> None:
+    """It comes from outside. What comes from inside is not: see the escapes."""
+    up = asyncio.Event()
+    script = "trap 'echo asked; exit 4' TERM; echo up; while :; do sleep 0.05; done"
+    async with box.open() as sandbox:
+        command = box.command("sh", "-c", script)
+        limits = LIMITS._replace(grace_s=30)
+        running = asyncio.create_task(sandbox.run(command, limits=limits, on_line=lambda _: up.set()))
+        await asyncio.wait_for(up.wait(), PATIENCE_S)
+        async with aiodocker.Docker(os.environ.get("DOCKER_HOST")) as client:
+            await client.containers.container((await box.containers())[0]["Id"]).kill(signal="SIGTERM")
+        done = await running
+    assert (done.exit.code, "asked" in done.output) == (4, True)
+
+
 async def test_a_stopped_program_is_asked_too(box: Box) -> None:
     async with box.open() as sandbox:
         stop = asyncio.Event()
@@ -436,7 +460,11 @@ async def test_what_the_results_say(box: Box) -> None:
         assert (sandbox.kind, sandbox.is_boundary, sandbox.brings_agent) == ("docker", True, False)
         assert sandbox.identity.image == box.image
         assert sandbox.identity.image_id.startswith("sha256:")
+        assert sandbox.identity.image_digest is None, "it was made on this computer"
         assert sandbox.identity.engine.split()[0] in ("Docker", "Podman")
+        sandbox.identity = sandbox.identity._replace(image_digest="sha256:of-a-registry")
+        report = report_of(cast("Plan", SimpleNamespace(sandbox=box.spec())), sandbox)
+    assert (report.image_id, report.image_digest) == (sandbox.identity.image_id, "sha256:of-a-registry")
 
 
 @pytest.mark.parametrize(
@@ -456,6 +484,20 @@ async def test_no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: 
         await opening.__aenter__()
     assert refused.value.code == code
     assert refused.value.hint
+
+
+async def test_an_engine_that_takes_calls_and_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "_FIRST_ANSWER_S", 0.1)
+
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory, socket.socket(socket.AF_UNIX) as silent:
+        path = f"{directory}/e.sock"
+        silent.bind(path)
+        silent.listen()
+        with pytest.raises(YouBenchaError, match="said nothing for") as refused:
+            async with asyncio.timeout(PATIENCE_S / 2), connect({"DOCKER_HOST": f"unix://{path}"}):
+                pass
+    assert refused.value.code == "SANDBOX_NO_ENGINE"
+    assert "hangs" in (refused.value.hint or "")
 
 
 async def test_an_image_that_nobody_has(box: Box) -> None:

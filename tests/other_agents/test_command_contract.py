@@ -134,10 +134,10 @@ async def test_the_file_that_it_was_told_of_is_looked_at_as_closely(bench: Comma
 
 
 async def test_secrets_are_masked_in_what_is_told(bench: CommandBench) -> None:
-    secret = "sk-ant-api03-0123456789abcdefghij"
+    secret = "a-key-that-is-longer-than-what-is-quoted-of-it-0123456789"
     result = await bench.python(writes(json.dumps({"turns": secret})), context={"env": {"ANTHROPIC_API_KEY": secret}})
     assert "turns is" in result.warnings[0].message
-    assert secret not in result.warnings[0].message
+    assert secret[:10] not in result.warnings[0].message
 
 
 @on_posix

@@ -17,7 +17,7 @@ from git_lab import Opener, files
 from systems import posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.workspace import RunDirectory, Snapshot, old_runs, remove_run
-from youbencha.workspace.prune import left_behind, remove_left_behind
+from youbencha.workspace.prune import clear_left_behind, left_behind, remove_left_behind
 
 pytestmark = posix_only("shell scripts, links and modes")
 
@@ -314,6 +314,15 @@ def test_what_a_dead_run_left_goes_whatever_its_age(tmp_path: Path) -> None:
     assert (private.exists(), home.exists()) == (False, False)
     assert path.joinpath("src-modified").is_dir()
     assert left_behind(root) == {}
+
+
+def test_a_new_run_clears_up_after_the_dead(tmp_path: Path) -> None:
+    path, private = died(tmp_path)
+    with RunDirectory.create(tmp_path / "root", cache_dir=tmp_path / "cache") as run:
+        clear_left_behind(run.path.parent, run.private.parent)
+        assert os.listdir(tmp_path / "cache" / "runs") == [run.private.name]
+    assert path.is_dir()
+    assert not private.exists()
 
 
 def test_a_run_of_another_workspace_is_left_alone(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from youbencha.trial.bundle import Record
 from youbencha.trial.plan import Plan
 from youbencha.trial.sandbox import opened_sandbox, report_of
 from youbencha.workspace import Repository, RunDirectory, open_repository, public_url
+from youbencha.workspace.prune import clear_left_behind
 
 if TYPE_CHECKING:
     from youbencha.trial.gateway.way import WayToModel
@@ -63,6 +64,7 @@ async def _prepared(plan: Plan, on_event: EventSink, ready: asyncio.Task[None], 
         expected = await repository.resolve(case.expected, source=case.expected_source or "branch")
     directory = RunDirectory.create(plan.workspace_dir, case.workspace_name, cache_dir=plan.cache_dir)
     try:
+        await asyncio.to_thread(clear_left_behind, directory.path.parent, directory.private.parent)
         await repository.check_out(directory.modified)
         await ready
         sandbox = await opened.enter_async_context(opened_sandbox(plan, directory, on_event))

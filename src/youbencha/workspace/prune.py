@@ -107,6 +107,16 @@ def remove_left_behind(run: Path, places: Iterable[Path]) -> bool:
     return True
 
 
+def clear_left_behind(root: Path, parent: Path) -> None:
+    """When a new run begins that has its private directory in `parent`: costs one look there if nobody died.
+
+    What cannot be removed waits for `yb prune`, which tells why.
+    """
+    for run, places in left_behind(root, [str(parent)]).items():
+        with suppress(YouBenchaError):
+            remove_left_behind(run, places)
+
+
 def _died(path: Path) -> bool:
     """It is ours, has said where its private directories are, and nobody holds it.
 

@@ -39,14 +39,14 @@ def with_metrics(task: Task[Any], facts: SessionFacts, redactor: Redactor) -> Se
     if not _brought(task).exists():
         told = told.or_else(read_object(task.workspace / SIDECAR, SIDECAR))
         _take_out(task.workspace / SIDECAR)
-    known = _Fields(told.record)
+    known = _Fields(told.record, redactor)
     found = {
         "usage": known.usage(),
         "turns": known.read("turns", fields.count),
         "tools_used": known.read("tools_used", _tools),
         "model": known.read("model", fields.text),
         "session_id": known.read("session_id", fields.text),
-        "unread_metrics": [redactor.text(problem) for problem in (*told.problems, *known.problems)],
+        "unread_metrics": [*told.problems, *known.problems],
     }
     return facts.model_copy(update={name: value for name, value in found.items() if value})
 
@@ -54,15 +54,16 @@ def with_metrics(task: Task[Any], facts: SessionFacts, redactor: Redactor) -> Se
 class _Fields:
     """Reads a record, and notes what is there but is not what it should be."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: Record, redactor: Redactor) -> None:
         self._record = record
+        self._redactor = redactor
         self.problems: list[str] = []
 
     def read(self, name: str, reader: Callable[[object], Any]) -> Any:
         value = self._record.get(name)
         found = None if value is None else reader(value)
         if value is not None and found is None:
-            self.problems.append(f"{name} is {_shown(value)}")
+            self.problems.append(f"{name} is {_shortened(self._redactor.text(repr(value)))}")
         return found
 
     def usage(self) -> Usage | None:
@@ -94,6 +95,5 @@ def _tools(value: object) -> dict[str, int] | None:
     return dict(Counter(fields.texts(value))) if is_names else None
 
 
-def _shown(value: object) -> str:
-    text = repr(value)
+def _shortened(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:40]}…"

@@ -43,6 +43,8 @@ def no_name(image: str, reason: str) -> YouBenchaError:
 _HINTS = {
     "bind source path does not exist": "The engine does not see this computer's files. Is the harness itself in a "
     "container, or the engine a snap? Run both side by side, or set TMPDIR to a directory that both see.",
+    "read-only file system": "Something has no place to be mounted on. Does the image declare a VOLUME within another "
+    "VOLUME, without having that directory? Then use an image that does not.",
     "no space left": "Free some space where the engine keeps its files: `docker system df`, `docker system prune`.",
     "": "Its own log says more (`journalctl -u docker`). `docker info` tells whether it still works.",
 }

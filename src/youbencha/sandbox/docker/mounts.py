@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.sandbox.docker.places import make_place
-from youbencha.sandbox.docker.volumes import ReadOnlyVolume, touches
+from youbencha.sandbox.docker.volumes import touches
 
 WORKSPACE = PurePosixPath("/workspace")
 HOME = PurePosixPath("/home/agent")
@@ -68,11 +68,6 @@ class Mounts:
         shared = [Mount(path, PurePosixPath(path), writable) for path, writable in sorted(self._shared.items())]
         seen = [*self._own, *(mount for mount in shared if not self._is_covered(mount))]
         return [*seen, *self._instead_of_volumes([mount.inside for mount in seen])]
-
-    def read_only_volumes(self) -> list[ReadOnlyVolume]:
-        """Those of the image that have nothing to do with what is shared."""
-        seen = {mount.inside for mount in self.all()}
-        return [ReadOnlyVolume(volume) for volume in self._volumes if volume not in seen]
 
     def writable(self) -> list[Path]:
         """Where an agent can write."""

@@ -20,7 +20,7 @@ from youbencha.sandbox.docker.lobby import Lobby
 from youbencha.sandbox.docker.mounts import LOBBY, WORKSPACE, Mounts
 from youbencha.sandbox.docker.sandbox import DockerSandbox, Material
 from youbencha.sandbox.docker.settings import user_inside
-from youbencha.sandbox.docker.volumes import read_volumes
+from youbencha.sandbox.docker.volumes import keep_volumes, read_volumes
 from youbencha.sandbox.git_identity import write_git_identity
 from youbencha.spec.sandbox import DEFAULT_IMAGE
 
@@ -49,6 +49,8 @@ async def open_docker_sandbox(
             material = Material(image, program, account, lobby, scratch, worn)
             sandbox = DockerSandbox(name, spec, engine, _mounts(workspace, scratch, image), material, on_event)
             try:
+                if image.volumes:
+                    await _surely(keep_volumes(engine, image.id, name, worn))
                 yield sandbox
             finally:
                 await _surely(sandbox.freeze())

@@ -22,7 +22,7 @@ from youbencha.sandbox.docker.mounts import HOME, TMP, Mount, Mounts
 from youbencha.sandbox.docker.mounts import LOBBY as LOBBY_INSIDE
 from youbencha.sandbox.docker.settings import DOORS, LIFELINE, container_settings, user_inside
 from youbencha.sandbox.docker.system import ContainerSystem, World
-from youbencha.sandbox.docker.volumes import ReadOnlyVolume
+from youbencha.sandbox.docker.volumes import keeper_of
 
 if TYPE_CHECKING:
     from youbencha.process import Command, Limits, LineSink, ProcessResult, Redactor, Source, Started
@@ -167,13 +167,13 @@ class DockerSandbox:
         """What the next container will be made of."""
         return World(
             spec=self._spec,
-            settings=partial(self._settings, [*self._mounts.all(), *self._mounts.read_only_volumes()]),
+            settings=partial(self._settings, self._mounts.all()),
             relays=self._lobby.relays(),
             probe=GATEWAY_PORT if GATEWAY_PORT in self._lobby.ports else None,
             inside=self._mounts.inside,
         )
 
-    def _settings(self, shared: Sequence[Mount | ReadOnlyVolume], lifeline: Path) -> dict[str, Any]:
+    def _settings(self, shared: Sequence[Mount], lifeline: Path) -> dict[str, Any]:
         ours = [
             Mount(self._material.program, LOBBY_INSIDE / "inside", writable=False),
             Mount(self._lobby.doors, DOORS, writable=False),
@@ -182,7 +182,9 @@ class DockerSandbox:
         facts = self._engine.facts
         user = user_inside(facts)
         mounts = [*shared, *self._material.account, *ours]
-        return container_settings(self._spec, self.identity.image_id, facts, user, mounts, self._material.labels)
+        volumes_of = keeper_of(self._name) if self._material.image.volumes else None
+        worn = self._material.labels
+        return container_settings(self._spec, self.identity.image_id, facts, user, mounts, worn, volumes_of)
 
     async def _watch_disk(self, disk: DiskWatch, system: ContainerSystem, container: Container) -> None:
         running = await system.has_started

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from youbencha.sandbox.docker.facts import Facts
 from youbencha.sandbox.docker.mounts import LOBBY, WORKSPACE, Mount
-from youbencha.sandbox.docker.volumes import ReadOnlyVolume
 from youbencha.spec.sandbox import SandboxSpec
 
 FIRST_PROGRAM = str(LOBBY / "inside")
@@ -39,10 +38,14 @@ def container_settings(
     image: str,
     facts: Facts,
     user: User,
-    mounts: Sequence[Mount | ReadOnlyVolume],
+    mounts: Sequence[Mount],
     labels: Mapping[str, str],
+    volumes_of: str | None = None,
 ) -> dict[str, Any]:
-    """One fresh container: nobody's credentials, no capabilities, no network unless it was asked for."""
+    """One fresh container: nobody's credentials, no capabilities, no network unless it was asked for.
+
+    `volumes_of`: a container that has the image's volumes, which are read-only for this one.
+    """
     return {
         "Image": image,
         "Entrypoint": [FIRST_PROGRAM],
@@ -53,6 +56,7 @@ def container_settings(
         "Healthcheck": {"Test": ["NONE"]},  # an image's own would run programs in there
         "HostConfig": {
             "Mounts": [mount.as_docker() for mount in mounts],
+            "VolumesFrom": [f"{volumes_of}:ro"] if volumes_of else [],
             "Init": False,  # our first program is one
             "CapDrop": ["ALL"],
             "SecurityOpt": _security(facts),

@@ -1,0 +1,151 @@
+"""A limit of the sandbox that ended an agent is why it failed, and no mystery."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from docker_lab import Engine, engine, image
+from systems import posix_only
+from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult
+from youbencha.adapters.claude_code import ClaudeCodeAdapter
+from youbencha.adapters.codex import CodexAdapter
+from youbencha.adapters.command import CommandAdapter
+from youbencha.process import ProcessResult
+from youbencha.sandbox.docker import open_docker_sandbox
+from youbencha.sandbox.here import Here
+from youbencha.spec.sandbox import SandboxSpec
+from youbencha.trial.outcome import outcome_of
+
+__all__ = ["engine", "image"]
+
+pytestmark = posix_only("the small CLIs are shell scripts")
+
+DISK = "disk (200 MiB)"
+BY_SIGNAL = "kill -TERM $$"
+
+
+class Narrow(Here):
+    """A sandbox that says which limit was broken. What runs in it ends as it would have been ended."""
+
+    def __init__(self, breach: str | None) -> None:
+        self._breach = breach
+
+    async def run(self, *arguments: Any, **named: Any) -> ProcessResult:
+        done = await super().run(*arguments, **named)
+        return done._replace(exit=done.exit._replace(breach=self._breach))
+
+
+async def ended(
+    directory: Path, adapter: type[AgentAdapter], rest: str, *, breach: str | None = DISK, printed: str = ""
+) -> AgentExecutionResult:
+    program = directory / "program"
+    (directory / "printed").write_text(printed)
+    program.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo 2.1.325 && exit 0\ncat {directory}/printed\n{rest}\n')
+    program.chmod(0o755)
+    config = {"command": [str(program)]} if adapter is CommandAdapter else {"executable": str(program)}
+    context = AgentExecutionContext(
+        workspace_dir=directory,
+        repo_dir=directory,
+        artifacts_dir=directory / "artifacts",
+        config={"prompt": "x", **config},
+        env={"IS_SANDBOX": "1", "ANTHROPIC_API_KEY": "sk-ant-0123456789", "OPENAI_API_KEY": "k"},
+        timeout=60_000,
+        sandbox=Narrow(breach),
+    )
+    given = {"PATH": "/usr/bin:/bin", "HOME": str(directory)}
+    return await adapter(env=given).execute(context)  # type: ignore[call-arg]
+
+
+AGENTS = [(CommandAdapter, "COMMAND"), (CodexAdapter, "CODEX"), (ClaudeCodeAdapter, "CLAUDE")]
+
+
+@pytest.mark.parametrize(("adapter", "prefix"), AGENTS)
+@pytest.mark.parametrize(
+    ("breach", "rest", "how", "option"),
+    [
+        (DISK, BY_SIGNAL, "was ended because it went beyond its sandbox's limit: disk (200 MiB).", "sandbox.disk"),
+        (DISK, "exit 0", "went beyond its sandbox's limit: disk (200 MiB).", "sandbox.disk"),
+        ("memory (4 GiB)", "kill -KILL $$", "was ended because it went beyond", "sandbox.memory"),
+        ("memory (4 GiB)", "exit 2", "failed because something that it ran went beyond", "sandbox.memory"),
+        ("processes (32)", "exit 1", "went beyond its sandbox's limit: processes (32).", "sandbox.pids"),
+    ],
+)
+async def test_it_is_the_reason(
+    adapter: type[AgentAdapter], prefix: str, breach: str, rest: str, how: str, option: str, tmp_path: Path
+) -> None:
+    result = await ended(tmp_path, adapter, rest, breach=breach)
+    assert result.status == "failed"
+    assert [error.code for error in result.errors] == [f"{prefix}_SANDBOX_LIMIT"]
+    assert how in result.errors[0].message
+    assert f"`{option}`" in (result.errors[0].hint or "")
+    assert result.warnings == ()  # it is told once
+    outcome = outcome_of(result.status, result.errors, ())
+    assert (outcome.name, outcome.valid, outcome.retry) == ("limit", True, False)
+
+
+@pytest.mark.parametrize(("adapter", "prefix"), AGENTS)
+async def test_without_a_limit_a_signal_is_a_signal(adapter: type[AgentAdapter], prefix: str, tmp_path: Path) -> None:
+    result = await ended(tmp_path, adapter, BY_SIGNAL, breach=None)
+    assert [error.code for error in result.errors] == [f"{prefix}_CRASHED"]
+
+
+FAILED_CALL = {
+    CodexAdapter: (
+        {"type": "thread.started", "thread_id": "t"},
+        {"type": "turn.failed", "error": {"message": "exceeded retry limit, last status: 429 Too Many Requests"}},
+    ),
+    ClaudeCodeAdapter: (
+        {"type": "system", "subtype": "init", "session_id": "s", "model": "m"},
+        {
+            "type": "assistant",
+            "error": "rate_limit",
+            "message": {
+                "id": "m",
+                "model": "<synthetic>",
+                "role": "assistant",
+                "content": [{"type": "text", "text": "API Error: 429 rate_limit_error"}],
+            },
+        },
+        {"type": "result", "subtype": "success", "is_error": True, "result": "API Error: 429 rate_limit_error"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("adapter", "prefix"), AGENTS[1:])
+@pytest.mark.parametrize(("rest", "code"), [("exit 1", "RATE_LIMIT"), (BY_SIGNAL, "SANDBOX_LIMIT")])
+async def test_a_tool_that_was_killed_long_before_is_not_to_blame(
+    adapter: type[AgentAdapter], prefix: str, rest: str, code: str, tmp_path: Path
+) -> None:
+    """The provider failed, and the agent ended by itself: then the limit is a warning."""
+    printed = "".join(json.dumps(record) + "\n" for record in FAILED_CALL[adapter])
+    result = await ended(tmp_path, adapter, rest, breach="memory (4 GiB)", printed=printed)
+    assert [error.code for error in result.errors] == [f"{prefix}_{code}"]
+    told = [warning.code for warning in result.warnings]
+    assert (f"{prefix}_SANDBOX_LIMIT" in told) is (code == "RATE_LIMIT")
+
+
+async def test_a_real_disk(tmp_path: Path, engine: Engine, image: str) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    spec = SandboxSpec(type="docker", image=image, disk=48 * 1024**2)
+    fill = "i=0; while head -c 8000000 /dev/zero > f$i; do i=$((i+1)); done"
+    run_id = f"test-{os.urandom(6).hex()}"
+    async with open_docker_sandbox(
+        spec, workspace=tree, scratch=tmp_path / "scratch", run_id=run_id, on_event=lambda event: None
+    ) as sandbox:
+        context = AgentExecutionContext(
+            workspace_dir=tree,
+            repo_dir=tree,
+            artifacts_dir=tmp_path / "artifacts",
+            config={"command": ["sh", "-c", fill]},
+            timeout=120_000,
+            sandbox=sandbox,
+        )
+        result = await CommandAdapter(env={"PATH": os.environ["PATH"]}).execute(context)
+    assert [error.code for error in result.errors] == ["COMMAND_SANDBOX_LIMIT"]
+    assert "was ended because it went beyond its sandbox's limit: disk (48 MiB)." in result.errors[0].message

@@ -1,0 +1,63 @@
+"""The metrics of a trial, for every agent by the same hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from youbencha.log import AgentInfo, ErrorRecord, Execution, ModelInfo, Status, TestCaseInfo, ToolCall, YouBenchaLog
+from youbencha.trial.bundle import Record
+from youbencha.trial.sidecar import sidecar_of
+
+AT = "2026-01-01T00:00:00.000Z"
+
+
+def told(status: Status = "success", **more: Any) -> dict[str, Any]:
+    log = YouBenchaLog(
+        agent_info=AgentInfo(name="x", version="1", adapter_version="1.0.0"),
+        model_info=ModelInfo(name="m", provider="p"),
+        execution=Execution(started_at=AT, completed_at=AT, duration_ms=5, exit_code=0, status=status),
+        **more,
+    )
+    return read(log)
+
+
+def read(log: YouBenchaLog | None) -> dict[str, Any]:
+    case = TestCaseInfo(name="c", config_file="c.yaml", config_hash="0")
+    record = Record(run_id="r", workspace_dir=Path(), test_case=case, expected_evaluators=0, started_at=0.0, log=log)
+    found: dict[str, Any] = json.loads(sidecar_of(record))
+    return found
+
+
+def calls(*names: str) -> tuple[ToolCall, ...]:
+    return tuple(ToolCall(name=name, arguments="{}") for name in names)
+
+
+def denied(code: str = "CLAUDE_TOOL_DENIED", **tools: int) -> ErrorRecord:
+    return ErrorRecord(message="m", timestamp=AT, code=code, context={"tools": tools})
+
+
+@pytest.mark.parametrize(("status", "ended"), [("success", "completed"), ("failed", "failed"), ("timeout", "timeout")])
+def test_how_it_ended(status: Status, ended: str) -> None:
+    assert told(status)["ended"] == ended
+
+
+def test_whose_session_it_was() -> None:
+    assert told(session_id="s-1")["session_id"] == "s-1"
+
+
+def test_a_trial_that_was_broken_off() -> None:
+    found = read(None)
+    assert (found["ended"], found["session_id"], found["tools_used"], found["partial"]) == (
+        "interrupted", None, None, True,
+    )  # fmt: skip
+
+
+def test_a_tool_that_was_always_denied_was_not_used() -> None:
+    """By its policy and by itself: the two are told apart."""
+    warnings = (denied(Read=1, Bash=1), denied(Edit=1), denied("CLAUDE_MCP_FAILED", Grep=1))
+    made = calls("Read", "Bash", "Bash", "Edit", "Grep")
+    assert told(tool_calls=made, warnings=warnings)["tools_used"] == ["Bash", "Grep"]

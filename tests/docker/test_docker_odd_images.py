@@ -1,0 +1,155 @@
+"""Images that were made for something else: with volumes, without a C library, without users, without a proper name."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path, PurePosixPath
+
+import pytest
+from docker_boxes import PATIENCE_S, Box, image_of
+
+from youbencha.errors import YouBenchaError
+from youbencha.process import Limits, ProcessStartError
+from youbencha.sandbox.docker import labels
+from youbencha.sandbox.docker.accounts import account_mounts
+from youbencha.sandbox.docker.container import Container
+from youbencha.sandbox.docker.engine import connect
+from youbencha.sandbox.docker.failures import died_at_once, without_loader
+from youbencha.sandbox.docker.images import ensure_image
+from youbencha.sandbox.docker.mounts import Mounts
+from youbencha.sandbox.docker.settings import User
+from youbencha.sandbox.docker.volumes import read_volumes
+
+LIMITS = Limits(timeout_s=PATIENCE_S)
+VOLUMES = """
+RUN mkdir -p /data/deep /home/agent/.cache && echo kept > /data/deep/file && chmod -R 777 /data /home
+VOLUME /data /workspace /tmp /home /home/agent /home/agent/.cache /home/other
+"""
+
+
+@pytest.fixture
+def box(tmp_path: Path, engine: object, image: str) -> Box:
+    return Box(tmp_path, image)
+
+
+async def test_volumes_of_an_image_hold_nothing_that_is_not_counted(box: Box) -> None:
+    places = ("/data", "/data/deep", "/workspace", "/tmp", "/home", "/home/agent", "/home/agent/.cache", "/home/other")
+    look = "cat /data/deep/file; for path; do if echo x 2>/dev/null > $path/x; then echo $path; fi; done 2>/dev/null"
+    fill = "while head -c 8000000 /dev/zero >> /home/agent/.cache/big; do :; done"
+    async with image_of(f"FROM {box.image}{VOLUMES}") as box.image, box.open(disk="48m") as sandbox:
+        done = await sandbox.run(box.command("sh", "-c", look, "sh", *places), limits=LIMITS)
+        assert done.output.splitlines() == ["kept", *places[2:]], "what the image has there is seen, as read-only as it"
+        for path in places[2:]:
+            outside = sandbox.outside(f"{path}/x")
+            assert outside is not None
+            assert outside.read_text() == "x\n", "and all that was written is in a directory of the harness"
+        again = await sandbox.run(box.command("cat", "/home/agent/.cache/x", "/home/agent/x"), limits=LIMITS)
+        assert again.output == "x\nx\n"
+        full = await sandbox.run(box.command("sh", "-c", fill), limits=LIMITS)
+        assert full.exit.breach == "disk (48 MiB)"
+
+
+async def test_a_volume_above_something_that_is_shared(box: Box, tmp_path: Path) -> None:
+    tools = tmp_path / "deep" / "tools"
+    tools.mkdir(parents=True)
+    (tools / "file").write_text("tool\n")
+    async with image_of(f"FROM {box.image}\nVOLUME {tmp_path / 'deep'}\n") as box.image, box.open() as sandbox:
+        sandbox.share(tools)
+        done = await sandbox.run(box.command("cat", f"{tools}/file"), limits=LIMITS)
+    assert done.output == "tool\n"
+
+
+async def test_a_volume_that_has_no_place_within_another(box: Box) -> None:
+    async with image_of(f"FROM {box.image}\nVOLUME /data /data/inner\n") as box.image, box.open() as sandbox:
+        with pytest.raises(YouBenchaError) as refused:
+            await sandbox.run(box.command("true"), limits=LIMITS)
+    assert "VOLUME within another VOLUME" in (refused.value.hint or "")
+
+
+def test_volumes_that_would_hide_the_work() -> None:
+    forbidden = [PurePosixPath("/workspace")]
+    assert read_volumes("image", ["b", "/workspace/", "/a/./x", "//a"], forbidden) == [
+        PurePosixPath(name) for name in ("/a", "/a/x", "/b", "/workspace")
+    ]
+    with pytest.raises(YouBenchaError, match="would hide a part of /workspace") as refused:
+        read_volumes("image", ["/workspace/data"], forbidden)
+    assert refused.value.code == "SANDBOX_IMAGE_UNUSABLE"
+
+
+def test_every_volume_that_touches_ours_is_covered_once(tmp_path: Path) -> None:
+    volumes = [PurePosixPath(name) for name in ("/data", "/home", "/home/other", "/tmp", "/tmp/x", "/workspace")]
+    mounts = Mounts(tmp_path / "tree", tmp_path / "home", tmp_path / "tmp", volumes)
+    covered = [str(mount.inside) for mount in mounts.all()]
+    assert sorted(covered) == ["/home", "/home/agent", "/home/other", "/tmp", "/tmp/x", "/workspace"]
+
+
+async def test_an_image_without_the_c_library_that_a_program_needs(box: Box, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    program = Path(shutil.copy(shutil.which("true") or "", tools / "claude"))
+    script = tools / "script"
+    script.write_text("#! /no/such/interpreter -x\n")
+    script.chmod(0o755)
+    async with image_of("FROM scratch\nCOPY file /file\n", file=b"x") as box.image, box.open() as sandbox:
+        sandbox.share(tools)
+        for argv in ([str(program)], ["claude"]):
+            with pytest.raises(ProcessStartError, match="the image has no glibc") as refused:
+                await sandbox.run(box.command(*argv, PATH=str(tools)), limits=LIMITS)
+            assert "/ld-linux" in refused.value.message
+            assert "image with glibc" in (refused.value.hint or "")
+        with pytest.raises(ProcessStartError, match="its interpreter /no/such/interpreter is not in the image"):
+            await sandbox.run(box.command(str(script)), limits=LIMITS)
+        with pytest.raises(ProcessStartError, match="No such file or directory"):
+            await sandbox.run(box.command(str(tools / "not-there")), limits=LIMITS)
+    assert "no musl" in without_loader("x", "/lib/ld-musl-x86_64.so.1")[0]
+
+
+async def test_an_image_without_users(box: Box, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    async with image_of("FROM scratch\nCOPY file /file\n", file=b"x") as tag, connect() as engine:
+        image = (await ensure_image(engine, tag, print)).id
+        worn = labels.labels(box.run_id, "none", tmp_path)
+        mounts = await account_mounts(engine, image, User(54321, 54322), worn)
+        texts = {str(mount.inside): mount.outside.read_text().splitlines() for mount in mounts}
+        assert [line.split(":")[:3] for line in texts["/etc/passwd"]] == [["root", "x", "0"], ["agent", "x", "54321"]]
+        assert [line.split(":")[:3] for line in texts["/etc/group"]] == [["root", "x", "0"], ["agent", "x", "54322"]]
+
+
+@pytest.mark.parametrize("name", ["Bad Image!!", "UPPER/case"])
+async def test_a_name_that_is_none(box: Box, name: str) -> None:
+    box.image = name
+    with pytest.raises(YouBenchaError) as refused:
+        await box.run("true")
+    assert refused.value.code in ("SANDBOX_IMAGE_INVALID", "SANDBOX_IMAGE_NOT_FOUND")  # Podman tries to fetch it
+    assert name in refused.value.message
+    assert "name" in (refused.value.hint or "").lower()
+
+
+async def test_why_a_container_ended_at_once(box: Box, tmp_path: Path) -> None:
+    settings = {
+        "Image": box.image,
+        "Cmd": ["sh", "-c", "exit 3"],
+        "Labels": labels.labels(box.run_id, "none", tmp_path),
+    }
+    async with connect() as engine:
+        container = Container(engine, box.run_id)
+        try:
+            await container.start(settings)
+            told = died_at_once(await container.state_when_stopped())
+        finally:
+            await container.removed()
+    assert told.message.endswith(": exit code 3")
+    assert died_at_once({"Error": "exec format error", "ExitCode": 1}).message.endswith(": exec format error")
+    assert died_at_once(None).message.endswith(": exit code unknown")
+
+
+async def test_whoever_commits_has_a_name(box: Box) -> None:
+    script = "git init -q repo && cd repo && git commit -q --allow-empty -m x && git log --format=%an%n%ae; ls -a ~"
+    done = await box.run("sh", "-c", script)
+    assert done.output.splitlines()[:2] == ["youBencha agent", "agent@youbencha.invalid"], done.output
+    assert (box.scratch / "home" / ".gitconfig").stat().st_uid == os.getuid()
+    (box.scratch / "home" / ".gitconfig").unlink()
+    (box.scratch / "home" / ".gitconfig").symlink_to(box.scratch / "made-through-a-link")
+    assert (await box.run("true")).exit.code == 0
+    assert not (box.scratch / "made-through-a-link").exists()
