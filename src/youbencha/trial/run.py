@@ -149,7 +149,7 @@ class Trial:
             on_event=self._agent_event,
             gateway=self._way.access if self._way else None,
             sandbox=self._sandbox,
-            scratch_dir=directory.new_scratch(),
+            scratch_dir=directory.scratch,
             stop=self._way.stop if self._way else None,
         )
         with self._phase("agent", plan.case.agent.type):

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -63,6 +64,11 @@ class RunDirectory:
             run._remember()
             undo.pop_all()
             return run
+
+    @cached_property
+    def scratch(self) -> Path:
+        """For what the agent's adapter needs beside the tree: prompts and settings in files."""
+        return self.new_scratch()
 
     def new_scratch(self) -> Path:
         """A directory for what the agent needs beside its tree, a home for instance. Gone when the run is closed."""

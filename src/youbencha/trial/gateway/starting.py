@@ -71,6 +71,7 @@ def places_in(directory: RunDirectory, sandbox: Sandbox) -> Places:
         "workspace": Path(sandbox.inside(directory.modified)),
         "run": directory.path,
         "private": directory.private,
+        "temp": directory.scratch,
         "home": Path(env.get("HOME") or Path.home()),
         "tmp": Path(env.get("TMPDIR") or tempfile.gettempdir()),
     }
