@@ -93,7 +93,8 @@ def test_list_says_what_holds_and_from_where(config: Config, project: Path, home
     rows = {row["key"]: (row["value"], row["origin"]) for row in json.loads(done.stdout)}
     assert rows["gateway.type"] == ("auto", "default")
     assert rows["gateway.litellm.key_env"] == ("LITELLM_MASTER_KEY", "default")  # a name, and no key
-    assert {key: row for key, row in rows.items() if not key.startswith("gateway.")} == {
+    assert rows["sandbox.type"] == ("local", "default")
+    assert {key: row for key, row in rows.items() if not key.startswith(("gateway.", "sandbox."))} == {
         "workspace_dir": (".youbencha-workspace", "default"),
         "output_dir": (".youbencha-eval", "default"),
         "cache_dir": (None, "default"),

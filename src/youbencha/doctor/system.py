@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
 import re
 import sys
 import tempfile
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 
 from youbencha.doctor.finding import Finding, State
@@ -48,6 +50,8 @@ async def check_docker(env: Mapping[str, str]) -> Finding:
     from youbencha.sandbox.docker.where import find_engine
 
     try:
+        find_engine(env)
+        await asyncio.to_thread(import_module, "aiodocker")  # takes half a second, and others have deadlines
         async with connect(env) as engine:
             detail = f"{engine.facts.name} {engine.facts.version}  {find_engine(env)}"
     except YouBenchaError as error:
