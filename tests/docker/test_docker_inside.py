@@ -89,15 +89,18 @@ async def test_half_a_close_is_half_a_close(box: Box) -> None:
         writer.write_eof()
         digest = hashlib.sha256(await reader.read()).hexdigest()
         heard.set_result(digest)
+        (box.workspace / "heard").touch()
         writer.close()
 
+    # With the program everything in its container ends, also what it has sent and nobody has read yet: so it waits.
     program = f"""
-import socket
+import os, socket, time
 line = socket.create_connection(("127.0.0.1", {PORT}))
 greeting = b""
 while data := line.recv(100): greeting += data
 line.sendall(b"x" * {MIB})
 line.shutdown(socket.SHUT_WR)
+while not os.path.exists("/workspace/heard"): time.sleep(0.01)
 print(greeting.decode())
 """
     heard = asyncio.get_running_loop().create_future()
