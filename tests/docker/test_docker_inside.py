@@ -17,8 +17,8 @@ from docker_boxes import PATIENCE_S, Box, until
 
 from youbencha.errors import YouBenchaError
 from youbencha.process import Limits, ProcessStartError, run
-from youbencha.sandbox.base import Door
-from youbencha.sandbox.docker import GATEWAY_PORT, DockerSandbox, labels, reap_containers
+from youbencha.sandbox.base import GATEWAY_PORT, Door
+from youbencha.sandbox.docker import DockerSandbox, labels, reap_containers
 from youbencha.sandbox.docker.container import Container
 from youbencha.sandbox.docker.engine import connect
 from youbencha.sandbox.docker.inside import build

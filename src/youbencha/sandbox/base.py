@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from youbencha.process import Command, Limits, LineSink, ProcessResult, Redactor, Source, Started
 
 
+GATEWAY_PORT = 4000
+"""Where an agent in a container finds its gateway: Thunderdome's. Whoever is behind that door must answer before a program
+starts."""
+
+
 class Door(NamedTuple):
     """How programs inside reach one server of the harness."""
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from youbencha.sandbox.docker.opening import open_docker_sandbox
     from youbencha.sandbox.docker.reaper import Reaped, reap_containers
-    from youbencha.sandbox.docker.sandbox import GATEWAY_PORT, DockerSandbox, Identity
+    from youbencha.sandbox.docker.sandbox import DockerSandbox, Identity
 
-__all__ = ["GATEWAY_PORT", "DockerSandbox", "Identity", "Reaped", "open_docker_sandbox", "reap_containers"]
+__all__ = ["DockerSandbox", "Identity", "Reaped", "open_docker_sandbox", "reap_containers"]
 
 _HOMES = {"Reaped": "reaper", "open_docker_sandbox": "opening", "reap_containers": "reaper"}
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.events import EventSink, Warned
+from youbencha.sandbox.base import GATEWAY_PORT, Door
 from youbencha.sandbox.docker import labels
 from youbencha.sandbox.docker.accounts import NAME
 from youbencha.sandbox.docker.container import Container
@@ -26,11 +27,8 @@ from youbencha.sandbox.docker.volumes import keeper_of
 
 if TYPE_CHECKING:
     from youbencha.process import Command, Limits, LineSink, ProcessResult, Redactor, Source, Started
-    from youbencha.sandbox.base import Door
     from youbencha.spec.sandbox import SandboxSpec
 
-GATEWAY_PORT = 4000
-"""Where agents in containers find the gateway. Before anything runs, it must answer there."""
 _PASSED_ON = ("LANG", "LANGUAGE", "TZ", "TERM")
 
 

@@ -20,7 +20,7 @@ from youbencha.gateway.model import Call, Labels, Places
 from youbencha.gateway.server import Gateway
 from youbencha.log import GatewayReport, Usage
 from youbencha.process import Redactor
-from youbencha.sandbox.base import Door, Sandbox
+from youbencha.sandbox.base import GATEWAY_PORT, Door, Sandbox
 from youbencha.sandbox.here import HERE
 from youbencha.trial.gateway.deciding import GatewayPlan
 from youbencha.trial.gateway.reporting import report_of, usage_in
@@ -30,8 +30,6 @@ from youbencha.workspace.removal import remove_tree
 
 _FINAL = frozenset({"budget_exceeded", "call_too_dear", "price_unknown", "not_recorded"})
 """Refusals after which asking again leads nowhere."""
-GATEWAY_PORT = 4000
-"""Where an agent in a container finds it: Thunderdome's."""
 _PATIENCE = 3
 """How often an agent may ask again all the same. Subagents each learn it for themselves."""
 _MOST_MISMATCHES = 10
