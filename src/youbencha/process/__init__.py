@@ -6,6 +6,7 @@ from youbencha.process.input import Input
 from youbencha.process.lines import LineSink, Stream
 from youbencha.process.lookup import find_executable
 from youbencha.process.model import OUTPUT_LIMIT_BYTES, Command, Exit, Limits, ProcessResult, Started
+from youbencha.process.options import RunOptions
 from youbencha.process.redact import RedactedStream, Redactor
 from youbencha.process.run import get_ready, run
 from youbencha.process.systems.base import Running, Source, System
@@ -22,6 +23,7 @@ __all__ = [
     "ProcessStartError",
     "RedactedStream",
     "Redactor",
+    "RunOptions",
     "Running",
     "Source",
     "Started",

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Unpack
 
 if TYPE_CHECKING:
-    import asyncio
-
-    from youbencha.process import Command, Limits, LineSink, ProcessResult, Redactor, Source, Started
+    from youbencha.process import Command, ProcessResult, RunOptions
 
 
 GATEWAY_PORT = 4000
-"""Where an agent in a container finds its gateway: Thunderdome's. Whoever is behind that door must answer before a program
-starts."""
+"""Where an agent in a container finds its gateway: Thunderdome's. It has to answer there before a program starts."""
 
 
 class Door(NamedTuple):
@@ -67,18 +64,7 @@ class Sandbox(Protocol):
         """A way for programs inside to a server of the harness. None: they reach the harness's loopback themselves."""
         ...
 
-    async def run(
-        self,
-        command: Command,
-        *,
-        limits: Limits | None = None,
-        redactor: Redactor | None = None,
-        log_file: Path | None = None,
-        on_line: LineSink | None = None,
-        on_start: Callable[[Started], None] | None = None,
-        stop: asyncio.Event | None = None,
-        also: Sequence[Source] = (),
-    ) -> ProcessResult:
+    async def run(self, command: Command, **options: Unpack[RunOptions]) -> ProcessResult:
         """As `process.run`: returns when the program and all that it started are gone.
 
         `command` speaks of things as they are seen inside; `cwd` alone is the host's path.

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 if TYPE_CHECKING:
-    import asyncio
-
-    from youbencha.process import Command, Limits, LineSink, ProcessResult, Redactor, Source, Started
+    from youbencha.process import Command, ProcessResult, RunOptions
     from youbencha.sandbox.base import Door
 
 
@@ -33,30 +31,10 @@ class Here:
     def door(self, port: int) -> Door | None:
         return None
 
-    async def run(
-        self,
-        command: Command,
-        *,
-        limits: Limits | None = None,
-        redactor: Redactor | None = None,
-        log_file: Path | None = None,
-        on_line: LineSink | None = None,
-        on_start: Callable[[Started], None] | None = None,
-        stop: asyncio.Event | None = None,
-        also: Sequence[Source] = (),
-    ) -> ProcessResult:
+    async def run(self, command: Command, **options: Unpack[RunOptions]) -> ProcessResult:
         from youbencha.process import run
 
-        return await run(
-            command,
-            limits=limits,
-            redactor=redactor,
-            log_file=log_file,
-            on_line=on_line,
-            on_start=on_start,
-            stop=stop,
-            also=also,
-        )
+        return await run(command, **options)
 
     async def freeze(self) -> None:
         """`run` leaves nothing behind."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from youbencha.errors import YouBenchaError
 from youbencha.events import EventSink, Warned
@@ -26,7 +26,7 @@ from youbencha.sandbox.docker.system import ContainerSystem, World
 from youbencha.sandbox.docker.volumes import keeper_of
 
 if TYPE_CHECKING:
-    from youbencha.process import Command, Limits, LineSink, ProcessResult, Redactor, Source, Started
+    from youbencha.process import Command, ProcessResult, RunOptions
     from youbencha.spec.sandbox import SandboxSpec
 
 _PASSED_ON = ("LANG", "LANGUAGE", "TZ", "TERM")
@@ -92,18 +92,7 @@ class DockerSandbox:
     def door(self, port: int) -> Door | None:
         return self._lobby.door(port)
 
-    async def run(
-        self,
-        command: Command,
-        *,
-        limits: Limits | None = None,
-        redactor: Redactor | None = None,
-        log_file: Path | None = None,
-        on_line: LineSink | None = None,
-        on_start: Callable[[Started], None] | None = None,
-        stop: asyncio.Event | None = None,
-        also: Sequence[Source] = (),
-    ) -> ProcessResult:
+    async def run(self, command: Command, **options: Unpack[RunOptions]) -> ProcessResult:
         from youbencha.process import run
 
         container = self._new_container()
@@ -111,17 +100,7 @@ class DockerSandbox:
         disk = DiskWatch(self._mounts.writable(), self._spec.disk, own=self._material.scratch)
         watching = asyncio.create_task(self._watch_disk(disk, system, container))
         try:
-            result = await run(
-                command,
-                limits=limits,
-                redactor=redactor,
-                log_file=log_file,
-                on_line=on_line,
-                on_start=on_start,
-                stop=stop,
-                also=also,
-                system=system,
-            )
+            result = await run(command, system=system, **options)
         finally:
             watching.cancel()
             await container.removed()
