@@ -104,6 +104,15 @@ async def test_a_configuration_of_ones_own_stays(cli: RecordedCli) -> None:
     assert '"baseURL": "http://h:1/v1"' in played.result.output
 
 
+async def test_a_database_of_its_own(cli: RecordedCli) -> None:
+    one, other = await cli.play(TOOL_USE), await cli.play(TOOL_USE)
+    databases = {Path(played.env["OPENCODE_DB"]) for played in (one, other)}
+    assert len(databases) == 2
+    assert not any(database.parent.exists() for database in databases), "gone with the session"
+    given = await cli.play(TOOL_USE, env={"OPENCODE_DB": ":memory:"})
+    assert given.env["OPENCODE_DB"] == ":memory:"
+
+
 # -- what it says -----------------------------------------------------------------------------------------------------
 
 

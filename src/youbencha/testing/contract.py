@@ -145,12 +145,13 @@ class AdapterContract:
         adapter = agent.adapter()  # one for all: it keeps no state
         kits = [Kit(agent, tmp_path / str(number), adapter) for number in range(2)]
         probes = [f"{MARKER}-{number}" for number in range(2)]
-        await asyncio.gather(
+        results = await asyncio.gather(
             *(
                 kit.execute(Situation.WRITES_FILE, env={"KIT_PROBE": probe})
                 for kit, probe in zip(kits, probes, strict=True)
             )
         )
+        assert [result.errors for result in results] == [(), ()]
         assert [(kit.workspace / "kit.txt").read_text().strip() for kit in kits] == probes
 
     @pytest.mark.asyncio

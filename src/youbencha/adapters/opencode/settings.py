@@ -18,7 +18,7 @@ from youbencha.gateway.routes import PROVIDER_OF_PREFIX
 if TYPE_CHECKING:
     from youbencha.gateway.routes import Provider
 
-CONTENT, FILE = "OPENCODE_CONFIG_CONTENT", "OPENCODE_CONFIG"
+CONTENT, FILE, DATABASE = "OPENCODE_CONFIG_CONTENT", "OPENCODE_CONFIG", "OPENCODE_DB"
 _BASE_URLS = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL"}
 _KEYS: Mapping[Provider, str] = {
     "anthropic": "ANTHROPIC_API_KEY",
@@ -30,9 +30,11 @@ _VERSIONS: Mapping[Provider, str] = {"gemini": "/v1beta"}
 
 def with_settings(task: Task[OpenCodeConfig]) -> dict[str, str]:
     """The agent's environment, with our configuration in it."""
+    # Two that share one make its tables at the same time, and one of them ends with that (1.18.33).
+    own_database = {DATABASE: task.seen(task.scratch / "opencode.db")}
     if task.gateway is not None:
-        return {**task.env, CONTENT: _at_gateway(task, task.gateway)}
-    return {**_settings(task), **task.env}
+        return {**own_database, **task.env, CONTENT: _at_gateway(task, task.gateway)}
+    return {**own_database, **_settings(task), **task.env}
 
 
 def pointing_at(access: GatewayAccess, provider: Provider | None) -> dict[str, str]:
