@@ -19,8 +19,34 @@ task=$(realpath -- "$TASK_DESCRIPTION")
 metrics=${METRICS_FILE:-$(realpath -- "$TASK_DIR")/.thunderdome-metrics.json}
 [[ "$metrics" = /* ]] || metrics=$PWD/$metrics
 own=$(mktemp -d)
-agent=''
-trap '[[ -z "$agent" ]] || kill "$agent" 2>/dev/null; rm -rf -- "$own"' EXIT
+events=$own/events.jsonl
+: >"$events"
+agent='' ended=interrupted
+
+# Each call that was answered is one `message_send`; one that was not has only its `message_send_starting`.
+count() { grep -c "\"event\": \"$1\"" "$events"; }
+sum() { # over the calls that say it; null where none does
+  awk -v key="\"$1\": " '
+    /"event": "message_send"/ && (at = index($0, key)) { known = 1; total += substr($0, at + length(key)) + 0 }
+    END { print known ? total : "null" }' "$events"
+}
+# Whatever the end. Counted by Aider itself, and so not to the last token; what it did not say is null, never 0.
+write_metrics() {
+  local turns
+  turns=$(count message_send)
+  [[ "$turns" -gt 0 ]] || turns=null
+  rm -f -- "$metrics" # whatever it leads to
+  printf '{"input_tokens": %s, "output_tokens": %s, "turns": %s, "ended": "%s", "partial": true}\n' \
+    "$(sum prompt_tokens)" "$(sum completion_tokens)" "$turns" "$ended" >"$metrics"
+}
+# shellcheck disable=SC2329 # the trap does
+cleanup() {
+  trap - EXIT INT TERM
+  [[ -z "$agent" ]] || kill "$agent" 2>/dev/null
+  write_metrics
+  rm -rf -- "$own"
+}
+trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 cd -- "$TASK_DIR" || exit 2
@@ -34,25 +60,15 @@ aider \
   --yes-always --no-auto-commits --message-file "$task" --model "${AIDER_MODEL:-anthropic/claude-sonnet-4-5}" \
   --no-check-update --no-show-release-notes --no-show-model-warnings --no-gitignore --no-pretty \
   --no-suggest-shell-commands --no-detect-urls --map-tokens 0 \
-  --no-analytics --analytics-log "$own/events.jsonl" --chat-history-file "$own/chat.md" \
+  --no-analytics --analytics-log "$events" --chat-history-file "$own/chat.md" \
   --input-history-file "$own/input" --llm-history-file "$own/llm" </dev/null &
 agent=$!
 wait "$agent"
 code=$?
-agent=''
+agent='' ended=failed
 
-# Each call that was answered is one `message_send`; one that was not has only its `message_send_starting`.
-events=$own/events.jsonl
-touch "$events"
-asked=$(grep -c '"event": "message_send_starting"' "$events")
-answered=$(grep -c '"event": "message_send"' "$events")
-sum() {
-  awk -v key="\"$1\": " '/"event": "message_send"/ && (at = index($0, key)) { total += substr($0, at + length(key)) + 0 }
-    END { print total + 0 }' "$events"
-}
-if [[ "$answered" -gt 0 ]]; then # counted by Aider itself, and so not to the last token
-  printf '{"input_tokens": %s, "output_tokens": %s, "turns": %s, "partial": true}\n' \
-    "$(sum prompt_tokens)" "$(sum completion_tokens)" "$answered" >"$metrics"
-fi
 [[ "$code" -eq 0 ]] || exit "$code"
-[[ "$answered" -gt 0 && "$answered" -ge "$asked" ]] || { echo "Aider got no answer from its model" >&2; exit 1; }
+answered=$(count message_send)
+[[ "$answered" -gt 0 && "$answered" -ge $(count message_send_starting) ]] ||
+  { echo "Aider got no answer from its model" >&2; exit 1; }
+ended=completed

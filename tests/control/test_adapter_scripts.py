@@ -112,11 +112,42 @@ async def test_aider(bench: Bench) -> None:
     assert left["partial"]
 
 
+REJECTED = {"error": {"status": 401, "message": "invalid x-api-key"}, "times": "forever"}
+NOTHING_KNOWN = {"input_tokens": None, "output_tokens": None, "turns": None, "partial": True}
+
+
 async def test_aider_that_got_no_answer(bench: Bench) -> None:
     """It exits with 0 all the same."""
-    bench.program("aider", "exit 0")
-    done = await bench.run(AIDER)
-    assert (done.code, bench.metrics.exists()) == (1, False)
+    bench.program("aider", f'exec "{installed("aider").executable}" "$@"')
+    subprocess.run(["git", "init", "-q", bench.workspace], check=True)
+    async with ScriptedModel(script(REJECTED, tools_optional=True)) as model:
+        done = await bench.run(AIDER, PROXY_URL=model.url)
+    assert done.code == 1, done
+    assert json.loads(bench.metrics.read_text()) == {**NOTHING_KNOWN, "ended": "failed"}
+
+
+async def test_aider_that_fails(bench: Bench) -> None:
+    bench.program("aider", "exit 3")
+    assert (await bench.run(AIDER)).code == 3
+    assert json.loads(bench.metrics.read_text()) == {**NOTHING_KNOWN, "ended": "failed"}
+
+
+async def test_aider_that_is_ended(bench: Bench, tmp_path: Path) -> None:
+    """At a deadline, after the model has answered once; and a link in the file's place is not followed."""
+    event = json.dumps({"event": "message_send", "properties": {"prompt_tokens": 12, "completion_tokens": 3}})
+    begun = tmp_path / "begun"
+    find = 'while [ $# -gt 0 ]; do [ "$1" = --analytics-log ] && log=$2; shift; done'
+    bench.program("aider", f"{find}\necho '{event}' > \"$log\"\necho x > {begun}\nexec sleep 1000")
+    theirs = tmp_path / "theirs"
+    bench.metrics.symlink_to(theirs)
+    process = await asyncio.create_subprocess_exec(AIDER, env=bench.env, cwd="/")
+    while not begun.exists():
+        await asyncio.sleep(0.02)
+    process.terminate()
+    assert await process.wait() == 143
+    left = {"input_tokens": 12, "output_tokens": 3, "turns": 1, "partial": True, "ended": "interrupted"}
+    assert json.loads(bench.metrics.read_text()) == left
+    assert not theirs.exists()
 
 
 async def test_nothing_at_all(bench: Bench) -> None:

@@ -11,8 +11,7 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import aiodocker
 import pytest
@@ -31,10 +30,6 @@ from youbencha.sandbox.docker.mounts import Mounts
 from youbencha.sandbox.docker.places import make_place
 from youbencha.sandbox.docker.settings import User, container_settings, user_inside
 from youbencha.spec.sandbox import SandboxSpec
-from youbencha.trial.sandbox import report_of
-
-if TYPE_CHECKING:
-    from youbencha.trial.plan import Plan
 
 MIB = 1024 * 1024
 LIMITS = Limits(timeout_s=PATIENCE_S)
@@ -463,7 +458,9 @@ async def test_what_the_results_say(box: Box) -> None:
         assert sandbox.identity.image_digest is None, "it was made on this computer"
         assert sandbox.identity.engine.split()[0] in ("Docker", "Podman")
         sandbox.identity = sandbox.identity._replace(image_digest="sha256:of-a-registry")
-        report = report_of(cast("Plan", SimpleNamespace(sandbox=box.spec())), sandbox)
+        report = sandbox.report()
+    assert (report.type, report.network, report.fresh_home) == ("docker", box.spec().network, True)
+    assert (report.image, report.engine) == (sandbox.identity.image, sandbox.identity.engine)
     assert (report.image_id, report.image_digest) == (sandbox.identity.image_id, "sha256:of-a-registry")
 
 

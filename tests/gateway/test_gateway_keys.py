@@ -136,11 +136,15 @@ async def test_a_key_that_ends_while_it_waits_for_its_budget(tmp_path: Path) -> 
 
     async with raw_lab(answer, tmp_path) as (lab, upstream):
         access = lab.gateway.issue(Labels("capped"), caps=Caps(tokens=1))
+        assert not access.is_busy()
         requests = [asyncio.create_task(lab.ask(key=access.key)) for _ in range(2)]
         await soon(asked.wait())
+        assert access.is_busy()
+        assert not lab.access.is_busy()  # another's
         while (await lab.send("GET", "/healthz")).json["in_flight"] < 2:
             pass
         grant = await lab.end(access)
+        assert not access.is_busy()
         assert all(
             isinstance(gone, aiohttp.ClientError) for gone in await asyncio.gather(*requests, return_exceptions=True)
         )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from gateway_lab import Connection, RawUpstream, lab_at, whole
+from gateway_lab import EVENTS, MESSAGE, Connection, RawUpstream, lab_at, whole
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.headers import accepted_encoding, retry_after_s
+from youbencha.gateway.model import Caps
 from youbencha.gateway.network import new_client, proxy_for
 from youbencha.gateway.upstreams import Upstream, find_upstreams, read_secrets, same_for_all, without_version
 from youbencha.spec.gateway import GatewaySpec, UpstreamSpec, UpstreamSpecs
@@ -267,3 +270,75 @@ def test_what_can_be_read_is_asked_for(accepted: str, expected: str) -> None:
 )  # fmt: skip
 def test_how_long_to_wait(value: str, expected: float | None) -> None:
     assert retry_after_s({"retry-after": value}) == expected
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_an_answer_has_no_headers_of_litellms_own(stream: bool, tmp_path: Path) -> None:
+    own = "x-litellm-model-api-base: http://inside\r\nx-litellm-key-spend: 0.1\r\nllm_provider-date: today\r\n"
+    told = "llm_provider-x-ratelimit-remaining-requests: 3\r\nllm_provider-request-id: req_1\r\nx-own: kept\r\n"
+    kind = "text/event-stream" if stream else "application/json"
+    body = b"".join(EVENTS) if stream else json.dumps({"type": "message", **MESSAGE}).encode()
+
+    async def answer(connection: Connection) -> None:
+        await connection.say(whole(body, kind=kind, headers=own + told))
+
+    async with RawUpstream(answer) as upstream:
+        given = same_for_all(upstream.url, "k", is_litellm=True)
+        async with lab_at(upstream.url, tmp_path, upstreams=given) as lab:
+            heard = await lab.ask(stream=stream)
+    assert (heard.status, heard.raw) == (200, body)
+    assert {name: value for name, value in heard.headers.items() if name.lower().startswith(("x-", "llm", "req"))} == {
+        "x-ratelimit-remaining-requests": "3",
+        "request-id": "req_1",
+        "x-own": "kept",
+    }
+
+
+def seen_by_upstream(body: bytes) -> Callable[[Connection], Awaitable[None]]:
+    async def answer(connection: Connection) -> None:
+        await connection.say(whole(body))
+
+    return answer
+
+
+ORDERS: list[dict[str, Any]] = [
+    {"fallbacks": ["claude-opus-4-5"]},
+    {"context_window_fallbacks": [{"a": ["b"]}]},
+    {"num_retries": 50},
+    {"api_base": "http://elsewhere"},
+    {"mock_response": "free"},
+    {"litellm_metadata": {}},
+    {"model": "claude-haiku-4-5,claude-opus-4-5"},
+]
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=lambda order: next(iter(order)))
+async def test_nobody_gives_litellm_orders_that_are_not_metered(order: dict[str, Any], tmp_path: Path) -> None:
+    async with RawUpstream(seen_by_upstream(b"{}")) as upstream:
+        given = same_for_all(upstream.url, "k", is_litellm=True)
+        async with lab_at(upstream.url, tmp_path, upstreams=given, caps=Caps(tokens=1_000_000)) as lab:
+            heard = await lab.ask(**order)
+            call = await lab.call()
+            grant = await lab.end()
+    assert (heard.status, call.error, upstream.seen) == (400, "not_metered", [])
+    assert "not passed on to LiteLLM" in heard.raw.decode()
+    assert (grant.account.spent_tokens, grant.account.unsure_tokens, grant.account.reserved_tokens) == (0, 0, 0)
+
+
+async def test_nor_a_form_nor_a_query_nor_a_header(tmp_path: Path) -> None:
+    """`?model=` was asked for, and the body's paid for; a form can be JSON to us and another request to LiteLLM."""
+    body = b'{"model":"claude-haiku-4-5","max_tokens":1,"x":"&model=claude-opus-4-5&input=hello&"}'
+    path = "/v1/messages?model=claude-opus-4-5&beta=true&api-version=1&%6dodel=x"
+    async with RawUpstream(seen_by_upstream(json.dumps({"type": "message", **MESSAGE}).encode())) as upstream:
+        for is_litellm, sent_on in ((True, "/v1/messages?beta=true"), (False, "/v1/messages?beta=true&api-version=1")):
+            given = same_for_all(upstream.url, "k", is_litellm=is_litellm)
+            async with lab_at(upstream.url, tmp_path, upstreams=given) as lab:
+                orders = {"x-litellm-num-retries": "9", "content-type": "application/x-www-form-urlencoded"}
+                key = {"x-api-key": lab.access.key}
+                assert (await lab.send("POST", path, data=body, headers={**orders, **key})).status == 200
+            seen = upstream.seen[-1]
+            assert seen.head.split()[1] == sent_on
+            assert seen.header("x-litellm-num-retries") == []
+            kind = "application/json" if is_litellm else "application/x-www-form-urlencoded"
+            assert seen.header("content-type") == [kind]
+            assert seen.body == body

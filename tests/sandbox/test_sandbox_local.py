@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from youbencha.log import SandboxReport
 from youbencha.process import Command
+from youbencha.sandbox.here import HERE
 from youbencha.sandbox.local import TOOL_VARIABLES, LocalSandbox, open_local_sandbox
 from youbencha.sandbox.local.tools import tool_homes
 from youbencha.sandbox.toolbox import default_root
@@ -30,7 +32,7 @@ def person(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def sandbox(tmp_path: Path) -> LocalSandbox:
-    return open_local_sandbox(scratch=tmp_path / "scratch", fresh_home=True)
+    return open_local_sandbox(scratch=tmp_path / "scratch")
 
 
 @on_posix
@@ -63,10 +65,9 @@ def test_the_toolbox_stays_where_it_is(sandbox: LocalSandbox, person: dict[str, 
         assert default_root(sandbox.environment(env)) == default_root(env)
 
 
-def test_no_fresh_home_changes_nothing(tmp_path: Path, person: dict[str, str]) -> None:
-    sandbox = open_local_sandbox(scratch=tmp_path / "scratch", fresh_home=False)
-    assert sandbox.environment({**person, "CODEX_HOME": "x"}) == {**person, "CODEX_HOME": "x"}
-    assert not (tmp_path / "scratch").exists()
+def test_what_the_results_say_of_it(sandbox: LocalSandbox) -> None:
+    assert sandbox.report() == SandboxReport(type="local", fresh_home=True)
+    assert HERE.report() == SandboxReport(type="local", fresh_home=False)
 
 
 @on_posix

@@ -22,15 +22,18 @@ class Approval(NamedTuple):
 def approval(request: Request, policy: ToolPolicy, *, stopping: bool) -> Approval:
     tool = text(request.body.get("tool_name", request.body.get("toolName")))
     given = request.body.get("input")
-    decision = Decision(False, "the session is being stopped") if stopping else _decision(policy, tool, given)
+    decision = Decision(False, "the session is being stopped") if stopping else decided(policy, tool, given)
     allowed, reason = decision
     answer = messages.allow(request, mapping(given)) if allowed else messages.deny(request, reason)
     return Approval(tool, text(request.body.get("tool_use_id")), decision, answer)
 
 
-def _decision(policy: ToolPolicy, tool: str | None, given: object) -> Decision:
+def decided(policy: ToolPolicy, tool: str | None, given: object) -> Decision:
     if not tool:
         return Decision(False, "the request names no tool")
     if not isinstance(given, Mapping):
         return Decision(False, "the tool's input is not an object")
-    return policy.decide(tool, given)
+    try:
+        return policy.decide(tool, given)
+    except Exception as error:  # noqa: BLE001 - a CLI that gets no answer, or an error, uses the tool
+        return Decision(False, f"it could not be decided: {type(error).__name__}")

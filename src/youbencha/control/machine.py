@@ -29,6 +29,7 @@ from youbencha.control.patience import PATIENT, Patience
 from youbencha.control.policy import ALLOW_ALL, ToolPolicy
 from youbencha.control.reading import Message, text
 from youbencha.control.tally import Tally
+from youbencha.control.unasked import Unasked
 from youbencha.control.verdict import verdict_on
 from youbencha.control.work import Work
 
@@ -52,11 +53,20 @@ class Machine:
     """One session. Every method takes the time, of any clock that only goes forward."""
 
     def __init__(
-        self, prompt: str, *, policy: ToolPolicy = ALLOW_ALL, patience: Patience = PATIENT, now: float
+        self,
+        prompt: str,
+        *,
+        policy: ToolPolicy = ALLOW_ALL,
+        patience: Patience = PATIENT,
+        now: float,
+        awaits_model: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`awaits_model`: whether a request of the agent's to its model is under way, as far as anybody knows."""
         self._prompt = prompt
         self._policy = policy
         self._patience = patience
+        self._awaits_model = awaits_model
+        self._unasked = Unasked(policy)
         self._state = State.WAITING
         self._since = self._heard = self._result_at = now
         self._work = Work()
@@ -104,6 +114,8 @@ class Machine:
         self._heard = now
         self._work.note(message, now)
         actions += self._react(message, now)
+        if not self._is_over and (broken := self._unasked.found(message)):
+            return [*actions, self._over(False, f"the agent used a tool without asking, though {broken}", now)]
         if self._result is not None and not self._is_over:
             actions += self._after_result(message, now)
         return actions
@@ -162,6 +174,8 @@ class Machine:
         if kind == "control_request":
             return self._asked(messages.request_in(message))
         if kind == "control_response" and messages.answers_initialize(message):
+            if messages.is_refusal(message) and not self._policy.allows_all:
+                return self._unasked_for_good("initialize was refused", now)
             return self._begin(flat="response" not in message)
         if kind is None:
             return self._warned(MALFORMED, f"skipped a message without a type, with the keys {_keys(message)}")
@@ -196,6 +210,7 @@ class Machine:
         asked = approval(request, self._policy, stopping=self._interrupted is not None)
         allowed, reason = asked.decision
         self._work.decided(asked.call, allowed=allowed)
+        self._unasked.asked(asked.call)
         self.tally.decided(asked.call, asked.tool, allowed=allowed)
         named = asked.call if asked.call is not None or request.id is None else str(request.id)
         return [Send(asked.answer), Decided(named, asked.tool or "(unnamed)", allowed, reason)]
@@ -204,10 +219,18 @@ class Machine:
         return [self._over(False, f"no agent connected within {self._patience.connect_s:g} s", now)]
 
     def _go_on_unanswered(self, now: float) -> list[Action]:
-        waited = f"initialize was not answered within {self._patience.handshake_s:g} s; the prompt was sent without it"
-        return [*self._warned(NO_HANDSHAKE, waited), *self._begin()]
+        waited = f"initialize was not answered within {self._patience.handshake_s:g} s"
+        if not self._policy.allows_all:
+            return self._unasked_for_good(waited, now)
+        return [*self._warned(NO_HANDSHAKE, f"{waited}; the prompt was sent without it"), *self._begin()]
+
+    def _unasked_for_good(self, why: str, now: float) -> list[Action]:
+        return [self._over(False, f"{why}: the agent would use tools without asking, and there is a policy", now)]
 
     def _nothing_heard(self, now: float) -> list[Action]:
+        if self._awaits_model():  # it may think for as long as it likes
+            self._heard = now
+            return []
         return [self._over(False, f"nothing was heard from the agent for {self._patience.silence_s:g} s", now)]
 
     def _give_up_interrupted(self, now: float) -> list[Action]:

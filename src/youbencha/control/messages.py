@@ -40,6 +40,10 @@ def answers_initialize(message: Message) -> bool:
     return mapping(message.get("response")).get("request_id") == INITIALIZE_ID
 
 
+def is_refusal(message: Message) -> bool:
+    return mapping(message.get("response")).get("subtype") == "error"
+
+
 def _identity(value: object) -> Identity | None:
     return value if isinstance(value, str) or type(value) is int else None
 

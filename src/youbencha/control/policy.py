@@ -36,6 +36,10 @@ class ToolPolicy(NamedTuple):
     root: str = ""
     """Where the agent works: what paths in rules and calls are relative to."""
 
+    @property
+    def allows_all(self) -> bool:
+        return self.allow is None and not self.deny
+
     def decide(self, tool: str, given: Mapping[str, object]) -> Decision:
         for text in self.deny:
             if parsed(text).forbids(tool, given, self.root):

@@ -13,11 +13,11 @@ from multidict import CIMultiDict
 
 from youbencha.gateway.circuit import Circuit
 from youbencha.gateway.exchange import Exchange
-from youbencha.gateway.headers import retry_after_s, returned
+from youbencha.gateway.headers import Headers, retry_after_s, returned
 from youbencha.gateway.incoming import Incoming, Refused, headers_for, payload, url_for, with_usage
 from youbencha.gateway.network import proxy_for
 from youbencha.gateway.relay import Chunks, relay
-from youbencha.gateway.routes import Provider
+from youbencha.gateway.routes import Action, Provider
 from youbencha.gateway.tally import PROVIDER_IS_BUSY
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ class Forwarder:
         upstream = self._upstreams.get(route.provider)
         if upstream is None:
             raise Refused("no_upstream", f"the gateway has no key for {route.provider}")
+        if upstream.is_litellm and route.action is not Action.MODELS:
+            _refuse_orders(incoming, exchange.asked.model)
         circuit = self.circuits[route.provider, exchange.labels.key]
         if wait := circuit.wait_s(time.monotonic()):
             raise Refused("circuit_open", f"{route.provider} failed too often in a row; not asked for {wait:.0f} s")
@@ -49,7 +51,8 @@ class Forwarder:
             if upstream.is_litellm and answer.status >= _ERRORS:
                 return await _unwrapped(exchange, answer, circuit, kept)
             _note(exchange, answer.status, answer.headers, circuit)
-            return await relay(request, exchange, route.wire, answer, kept, usage_hidden=usage_hidden)
+            headers = _provider_headers(answer) if upstream.is_litellm else list(answer.headers.items())
+            return await relay(request, exchange, route.wire, answer, headers, kept, usage_hidden=usage_hidden)
 
     async def _ask(
         self, incoming: Incoming, exchange: Exchange, upstream: Upstream, circuit: Circuit
@@ -83,9 +86,9 @@ async def _unwrapped(
     exchange: Exchange, answer: aiohttp.ClientResponse, circuit: Circuit, kept: Chunks | None
 ) -> web.Response:
     """An error as the provider gave it, as far as LiteLLM lets it be known: small, and never a stream."""
-    from youbencha.gateway.litellm.answers import provider_error, provider_headers
+    from youbencha.gateway.litellm.answers import provider_error
 
-    headers = provider_headers(answer.headers.items())
+    headers = dict(_provider_headers(answer))
     try:
         restored = provider_error(answer.status, await answer.read())
     except (aiohttp.ClientError, OSError) as error:
@@ -98,6 +101,19 @@ async def _unwrapped(
     if kept is not None:
         kept.append((exchange.elapsed_ms(), restored.body))
     return web.Response(status=restored.status, body=restored.body, headers=passed)
+
+
+def _refuse_orders(incoming: Incoming, model: str | None) -> None:
+    from youbencha.gateway.litellm.asking import order_in
+
+    if found := order_in(incoming.body, model):
+        raise Refused("not_metered", f"not passed on to LiteLLM, because what it does cannot be metered: {found}")
+
+
+def _provider_headers(answer: aiohttp.ClientResponse) -> Headers:
+    from youbencha.gateway.litellm.answers import provider_headers
+
+    return list(provider_headers(answer.headers.items()).items())
 
 
 def _note(exchange: Exchange, status: int, headers: Mapping[str, str], circuit: Circuit) -> None:

@@ -13,6 +13,8 @@ _NOT_SENT = _HOP_BY_HOP | {
     "host", "content-length", "authorization", "x-api-key", "x-goog-api-key", "cookie", "accept-encoding",
 }  # fmt: skip
 _NOT_RETURNED = _HOP_BY_HOP | {"set-cookie", "alt-svc", "strict-transport-security", "content-length", "date", "server"}
+_ORDERS = "x-litellm-"
+"""For a LiteLLM that may stand behind: how often to try, and the like. What it does by itself is not metered."""
 _READABLE = ("gzip", "deflate")
 """Encodings that the meter can read too."""
 
@@ -27,7 +29,11 @@ def sent_on(headers: Headers, *, decoded: bool, secret: str) -> Headers:
     No header goes on that holds a virtual key, whatever its name: `secret` is how all of them begin.
     """
     kept = _NOT_SENT | _of_connection(headers) | ({"content-encoding"} if decoded else set())
-    return [(name, value) for name, value in headers if name.lower() not in kept and secret not in value]
+    return [
+        (name, value)
+        for name, value in headers
+        if name.lower() not in kept and not name.lower().startswith(_ORDERS) and secret not in value
+    ]
 
 
 def accepted_encoding(accepted: str) -> str:

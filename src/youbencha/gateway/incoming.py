@@ -27,6 +27,8 @@ from youbencha.gateway.routes import Action, Route, route_of
 if TYPE_CHECKING:
     from youbencha.gateway.upstreams import Upstream
 
+_NOT_IN_QUERY = frozenset({"key", "model"})
+"""A LiteLLM that we take for the provider itself believes the query's model, and we the body's."""
 _DECODED = ("gzip", "deflate")
 """Encodings of a request's body that aiohttp has undone when we read it."""
 
@@ -123,16 +125,23 @@ def headers_for(incoming: Incoming, upstream: Upstream, *, readable: bool) -> CI
     """`readable`: something is taken out of the answer, which cannot be done while it is compressed."""
     encoding = incoming.headers.get("content-encoding", "").strip().lower()
     sent = sent_on(list(incoming.request.headers.items()), decoded=encoding in _DECODED, secret=PREFIX)
+    if upstream.is_litellm and incoming.raw:  # it would read a form, too, and see in it another request than we do
+        sent = [(name, value) for name, value in sent if name.lower() != "content-type"]
+        sent.append(("Content-Type", "application/json"))
     accepted = "identity" if readable else accepted_encoding(incoming.headers.get("accept-encoding", ""))
     return CIMultiDict([*sent, ("Accept-Encoding", accepted), *upstream.credentials().items()])
 
 
 def url_for(upstream: Upstream, route: Route, request: web.Request) -> URL:
-    """What the query means is the provider's business, but for our own key."""
+    """What the query means is the provider's business, but for our own key, and for what would change the request."""
     parts = (part for part in request.rel_url.raw_query_string.split("&") if part)
-    query = "&".join(part for part in parts if not _shows_key(unquote(part)))
+    query = "&".join(part for part in parts if _goes_on(unquote(part), upstream))
     return URL(upstream.url_of(route.path) + (f"?{query}" if query else ""), encoded=True)
 
 
-def _shows_key(part: str) -> bool:
-    return part.partition("=")[0] == "key" or PREFIX in part
+def _goes_on(part: str, upstream: Upstream) -> bool:
+    from youbencha.gateway.litellm.asking import QUERY
+
+    name = part.partition("=")[0]
+    known = name in QUERY if upstream.is_litellm else name not in _NOT_IN_QUERY
+    return known and PREFIX not in part

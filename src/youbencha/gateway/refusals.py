@@ -17,6 +17,7 @@ Reason = Literal[
     "not_found",
     "too_large",
     "unreadable",
+    "not_metered",
     "no_upstream",
     "budget_exceeded",
     "call_too_dear",
@@ -34,6 +35,7 @@ STATUS: Mapping[Reason, int] = {
     "not_found": 404,
     "too_large": 413,
     "unreadable": 400,
+    "not_metered": 400,
     "no_upstream": 400,
     # Measured: at 402 the CLIs stop at once (but see below); at 429 they would wait and ask again.
     "budget_exceeded": 402,

@@ -11,7 +11,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from youbencha.gateway.exchange import Exchange
-from youbencha.gateway.headers import returned
+from youbencha.gateway.headers import Headers, returned
 from youbencha.gateway.metering import Meter, meter_for
 from youbencha.gateway.metering.usage_chunk import UsageChunkFilter
 from youbencha.gateway.routes import WireName
@@ -58,16 +58,18 @@ async def relay(
     exchange: Exchange,
     wire: WireName,
     answer: aiohttp.ClientResponse,
+    headers: Headers,
     kept: Chunks | None,
     *,
     usage_hidden: bool,
 ) -> web.StreamResponse:
-    """`usage_hidden`: the client did not ask for the usage that a stream of chat may end with."""
+    """`headers` are the provider's own. `usage_hidden`: the client did not ask for the usage that a stream of chat may
+    end with."""
     exchange.status = answer.status
     exchange.meter = meter = _meter(wire, answer.headers)
     usage_filter = _filter(usage_hidden, answer.headers)
-    exchange.headers = headers = CIMultiDict(returned(list(answer.headers.items())))
-    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=headers)
+    exchange.headers = passed = CIMultiDict(returned(headers))
+    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=passed)
     if answer.status == 401:  # CLIs would try a rejected key for minutes
         response.headers["x-should-retry"] = "false"
     if usage_filter is None and answer.content_length is not None:

@@ -106,7 +106,7 @@ class Gateway:
         grant = Grant(labels=labels, account=account, on_call=on_call, peers=peers)
         if self.cassette is not None:
             grant.cassette = self.cassette.session(places)
-        return GatewayAccess(self.url, self.keys.issue(grant))
+        return GatewayAccess(self.url, self.keys.issue(grant), lambda: bool(grant.busy))
 
     async def listen_on(self, socket: Path) -> None:
         """On a Unix socket, too. A key whose `peers` name it can then be used there and nowhere else."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Unpack
 
 if TYPE_CHECKING:
+    from youbencha.log import SandboxReport
     from youbencha.process import Command, ProcessResult, RunOptions
 
 
@@ -39,6 +40,10 @@ class Sandbox(Protocol):
     @property
     def brings_agent(self) -> bool:
         """Whether the agent's CLI is already inside, and is found there by its name."""
+        ...
+
+    def report(self) -> SandboxReport:
+        """What `results.json` says of it."""
         ...
 
     def environment(self, harness: Mapping[str, str]) -> dict[str, str]:

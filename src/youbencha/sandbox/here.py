@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 if TYPE_CHECKING:
+    from youbencha.log import SandboxReport
     from youbencha.process import Command, ProcessResult, RunOptions
     from youbencha.sandbox.base import Door
 
@@ -15,6 +16,12 @@ class Here:
     kind = "local"
     is_boundary = False
     brings_agent = False
+    has_fresh_home = False
+
+    def report(self) -> SandboxReport:
+        from youbencha.log import SandboxReport
+
+        return SandboxReport(type=self.kind, fresh_home=self.has_fresh_home)
 
     def environment(self, harness: Mapping[str, str]) -> dict[str, str]:
         return dict(harness)

@@ -32,8 +32,6 @@ class Account:
         self.name, self.caps, self.per_call, self.parent = name, caps, per_call, parent
         self.exceeded = False
         """A request of this account was refused, for a cap of its own or of a parent."""
-        self.unpriced = 0
-        """Calls whose cost nobody knows."""
         self._spent = self._unsure = self._reserved = Amount()
         # One queue for the whole family, since a parent's caps make its children wait for each other.
         self._waiting: list[_Waiter] = parent._waiting if parent else []
@@ -133,7 +131,6 @@ class Account:
             account._reserved = account._reserved.minus(known(worst))
             account._spent = account._spent.plus(known(spend))
             account._unsure = account._unsure.plus(unsure)
-            account.unpriced += spend.usd is None
         self._call_next()
 
     def _call_next(self) -> None:

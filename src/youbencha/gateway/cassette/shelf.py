@@ -17,6 +17,7 @@ from youbencha.gateway.cassette.model import Asking
 from youbencha.gateway.cassette.normal import Normal
 from youbencha.gateway.cassette.parts import TALK, put_together, taken_apart
 from youbencha.gateway.cassette.written import for_people, parsed
+from youbencha.gateway.routes import WireName
 
 VERSION = 2
 """Of the files, and of what counts as the same request: a change to either makes it another one."""
@@ -32,6 +33,7 @@ class Exchange(NamedTuple):
     fingerprint: str
     method: str
     path: str
+    wire: WireName | None
     body: Any
     """In parts."""
     takes: Takes
@@ -89,6 +91,7 @@ class Shelf:
                 str(value["fingerprint"]),
                 request["method"],
                 request["path"],
+                request.get("wire"),
                 request["body"],
                 takes,
                 day,

@@ -26,6 +26,7 @@ from youbencha.sandbox.docker.system import ContainerSystem, World
 from youbencha.sandbox.docker.volumes import keeper_of
 
 if TYPE_CHECKING:
+    from youbencha.log import SandboxReport
     from youbencha.process import Command, ProcessResult, RunOptions
     from youbencha.spec.sandbox import SandboxSpec
 
@@ -73,6 +74,11 @@ class DockerSandbox:
         self._on_event = on_event
         self._containers: list[Container] = []
         self._frozen = False
+
+    def report(self) -> SandboxReport:
+        from youbencha.log import SandboxReport
+
+        return SandboxReport(type=self.kind, network=self._spec.network, fresh_home=True, **self.identity._asdict())
 
     def environment(self, harness: Mapping[str, str]) -> dict[str, str]:
         """Language and time zone of the harness, a home of its own. The image adds its PATH and the like by itself."""
