@@ -17,8 +17,9 @@ help: ## Show what there is
 demo: $(VENV)/.demo ## Set up, then let the real Claude Code CLI mend a bug (no key needed)
 	@$(BIN)/yb demo
 
+# In the order of tests/conftest.py: the longest files first.
 test: $(VENV)/.dev agents ## Set up, then run all tests
-	@$(BIN)/pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev ## Style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import compileall
+import os
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+
+import youbencha
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,15 @@ def timed(call: Callable[[], object]) -> float:
 def median_of(times: int, call: Callable[[], object]) -> float:
     """In seconds."""
     return statistics.median(timed(call) for _ in range(times))
+
+
+def env_as_installed() -> dict[str, str]:
+    """An environment for `yb` as people have it: byte code was compiled when it was installed, and is kept.
+
+    In a checkout it may be neither: files were changed, and a developer's environment may say PYTHONDONTWRITEBYTECODE.
+    """
+    compileall.compile_dir(Path(youbencha.__file__).parent, quiet=2)
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def ms(seconds: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import os
 import shutil
 import statistics
 import subprocess
@@ -13,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.measure import Figure, ms
+from bench.measure import Figure, env_as_installed, ms
 
 _GOAL_ABOVE_S = 0.2
 _GOAL_RSS_KB = 60 * 1024
@@ -77,7 +76,7 @@ class Place:
             f"agent:\n  type: command\n  config:\n    command: [{self.agent}]\n    prompt: Work.\n"
             "evaluators:\n  - name: git-diff\n"
         )
-        self.env = {**os.environ, "HOME": str(root), "XDG_CACHE_HOME": str(root / "cache")}
+        self.env = {**env_as_installed(), "HOME": str(root), "XDG_CACHE_HOME": str(root / "cache")}
         self._clones = 0
 
     def command(self) -> list[str]:

@@ -8,12 +8,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.measure import Figure, median_of, ms
+from bench.measure import Figure, env_as_installed, median_of, ms
 
 
 def measure() -> Iterator[Figure]:
     yb = shutil.which("yb", path=str(Path(sys.executable).parent))
     assert yb is not None, "install the project first: make bench does"
-    bare = median_of(30, lambda: subprocess.run([sys.executable, "-c", "pass"], check=True))
-    ours = median_of(30, lambda: subprocess.run([yb, "--version"], check=True, stdout=subprocess.DEVNULL))
+    env = env_as_installed()
+    bare = median_of(30, lambda: subprocess.run([sys.executable, "-c", "pass"], env=env, check=True))
+    ours = median_of(30, lambda: subprocess.run([yb, "--version"], env=env, check=True, stdout=subprocess.DEVNULL))
     yield Figure("yb --version", ms(ours), f"python -c pass {ms(bare)}", "≤ 3×", ours <= 3 * bare)

@@ -146,6 +146,8 @@ def brought_in(statement: str) -> set[str]:
         ("import youbencha.log", HEAVY),
         ("import youbencha.process", {*HEAVY, "pydantic", "ruamel"}),
         ("import youbencha.workspace", {*HEAVY, "pydantic", "ruamel"}),
+        # What drives an agent from a script is started beside each: a quarter of its time was pydantic's.
+        ("import youbencha.control.cli, youbencha.control.session", {*HEAVY, "pydantic", "ruamel"}),
         ("import youbencha.adapters", HEAVY),
         ("import youbencha.adapters.claude_code", HEAVY),
         ("import youbencha.cli.app", {"aiohttp", "textual", "numpy", "pydantic", "pytest"}),

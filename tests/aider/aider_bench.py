@@ -87,7 +87,7 @@ OPTIONS: dict[Situation, dict[str, Any]] = {
 
 
 class AiderAgent(KitAgent):
-    time_to_speak_ms = 30_000  # it takes five seconds to start, and four times that on a busy machine
+    time_to_speak_ms = 10_000  # it takes five seconds to start
 
     @asynccontextmanager
     async def in_situation(self, situation: Situation, workspace: Path) -> AsyncIterator[Prepared]:

@@ -9,9 +9,12 @@ import psutil
 import pytest
 
 from agent_clis import NEWEST, OLD, OLDEST
-from claude_lab import ClaudeLab, Session, bash, says, script, uses
+from claude_lab import API_KEY, ClaudeLab, Session, bash, says, script, uses
 from systems import posix_only
 from youbencha.events import Event, SessionResult, ToolDecided
+from youbencha.gateway.model import Labels
+from youbencha.gateway.server import Gateway
+from youbencha.gateway.upstreams import same_for_all
 
 pytestmark = posix_only("the commands are those of a shell")
 
@@ -83,6 +86,32 @@ async def test_what_the_policy_denies_is_not_done_and_the_run_goes_on(lab: Claud
     assert session.warning_codes() == ["CLAUDE_TOOL_DENIED"]
     assert session.result.warnings[0].context["tools"] == {"Read": 1, "Bash": 1}
     assert [call.name for call in session.log.tool_calls] == ["Read", "Bash", "Bash"]
+
+
+@by((NEWEST, "stdio"), (OLD, "websocket"), (OLDEST, "stdio"))
+async def test_no_settings_of_the_repository_switch_the_policy_off(lab: ClaudeLab, transport: str) -> None:
+    """Without settings of ours that say otherwise, the last two would ask about nothing."""
+    (lab.workspace / ".claude").mkdir()
+    for name in ("settings.json", "settings.local.json"):
+        (lab.workspace / ".claude" / name).write_text('{"disableAllHooks": true}')
+    config = {"transport": transport, "tool_policy": {"deny": ["Bash"]}}
+    session = await lab.run(script(bash("echo yes > made.txt"), says("Done.")), config=config)
+    assert not (lab.workspace / "made.txt").exists()
+    assert (session.result.status, decisions(session.events)) == ("success", [("Bash", False)])
+
+
+@by((NEWEST, "stdio"))
+async def test_a_model_that_thinks_for_long_is_not_silent(lab: ClaudeLab, transport: str) -> None:
+    """The gateway knows that it was asked."""
+    async with (
+        lab.model(script(says("At last.", delay="12s"))) as model,
+        Gateway(upstreams=same_for_all(model.url, API_KEY)) as gateway,
+    ):
+        config = {"transport": transport, "silence_timeout_s": 8}
+        context = lab.context(model, config=config, gateway=gateway.issue(Labels("agent")))
+        result = await lab.adapter().execute(context)
+    assert result.status == "success", result.errors
+    assert result.duration_ms > 12_000
 
 
 @by((NEWEST, "stdio"), (OLD, "websocket"))

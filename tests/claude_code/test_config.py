@@ -68,14 +68,14 @@ ACCEPTED: list[tuple[str, Any]] = [
 ]
 
 REFUSED: list[tuple[str, Any, str]] = [
-    ("prompt", "", "at least 1 character"),
+    ("prompt", "", "must not be empty"),
     ("prompt", "x" * 1_000_001, "at most 1,000,000 characters"),
     ("prompt", 5, "must be text, not a number (put it in quotes)"),
     ("prompt", True, "must be text, not true or false"),
     ("prompt", ["x"], "must be text, not a list"),
     ("prompt", b"x", "must be text"),
     ("prompt", "half a pair \ud800", "not valid Unicode"),
-    ("prompt_file", "", "at least 1 character"),
+    ("prompt_file", "", "must not be empty"),
     ("prompt_file", "p" * 501, "at most 500 characters"),
     ("prompt_file", {"a": 1}, "must be text, not a mapping"),
     ("agent_name", "", "letters, digits, hyphens and underscores"),

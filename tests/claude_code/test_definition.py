@@ -169,7 +169,44 @@ def test_what_is_missing_is_told_with_where_it_was_looked_for(agents: Path, tmp_
     (only,) = caught.value.problems
     assert caught.value.code == "CLAUDE_INVALID_CONFIG"
     assert only.path == "agent_name"
-    assert only.hint == f"put reviewer.md into one of: {agents}, {tmp_path / '.claude' / 'agents'}"
+    places = f".claude/agents of the repository, {tmp_path / '.claude' / 'agents'}"
+    assert only.hint == f"put reviewer.md into one of: {places}"
+
+
+def test_with_a_fresh_home_the_persons_own_definitions_are_found(agents: Path, tmp_path: Path) -> None:
+    """Whoever names an agent means theirs; but nothing can be put into a home that is made for one run."""
+    persons, fresh = tmp_path / "home", tmp_path / "run" / "home"
+    env, harness = {"HOME": str(fresh)}, {"HOME": str(persons)}
+    workspace = agents.parent.parent
+    with pytest.raises(ConfigError) as caught:
+        agent_definition("reviewer", workspace=workspace, env=env, harness=harness)
+    assert str(persons) in str(caught.value)
+    assert str(fresh) not in str(caught.value)
+    place = persons / ".claude" / "agents"
+    place.mkdir(parents=True)
+    (place / "reviewer.md").write_text("mine")
+    assert '"mine"' in agent_definition("reviewer", workspace=workspace, env=env, harness=harness)
+
+
+def test_the_test_cases_project_goes_before_the_home(agents: Path, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    (project / "cases").mkdir()
+    for top, text in ((tmp_path / "home", "home"), (project, "project"), (tmp_path, "above the project")):
+        place = top / ".claude" / "agents"
+        place.mkdir(parents=True)
+        (place / "reviewer.md").write_text(text)
+
+    def found() -> str:
+        home = {"HOME": str(tmp_path / "home")}
+        return agent_definition("reviewer", workspace=agents.parent.parent, env=home, project=project / "cases")
+
+    assert '"project"' in found()
+    (project / "cases" / ".claude" / "agents").mkdir(parents=True)
+    (project / "cases" / ".claude" / "agents" / "reviewer.md").write_text("beside the test case")
+    assert "beside the test case" in found()
+    (agents / "reviewer.md").write_text("the repository's")
+    assert "the repository's" in found()
 
 
 def test_a_link_out_of_the_repository_is_not_followed(agents: Path, tmp_path: Path) -> None:

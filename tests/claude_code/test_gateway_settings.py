@@ -14,7 +14,7 @@ from systems import posix_only
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
 from youbencha.adapters.claude_code.environment import agent_environment
-from youbencha.adapters.claude_code.gateway import gateway_settings
+from youbencha.adapters.claude_code.gateway import gateway_settings, given_settings
 from youbencha.gateway.access import GatewayAccess
 
 ACCESS = GatewayAccess("http://127.0.0.1:4100", "yb-virtual-0123456789")
@@ -22,7 +22,7 @@ NOWHERE = "http://127.0.0.1:9"
 
 
 def settings(*extra_args: str, workspace: Path = Path()) -> dict[str, Any]:
-    return json.loads(gateway_settings(ACCESS, {"NO_PROXY": "127.0.0.1"}, extra_args, workspace))
+    return gateway_settings(ACCESS, {"NO_PROXY": "127.0.0.1"}, given_settings(extra_args, workspace))
 
 
 def test_the_environment() -> None:

@@ -8,8 +8,9 @@ import pytest
 from stream_samples import AT, INIT, RESULT, VERSIONS, assistant, facts_of, line, lines, text, transcript
 
 from youbencha.adapters.claude_code.causes import CAUSES
-from youbencha.adapters.claude_code.facts import SessionFacts, SwitchFacts
+from youbencha.adapters.claude_code.facts import RetryFacts, SessionFacts, SwitchFacts
 from youbencha.adapters.claude_code.verdict import Ending, judge
+from youbencha.log import Usage
 
 NEW = ("2.1.197", "2.1.325")
 
@@ -274,6 +275,19 @@ def test_warning_of_retries():
     assert "10 times" in warning.message
     assert "529" in warning.message
     assert "no answer" in verdict_of("refused-2.1.325", 1).warnings[0].message
+
+
+def test_a_time_that_went_by_without_an_answer():
+    """The status stays the seeds' own; the second error says whose fault it was."""
+    limited = SessionFacts(stream_seen=True, retries=(RetryFacts(status=429, reason="rate_limit", times=7),))
+    verdict = judge(Ending(exit_code=None, timed_out=True, timeout_ms=5000, duration_ms=5100, facts=limited), at=AT)
+    assert verdict.status == "timeout"
+    assert [error.code for error in verdict.errors] == ["CLAUDE_TIMEOUT", "CLAUDE_RATE_LIMIT"]
+    assert verdict.errors[1].context["unanswered"] is True
+    assert "no call to the model was answered (7 calls failed)" in verdict.errors[1].message
+    assert verdict.errors[1].hint
+    answered = limited.model_copy(update={"usage": Usage(input_tokens=100)})
+    assert only_error(judge(Ending(exit_code=None, timed_out=True, facts=answered), at=AT)).code == "CLAUDE_TIMEOUT"
 
 
 def test_warning_of_malformed_lines_only_in_a_stream():

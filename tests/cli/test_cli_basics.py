@@ -110,7 +110,7 @@ def test_what_it_does_not_know(arguments: list[str], words: str) -> None:
     assert done.stdout == ""
     assert done.stderr.startswith("error ")
     assert words in done.stderr
-    assert done.stderr.endswith("\nhint  add --help to see what there is\n")
+    assert re.search(r"\nhint  (for example `yb .+`; )?add --help to see what there is\n$", done.stderr)
     assert "Traceback" not in done.stderr
 
 
@@ -166,6 +166,22 @@ def test_a_full_disk_is_no_fault_of_ours() -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("error [SYSTEM] OSError: [Errno 28]")
     assert "fault of youBencha" not in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a directory that is in use cannot be removed there")
+def test_a_current_directory_that_is_gone(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    line = f"rmdir '{gone}' && exec '{SCRIPT}' validate -c testcase.yaml"
+    done = subprocess.run(["/bin/sh", "-c", line], cwd=gone, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error [CURRENT_DIRECTORY_GONE] The current directory is gone")
+
+
+def test_a_wrong_choice_is_told_in_our_words() -> None:
+    done = yb("schema", "nope")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error Invalid value for 'FORMAT': 'nope' is not one of 'testcase', ")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes that close")

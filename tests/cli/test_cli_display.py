@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,8 @@ def shown(event: Event, inside: Path | None = None) -> str | None:
     ("event", "line"),
     [
         (SessionStarted(session_id="s", model="m", agent_version="2.1"), "  session started: version 2.1, model m"),
-        (SessionStarted(session_id=None, model=None, agent_version=None), "  session started: version ?, model ?"),
+        (SessionStarted(session_id="s", model="m", agent_version=None), "  session started: model m"),
+        (SessionStarted(session_id=None, model=None, agent_version=None), "  session started"),
         (AssistantText(text="  Hello\n\tthere "), "● Hello there"),
         (ToolCalled(call_id="1", name="Bash", arguments={"command": "ls"}), "⚙ Bash ls"),
         (ToolReturned(call_id="1", content="fine", is_error=False), "  ↳ ✓ fine"),
@@ -48,6 +50,7 @@ def shown(event: Event, inside: Path | None = None) -> str | None:
             RequestRetried(attempt=1, status=None, reason=None, delay_ms=1),
             "! model request failed (no answer), attempt 1",
         ),
+        (RequestRetried(attempt=None, status=529, reason=None, delay_ms=1), "! model request failed (529)"),
         (Warned(code="X", message="look"), "! warning: look"),
         (PhaseStarted(phase="checkout", detail="repo"), "▸ checking out repo"),
         (EvaluatorFinished(evaluator="git-diff", status="failed", message="too much"), "✗ git-diff too much"),
@@ -124,9 +127,44 @@ def test_the_live_screen_tells_phases_activity_tokens_and_cost() -> None:
     assert "case · agent" in text
     assert "✓ checkout 1.0s" in text
     assert "agent" in text
-    assert "⚙ Read a.py" in text
-    assert "[red]not markup[/nonsense]" in text
+    assert "▸ checking out repo\n" in text
+    assert "⚙ Read a.py\n" in text
+    assert "● [red]not markup[/nonsense]\n" in text
     assert "model opus[1m] · 1 tool call · 1,200 in / 160 out · $0.0125" in text
+
+
+def test_what_happened_stays_when_the_live_screen_is_gone() -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, width=60, force_terminal=True, color_system=None)
+    with LiveDisplay("case · agent", stream, console=console) as display:
+        for event in RUN:
+            display(event)
+        display(AssistantText(text="word " * 20))
+    assert on_screen(stream.getvalue())[:6] == [
+        "▸ checking out repo",
+        "▸ running the agent",
+        "  session started: version 2.1, model opus[1m]",
+        "⚙ Read a.py",
+        "● [red]not markup[/nonsense]",
+        ("● " + "word " * 20)[:59] + "…",
+    ]
+    assert not any("case · agent" in line for line in on_screen(stream.getvalue()))
+
+
+def on_screen(written: str) -> list[str]:
+    """What a terminal shows in the end: rich goes up a line, and clears it."""
+    lines, row = [""], 0
+    for part in re.findall(r"\x1b\[[\d?;]*[A-Za-z]|[\r\n]|[^\x1b\r\n]+", written):
+        if part == "\n":
+            row += 1
+            lines += [""] * (row + 1 - len(lines))
+        elif part == "\x1b[1A":
+            row -= 1
+        elif part == "\x1b[2K":
+            lines[row] = ""
+        elif not part.startswith(("\x1b", "\r")):
+            lines[row] += part
+    return [line.rstrip() for line in lines]
 
 
 def test_before_anything_is_known_nothing_is_invented() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 
 from yb import yb
 from youbencha.adapters import adapter_names
+from youbencha.cli.listing import _AGENTS
 from youbencha.evaluators import all_evaluators
 from youbencha.spec import TestCase, parse_yaml_model
 
@@ -17,7 +19,12 @@ def test_every_evaluator_and_agent_is_listed() -> None:
         assert f"  {evaluator.name}" in done.stdout
         assert evaluator.description in done.stdout
     for agent in adapter_names():
-        assert f"\n  {agent}\n" in done.stdout
+        assert re.search(rf"^  {agent}(  .+)?$", done.stdout, re.MULTILINE)
+
+
+def test_ours_are_said_to_be_whose_they_are() -> None:
+    assert set(_AGENTS) <= set(adapter_names())
+    assert "\n  claude-code    Claude Code, by Anthropic.\n" in yb("list").stdout
 
 
 def test_the_built_in_ones_are_among_them() -> None:

@@ -234,7 +234,7 @@ def test_without_yes_a_script_gets_it_on_stdout_only(folder: Folder, tmp_path: P
         (["--prompt", TASK, "--baseline", "nowhere"], "BASELINE_UNKNOWN", "'nowhere'"),
         (["--prompt", TASK, "--baseline", "--output=/x"], "BASELINE_UNKNOWN", "'--output=/x'"),
         ([*answers(), "--agent-file", "missing.md"], "AGENT_FILE_UNREADABLE", "missing.md"),
-        ([*answers(), "--agent", "nobody"], "AGENT_UNKNOWN", "nobody"),
+        (["--agent", "nobody"], "AGENT_UNKNOWN", "nobody"),  # before anything is asked
         ([*answers(), "--output-dir", "nowhere"], "OUTPUT_DIR_NOT_FOUND", "nowhere"),
     ],
 )

@@ -5,11 +5,29 @@ from __future__ import annotations
 import pytest
 from claude_agent import ClaudeAgent
 
-from claude_lab import ClaudeLab
+from agent_clis import NEWEST, OLD, OLDEST
+from claude_lab import ClaudeLab, versions
 from youbencha.testing import AdapterContract, Agent
 
 
-class TestClaudeCode(AdapterContract):
+class ClaudeContract(AdapterContract):
+    share_sessions = True  # among the tests of one class, so that each version has its own
+
     @pytest.fixture
     def agent(self, lab: ClaudeLab) -> Agent:
         return ClaudeAgent(lab)
+
+
+@versions(NEWEST)
+class TestNewest(ClaudeContract):
+    pass
+
+
+@versions(OLD)
+class TestOld(ClaudeContract):
+    pass
+
+
+@versions(OLDEST)
+class TestOldest(ClaudeContract):
+    pass

@@ -53,5 +53,5 @@ async def test_cr_2_7_an_undefined_agent_is_an_error_that_names_the_places(lab: 
             await lab.adapter().execute(lab.context(model, config={"agent_name": "nobody"}))
         assert model.requests == []
     assert caught.value.code == "CLAUDE_INVALID_CONFIG"
-    for home in (lab.workspace, lab.home):
-        assert str(home / ".claude" / "agents") in str(caught.value)
+    for place in (".claude/agents of the repository", str(lab.home / ".claude" / "agents")):
+        assert place in str(caught.value)

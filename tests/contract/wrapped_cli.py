@@ -14,12 +14,13 @@ from youbencha.gateway.script import RecordedRequest
 
 
 def wrapped(lab: ClaudeLab, before: str) -> Path:
-    """`before` is shell; it is left out when the CLI is only asked for its version."""
+    """`before` is shell. Asked for its version it says that itself: the older ones take a second to."""
     if ON_WINDOWS:
         pytest.skip("not on Windows: a shell script stands before the CLI")
     path = lab.home / "wrapped-claude"
     real = shlex.quote(str(lab.cli.executable))
-    path.write_text(f'#!/bin/sh\nif [ "$1" != --version ]; then\n{before}\nfi\nexec {real} "$@"\n')
+    version = f'if [ "$1" = --version ]; then\necho "{lab.cli.version} (Claude Code)"\nexit\nfi'
+    path.write_text(f'#!/bin/sh\n{version}\n{before}\nexec {real} "$@"\n')
     path.chmod(0o755)
     return path
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import youbencha.demo
+from youbencha.cli.demo import _what_next
+from youbencha.demo.evaluation import _make_place
 from youbencha.gateway.script import load_script
 from youbencha.spec import load_test_case
 from youbencha.trial.checks import check_parts
@@ -55,3 +57,24 @@ def test_the_test_case_is_valid() -> None:
     loaded = load_test_case(HERE / "testcase.yaml", known, check=check_parts)
     assert [evaluator.name for evaluator in loaded.evaluators] == ["git-diff", "command:tests"]
     assert loaded.unknown_variables == ()
+
+
+def test_the_persons_own_git_does_not_see_it(tmp_path: Path) -> None:
+    git = ["git", "-C", str(tmp_path)]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    _make_place(tmp_path / ".youbencha-workspace")
+    (tmp_path / ".youbencha-workspace" / "testcase.yaml").touch()
+    assert subprocess.run([*git, "status", "--porcelain"], capture_output=True, check=True).stdout == b""
+
+
+def test_a_place_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
+    _make_place(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_to_do_next_can_be_typed_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = _what_next(tmp_path / "my demo" / "testcase.yaml", tmp_path / "my demo" / "run-1")
+    assert "The test case  my demo/testcase.yaml\n" in told.replace("\\", "/")
+    assert "yb report --from 'my demo" in told
+    assert "/elsewhere/" in _what_next(Path("/elsewhere/testcase.yaml"), tmp_path).replace("\\", "/")

@@ -199,6 +199,13 @@ def test_every_link_leads_somewhere(path: Path) -> None:
             assert anchor[1:] in anchors(file), f"{path.name}: {target}{anchor}"
 
 
+def test_every_picture_is_there() -> None:
+    readme = DOCS.parent / "README.md"
+    pictures = re.findall(r'(?:src|srcset)="([^"]+)"', readme.read_text(encoding="utf-8"))
+    assert len(pictures) == 2
+    assert all((readme.parent / name).is_file() for name in pictures)
+
+
 def anchors(path: Path) -> set[str]:
     """As GitHub makes them out of headings."""
     titles = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)

@@ -39,7 +39,7 @@ def codex_bench(directory: Path) -> Bench:
 
 
 class CodexAgent(KitAgent):
-    time_to_speak_ms = 6_000  # it starts in one, and speaks at once
+    time_to_speak_ms = 4_000  # it starts in one, and speaks at once
 
 
 def codex_agent(directory: Path) -> KitAgent:

@@ -43,7 +43,7 @@ def gemini_bench(directory: Path) -> Bench:
 
 
 class GeminiAgent(KitAgent):
-    time_to_speak_ms = 12_000  # it takes two seconds to start, and three times that on a busy machine
+    time_to_speak_ms = 6_000  # it takes two seconds to start
 
 
 def gemini_agent(directory: Path) -> KitAgent:

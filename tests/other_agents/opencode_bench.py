@@ -43,7 +43,7 @@ def opencode_bench(directory: Path) -> Bench:
 
 
 class OpenCodeAgent(KitAgent):
-    time_to_speak_ms = 20_000  # it takes five seconds to start, and more on a busy machine
+    time_to_speak_ms = 10_000  # it takes five seconds to start
 
 
 def opencode_agent(directory: Path) -> KitAgent:

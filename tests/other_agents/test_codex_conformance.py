@@ -13,6 +13,8 @@ pytestmark = pytest.mark.real_cli
 
 
 class TestCodex(AdapterContract):
+    share_sessions = True
+
     @pytest.fixture
     def agent(self, tmp_path: Path) -> Agent:
         return codex_agent(tmp_path)

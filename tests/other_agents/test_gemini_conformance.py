@@ -13,6 +13,8 @@ pytestmark = pytest.mark.real_cli
 
 
 class TestGeminiCli(AdapterContract):
+    share_sessions = True
+
     @pytest.fixture
     def agent(self, tmp_path: Path) -> Agent:
         return gemini_agent(tmp_path)

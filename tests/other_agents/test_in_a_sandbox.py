@@ -160,7 +160,7 @@ async def test_a_session_file_that_is_none(leave: str, tmp_path: Path) -> None:
 
 async def test_a_fresh_home_for_an_agent_here(tmp_path: Path) -> None:
     cli = RecordedCli(tmp_path, CodexAdapter)
-    sandbox = open_local_sandbox(scratch=tmp_path / "scratch", fresh_home=True)
+    sandbox = open_local_sandbox(scratch=tmp_path / "scratch")
     (cli.home / ".codex").mkdir()
     before = 'git config --global user.email > email.txt; ls -a "$HOME" > home.txt'
     done = await cli.play(before=before, env={"OPENAI_API_KEY": "k"}, context={"sandbox": sandbox})

@@ -12,11 +12,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 from systems import ON_LINUX, posix_only
-from youbencha.process import Command
+from youbencha.process import Command, Limits, ProcessResult, run
 
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 TRUE = shutil.which("true") or "/usr/bin/true"  # in /bin on some systems
@@ -75,6 +76,18 @@ def _provide_setsid(path: Path) -> None:
     else:
         path.write_text("#!/usr/bin/perl\nuse POSIX; POSIX::setsid(); exec { $ARGV[0] } @ARGV;\n")
         path.chmod(0o755)
+
+
+async def run_into_deadline(
+    command: Command, limits: Limits, begun: str = "", **options: Any
+) -> tuple[ProcessResult, float]:
+    """The result, and how late it came. A deadline before the program has begun shows nothing: a later one is set."""
+    assert limits.timeout_s
+    clock: list[float] = []
+    result = await run(command, limits=limits, on_start=lambda _: clock.append(time.monotonic()), **options)
+    if result.output.startswith(begun) or limits.timeout_s > PATIENCE_S:
+        return result, time.monotonic() - clock[0] - limits.timeout_s
+    return await run_into_deadline(command, limits._replace(timeout_s=limits.timeout_s * 10), begun, **options)
 
 
 def open_descriptors() -> list[str]:

@@ -5,14 +5,22 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
 
 import psutil
 import pytest
-from process_lab import NEEDS_A_SHELL, NO_ADOPTION, Programs, assert_in_time, eventually, open_descriptors, soon
+from process_lab import (
+    NEEDS_A_SHELL,
+    NO_ADOPTION,
+    Programs,
+    assert_in_time,
+    eventually,
+    open_descriptors,
+    run_into_deadline,
+    soon,
+)
 
 from systems import linux_only
-from youbencha.process import Command, Limits, ProcessResult, run
+from youbencha.process import Limits, run
 
 pytestmark = NEEDS_A_SHELL
 
@@ -33,13 +41,6 @@ ESCAPES = {
 }
 
 
-async def run_into_deadline(command: Command, limits: Limits) -> tuple[ProcessResult, float]:
-    assert limits.timeout_s
-    clock: list[float] = []
-    result = await run(command, limits=limits, on_start=lambda _: clock.append(time.monotonic()))
-    return result, time.monotonic() - clock[0] - limits.timeout_s
-
-
 @pytest.mark.parametrize("terminal", [False, True])
 @pytest.mark.parametrize(
     "escape",
@@ -47,7 +48,7 @@ async def run_into_deadline(command: Command, limits: Limits) -> tuple[ProcessRe
 )
 async def test_nothing_survives_the_deadline(programs: Programs, escape: str, terminal: bool) -> None:
     command = programs.shell("echo begun; " + ESCAPES[escape], terminal=terminal)
-    result, late = await run_into_deadline(command, Limits(timeout_s=0.3, grace_s=0.2))
+    result, late = await run_into_deadline(command, Limits(timeout_s=0.3, grace_s=0.2), "begun\n")
     assert programs.alive() == []
     assert result.timed_out
     assert not result.stopped
@@ -57,7 +58,7 @@ async def test_nothing_survives_the_deadline(programs: Programs, escape: str, te
 
 async def test_the_deadline_with_the_usual_grace(programs: Programs) -> None:
     result, late = await run_into_deadline(
-        programs.shell("trap '' TERM; ./$0 1000 & wait; ./$0 1000"), Limits(timeout_s=0.2)
+        programs.shell("trap '' TERM; echo deaf; ./$0 1000 & wait; ./$0 1000"), Limits(timeout_s=0.2), "deaf\n"
     )
     assert programs.alive() == []
     assert (result.exit.code, result.exit.signal) == (None, "SIGKILL")

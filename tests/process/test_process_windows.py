@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from process_lab import Programs, eventually, open_descriptors, soon
+from process_lab import Programs, eventually, open_descriptors, run_into_deadline, soon
 from windows_stand_in import StandInKernel, StandInPtyProcess, stand_in_winpty
 
 from youbencha.errors import YouBenchaError
@@ -43,7 +43,7 @@ async def test_a_program_runs_in_a_job(programs: Programs, kernel: StandInKernel
 
 async def test_the_deadline_ends_the_job(programs: Programs, kernel: StandInKernel, system: WindowsSystem) -> None:
     command = programs.shell("echo begun; ./setsid sh -c './$0 1000; :' $0 & ./$0 1000")
-    result = await run(command, system=system, limits=Limits(timeout_s=0.5))
+    result, _ = await run_into_deadline(command, Limits(timeout_s=0.5), "begun", system=system)
     assert programs.alive() == []
     assert result.timed_out
     assert result.output == "begun\n"
@@ -164,7 +164,8 @@ async def test_a_terminal_whose_output_comes_after_the_end(
 
 
 async def test_a_terminal_at_the_deadline(programs: Programs, system: WindowsSystem) -> None:
-    result = await run(programs.shell("echo x; ./$0 1000", terminal=True), system=system, limits=Limits(timeout_s=0.5))
+    command = programs.shell("echo x; ./$0 1000", terminal=True)
+    result, _ = await run_into_deadline(command, Limits(timeout_s=0.5), "x", system=system)
     assert result.timed_out
     assert result.output.strip() == "x"
     eventually(lambda: not programs.alive())

@@ -193,6 +193,24 @@ def test_failures_are_open_and_the_rest_is_folded(typical: Page) -> None:
     assert (cards["card failed"], cards["card skipped"], cards["card passed"]) == (True, True, False)
 
 
+def test_of_many_failures_the_first_are_open() -> None:
+    failed = [{**sample.git_diff(), "evaluator": f"command:{at}", "status": "failed"} for at in range(12)]
+    page = Page(render_html(sample.bundle(evaluators=failed)))
+    cards = ["open" in each for each in page.all("details") if each.get("class") == "card failed"]
+    assert cards == [True] * 5 + [False] * 7
+
+
+def test_what_judging_cost_is_told_beside_the_cost() -> None:
+    small = "<dt>Cost</dt><dd>$0.4321<small>metered by the gateway, judging $0.1387</small>"
+    assert small in render_html(sample.bundle())
+    assert "<dt>Judging cost</dt><dd>$0.1387" in render_html(sample.bundle(agent=None))
+
+
+def test_the_agents_version_is_told_beside_its_name() -> None:
+    text = render_html(sample.bundle())
+    assert "<dt>Agent</dt><dd>claude-code<small>2.1.120 · success (exit code 0)</small>" in text
+
+
 def test_the_verdict_is_in_the_title_and_the_heading() -> None:
     text = render_html(sample.bundle())
     assert "<title>failed: Prices are rounded half up</title>" in text

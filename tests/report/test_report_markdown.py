@@ -216,3 +216,8 @@ def test_a_block_ends_where_it_ends(text: str) -> None:
 def test_one_dollar_is_a_price_and_two_are_no_formula() -> None:
     assert escaped("$1") == "$1"
     assert "$" not in escaped("$x$")
+
+
+def test_what_is_unknown_is_no_name_for_a_machine() -> None:
+    text = render_markdown(sample.bundle(agent={"type": "command"}))
+    assert "| **Model** | unknown |" in text

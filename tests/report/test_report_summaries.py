@@ -37,13 +37,47 @@ def test_the_last_lines() -> None:
         "expected-diff": "failed: Similarity 78.4%, below the threshold of 80%",
         "agentic-judge-quality": "failed: 1 of 3 assertions below its threshold",
         "command": "skipped: Could not start: pytest: pytest is not on PATH.",
+        "": "→ Install pytest, or give its full path in `command`.",
+        "Warning": "2 tool calls were denied: WebFetch, WebSearch",
+        "Hook": "webhook failed: No answer after 3 attempts",
         "Results": str(Path("runs") / "1"),
     }
 
 
+def test_what_to_do_about_an_agent_that_failed() -> None:
+    failed = {
+        "message": "No valid API key.",
+        "timestamp": sample.LATER,
+        "code": "CLAUDE_AUTH_FAILED",
+        "hint": "Log in.",
+    }
+    agent = {**sample.document()["agent"], "status": "failed", "errors": [failed], "warnings": []}
+    lines = render_terminal(sample.bundle(agent=agent, evaluators=[]))
+    assert [label for label, _ in lines][:4] == ["Verdict", "Outcome", "", "Agent"]
+    assert lines[2] == ("", "→ Log in.")
+    named = {**failed, "message": sample.document()["outcome"]["reason"], "hint": "Wait."}
+    both = {**agent, "errors": [failed, named]}
+    assert render_terminal(sample.bundle(agent=both, evaluators=[]))[2] == ("", "→ Wait.")
+    done = render_terminal(sample.bundle(agent={**agent, "status": "success"}, evaluators=[]))
+    assert ("", "→ Log in.") not in done
+
+
+def test_of_many_warnings_the_first() -> None:
+    one = {"message": "denied", "timestamp": sample.LATER, "code": "CLAUDE_TOOL_DENIED"}
+    agent = {**sample.document()["agent"], "warnings": [one] * 8}
+    told = [value for label, value in render_terminal(sample.bundle(agent=agent)) if label == "Warning"]
+    assert told == [*["denied"] * 5, "and 3 more: see the report"]
+
+
+def test_what_nobody_knows_is_told_in_one_line() -> None:
+    lines = dict(render_terminal(sample.bundle(agent={"type": "command", "status": "success"}, evaluators=[])))
+    assert lines["Not known"] == "model, agent time, tokens, cost, turns, tools"
+    assert "unknown" not in lines.values()
+
+
 def test_without_an_agent_and_without_a_place() -> None:
     lines = dict(render_terminal(sample.bundle(agent=None, outcome=None, evaluators=[])))
-    assert list(lines) == ["Verdict", "Duration", "Results"]
+    assert list(lines) == ["Verdict", "Duration", "Hook", "Results"]
     assert lines["Results"] == sample.document()["execution"]["environment"]["workspace_dir"]
 
 

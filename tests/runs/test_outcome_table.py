@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from youbencha.adapters.claude_code import codes
-from youbencha.log import ErrorRecord, EvaluationResult, EvaluationStatus, OutcomeName, Status
+from youbencha.log import ErrorRecord, EvaluationResult, EvaluationStatus, GatewayReport, OutcomeName, Status
 from youbencha.trial.outcome import POLICIES, cause_of, outcome_of, summary_of
 
 AT = "2026-01-01T00:00:00.000Z"
@@ -49,6 +49,27 @@ def test_a_timeout_is_a_limit_whatever_else_went_wrong() -> None:
     told = outcome_of("timeout", [error(codes.API_ERROR), error(codes.TIMEOUT)], [])
     assert (told.name, told.reason) == ("limit", f"because of {codes.TIMEOUT}")
     assert outcome_of("timeout", [], []).name == "limit"
+
+
+def test_a_timeout_without_a_single_answer_measures_the_provider() -> None:
+    unanswered = error(codes.RATE_LIMIT).model_copy(update={"context": {"unanswered": True}})
+    told = outcome_of("timeout", [error(codes.TIMEOUT), unanswered], [])
+    assert (told.name, told.valid, told.reason) == ("provider_error", False, f"because of {codes.RATE_LIMIT}")
+
+
+@pytest.mark.parametrize(
+    ("counts", "status", "outcome"),
+    [
+        ({"requests": 6, "failed": 6, "rate_limited": 5}, "timeout", "provider_error"),
+        ({"requests": 6, "failed": 5, "rate_limited": 5}, "timeout", "limit"),
+        ({"requests": 1, "failed": 1, "rate_limited": 0}, "timeout", "limit"),  # cut off by the deadline itself
+    ],
+)
+def test_the_gateway_knows_whether_anything_was_answered(
+    counts: dict[str, int], status: Status, outcome: OutcomeName
+) -> None:
+    report = GatewayReport.model_validate({"type": "builtin", "ledger": "x", **counts})
+    assert outcome_of(status, [error(codes.TIMEOUT)], [], gateway=report).name == outcome
 
 
 def test_a_failure_of_unknown_cause_is_said_to_be_one() -> None:

@@ -213,7 +213,7 @@ async def test_whoever_is_refused_for_good_is_ended(
         ("none", ("--budget", "1"), "a budget needs a gateway"),
         ("none", ("--replay", "x"), "a cassette needs a gateway"),
         ({"type": "builtin", "secrets_file": "nowhere.env"}, (), "the secrets file cannot be read"),
-        ("builtin", ("--gateway", "nonsense"), "there is no such"),
+        ("builtin", ("--gateway", "nonsense"), "--gateway cannot be nonsense"),
         ("builtin", ("--budget", "-1"), "not an amount"),
         ("builtin", ("--record", "x", "--replay", "x"), "exclude each other"),
         ("builtin", ("--replay", "x"), "x"),

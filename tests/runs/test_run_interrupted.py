@@ -119,5 +119,9 @@ async def test_a_reader_that_leaves_early_ends_no_run(runs: RunLab) -> None:
 async def test_where_the_words_go_changes_no_verdict(runs: RunLab, redirection: str) -> None:
     runs.write_case(runs.program("echo done > README.md"))
     line = f"'{SCRIPT}' run -c '{runs.case_file}' {redirection}"
-    process = await asyncio.create_subprocess_exec("/bin/sh", "-c", line, cwd=runs.root, env=runs.env)
-    assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
+    process = await asyncio.create_subprocess_exec(
+        "/bin/sh", "-c", line, cwd=runs.root, env=runs.env, stderr=asyncio.subprocess.PIPE
+    )
+    _, told = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+    assert process.returncode == 0
+    assert (b"warning: the result could not be printed" in told) == (redirection == "> /dev/full")

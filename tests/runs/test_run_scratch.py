@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
+from typing import Any
 
 from run_lab import PATIENCE_S, RunLab
 
@@ -12,16 +14,38 @@ pytestmark = posix_only("signals are sent")
 
 
 async def test_a_kill_leaves_nothing_that_prune_does_not_find(runs: RunLab) -> None:
-    temporary, cache, begun = runs.root / "temporary", runs.home / "cache" / "youbencha" / "runs", runs.root / "begun"
-    temporary.mkdir()
-    agent = runs.program(f'echo "$YOUBENCHA_METRICS_FILE" > {begun}.part; mv {begun}.part {begun}; sleep 1000')
-    runs.write_case(agent)
-    process = await runs.start("run", "-c", str(runs.case_file), env={"TMPDIR": str(temporary)})
+    begun = runs.root / "begun"
+    runs.write_case(waiting_program(runs, begun))
+    await killed_at(runs, begun)
+    await check_that_prune_finds_all(runs, begun)
+
+
+async def test_nor_does_one_while_a_judge_works(runs: RunLab) -> None:
+    begun = runs.root / "begun"
+    judge = waiting_program(runs, begun)
+    config = {"type": judge["type"], "config": judge["config"], "assertions": {"good": "It is good."}}
+    runs.write_case(runs.program("true"), evaluators=[{"name": "agentic-judge", "config": config}])
+    await killed_at(runs, begun)
+    await check_that_prune_finds_all(runs, begun)
+
+
+def waiting_program(runs: RunLab, begun: Path) -> dict[str, Any]:
+    """Tells where its scratch is, and does not end."""
+    return runs.program(f'echo "$YOUBENCHA_METRICS_FILE" > {begun}.part; mv {begun}.part {begun}; sleep 1000')
+
+
+async def killed_at(runs: RunLab, begun: Path) -> None:
+    (runs.root / "temporary").mkdir()
+    process = await runs.start("run", "-c", str(runs.case_file), env={"TMPDIR": str(runs.root / "temporary")})
     async with asyncio.timeout(PATIENCE_S):
         while not begun.exists():
             await asyncio.sleep(0.02)
     process.kill()
     await process.communicate()
+
+
+async def check_that_prune_finds_all(runs: RunLab, begun: Path) -> None:
+    temporary, cache = runs.root / "temporary", runs.home / "cache" / "youbencha" / "runs"
     (run,) = runs.runs()
     assert begun.read_text().startswith(f"{cache}/{run.name}-")
     assert [path.name for path in temporary.iterdir() if path.name.startswith("youbencha-")] == []

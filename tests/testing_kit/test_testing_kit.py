@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the faults need
 HASTE = """
 import youbencha.testing.contract as contract
 
-contract._SHORT_MS, contract._DEADLINE_MARGIN_S, contract._PATIENCE_S = 2_000, 3.0, 6.0
+contract._SHORT_MS, contract._DEADLINE_MARGIN_S, contract._PATIENCE_S = 2_000, 4.0, 8.0
 """
 
 HEAD = """

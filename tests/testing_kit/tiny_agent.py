@@ -196,7 +196,7 @@ class IgnoresTheTimeout(TinyAdapter):
 
 class IsLate(TinyAdapter):
     def limits(self, context: AgentExecutionContext) -> Limits:
-        return Limits(timeout_s=context.timeout / 1000 + 4)
+        return Limits(timeout_s=context.timeout / 1000 + 6)
 
 
 class KeepsAllOutput(TinyAdapter):

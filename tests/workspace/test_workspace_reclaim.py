@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import stat
 import subprocess
 import sys
@@ -17,7 +18,10 @@ from git_lab import Opener, files
 from systems import posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.workspace import RunDirectory, Snapshot, old_runs, remove_run
+from youbencha.workspace.lock import try_lock
+from youbencha.workspace.private import make_private
 from youbencha.workspace.prune import clear_left_behind, left_behind, remove_left_behind
+from youbencha.workspace.removal import remove_tree
 
 pytestmark = posix_only("shell scripts, links and modes")
 
@@ -152,8 +156,8 @@ def test_planted_artifacts(run: RunDirectory) -> None:
 
 
 def test_planted_deeper_than_paths_can_be(run: RunDirectory) -> None:
-    nest = "i=0; while [ $i -lt 900 ]; do mkdir dir-name; cd -P dir-name; i=$((i+1)); done"
-    agent(run, f"cd ../artifacts/agent-logs; {nest}")
+    nest = "import os\nfor _ in range(900): os.mkdir('dir-name'); os.chdir('dir-name')"
+    agent(run, f"cd ../artifacts/agent-logs; {shlex.quote(sys.executable)} -c {shlex.quote(nest)}")
     (told,) = run.reclaim()
     assert len(told) < 400
     assert in_order(run)
@@ -437,3 +441,50 @@ def test_rights_that_were_taken_away(tmp_path: Path) -> None:
     finally:
         subprocess.run(["chmod", "-R", "u+rwx", place], check=True)
         shutil.rmtree(place)
+
+
+def taken(path: Path) -> int:
+    """Somebody else's open file, locked."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT)
+    assert try_lock(fd)
+    return fd
+
+
+def test_a_run_whose_lock_somebody_else_has_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[int] = []
+
+    def quicker(name: str, cache_dir: Path | None) -> Path:
+        held.append(taken(tmp_path / "root" / name / ".lock"))
+        return make_private(name, cache_dir)
+
+    monkeypatch.setattr("youbencha.workspace.layout.make_private", quicker)
+    with pytest.raises(YouBenchaError, match="another process took its lock"):
+        RunDirectory.create(tmp_path / "root", cache_dir=tmp_path / "cache")
+    os.close(held[0])
+    assert sorted(os.listdir(tmp_path / "root")) == [".gitignore"]
+    assert os.listdir(tmp_path / "cache" / "runs") == []
+
+
+def test_a_lock_that_somebody_else_took_is_told(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[int] = []
+
+    def quicker(path: Path) -> None:
+        remove_tree(path)
+        if path.name == ".lock":
+            held.append(taken(path))
+
+    monkeypatch.setattr("youbencha.workspace.layout.remove_tree", quicker)
+    agent(run, "rm ../.lock")
+    assert "another process took the lock of the run" in run.reclaim()
+    assert old_runs(run.path.parent)[0].in_use
+    os.close(held[0])
+
+
+def test_a_judge_finds_nothing_of_the_agents_in_the_scratch(run: RunDirectory, precious: Path) -> None:
+    scratch = run.scratch
+    for trick in ("touch {0}/planted; chmod 500 {0}", "rm -r {0}", "rm -r {0}; ln -s {1} {0}", "rm -r $(dirname {0})"):
+        agent(run, trick.format(scratch, precious))
+        run.reclaim()
+        assert stat.S_IMODE(scratch.lstat().st_mode) == 0o700
+        assert stat.S_ISDIR(scratch.lstat().st_mode)
+        assert os.listdir(scratch) == []

@@ -17,16 +17,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from youbencha.cli.help import Commands
 from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
     from youbencha.sandbox.toolbox import AgentOnPath, InstalledAgent, Progress
 
-app = typer.Typer(
-    help="Install, list, check and remove pinned versions of agent CLIs.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
+app = Commands(help="Install, list, check and remove pinned versions of agent CLIs.")
 
 _REPEAT_AFTER_S = 10.0
 

@@ -11,16 +11,16 @@ from typing import Annotated, Any
 import typer
 
 from youbencha import __version__
+from youbencha.cli import startup
+from youbencha.cli.help import Commands, usage_hint, usage_message
 from youbencha.errors import YouBenchaError
 
 CANNOT_RUN = 2
 INTERRUPTED = 130
 
-app = typer.Typer(
+app = Commands(
     name="yb",
     help="Run coding agents on real repositories; capture, meter and judge what they do.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -68,7 +68,7 @@ _COMMANDS = {
     "schema": "schema:schema",
     "completion": "completion:completion",
 }
-"""In the order of the help text. Where each is found in this package."""
+"""Where each is found in this package."""
 
 
 def _add_commands(arguments: Sequence[str]) -> None:
@@ -77,6 +77,8 @@ def _add_commands(arguments: Sequence[str]) -> None:
     words = typed.split()[1:] if typed is not None else arguments
     wanted = next((word for word in words if not word.startswith("-")), "")
     names = [wanted] if wanted in _COMMANDS and wanted != "completion" else list(_COMMANDS)
+    if names == [wanted]:  # only its help does without
+        startup.lighten_pydantic()
     for name in names:
         module, _, attribute = _COMMANDS[name].partition(":")
         found = getattr(import_module(f"youbencha.cli.{module}"), attribute)
@@ -99,8 +101,7 @@ def _shielded(call: Callable[[], Any]) -> int:
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except typer.TyperException as error:  # a wrong option or argument
-        if message := error.format_message():  # none after `yb` alone, which shows its help
-            typer.echo(f"error {message}\nhint  add --help to see what there is", err=True)
+        typer.echo(f"error {usage_message(error)}\nhint  {usage_hint(error)}", err=True)
         return CANNOT_RUN
     except Exception as error:  # noqa: BLE001 (whatever it is, a person gets a sentence and not a traceback)
         if _Debug.wanted:
@@ -112,6 +113,9 @@ def _shielded(call: Callable[[], Any]) -> int:
 
 
 def _fault(error: Exception) -> YouBenchaError:
+    if isinstance(error, FileNotFoundError) and _is_nowhere():
+        hint = "Go to one that is there (`cd`), and try again."
+        return YouBenchaError("CURRENT_DIRECTORY_GONE", "The current directory is gone: it was removed.", hint=hint)
     message = " ".join(f"{type(error).__name__}: {error}".split())
     if isinstance(error, OSError):
         hint = "look at the file, its permissions and the room on the disk; `yb --debug …` shows where it happened"
@@ -120,14 +124,26 @@ def _fault(error: Exception) -> YouBenchaError:
     return YouBenchaError("INTERNAL", message, hint=hint)
 
 
+def _is_nowhere() -> bool:
+    try:
+        os.getcwd()  # noqa: PTH109 (Path.cwd is the same)
+    except FileNotFoundError:
+        return True
+    return False
+
+
 def _complain(error: YouBenchaError) -> None:
     from rich.console import Console
     from rich.text import Text
 
+    from youbencha.cli.layout import hanging
+
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    console.print(Text.assemble(("error ", "bold red"), (f"[{error.code}] ", "dim"), error.message))
+    width = console.width if console.is_terminal else sys.maxsize
+    message = hanging(error.message, width, indent=6, taken=len(f"error [{error.code}] "))
+    console.print(Text.assemble(("error ", "bold red"), (f"[{error.code}] ", "dim"), message))
     if error.hint:
-        console.print(Text.assemble(("hint  ", "bold cyan"), error.hint))
+        console.print(Text.assemble(("hint  ", "bold cyan"), hanging(error.hint, width, indent=6)))
 
 
 if __name__ == "__main__":

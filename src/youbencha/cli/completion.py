@@ -19,9 +19,11 @@ def completion(
     context: typer.Context,
     shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh, fish or powershell.")],
 ) -> None:
-    """Print the script for shell completion; `yb --install-completion` installs it for the shell that you are in.
+    """Print the script that lets a shell complete these commands.
 
     Bash and zsh: `source <(yb completion bash)`. Fish: `yb completion fish | source`.
+
+    `yb --install-completion` installs it for the shell that you are in.
     """
     from typer.completion import shell_complete
 

@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from youbencha.cli.help import Commands
 from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
     from youbencha.spec.settings_files import LoadedSettings
 
-app = typer.Typer(
-    help="Show and change the settings: a project's `.youbencharc`, over yours in the home directory.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
+app = Commands(help="Show and change the settings: a project's `.youbencharc`, over yours in the home directory.")
 
 NOT_SET = 1
 _NEW_FILE = ".youbencharc"

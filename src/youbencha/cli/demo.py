@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -31,8 +32,21 @@ def demo(
         finished = run_async(run_demo(prepared, on_event=display))
     _show_diff((finished.directory.artifacts / "git-diff.patch").read_text(encoding="utf-8", errors="replace"))
     code = conclude(finished.bundle, finished.directory.artifacts, as_json=False, quiet=False)
-    typer.echo(f"\nThe test case: {prepared.test_case}\nNow yours: `yb init`, then `yb run -c testcase.yaml`.")
+    typer.echo(_what_next(prepared.test_case, finished.directory.path))
     return code
+
+
+def _what_next(test_case: Path, run: Path) -> str:
+    return (
+        f"\nThe test case  {_from_here(test_case)}"
+        f"\nA closer look  yb report --from {shlex.quote(_from_here(run))} --format html --open"
+        "\nNow yours      yb init, then yb run -c testcase.yaml"
+    )
+
+
+def _from_here(path: Path) -> str:
+    """Short, where it can be: in full it takes two lines of a terminal."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def _show_diff(diff: str) -> None:

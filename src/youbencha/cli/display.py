@@ -8,6 +8,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
+from youbencha.cli.lines import Line
 from youbencha.cli.progress import Progress
 from youbencha.events import Event
 
@@ -77,20 +78,26 @@ class PlainDisplay:
 
 
 class LiveDisplay:
-    """Phases, elapsed time, what the agent is doing now, tokens and cost; gone when the run is over."""
+    """What happens, line by line, to stay. Below it phases, time, tokens and cost, gone when the run is over."""
 
     def __init__(self, title: str, stream: TextIO, *, console: Console | None = None) -> None:
         from rich.console import Console
         from rich.live import Live
 
         self._title = title
+        self._told = False
         self.progress = Progress()
         self._began = time.time()
         self._console = console or Console(file=stream, highlight=False)
         self._live: Live = Live(get_renderable=self.render, console=self._console, refresh_per_second=8, transient=True)
 
     def __call__(self, event: Event) -> None:
-        self.progress.take(event)
+        line = self.progress.take(event)
+        if line is None:
+            return
+        self._told = True
+        with contextlib.suppress(OSError, ValueError):  # the terminal is gone; the run goes on all the same
+            self._console.print(_line_text(line), no_wrap=True, overflow="ellipsis")
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -98,16 +105,16 @@ class LiveDisplay:
 
     def __exit__(self, *_: object) -> None:
         self._live.stop()
+        if self._told:
+            self._console.print()  # between what happened and what came of it
 
     def render(self) -> RenderableType:
         from rich.console import Group
-        from rich.padding import Padding
         from rich.text import Text
 
         now = time.time()
         title = Text.assemble((self._title, "bold"), (f"  {_clock(now - self._began)}", "dim"))
-        recent = [_line_text(line.mark, line.style, line.head, line.text) for line in self.progress.recent]
-        body = [title, self._phases(now), *(Padding(text, (0, 0, 0, 2)) for text in recent), self._figures()]
+        body = [Text(), title, self._phases(now), self._figures()]
         return Group(*(part for part in body if part is not None))
 
     def _phases(self, now: float) -> Text:
@@ -138,12 +145,13 @@ class LiveDisplay:
         return Text(" · ".join(parts), style="dim", no_wrap=True, overflow="ellipsis") if parts else None
 
 
-def _line_text(mark: str, style: str, head: str, text: str) -> Text:
+def _line_text(line: Line) -> Text:
     from rich.text import Text
 
-    dim = "dim" if style in ("dim", "green") else ""
-    parts = [(f"{mark} ", style), (f"{head} " if head else "", "bold"), (text, dim)]
-    return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
+    dim = "dim" if line.style in ("dim", "green") else ""
+    return Text.assemble(
+        (f"{line.mark} ", line.style), (f"{line.head} " if line.head else "", "bold"), (line.text, dim)
+    )
 
 
 def _clock(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -63,7 +64,7 @@ def _print(diagnosis: Diagnosis) -> None:
     for group, findings in groupby(diagnosis.findings, key=lambda finding: finding.group):
         console.print(Text(_TITLES[group], style="bold"))
         for finding in findings:
-            for line in _lines(finding, width):
+            for line in _lines(finding, width, console.width if console.is_terminal else sys.maxsize):
                 console.print(line)
         console.print()
     if diagnosis.ready:
@@ -72,11 +73,16 @@ def _print(diagnosis: Diagnosis) -> None:
         console.print(Text(f"Not ready. Missing: {', '.join(diagnosis.missing)}.", style="bold red"))
 
 
-def _lines(finding: Finding, width: int) -> list[Text]:
+def _lines(finding: Finding, width: int, screen: int) -> list[Text]:
     from rich.text import Text
 
+    from youbencha.cli.layout import hanging
+
     mark, style = _MARKS[finding.state]
-    lines = [Text.assemble("  ", (mark, style), f" {finding.name:<{width}}  ", finding.detail)]
+    before = width + 6
+    detail = hanging(finding.detail, screen, indent=before)
+    lines = [Text.assemble("  ", (mark, style), f" {finding.name:<{width}}  ", detail)]
     if finding.fix:
-        lines.append(Text(f"    {'':<{width}}  → {finding.fix}", style="dim"))
+        fix = hanging(finding.fix, screen, indent=before + 2)
+        lines.append(Text(f"{'':<{before}}→ {fix}", style="dim"))
     return lines

@@ -27,13 +27,15 @@ def evaluate(
     """
     from youbencha.cli.asynchronous import run_async
     from youbencha.cli.display import choose_display
+    from youbencha.cli.mistakes import advising
     from youbencha.cli.run import conclude, telling_where
     from youbencha.cli.settings import settings_here, variables_given
     from youbencha.trial import evaluate_directory, make_eval_plan
 
     settings = settings_here()
     quiet = quiet or settings.settings.log_level in ("warn", "error")
-    plan = make_eval_plan(config, settings, variables=variables_given(var))
+    with advising(config):
+        plan = make_eval_plan(config, settings, variables=variables_given(var))
     with telling_where(choose_display(plan.loaded.name, quiet=quiet)) as display:
         finished = run_async(evaluate_directory(plan, on_event=display))
     return conclude(finished.bundle, finished.directory.artifacts, as_json=as_json, quiet=quiet)

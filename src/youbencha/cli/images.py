@@ -11,13 +11,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from youbencha.cli.help import Commands
 from youbencha.errors import YouBenchaError
 
-app = typer.Typer(
-    help="Build and list container images that bring an agent along.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
+app = Commands(help="Build and list container images that bring an agent along.")
 
 
 @app.command()

@@ -76,7 +76,9 @@ def line_of(event: Event, inside: Path | None = None) -> Line | None:
         case Noted(text=text):
             return Line(" ", "dim", "", short(text))
         case SessionStarted(model=model, agent_version=version):
-            return Line(" ", "dim", "", f"session started: version {version or '?'}, model {model or '?'}")
+            known = {"version": version, "model": model}  # some agents say neither
+            told = ", ".join(f"{name} {value}" for name, value in known.items() if value)
+            return Line(" ", "dim", "", f"session started: {told}" if told else "session started")
         case AssistantText(text=text):
             return Line("●", "bold", "", short(text))
         case ToolCalled(name=name, arguments=arguments):
@@ -91,7 +93,8 @@ def line_of(event: Event, inside: Path | None = None) -> Line | None:
         case ModelCalled(error=str(error), status=status) if error not in _SILENT:
             return Line("!", "yellow", "", f"gateway: {_GATEWAY.get(error, error)} ({status or 'no answer'})")
         case RequestRetried(status=status, attempt=attempt):
-            return Line("!", "yellow", "", f"model request failed ({status or 'no answer'}), attempt {attempt}")
+            which = "" if attempt is None else f", attempt {attempt}"
+            return Line("!", "yellow", "", f"model request failed ({status or 'no answer'}){which}")
         case RateLimitSeen():
             return Line("!", "yellow", "", "the provider limits the rate")
         case Warned(message=message):

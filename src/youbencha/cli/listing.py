@@ -21,6 +21,17 @@ _USAGE = """In a test case:
 Several judges: agentic-judge-NAME or agentic-judge:NAME, each with assertions of its own.
 `yb doctor` says which agents can be used here."""
 
+_AGENTS = {
+    "aider": "Aider.",
+    "claude-code": "Claude Code, by Anthropic.",
+    "codex": "Codex, by OpenAI.",
+    "command": "Any program: an agent of your own, or a script.",
+    "copilot-cli": "Copilot CLI, by GitHub.",
+    "gemini-cli": "Gemini CLI, by Google.",
+    "opencode": "OpenCode.",
+}
+"""Ours; the names of others say what they are."""
+
 
 def list_all(as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False) -> None:
     """List the evaluators and agents that a test case can use, those of installed plugins included.
@@ -38,11 +49,11 @@ def list_all(as_json: Annotated[bool, typer.Option("--json", help="For programs.
         listed = [{"name": name, "description": text} for name, text in evaluators.items()]
         typer.echo(json.dumps({"evaluators": listed, "agents": agents}, indent=2))
         return
-    width = max(len(name) for name in evaluators)
+    width = max(len(name) for name in (*evaluators, *agents))
     typer.echo("Evaluators")
     for name, text in evaluators.items():
         typer.echo(f"  {name:<{width}}  {text}")
     typer.echo("\nAgents")
     for name in agents:
-        typer.echo(f"  {name}")
+        typer.echo(f"  {name:<{width}}  {_AGENTS.get(name, '')}".rstrip())
     typer.echo("\n" + _USAGE.format(agent="claude-code" if "claude-code" in agents else agents[0]))

@@ -21,7 +21,7 @@ def gateway_options(
 
     if kind is not None and kind not in get_args(GatewayType):
         known = ", ".join(get_args(GatewayType))
-        raise YouBenchaError("OPTION_INVALID", f"--gateway {kind}: there is no such", hint=f"There are {known}.")
+        raise YouBenchaError("OPTION_INVALID", f"--gateway cannot be {kind}", hint=f"It is one of {known}.")
     if budget is not None and (budget < 0 or not math.isfinite(budget)):
         raise YouBenchaError("OPTION_INVALID", f"--budget {budget}: not an amount", hint="Give dollars: --budget 2.50")
     return GatewayOptions(cast("GatewayType | None", kind), budget, cassette_given(record, replay, auto))

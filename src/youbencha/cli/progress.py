@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -19,7 +18,6 @@ from youbencha.events import (
     WorkspaceReady,
 )
 
-_RECENT = 6
 N = TypeVar("N", int, float)
 
 
@@ -37,7 +35,6 @@ class Progress:
     directory: Path | None = None
     """Of the run, once there is one."""
     phases: list[Phase] = field(default_factory=list)
-    recent: deque[Line] = field(default_factory=lambda: deque(maxlen=_RECENT))
     model: str | None = None
     tool_calls: int = 0
     input_tokens: int | None = None
@@ -67,10 +64,7 @@ class Progress:
                 self.cost_usd = event.cost_usd if event.cost_usd is not None else self.cost_usd
             case EvaluatorFinished(evaluator=name, status=status):
                 self.evaluators.append((name, status))
-        line = line_of(event, self.inside)
-        if line is not None and not isinstance(event, PhaseStarted):  # phases have a line of their own
-            self.recent.append(line)
-        return line
+        return line_of(event, self.inside)
 
     def _count(self, call: ModelCalled) -> None:
         self.calls += 1

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from youbencha.trial import Plan
 
 NOT_PASSED = 1
+_PLACE, _MODEL = "Where it runs", "The model"
+"""Headings in the help."""
 
 
 def run(
@@ -42,15 +44,26 @@ def run(
     ] = None,
     sandbox: Annotated[
         str | None,
-        typer.Option(metavar="local|docker", help="Where the agent runs, over the test case.", show_default=False),
+        typer.Option(
+            metavar="local|docker",
+            help="Where the agent runs, over the test case.",
+            show_default=False,
+            rich_help_panel=_PLACE,
+        ),
     ] = None,
     image: Annotated[
-        str | None, typer.Option(metavar="IMAGE", help="Run it in a container of this image.", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="IMAGE", help="Run it in a container of this image.", show_default=False, rich_help_panel=_PLACE
+        ),
     ] = None,
     network: Annotated[
         str | None,
         typer.Option(
-            metavar="gateway|none|open", help="What a container reaches, over the test case.", show_default=False
+            metavar="gateway|none|open",
+            help="What a container reaches, over the test case.",
+            show_default=False,
+            rich_help_panel=_PLACE,
         ),
     ] = None,
     gateway: Annotated[
@@ -59,26 +72,42 @@ def run(
             metavar="auto|builtin|litellm|none",
             help="How the agent reaches its model, over the test case.",
             show_default=False,
+            rich_help_panel=_MODEL,
         ),
     ] = None,
     budget: Annotated[
-        float | None, typer.Option(metavar="USD", help="What the agent may spend at most.", show_default=False)
+        float | None,
+        typer.Option(
+            metavar="USD", help="What the agent may spend at most.", show_default=False, rich_help_panel=_MODEL
+        ),
     ] = None,
     record: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep the model's answers there.", show_default=False)
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep the model's answers there.", show_default=False, rich_help_panel=_MODEL),
     ] = None,
     replay: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Answer from what was recorded there; ask no model.", show_default=False),
+        typer.Option(
+            metavar="DIR",
+            help="Answer from what was recorded there; ask no model.",
+            show_default=False,
+            rich_help_panel=_MODEL,
+        ),
     ] = None,
     cassette: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Answer from what was recorded there; ask and record the rest.", show_default=False
+            metavar="DIR",
+            help="Answer from what was recorded there; ask and record the rest.",
+            show_default=False,
+            rich_help_panel=_MODEL,
         ),
     ] = None,
     workspace_dir: Annotated[
-        Path | None, typer.Option(help="Where runs are kept, over the test case and the settings.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="Where runs are kept, over the test case and the settings.", show_default=False, rich_help_panel=_PLACE
+        ),
     ] = None,
 ) -> int:
     """Run an agent on a repository as a test case says, and judge what it leaves behind.
@@ -93,20 +122,22 @@ def run(
         get_ready()  # while we read the test case and fetch the repository
     from youbencha.cli.asynchronous import run_async
     from youbencha.cli.display import choose_display
+    from youbencha.cli.mistakes import advising
     from youbencha.cli.model_options import gateway_options
     from youbencha.cli.sandbox_options import sandbox_option
     from youbencha.cli.settings import settings_here, variables_given
     from youbencha.trial import make_plan, run_test_case
 
     settings = settings_here()
-    plan = make_plan(
-        config,
-        settings,
-        variables=variables_given(var),
-        workspace_dir=workspace_dir,
-        gateway=gateway_options(gateway, budget, record=record, replay=replay, auto=cassette),
-        sandbox=sandbox_option(sandbox, image, network),
-    )
+    with advising(config):
+        plan = make_plan(
+            config,
+            settings,
+            variables=variables_given(var),
+            workspace_dir=workspace_dir,
+            gateway=gateway_options(gateway, budget, record=record, replay=replay, auto=cassette),
+            sandbox=sandbox_option(sandbox, image, network),
+        )
     if dry_run:
         _show_plan(plan, as_json=as_json)
         return 0
@@ -133,8 +164,12 @@ def telling_where(display: Display) -> Iterator[Display]:
 def conclude(bundle: ResultsBundle, artifacts: Path, *, as_json: bool, quiet: bool) -> int:
     """Show what came of it: to a person, to a program, to GitHub. The exit code."""
     _tell_github(bundle)
-    with suppress(OSError, ValueError):  # a reader that is gone, or a full disk, changes no verdict
+    try:
         _tell(bundle, artifacts, as_json=as_json, quiet=quiet)
+    except (OSError, ValueError) as error:  # a reader that is gone, or a full disk, changes no verdict
+        if not isinstance(error, BrokenPipeError):
+            with suppress(OSError, ValueError):
+                typer.echo(f"warning: the result could not be printed ({error}); it is in {artifacts}", err=True)
     return 0 if bundle.summary.overall_status == "passed" else NOT_PASSED
 
 
@@ -169,11 +204,15 @@ def _show(bundle: ResultsBundle, artifacts: Path) -> None:
     from rich.console import Console
     from rich.text import Text
 
+    from youbencha.cli.layout import hanging
+
     console = Console(highlight=False, soft_wrap=True)
-    width = max(len(label) for label, _ in lines)
+    width = max(len(label) for label, _ in lines) + 2
     for label, value in lines:
         # Never markup: a model may be called "opus[1m]". And never a table, which cuts a path that is too long.
-        console.print(Text.assemble((f"{label:<{width}}  ", "dim"), (value, _STYLES.get(value.partition(":")[0], ""))))
+        style = _STYLES.get(value.partition(":")[0].partition(",")[0], "")
+        told = value if label == "Results" else hanging(value, console.width, indent=width)
+        console.print(Text.assemble((f"{label:<{width}}", "dim"), (told, style)))
 
 
 _STYLES = {"passed": "bold green", "failed": "bold red", "partial": "bold yellow", "skipped": "yellow"}
@@ -184,6 +223,13 @@ def _told_gateway(plan: Plan) -> str:
         return "none"
     cassette = plan.gateway.spec.cassette
     return plan.gateway.type + (f" ({cassette.mode} {plan.gateway.cassette_dir})" if cassette else "")
+
+
+def _told_cassette(plan: Plan) -> dict[str, str | list[str]]:
+    from youbencha.trial.gateway.foreseeing import foreseen
+
+    found = foreseen(plan)
+    return {} if found is None else {"cassette": found.holds, "cassette_lacks": list(found.lacks)}
 
 
 def _told_sandbox(plan: Plan) -> str:
@@ -211,6 +257,7 @@ def _show_plan(plan: Plan, *, as_json: bool) -> None:
         "agent_version": case.agent.version,
         "model": plan.model,
         "gateway": _told_gateway(plan),
+        **_told_cassette(plan),
         "sandbox": _told_sandbox(plan),
         "timeout_ms": plan.timeout_ms,
         "pre_execution": [hook.name for hook in case.pre_execution],

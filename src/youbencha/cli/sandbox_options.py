@@ -29,6 +29,4 @@ def sandbox_option(kind: str | None, image: str | None, network: str | None) -> 
 
 def _check(option: str, value: str | None, known: tuple[str, ...]) -> None:
     if value is not None and value not in known:
-        raise YouBenchaError(
-            "OPTION_INVALID", f"{option} {value}: there is no such", hint=f"There are {', '.join(known)}."
-        )
+        raise YouBenchaError("OPTION_INVALID", f"{option} cannot be {value}", hint=f"It is one of {', '.join(known)}.")

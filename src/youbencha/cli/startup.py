@@ -8,22 +8,17 @@ from __future__ import annotations
 import atexit
 import contextlib
 import gc
-import importlib.util
 import io
 import os
 import signal
 import sys
-from typing import NoReturn
-
-_SELDOM_USED = ("importlib.metadata",)
-"""Imported by others at once, and used by them hardly ever (pydantic, for its plugins): 20 ms."""
+from importlib import import_module
+from types import ModuleType
+from typing import Any, NoReturn
 
 
 def prepare() -> None:
     gc.disable()  # while modules are loaded there is nothing to collect, and much to look through: 15 ms
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # they would be looked for in every package
-    for name in _SELDOM_USED:
-        _import_when_used(name)
     for stream in (sys.stdout, sys.stderr):
         # A pipe on Windows may not know "●"; a question mark is better than a traceback.
         if isinstance(stream, io.TextIOWrapper):
@@ -48,6 +43,26 @@ def loaded() -> None:
     gc.enable()
 
 
+def lighten_pydantic() -> None:
+    """Much of what a command waits for is pydantic. Two parts of that serve nobody here."""
+    # It looks for plugins in every package. What it would look with takes 20 ms to import, even if it is told not to.
+    without_plugins: Any = ModuleType("pydantic.plugin._loader")
+    without_plugins.get_plugins = lambda: ()
+    sys.modules.setdefault(without_plugins.__name__, without_plugins)
+    # Its core has 88 typed dictionaries, for type checkers to read; to make real ones of them takes 12 ms.
+    home: Any = import_module("typing_extensions" if sys.version_info < (3, 12) else "typing")
+    typed_dict, home.TypedDict = home.TypedDict, _PlainDict
+    try:
+        import_module("pydantic_core")
+    finally:
+        home.TypedDict = typed_dict
+
+
+class _PlainDict(dict[str, Any]):
+    def __init_subclass__(cls, *, total: bool = True) -> None:
+        """Takes the arguments of a typed dictionary, and makes nothing of them."""
+
+
 def leave(code: int) -> NoReturn:
     """End now. Taking an interpreter apart, only to free what the system frees anyway, takes 40 ms."""
     atexit._run_exitfuncs()
@@ -55,15 +70,3 @@ def leave(code: int) -> NoReturn:
         with contextlib.suppress(OSError, ValueError):  # whoever read it is gone
             stream.flush()
     os._exit(code)
-
-
-def _import_when_used(name: str) -> None:
-    if name in sys.modules:
-        return
-    spec = importlib.util.find_spec(name)
-    if spec is None or spec.loader is None:
-        return
-    spec.loader = importlib.util.LazyLoader(spec.loader)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)

@@ -36,8 +36,11 @@ def suggest_testcase(
     """
     import asyncio
 
-    from youbencha.suggest import find_home, gather
+    from youbencha.adapters import get_adapter
+    from youbencha.suggest import NO_AGENT, find_home, gather
 
+    if agent != NO_AGENT:
+        get_adapter(agent)  # a wrong name is told before anything is asked
     directory = _directory(output_dir)
     instructions = _instructions(agent_file)
     asking = sys.stdin.isatty()

@@ -32,11 +32,13 @@ def validate(
     """
     import json
 
+    from youbencha.cli.mistakes import advising
     from youbencha.errors import ConfigError
     from youbencha.trial import advice_on
 
     try:
-        loaded = _load(config, var)
+        with advising(config):
+            loaded = _load(config, var)
     except ConfigError as error:
         if as_json:
             problems = [_as_data(problem) for problem in error.problems]

@@ -36,6 +36,7 @@ class Demo:
 async def prepare_demo(directory: Path, *, progress: Callable[[str], None]) -> Demo:
     """The CLI into the toolbox if it is not there, a repository with a bug, and a test case."""
     claude = Toolbox().find("claude-code") or await Toolbox().install("claude-code", progress=progress)
+    _make_place(directory.parent)
     repository = directory / "repository"
     shutil.copytree(_HERE / "repository", repository, ignore=shutil.ignore_patterns("__pycache__"))
     await _git(repository, "init", "--quiet", "--initial-branch=main")
@@ -43,6 +44,13 @@ async def prepare_demo(directory: Path, *, progress: Callable[[str], None]) -> D
     await _git(repository, *_IDENTITY, "commit", "--quiet", "--message", "A shop whose totals are wrong")
     shutil.copyfile(_HERE / "testcase.yaml", directory / "testcase.yaml")
     return Demo(directory, claude)
+
+
+def _make_place(place: Path) -> None:
+    """As for every run: what is in there is nothing for the person's own git."""
+    if not place.exists():
+        place.mkdir(parents=True)
+        (place / ".gitignore").write_text("*\n")
 
 
 async def run_demo(demo: Demo, *, on_event: EventSink) -> Finished:

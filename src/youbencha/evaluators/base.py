@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from youbencha.errors import Problem
 from youbencha.events import EventSink
 from youbencha.gateway.access import GatewayAccess
-from youbencha.log import EvaluationResult, YouBenchaLog
 from youbencha.sandbox.base import Sandbox
 from youbencha.spec import AgentSpec
 from youbencha.workspace import Changes
+
+if TYPE_CHECKING:
+    from youbencha.log import EvaluationResult, YouBenchaLog
 
 
 class Place(NamedTuple):
@@ -59,9 +61,25 @@ class EvaluationContext:
     """The only way to a model, with a key of this evaluator's own (for a judge): it then gets no other credentials."""
     scratch_dir: Path
     """Exists, is empty, is removed afterwards: for a copy of the tree that may be written to."""
+    agent_scratch_dir: Path | None = None
+    """For what an adapter lays beside the tree (of a judge): found again even after a kill. None: where temporary
+    files go."""
     open_sandbox: OpensSandbox | None = None
     """Where the agent ran in a container, what runs its code, or reads it with tools, does so in one too."""
     on_event: EventSink | None = None
+
+
+@runtime_checkable
+class AsksModel(Protocol):
+    """An evaluator that asks a model, or lets an agent do so."""
+
+    def goes_around_gateway(
+        self, config: Mapping[str, Any], config_dir: Path, agent: AgentSpec | None, env: Mapping[str, str]
+    ) -> str | None:
+        """Who would reach a model by itself although there is a gateway; None: nobody. `env` is the agent's.
+
+        The configuration has been checked before."""
+        ...
 
 
 @runtime_checkable

@@ -11,9 +11,8 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, Field
 
@@ -25,9 +24,9 @@ Segment = re.Pattern[str] | None
 """What one name must look like. None: any number of them."""
 
 
-@dataclass(frozen=True)
 class Glob:
-    pattern: str
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
 
     def matches(self, path: str) -> bool:
         names = path.split("/")
@@ -35,11 +34,10 @@ class Glob:
 
     @cached_property
     def _alternatives(self) -> tuple[tuple[Segment, ...], ...]:
-        return tuple(_segments(plain) for plain in _without_choices(self.pattern))
+        return tuple(_segments(plain) for plain in _without_choices(self._pattern))
 
 
-@dataclass(frozen=True)
-class PathFilter:
+class PathFilter(NamedTuple):
     """Which paths count: those that `include` names (all, if it names none), without those that `exclude` names."""
 
     include: Sequence[Glob] = ()

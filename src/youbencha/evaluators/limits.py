@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from youbencha.log import AssertionResult
+if TYPE_CHECKING:
+    from youbencha.log import AssertionResult
 
 
 def limit_results(limits: Mapping[str, float], metrics: Mapping[str, Any]) -> Iterator[AssertionResult]:
     """What is not known has not reached a limit, nor stayed below it."""
+    from youbencha.log import AssertionResult
+
     for name, limit in limits.items():
         end, _, metric = name.partition("_")
         actual = metrics.get(metric)

@@ -6,10 +6,12 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from youbencha.evaluators.base import EvaluationContext
-from youbencha.log import Artifact, AssertionResult, EvaluationResult, EvaluationStatus, Usage, iso_time
+
+if TYPE_CHECKING:
+    from youbencha.log import Artifact, AssertionResult, EvaluationResult, EvaluationStatus, Usage
 
 
 def finished(
@@ -24,6 +26,8 @@ def finished(
     usage: Usage | None = None,
 ) -> EvaluationResult:
     """The result, under the name that the person gave. `started` is what `time.monotonic()` said then."""
+    from youbencha.log import EvaluationResult, iso_time
+
     return EvaluationResult(
         evaluator=context.name,
         status=status,
@@ -44,6 +48,8 @@ def artifacts_root(context: EvaluationContext) -> Path:
 
 def artifact(context: EvaluationContext, kind: str, path: Path, description: str) -> Artifact:
     """A file to name in a result, where every path is relative to the run's directory of artifacts."""
+    from youbencha.log import Artifact
+
     relative = os.path.relpath(path, artifacts_root(context))
     return Artifact(type=kind, path=Path(relative).as_posix(), description=description)
 

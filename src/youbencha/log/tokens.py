@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from youbencha.log.model import CostSource, Usage
+if TYPE_CHECKING:
+    from youbencha.log.model import CostSource, Usage
 
 
 class Tokens(NamedTuple):
@@ -26,6 +27,8 @@ def _sum(values: list[int]) -> int | None:
 
 
 def usage_of(tokens: Tokens, cost_usd: float | None, *, partial: bool, cost_source: CostSource = "agent") -> Usage:
+    from youbencha.log.model import Usage
+
     both = None not in (tokens.input, tokens.output)
     return Usage(
         input_tokens=tokens.input,

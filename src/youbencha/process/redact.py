@@ -39,7 +39,7 @@ class Redactor:
         self._begun = _beginnings(self._literals)
         self._heads = frozenset(form[0] for form in self._literals)
         alternatives = [re.escape(form) for form in self._literals]
-        self._pattern = re.compile(b"|".join([*alternatives, b"(?P<shape>" + SHAPE.pattern + b")"]))
+        self._pattern = re.compile(b"|".join([*alternatives, b"(?P<shape>" + SHAPE + b")"]))
         self._needles = (*self._literals, *SHAPES)
 
     @classmethod

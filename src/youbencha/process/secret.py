@@ -46,14 +46,9 @@ SHAPES: dict[bytes, bytes] = {
 _WORD_START = rb"(?:(?<![A-Za-z0-9_\-])|(?<=\\[nrtbf])|(?<=[0-9\[]m)|(?<=%[0-9A-Fa-f]{2}))"
 LOOK_BACK = 3
 """How many bytes before it decide whether a key starts here."""
-SHAPE = re.compile(
-    _WORD_START
-    + rb"(?:"
-    + b"|".join(re.escape(prefix) + rest for prefix, rest in SHAPES.items())
-    + rb")"
-    + _TOKEN
-    + rb"*"
-)
+_ANY_SHAPE = b"|".join(re.escape(prefix) + rest for prefix, rest in SHAPES.items())
+SHAPE = _WORD_START + rb"(?:" + _ANY_SHAPE + rb")" + _TOKEN + rb"*"
+"""A pattern, to be part of another."""
 TOKEN_RUN = re.compile(_TOKEN + rb"*")
 OPEN_SHAPE = re.compile(_WORD_START + rb"(?:" + b"|".join(map(re.escape, SHAPES)) + rb")" + _TOKEN + rb"*\Z")
 

@@ -28,6 +28,10 @@ class Figure(NamedTuple):
     label: str
     value: str
 
+    @property
+    def is_code(self) -> bool:
+        return self.label in AS_CODE and self.value != UNKNOWN
+
 
 def tokens(usage: Usage | None) -> str:
     """Cache tokens are named only where somebody counted them; most agents have none."""

@@ -29,7 +29,7 @@ def find_results(path: Path) -> Path:
     if path.is_file():
         return path
     if not path.exists():
-        raise _not_found(f"There is no {path}.")
+        raise _not_found(f"There is no file or directory {path}.")
     for own in (path / RESULTS, path / ARTIFACTS / RESULTS):  # before those of runs below it
         if own.is_file():
             return own

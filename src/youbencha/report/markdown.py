@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from youbencha.report import figures as told
-from youbencha.report.figures import AS_CODE, STATUS_SIGNS, Figure
+from youbencha.report.figures import STATUS_SIGNS, Figure
 from youbencha.report.formatting import count, duration
 from youbencha.report.markdown_evaluators import evaluator_section
 from youbencha.report.markdown_text import code, escaped, paragraph, table
@@ -142,7 +142,7 @@ def _figure_table(figures: Iterable[Figure]) -> str:
 
 
 def _value(figure: Figure) -> str:
-    return code(figure.value) if figure.label in AS_CODE else escaped(figure.value)
+    return code(figure.value) if figure.is_code else escaped(figure.value)
 
 
 def _folded(heading: str, content: str) -> str:

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from youbencha.report import figures as told
-from youbencha.report.formatting import THIN, duration
+from youbencha.report.formatting import THIN, UNKNOWN, count, duration
 from youbencha.report.text import one_line
 
 if TYPE_CHECKING:
-    from youbencha.log import EvaluationResult, ResultsBundle
+    from youbencha.log import AgentRun, EvaluationResult, HookResult, Outcome, ResultsBundle
 
 _LONGEST = 200
+_MOST_WARNINGS = 5
 
 
 def render_terminal(bundle: ResultsBundle, where: Path | None = None) -> list[tuple[str, str]]:
@@ -21,11 +22,16 @@ def render_terminal(bundle: ResultsBundle, where: Path | None = None) -> list[tu
     lines = [("Verdict", told.verdict(bundle))]
     if bundle.outcome is not None:
         lines.append(("Outcome", f"{bundle.outcome.name.replace('_', ' ')}: {bundle.outcome.reason}"))
-    lines += told.agent_figures(bundle.agent) if bundle.agent else []
+    lines += _what_to_do(bundle.agent, bundle.outcome) if bundle.agent else []
+    lines += _agent(bundle.agent) if bundle.agent else []
     lines.append(("Duration", duration(bundle.execution.duration_ms)))
     if judging := told.judging_cost(bundle):
         lines.append(("Judging cost", judging))
-    lines += [(each.evaluator, _evaluator(each)) for each in bundle.evaluators]
+    for each in bundle.evaluators:
+        lines.append((each.evaluator, _evaluator(each)))
+        lines += [("", f"→ {each.error.hint}")] if each.error and each.error.hint else []
+    lines += _warnings(bundle.agent) if bundle.agent else []
+    lines += [("Hook", f"{each.hook} failed: {each.message}") for each in _hooks(bundle) if each.status == "failed"]
     lines.append(("Results", str(where) if where else bundle.execution.environment.workspace_dir))
     return [(one_line(label, 40), _plain(value, path=label == "Results")) for label, value in lines]
 
@@ -35,6 +41,33 @@ def terminal_text(lines: Iterable[tuple[str, str]]) -> str:
     pairs = list(lines)
     width = max((len(label) for label, _ in pairs), default=0)
     return "\n".join(f"{label:<{width}}  {value}" for label, value in pairs)
+
+
+def _agent(agent: AgentRun) -> list[tuple[str, str]]:
+    """What nobody knows is named in one line: a program that is no model has no tokens, no cost, no turns."""
+    figures = told.agent_figures(agent)
+    unknown = ", ".join(figure.label.lower() for figure in figures if figure.value == UNKNOWN)
+    known = [(figure.label, figure.value) for figure in figures if figure.value != UNKNOWN]
+    return [*known, ("Not known", unknown)] if unknown else known
+
+
+def _what_to_do(agent: AgentRun, outcome: Outcome | None) -> list[tuple[str, str]]:
+    """About what kept the agent from succeeding: the reason that was just named, else the first error."""
+    if agent.status == "success":
+        return []
+    errors = sorted(agent.errors, key=lambda error: outcome is None or error.message != outcome.reason)
+    return [("", f"→ {error.hint}") for error in errors if error.hint][:1]
+
+
+def _warnings(agent: AgentRun) -> list[tuple[str, str]]:
+    """An agent that was denied its tools can succeed all the same: whoever reads `passed` has to see that."""
+    lines = [("Warning", warning.message) for warning in agent.warnings[:_MOST_WARNINGS]]
+    more = len(agent.warnings) - len(lines)
+    return [*lines, ("Warning", f"and {count(more)} more: see the report")] if more else lines
+
+
+def _hooks(bundle: ResultsBundle) -> Iterable[HookResult]:
+    return (*bundle.hooks.pre_execution, *bundle.hooks.post_evaluation)
 
 
 def _evaluator(result: EvaluationResult) -> str:

@@ -60,6 +60,7 @@ SENTENCES: Mapping[str, str] = {
     "string_unicode": "is not valid Unicode: it holds half of a surrogate pair",
     "string_too_short": "must have at least {min_length:,} characters",
     "string_too_long": "must have at most {max_length:,} characters",
+    "string_empty": "must not be empty",
     "string_pattern_mismatch": "must match {pattern}",
     "too_short": "must have at least {min_length} of them, has {actual_length}",
     "too_long": "must have at most {max_length} items, has {actual_length}",
@@ -70,6 +71,13 @@ SENTENCES: Mapping[str, str] = {
     "path_not_directory": "there is no such directory",
 }
 """Everything else that can be said with the numbers that pydantic gives."""
+
+PATTERNS: Mapping[str, str] = {
+    r"^[^-\s]\S*$": "must be a name without spaces that does not begin with a dash",
+    r"^[0-9a-fA-F]{4,64}$": "must be 4 to 64 hexadecimal digits",
+    r"^[A-Za-z0-9][A-Za-z0-9._-]*$": "must be letters, digits, `.`, `_` and `-`, the first a letter or digit",
+}
+"""What a pattern asks for, where few people would read it off."""
 
 INPUT_KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (type(None), "empty"),
@@ -103,7 +111,10 @@ def sentence(error: Mapping[str, Any]) -> str:
     if wanted := kind_wanted(error):
         return wrong_kind([wanted], error["input"])
     context = context_of(error)
-    if template := SENTENCES.get(error["type"]):
+    if words := PATTERNS.get(context.get("pattern", "")):
+        return words
+    is_empty = error["type"] == "string_too_short" and context["min_length"] == 1
+    if template := SENTENCES.get("string_empty" if is_empty else error["type"]):
         return template.format_map(context)
     raised = context.get("error")
     if raised is not None:

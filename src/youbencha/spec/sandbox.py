@@ -18,7 +18,7 @@ DEFAULT_IMAGE = "node:20-bookworm"
 """Of the Thunderdome's documents; it has git, Python and a compiler beside Node."""
 
 _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
-_SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?$", re.IGNORECASE)
+_SIZE = r"^(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?$"
 _LEAST_BYTES = 16 * 1024**2
 
 
@@ -26,7 +26,7 @@ def _bytes(value: object) -> object:
     """`4g`, `512 MiB`, or a number of bytes."""
     if not isinstance(value, str):
         return value
-    match = _SIZE.match(value.strip())
+    match = re.match(_SIZE, value.strip(), re.IGNORECASE)
     if match is None:
         raise ValueError("must be a size such as 4g, 512m or a number of bytes")
     return int(float(match[1]) * _UNITS[match[2].lower()])

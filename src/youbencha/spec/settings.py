@@ -30,9 +30,9 @@ class Settings(Written):
     keep_workspace: bool = True
     variables: dict[VariableName, str | int | float | bool] = Field(default_factory=dict)
     """What `${NAME}` stands for in a test case."""
-    agent: AgentSettings = AgentSettings()
-    evaluators: EvaluatorSettings = EvaluatorSettings()
-    gateway: Gateway = GatewaySpec()
+    agent: AgentSettings = AgentSettings.unwritten()
+    evaluators: EvaluatorSettings = EvaluatorSettings.unwritten()
+    gateway: Gateway = GatewaySpec.unwritten()
     """Of test cases that say nothing of a gateway themselves."""
-    sandbox: Sandbox = SandboxSpec()
+    sandbox: Sandbox = SandboxSpec.unwritten()
     """Likewise."""

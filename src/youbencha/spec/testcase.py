@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
-from youbencha.spec.base import Line, Milliseconds, Written
+from youbencha.spec.base import Line, Milliseconds, Seldom, Written
 from youbencha.spec.evaluators import Evaluators
 from youbencha.spec.gateway import Gateway
 from youbencha.spec.hooks import PostHook, ScriptHook
@@ -46,18 +46,19 @@ class TestCase(Written):
     commit: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{4,64}$")] | None = None
     """On any branch. Together with `branch`: the commit is taken, the branch is only its name."""
     agent: AgentSpec
-    gateway: Gateway | None = None
+    gateway: Annotated[Gateway | None, Seldom()] = None
     """How the agent reaches its model. Without one, as the settings say, and by default `auto`."""
-    sandbox: Sandbox | None = None
+    sandbox: Annotated[Sandbox | None, Seldom()] = None
     """Where the agent runs. Without one, as the settings say, and by default `local`."""
     expected_source: Literal["branch", "commit", "tag"] | None = None
     expected: Line | None = None
     """The branch (or tag, or commit) that holds how it should be."""
     evaluators: Evaluators
-    pre_execution: Annotated[tuple[ScriptHook, ...], Field(strict=False)] = ()
+    pre_execution: Annotated[tuple[ScriptHook, ...], Seldom()] = ()
     post_evaluation: Annotated[
         tuple[PostHook, ...],
-        Field(strict=False, validation_alias=AliasChoices("post_evaluation", "post_evaluators")),
+        Seldom(),
+        Field(validation_alias=AliasChoices("post_evaluation", "post_evaluators")),
     ] = ()
     workspace_dir: Line | None = None
     workspace_name: Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = None
@@ -82,6 +83,7 @@ class EvalConfig(Written):
     evaluators: Evaluators
     post_evaluation: Annotated[
         tuple[PostHook, ...],
-        Field(strict=False, validation_alias=AliasChoices("post_evaluation", "post_evaluators")),
+        Seldom(),
+        Field(validation_alias=AliasChoices("post_evaluation", "post_evaluators")),
     ] = ()
     output_dir: Line | None = None

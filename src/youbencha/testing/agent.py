@@ -59,7 +59,7 @@ class Agent(ABC):
     prompt_key = "prompt"
     """The configuration key that takes the prompt."""
     time_to_speak_ms: int | None = None
-    """How long it may take to say its first word on a busy machine. Without it, ten seconds."""
+    """How long it takes to its first word. Without it, five seconds; on a busy machine, the kit tries longer ones."""
 
     @abstractmethod
     def adapter(self) -> AgentAdapter:

@@ -1,9 +1,15 @@
 """One trial from start to end, and its outcome."""
 
-from youbencha.trial.advice import advice_on
-from youbencha.trial.directory import EvalPlan, evaluate_directory, make_eval_plan
-from youbencha.trial.plan import Plan, make_plan
-from youbencha.trial.run import Finished, run_test_case
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from youbencha.trial.advice import advice_on
+    from youbencha.trial.directory import EvalPlan, evaluate_directory, make_eval_plan
+    from youbencha.trial.finished import Finished
+    from youbencha.trial.plan import Plan, make_plan
+    from youbencha.trial.whole import run_test_case
 
 __all__ = [
     "EvalPlan",
@@ -15,3 +21,24 @@ __all__ = [
     "make_plan",
     "run_test_case",
 ]
+
+_HOMES = {
+    "EvalPlan": "directory",
+    "Finished": "finished",
+    "Plan": "plan",
+    "advice_on": "advice",
+    "evaluate_directory": "directory",
+    "make_eval_plan": "directory",
+    "make_plan": "plan",
+    "run_test_case": "whole",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imported when asked for: who plans a run need not wait for what writes its results."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return found

@@ -18,7 +18,7 @@ from youbencha.trial.bundle import DIFF_FILE, Record
 from youbencha.trial.checks import check_parts
 from youbencha.trial.evaluation import Evidence, evaluate_all
 from youbencha.trial.files import ResultFiles
-from youbencha.trial.run import Finished
+from youbencha.trial.finished import Finished
 from youbencha.workspace import RunDirectory, changes_in_repository
 
 
@@ -86,6 +86,7 @@ async def evaluate_directory(plan: EvalPlan, *, on_event: EventSink) -> Finished
                 env={},
                 artifacts_dir=place.artifacts,
                 scratch_dir=place.private / "scratch",
+                agent_scratch_dir=place.scratch,
                 left_out=(plan.output_dir.resolve(), place.path.resolve()),
             )
             await evaluate_all(plan.loaded.evaluators, evidence, at_once=plan.max_concurrent, finished=finished)

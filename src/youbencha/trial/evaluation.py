@@ -34,6 +34,8 @@ class Evidence(NamedTuple):
     env: dict[str, str]
     artifacts_dir: Path
     scratch_dir: Path
+    agent_scratch_dir: Path
+    """For adapters of judges."""
     left_out: tuple[Path, ...] = ()
     way: WayToModel | None = None
     """To a model, for evaluators that ask one."""
@@ -112,6 +114,7 @@ def _context(
         agent=evidence.agent,
         env=evidence.env,
         scratch_dir=scratch,
+        agent_scratch_dir=evidence.agent_scratch_dir,
         left_out=evidence.left_out,
         gateway=access,
         open_sandbox=evidence.open_sandbox,

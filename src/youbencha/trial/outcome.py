@@ -108,12 +108,17 @@ def _known_by_gateway(status: Status, gateway: GatewayReport | None) -> tuple[Ou
         return "limit", gateway.budget.reason or "the budget was spent"
     if gateway.unpriced:  # a request was refused for the sake of a cap that cannot be kept: that is our doing
         return "infra_error", gateway.unpriced
+    if status == "timeout" and gateway.rate_limited and gateway.failed == gateway.requests:
+        return "provider_error", f"the provider limits the rate, and answered none of {gateway.requests} requests"
     if gateway.circuit_opened and status != "success":
         return "provider_error", "the provider failed again and again, and the gateway stopped asking"
     return None
 
 
 def _why_not(status: Status, errors: Sequence[ErrorRecord]) -> tuple[OutcomeName, str]:
+    unanswered = [error for error in errors if (error.context or {}).get("unanswered")]
+    if status == "timeout" and unanswered:  # it had all the time, and no model
+        return "provider_error", unanswered[0].message
     for error in errors:
         cause = cause_of(error.code)
         if cause is not None and (status != "timeout" or cause == "limit"):

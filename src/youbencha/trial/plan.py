@@ -16,6 +16,7 @@ from youbencha.spec.settings_files import LoadedSettings
 from youbencha.spec.variables import REFERENCE
 from youbencha.trial.checks import adapter_config, check_parts
 from youbencha.trial.gateway import GatewayOptions, GatewayPlan, decide
+from youbencha.trial.gateway.replaying import refuse_to_ask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +83,7 @@ def make_plan(
             config_dir=loaded.directory,
             is_only_way=place.type == "docker" and place.network == "gateway",
         )
+    refuse_to_ask(loaded, way, env)
     return Plan(
         loaded=loaded,
         adapter=adapter,

@@ -11,11 +11,9 @@ from youbencha.adapters import ChecksReadiness, UsesGateway
 from youbencha.errors import YouBenchaError
 from youbencha.events import EventSink, Noted, PhaseStarted, WorkspaceReady
 from youbencha.gateway.access import GatewayAccess
-from youbencha.log import TestCaseInfo
 from youbencha.sandbox.base import Sandbox
-from youbencha.trial.bundle import Record
 from youbencha.trial.plan import Plan
-from youbencha.trial.sandbox import opened_sandbox, report_of
+from youbencha.trial.sandbox import opened_sandbox
 from youbencha.workspace import Repository, RunDirectory, open_repository, public_url
 from youbencha.workspace.prune import clear_left_behind
 
@@ -31,10 +29,11 @@ class Prepared(NamedTuple):
     directory: RunDirectory
     expected: str | None
     """The commit that holds how it should be."""
-    record: Record
     way: WayToModel | None
     """None: the agent reaches its model by itself."""
     sandbox: Sandbox
+    started_at: float
+    checkout_ms: int
 
 
 async def prepare(plan: Plan, on_event: EventSink, opened: AsyncExitStack) -> Prepared:
@@ -72,20 +71,9 @@ async def _prepared(plan: Plan, on_event: EventSink, ready: asyncio.Task[None], 
     except BaseException:
         directory.remove()
         raise
-    record = Record(
-        run_id=directory.path.name,
-        workspace_dir=directory.path,
-        test_case=_test_case_info(plan, repository),
-        expected_evaluators=len(plan.loaded.evaluators),
-        started_at=started_at,
-        agent_type=case.agent.type,
-        agent_name=case.agent.agent_name,
-        agent_model=plan.model,
-        sandbox=report_of(plan, sandbox),
-    )
     on_event(WorkspaceReady(directory=str(directory.path), tree=str(directory.modified)))
-    record.phases_ms["checkout"] = round((time.time() - started_at) * 1000)
-    return Prepared(repository, directory, expected, record, way, sandbox)
+    checkout_ms = round((time.time() - started_at) * 1000)
+    return Prepared(repository, directory, expected, way, sandbox, started_at, checkout_ms)
 
 
 async def _open_way(
@@ -96,19 +84,6 @@ async def _open_way(
     from youbencha.trial.gateway.way import open_way
 
     return await open_way(plan.gateway, directory, plan.case.agent.type, sandbox, on_event, opened)
-
-
-def _test_case_info(plan: Plan, repository: Repository) -> TestCaseInfo:
-    return TestCaseInfo(
-        name=plan.loaded.name,
-        description=plan.case.description,
-        config_file=str(plan.loaded.file),
-        config_hash=plan.loaded.config_hash,
-        repo=repository.public_url,
-        branch=repository.branch,
-        commit=repository.commit,
-        expected_branch=plan.case.expected,
-    )
 
 
 async def _check_ready(plan: Plan) -> None:

@@ -1,4 +1,4 @@
-"""One test case from its repository to its verdict.
+"""A run from the moment its workspace is ready.
 
 Whatever is finished is on the disk before the next thing begins, so that an interrupt, or a kill, loses none of it.
 """
@@ -10,7 +10,6 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from youbencha.adapters import AgentExecutionContext
 from youbencha.errors import YouBenchaError
@@ -23,38 +22,19 @@ from youbencha.events import (
     ProcessStarted,
     Warned,
 )
-from youbencha.log import EvaluationResult, GatewayReport, ResultsBundle, YouBenchaLog
+from youbencha.log import EvaluationResult, GatewayReport, TestCaseInfo, YouBenchaLog
 from youbencha.process import Redactor
-from youbencha.trial.bundle import DIFF_FILE
+from youbencha.trial.bundle import DIFF_FILE, Record
 from youbencha.trial.evaluation import Evidence, evaluate_all
 from youbencha.trial.executable import Digest
 from youbencha.trial.files import ResultFiles
+from youbencha.trial.finished import Finished
 from youbencha.trial.plan import Plan
-from youbencha.trial.preparing import Prepared, prepare
+from youbencha.trial.preparing import Prepared
 from youbencha.trial.sandbox import sandbox_for_evaluators
-from youbencha.workspace import Changes, RunDirectory, Snapshot
+from youbencha.workspace import Changes, Snapshot
 
 _LAST_LOOK_S = 10.0
-
-
-class Finished(NamedTuple):
-    bundle: ResultsBundle
-    directory: RunDirectory
-
-
-async def run_test_case(plan: Plan, *, on_event: EventSink, delete_workspace: bool = False) -> Finished:
-    """Run a plan to its end. What prevents a start raises, and leaves nothing behind; everything else is a result.
-
-    A cancellation leaves a valid bundle of what was finished, marked as interrupted.
-    """
-    async with contextlib.AsyncExitStack() as opened:
-        trial = Trial(plan, await prepare(plan, on_event, opened), on_event)
-        with trial.directory:
-            try:
-                return await trial.run(delete_workspace=delete_workspace)
-            except asyncio.CancelledError:
-                await trial.keep_what_is_finished()
-                raise
 
 
 class Trial:
@@ -65,7 +45,7 @@ class Trial:
         self._plan = plan
         self._repository = ready.repository
         self._expected = ready.expected
-        self._record = ready.record
+        self._record = _record(plan, ready)
         self._way = ready.way
         self._sandbox = ready.sandbox
         self._on_event = on_event
@@ -221,7 +201,8 @@ class Trial:
                 return None
             self._record.files.add(DIFF_FILE)
             if changes.left_out_of_patch:
-                self._warn("PATCH_INCOMPLETE", f"too large for the patch: {', '.join(changes.left_out_of_patch[:10])}")
+                left_out = ", ".join(changes.left_out_of_patch[:10])
+                self._warn("PATCH_INCOMPLETE", f"too large or too deep for the patch: {left_out}")
             self._record.executable_sha256 = await self._digest.finish()
             return changes
 
@@ -242,6 +223,7 @@ class Trial:
                 env=dict(plan.env),
                 artifacts_dir=directory.artifacts,
                 scratch_dir=directory.private / "scratch",
+                agent_scratch_dir=directory.scratch,
                 way=self._way,
                 open_sandbox=sandbox_for_evaluators(plan, directory, self._way, self._on_event),
             )
@@ -270,3 +252,28 @@ class Trial:
             yield
         finally:
             self._record.phases_ms[name] = round((time.monotonic() - started) * 1000)
+
+
+def _record(plan: Plan, ready: Prepared) -> Record:
+    agent, repository = plan.case.agent, ready.repository
+    return Record(
+        run_id=ready.directory.path.name,
+        workspace_dir=ready.directory.path,
+        test_case=TestCaseInfo(
+            name=plan.loaded.name,
+            description=plan.case.description,
+            config_file=str(plan.loaded.file),
+            config_hash=plan.loaded.config_hash,
+            repo=repository.public_url,
+            branch=repository.branch,
+            commit=repository.commit,
+            expected_branch=plan.case.expected,
+        ),
+        expected_evaluators=len(plan.loaded.evaluators),
+        started_at=ready.started_at,
+        agent_type=agent.type,
+        agent_name=agent.agent_name,
+        agent_model=plan.model,
+        sandbox=ready.sandbox.report(),
+        phases_ms={"checkout": ready.checkout_ms},
+    )

@@ -13,7 +13,6 @@ from youbencha.adapters.home import fresh_home_for
 from youbencha.evaluators.base import OpensSandbox, Place
 from youbencha.events import EventSink
 from youbencha.gateway.access import GatewayAccess
-from youbencha.log import SandboxReport
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.here import HERE
 from youbencha.spec.sandbox import Network
@@ -42,7 +41,7 @@ async def opened_sandbox(plan: Plan, directory: RunDirectory, on_event: EventSin
         return
     from youbencha.sandbox.local import open_local_sandbox
 
-    yield open_local_sandbox(scratch=directory.new_scratch(), fresh_home=True)
+    yield open_local_sandbox(scratch=directory.new_scratch())
 
 
 @asynccontextmanager
@@ -86,21 +85,3 @@ def sandbox_for_evaluators(
             yield Place(sandbox, await way.let_in(sandbox, gateway) if way and gateway else None)
 
     return opened
-
-
-def report_of(plan: Plan, sandbox: Sandbox) -> SandboxReport:
-    if plan.sandbox.type == "local":
-        return SandboxReport(type="local", fresh_home=sandbox is not HERE)
-    from youbencha.sandbox.docker import DockerSandbox
-
-    assert isinstance(sandbox, DockerSandbox)
-    identity = sandbox.identity
-    return SandboxReport(
-        type="docker",
-        image=identity.image,
-        image_id=identity.image_id,
-        image_digest=identity.image_digest,
-        engine=identity.engine,
-        network=plan.sandbox.network,
-        fresh_home=True,
-    )

@@ -58,7 +58,8 @@ class RunDirectory:
             undo.callback(remove_tree, path)
             run = cls(path, make_private(path.name, cache_dir))
             undo.callback(run.close)
-            run._hold()
+            if not run._hold():
+                raise not_writable(path, "another process took its lock")
             for directory in (run.modified, run.artifacts):
                 directory.mkdir()
             run._remember()
@@ -67,7 +68,7 @@ class RunDirectory:
 
     @cached_property
     def scratch(self) -> Path:
-        """For what the agent's adapter needs beside the tree: prompts and settings in files."""
+        """For what the adapter of the agent, or of a judge, needs beside the tree: prompts and settings in files."""
         return self.new_scratch()
 
     def new_scratch(self) -> Path:
@@ -104,6 +105,7 @@ class RunDirectory:
             clear(self.expected, found)
             clean_artifacts(self.artifacts, self._kept, found)
             self._look_at_private(found)
+            self._empty_scratch()
         return tuple(found)
 
     def __enter__(self) -> Self:
@@ -134,11 +136,12 @@ class RunDirectory:
         self.close()
         remove_tree(self.path)
 
-    def _hold(self) -> None:
+    def _hold(self) -> bool:
+        """Whether it is ours. If not, then it is in use all the same: whoever has it keeps it from `yb prune`."""
         lock = self._held.enter_context(lock_file(self.path / LOCK))
         # Not which private directory is ours: an agent can read it here. Its name begins with the name of the run.
         note = {"pid": os.getpid(), "started_at": time.time(), PRIVATE_PARENT: str(self.private.parent)}
-        lock.take(json.dumps(note))
+        return lock.take(json.dumps(note))
 
     def _remember(self) -> None:
         self._watch()
@@ -157,7 +160,8 @@ class RunDirectory:
             found.append("the lock of the run was removed or replaced")
             self._held.close()
             remove_tree(lock)
-            self._hold()
+            if not self._hold():
+                found.append("another process took the lock of the run")
             self._made[lock] = identity(lock)
 
     def _look_at_private(self, found: list[str]) -> None:
@@ -165,6 +169,12 @@ class RunDirectory:
             found.append("files of the harness were changed while the agent ran: what follows cannot be relied on")
         self._private_state = None  # from here on it is in use
         self.private.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def _empty_scratch(self) -> None:
+        """Judges get theirs in the same place, and find nothing there that the agent left."""
+        if "scratch" in vars(self):
+            remove_tree(self.scratch)
+            self.scratch.mkdir(mode=0o700)
 
 
 @contextmanager

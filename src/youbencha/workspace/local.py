@@ -85,6 +85,8 @@ def _pointed_at(file: Path) -> Path | None:
 def _not_found(path: Path) -> Path:
     if not path.exists():
         reason, hint = f"There is no directory {path}.", "Check the path; a relative one starts at the file it is in."
+    elif not path.is_dir():
+        reason, hint = f"{path} is a file, not a git repository.", "Name the directory that holds the repository."
     else:
         reason, hint = f"{path} is no git repository.", "Make it one: `git init`, `git add .`, `git commit`."
         if above := next((parent for parent in path.parents if git_dir_of_tree(parent)), None):

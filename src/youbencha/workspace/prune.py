@@ -184,7 +184,7 @@ def _is_file(path: Path) -> bool:
 def _when_made(path: Path) -> datetime | None:
     found = _NAME.fullmatch(path.name)
     try:
-        return datetime.strptime(found[1], "%Y-%m-%d-%H%M%S").astimezone() if found else None
+        return datetime.fromisoformat(found[1]).astimezone() if found else None
     except ValueError:
         return None
 

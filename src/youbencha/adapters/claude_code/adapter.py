@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from youbencha.adapters.claude_code.definition import agent_definition
 from youbencha.adapters.claude_code.environment import agent_environment
 from youbencha.adapters.claude_code.errors import CLAUDE
 from youbencha.adapters.claude_code.execution import Execution
-from youbencha.adapters.claude_code.gateway import CREDENTIALS, gateway_env, gateway_settings
+from youbencha.adapters.claude_code.gateway import CREDENTIALS, gateway_env, gateway_settings, given_settings
 from youbencha.adapters.claude_code.locate import Cli, find_cli, locate_cli
 from youbencha.adapters.claude_code.normalize import normalize
 from youbencha.adapters.claude_code.prompt import Prompt, read_prompt
@@ -97,7 +98,13 @@ class ClaudeCodeAdapter:
             prompt = replace(prompt, delivery="message")
         definition = None
         if config.agent_name is not None:
-            definition = agent_definition(config.agent_name, workspace=workspace, env=on_the_host(sandbox, env))
+            definition = agent_definition(
+                config.agent_name,
+                workspace=workspace,
+                env=on_the_host(sandbox, env),
+                harness=harness,
+                project=context.config_dir,
+            )
         return Invocation(
             config=config,
             cli=cli,
@@ -139,9 +146,15 @@ class ClaudeCodeAdapter:
 
 def _settings(context: AgentExecutionContext, config: ClaudeCodeConfig, cli: Cli, env: Mapping[str, str]) -> str | None:
     """What has to win over every other settings file, where the CLI can be told so."""
-    if context.gateway is None or not supports(cli.version, Feature.SETTINGS_FLAG):
+    has_policy = config.tool_policy is not None
+    if not (context.gateway or has_policy) or not supports(cli.version, Feature.SETTINGS_FLAG):
         return None
-    return gateway_settings(context.gateway, env, config.extra_args, context.workspace_dir)
+    settings = given_settings(config.extra_args, context.workspace_dir)
+    if context.gateway is not None:
+        settings = gateway_settings(context.gateway, env, settings)
+    if has_policy:  # 1.0.128 and 2.0.62 would not ask us if the repository's settings switched all hooks off
+        settings |= {"disableAllHooks": False}
+    return json.dumps(settings)
 
 
 def _session_id(config: ClaudeCodeConfig, cli: Cli) -> str | None:

@@ -49,6 +49,7 @@ class Conversation:
                 interrupt_s=INTERRUPT_S,
             ),
             now=asyncio.get_running_loop().time(),
+            awaits_model=context.gateway.is_busy if context.gateway else lambda: False,
         )
         self._driver = Driver(machine, hooks=Hooks(decide=policy_decides(config)), on_event=self._note)
         self.line = self._line(invocation)

@@ -7,7 +7,7 @@ ignored by some versions when the file is not where they look, and then the wron
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +15,26 @@ from youbencha.adapters.claude_code.config_dir import config_dir
 from youbencha.adapters.claude_code.errors import one_problem
 from youbencha.adapters.cli_agent.config import fits_argument
 
+_AGENTS = Path(".claude", "agents")
 _FENCE = "---"
 _LARGEST_FILE = 1024 * 1024
 _LISTS = {"tools", "disallowedTools", "skills"}
 """Written as `A, B` in a header; `--agents` takes lists only."""
 
 
-def agent_definition(name: str, *, workspace: Path, env: Mapping[str, str]) -> str:
-    """The value of `--agents` for one agent, or an error that says where it was looked for."""
-    user = config_dir(env)
-    places = [workspace / ".claude" / "agents", *([user / "agents"] if user else [])]
+def agent_definition(
+    name: str,
+    *,
+    workspace: Path,
+    env: Mapping[str, str],
+    harness: Mapping[str, str] | None = None,
+    project: Path | None = None,
+) -> str:
+    """The value of `--agents` for one agent, or an error that says where it was looked for.
+
+    `project` is where the test case lies; `harness` is the person's own environment, as the agent's home may be fresh.
+    """
+    places = _places(workspace, project, (env, harness or {}))
     for path in (path for place in places for path in sorted(place.glob("*.md"))):
         if path.is_relative_to(workspace) and not path.resolve().is_relative_to(workspace.resolve()):
             continue  # a link that leads out of the repository: what is there is not for a model to see
@@ -32,10 +42,25 @@ def agent_definition(name: str, *, workspace: Path, env: Mapping[str, str]) -> s
         fields = _read_header(header)
         if str(fields.get("name") or path.stem) == name:  # the CLI goes by the header, not by the file's name
             return _argument(json.dumps({name: _definition(fields, prompt, name)}, default=str), path)
-    looked = ", ".join(str(place) for place in places)
+    looked = ", ".join([f"{_AGENTS.as_posix()} of the repository", *map(str, _lasting(places[1:], env, harness))])
     raise one_problem(
         "agent_name", f"no definition of agent {name!r} was found", f"put {name}.md into one of: {looked}"
     )
+
+
+def _places(workspace: Path, project: Path | None, environments: Sequence[Mapping[str, str]]) -> list[Path]:
+    """The task's own, the test case's, the person's. Each once."""
+    from youbencha.workspace.project import project_directories
+
+    homes = [place / "agents" for place in map(config_dir, environments) if place]
+    above = project_directories(project) if project else []
+    return list(dict.fromkeys([workspace / _AGENTS, *(place / _AGENTS for place in above), *homes]))
+
+
+def _lasting(places: Sequence[Path], env: Mapping[str, str], harness: Mapping[str, str] | None) -> list[Path]:
+    """Without a home that is made for one run: nothing can be put there."""
+    own, persons = config_dir(env), config_dir(harness or env)
+    return [place for place in places if own == persons or own is None or place != own / "agents"]
 
 
 def _argument(text: str, path: Path) -> str:

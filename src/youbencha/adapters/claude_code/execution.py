@@ -11,11 +11,13 @@ from pathlib import Path
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code.availability import credentials_given
 from youbencha.adapters.claude_code.command import Invocation, build_command
-from youbencha.adapters.claude_code.config_dir import on_the_host
+from youbencha.adapters.claude_code.config_dir import config_dir, on_the_host
 from youbencha.adapters.claude_code.conversation import Conversation, when
 from youbencha.adapters.claude_code.debug_log import watch_debug_log
 from youbencha.adapters.claude_code.errors import CLAUDE
+from youbencha.adapters.claude_code.facts import SessionFacts
 from youbencha.adapters.claude_code.result import build_result
+from youbencha.adapters.claude_code.session_file import with_session_file
 from youbencha.adapters.claude_code.watch import Watch
 from youbencha.adapters.cli_agent.artifacts import new_log_file
 from youbencha.process import Command, Limits, Redactor
@@ -50,7 +52,7 @@ class Execution:
         watch.ended(done)
         return build_result(
             done,
-            watch.session.facts(),
+            self._facts(watch, command),
             invocation,
             context,
             log_file=self._log_file,
@@ -93,7 +95,7 @@ class Execution:
         watch.ended(done)
         return build_result(
             done,
-            watch.session.facts().model_copy(update={"denied_by_policy": dict(talk.denied)}),
+            self._facts(watch, command).model_copy(update={"denied_by_policy": dict(talk.denied)}),
             invocation,
             context,
             log_file=self._log_file,
@@ -103,6 +105,10 @@ class Execution:
             interrupted=talk.interrupting.is_set(),
             unresponsive=None if watch.key_rejected else given_up,
         )
+
+    def _facts(self, watch: Watch, command: Command) -> SessionFacts:
+        config = config_dir(on_the_host(self._context.sandbox, command.env))
+        return with_session_file(watch.session.facts(), watch.session_id, config)
 
     def _watch(self, command: Command, stopping: asyncio.Event | None) -> Watch:
         return Watch(

@@ -28,17 +28,19 @@ def gateway_env(access: GatewayAccess) -> dict[str, str]:
     return {"ANTHROPIC_BASE_URL": access.url, "ANTHROPIC_API_KEY": access.key}
 
 
-def gateway_settings(access: GatewayAccess, env: Mapping[str, str], extra_args: Sequence[str], workspace: Path) -> str:
-    """For `--settings`, with what the person gives there by `extra_args`: of two, the CLI reads the last."""
-    given = _given(extra_args, workspace)
+def gateway_settings(access: GatewayAccess, env: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
+    """For `--settings`, with what the person gives there."""
     nothing = dict.fromkeys(sorted(CREDENTIALS), "")
     around = {name: env[name] for name in ("NO_PROXY", "no_proxy") if name in env}
     own = given["env"] if isinstance(given.get("env"), dict) else {}
-    return json.dumps({**given, "apiKeyHelper": "", "env": {**own, **nothing, **around, **gateway_env(access)}})
+    return {**given, "apiKeyHelper": "", "env": {**own, **nothing, **around, **gateway_env(access)}}
 
 
-def _given(extra_args: Sequence[str], workspace: Path) -> dict[str, Any]:
-    """A file or JSON, as the CLI takes it; what cannot be read has no effect there either."""
+def given_settings(extra_args: Sequence[str], workspace: Path) -> dict[str, Any]:
+    """What the person says by `--settings`: of two, the CLI reads the last, and that is ours.
+
+    A file or JSON, as the CLI takes it; what cannot be read has no effect there either.
+    """
     flags = [*extra_args, ""]
     values = [
         value if equals else flags[at + 1]

@@ -55,6 +55,8 @@ def judge(end: Ending, *, at: str) -> Verdict:
     """`at` is the time stamp of every record."""
     status = _status(end)
     errors = [] if status == "success" else [_reason(end, at)]
+    if status == "timeout" and (unanswered := _unanswered(end, at)):
+        errors.append(unanswered)
     if end.truncated:
         errors.append(problems.truncated(CLAUDE, at))
     return Verdict(status=status, errors=tuple(errors), warnings=notices(end.facts, at))
@@ -102,6 +104,19 @@ def _plain_evidence(end: Ending) -> Evidence:
 
 def _timeout(end: Ending, at: str) -> ErrorRecord | None:
     return ending.timeout(CLAUDE, end, at, finished=end.facts.result is not None and not end.interrupted)
+
+
+def _unanswered(end: Ending, at: str) -> ErrorRecord | None:
+    """Its time went by while every call to the model failed: that measures the provider, and not the agent."""
+    facts = end.facts
+    if not facts.retries or (facts.usage is not None and facts.usage.input_tokens is not None):
+        return None
+    last = facts.retries[-1]
+    evidence = Evidence(text="", kind=last.reason, status=last.status)
+    record = _by_cause(cause_of(evidence), end, evidence, at)
+    calls = problems.plural(sum(retry.times for retry in facts.retries), "call")
+    message = f"Until its time was up, no call to the model was answered ({calls} failed). {record.message}"
+    return record.model_copy(update={"message": message, "context": {**(record.context or {}), "unanswered": True}})
 
 
 def _by_cause(cause: Cause, end: Ending, evidence: Evidence, at: str) -> ErrorRecord:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -98,4 +97,4 @@ class CarriedIn(Generic[V]):
         for path in carried.needs:
             self._sandbox.share(path)
         seen = tuple(self._sandbox.inside(part) if isinstance(part, Path) else part for part in carried.command)
-        return replace(cli, command=seen, needs=carried.needs)
+        return cli._replace(command=seen, needs=carried.needs)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -30,8 +29,7 @@ LONGEST_ARGUMENT_BYTES = 131_071
 """Linux takes no longer single argument (measured: E2BIG at 131,072)."""
 
 
-@dataclass(frozen=True)
-class Matches:
+class Matches(NamedTuple):
     """Text that matches as a whole; a person who got it wrong is told in words, and editors by the schema."""
 
     pattern: str

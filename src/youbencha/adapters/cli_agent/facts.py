@@ -34,7 +34,7 @@ class SessionFacts(BaseModel):
     """How often each was denied."""
     tools_used: dict[str, int] = Field(default_factory=dict)
     """How often each was called."""
-    unread_metrics: list[str] = Field(default_factory=list)
+    unread_metrics: tuple[str, ...] = ()
     """What was wrong with the file in which it told its figures."""
     malformed_lines: int = 0
     malformed_example: str | None = None

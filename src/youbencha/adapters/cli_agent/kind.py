@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from youbencha.adapters.cli_agent import codes
 from youbencha.errors import ConfigError, Problem, YouBenchaError
 
 
-@dataclass(frozen=True, kw_only=True)
-class Kind:
+class Kind(NamedTuple):
     name: str
     """As `agent.type` has it: `copilot-cli`."""
     title: str

@@ -6,9 +6,8 @@ For a container, what is found has to be shared with it, and other places come f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.kind import Kind
@@ -24,8 +23,7 @@ V = TypeVar("V")
 """How an agent's adapter sees a version: as text, or as something that it can compare."""
 
 
-@dataclass(frozen=True)
-class Cli(Generic[V]):
+class Cli(NamedTuple, Generic[V]):
     path: Path
     version: V
     command: tuple[str, ...] = ()

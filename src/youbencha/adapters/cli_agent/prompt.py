@@ -56,7 +56,7 @@ class _PromptFile:
     def read(self, workspace: Path, config_dir: Path | None) -> str:
         self.check_name()
         base = self._base(workspace, config_dir)
-        text = self._text(self._inside(base), base)
+        text = self._text(self._inside(base), config_dir)
         if not text:
             raise self._wrong(f"{self._name} is empty")
         if len(text) > MAX_PROMPT_LENGTH:
@@ -69,7 +69,7 @@ class _PromptFile:
             return workspace
         return config_dir if os.path.lexists(config_dir / self._name) else workspace
 
-    def _text(self, path: Path, base: Path) -> str:
+    def _text(self, path: Path, config_dir: Path | None) -> str:
         try:
             if not stat.S_ISREG(path.stat().st_mode):
                 # A pipe in an untrusted workspace would be waited on for ever.
@@ -80,7 +80,8 @@ class _PromptFile:
                 raise self._wrong(f"{self._name} is longer than {MAX_PROMPT_LENGTH:,} characters")
             return raw.decode()
         except FileNotFoundError:
-            raise self._wrong(f"{self._name} does not exist", f"it is looked for in {base}") from None
+            looked = f"in {path.parent}" if config_dir is None else f"in {config_dir}, and then in the repository"
+            raise self._wrong(f"{self._name} does not exist", f"it is looked for {looked}") from None
         except UnicodeDecodeError as error:
             raise self._wrong(f"{self._name} is not UTF-8 at byte {error.start}") from None
         except OSError as error:

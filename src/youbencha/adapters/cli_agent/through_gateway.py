@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 
 from youbencha.gateway.access import GatewayAccess
 
-_PROVIDERS = (
+_PROVIDERS = frozenset({
     "AI21", "AZURE", "AZURE_AI", "AZURE_OPENAI", "CEREBRAS", "CLAUDE", "CODEX", "COHERE", "DASHSCOPE", "DATABRICKS",
     "DEEPINFRA", "DEEPSEEK", "FIREWORKS", "FIREWORKS_AI", "GEMINI", "GOOGLE", "GOOGLE_CLOUD", "GOOGLE_GEMINI",
     "GOOGLE_GENERATIVE_AI", "GOOGLE_VERTEX", "GROQ", "HUGGINGFACE", "LITELLM", "LITELLM_PROXY", "MISTRAL", "MOONSHOT",
     "NVIDIA_NIM", "OLLAMA", "OPENAI", "OPENCODE", "OPENROUTER", "PERPLEXITY", "REPLICATE", "TOGETHER", "TOGETHERAI",
     "TOGETHER_AI", "VERTEX", "VERTEXAI", "XAI", "ZAI",
-)  # fmt: skip
+})  # fmt: skip
 _WHAT = (
     "ACCESS_TOKEN", "API_BASE", "API_BASE_URL", "API_HOST", "API_KEY", "API_TOKEN", "API_URL", "AUTH_TOKEN",
     "BASE_URL", "BEARER_TOKEN", "CUSTOM_HEADERS", "ENDPOINT", "OAUTH_TOKEN",
@@ -35,7 +35,7 @@ _OTHERS = (
     "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_GENAI_USE_.+", "GEMINI_CLI_USE_COMPUTE_ADC", "GEMINI_CLI_CUSTOM_HEADERS",
     "COPILOT_PROVIDER_(?:BASE_URL|API_KEY.*|BEARER_TOKEN|HEADERS)",
 )  # fmt: skip
-_OF_MODELS = re.compile(f"(?:{'|'.join(_PROVIDERS)})_(?:{'|'.join(_WHAT)})|{'|'.join(_OTHERS)}")
+_OTHER = re.compile("|".join(_OTHERS))
 _PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
 
 
@@ -62,7 +62,11 @@ def behind_gateway(
 
 def is_of_a_model(name: str, own: Collection[str] = ()) -> bool:
     upper = name.upper()
-    return upper in own or _OF_MODELS.fullmatch(upper) is not None
+    return upper in own or _is_of_a_provider(upper) or _OTHER.fullmatch(upper) is not None
+
+
+def _is_of_a_provider(name: str) -> bool:
+    return any(name.removesuffix(f"_{what}") in _PROVIDERS for what in _WHAT if name.endswith(f"_{what}"))
 
 
 def _without_proxy(access: GatewayAccess, given: Mapping[str, str]) -> dict[str, str]:

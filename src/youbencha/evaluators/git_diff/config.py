@@ -42,7 +42,7 @@ class DiffLimits(Written):
 class GitDiffConfig(DiffLimits):
     """The limits may also stand beside `assertions`, as older files have them."""
 
-    assertions: DiffLimits = DiffLimits()
+    assertions: DiffLimits = DiffLimits.unwritten()
     required_paths: GlobList = ()
     """Of each pattern, something must have been changed, added or deleted."""
     forbidden_paths: GlobList = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators.base import EvaluationContext
@@ -16,8 +16,10 @@ from youbencha.evaluators.git_diff.paths import forbidden_results, required_resu
 from youbencha.evaluators.globs import PathFilter
 from youbencha.evaluators.limits import limit_results
 from youbencha.evaluators.result import artifact, counted, finished
-from youbencha.log import EvaluationResult
 from youbencha.workspace import Changes
+
+if TYPE_CHECKING:
+    from youbencha.log import EvaluationResult
 
 
 class GitDiff:

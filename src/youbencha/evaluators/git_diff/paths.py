@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from youbencha.evaluators.globs import Glob
 from youbencha.evaluators.result import counted, printable
-from youbencha.log import AssertionResult
+
+if TYPE_CHECKING:
+    from youbencha.log import AssertionResult
 
 _MOST_NAMED = 20
 
@@ -31,6 +34,8 @@ def _found(patterns: Iterable[str], paths: Sequence[str]) -> Iterator[tuple[str,
 
 
 def _about_paths(name: str, pattern: str, found: Sequence[str], message: str) -> AssertionResult:
+    from youbencha.log import AssertionResult
+
     return AssertionResult(
         name=name, passed=not message, expected=pattern, actual=list(found[:_MOST_NAMED]), message=message
     )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from youbencha.evaluators.judge.copying import SUFFIX
+from youbencha.workspace.project import project_directories
 
 JUDGE_NAME = "agentic-judge"
 
@@ -53,16 +54,9 @@ def install_definition(agent_type: str, name: str | None, *, config_dir: Path, t
 def _own(directory: str, name: str, config_dir: Path) -> str | None:
     if Path(name).name != name:
         return None  # a path is no name
-    for place in _project(config_dir.absolute()):
+    for place in project_directories(config_dir):
         for ending in _ENDINGS:
             path = place / directory / f"{name}{ending}"
             if path.is_file():
                 return path.read_text(encoding="utf-8", errors="replace")
     return None
-
-
-def _project(config_dir: Path) -> list[Path]:
-    """From the test case's directory up to the top of its repository; without one, that directory alone."""
-    up = [config_dir, *config_dir.parents]
-    top = next((number for number, place in enumerate(up) if (place / ".git").exists()), 0)
-    return up[: top + 1]

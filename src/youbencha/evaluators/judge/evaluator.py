@@ -20,6 +20,7 @@ from youbencha.log import EvaluationResult
 if TYPE_CHECKING:
     from youbencha.adapters.base import AgentAdapter
     from youbencha.evaluators.judge.checking import Checked
+    from youbencha.spec import AgentSpec
 
 
 def _installed(name: str) -> AgentAdapter:
@@ -42,6 +43,20 @@ class AgenticJudge:
     ) -> Sequence[Problem]:
         """`agent_type` is the test case's agent, which judges where there is no `type`. None: there is none."""
         return self._checked(config, config_dir, agent_type).problems
+
+    def goes_around_gateway(
+        self, config: Mapping[str, Any], config_dir: Path, agent: AgentSpec | None, env: Mapping[str, str]
+    ) -> str | None:
+        """Of `AsksModel`. A program of somebody's own need not ask any model."""
+        from youbencha.adapters.base import needs_model
+        from youbencha.evaluators.judge.seat import knows_gateway, seat
+
+        checked = self._checked(config, config_dir, agent.type if agent else None)
+        if checked.judge is None:
+            return None
+        taken = seat(checked.judge, checked.options, agent, self._adapters)
+        known = knows_gateway(taken, agent.type if agent else None, {**env, **checked.judge.env})
+        return None if known or not needs_model(taken.adapter) else taken.type
 
     async def evaluate(self, context: EvaluationContext) -> EvaluationResult:
         """Skipped where the agent itself failed; an error where no judge could be heard."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from youbencha.adapters.base import AgentAdapter, ChecksConfig
+from youbencha.adapters.base import AgentAdapter, ChecksConfig, UsesGateway
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators.judge.config import OWN_KEYS, JudgeConfig
 from youbencha.spec import AgentSpec
@@ -60,6 +60,15 @@ def seat(judge: JudgeConfig, options: Mapping[str, Any], agent: AgentSpec | None
         model=judge.model or (like.model if like and "model" not in given else None),
         agent_name=_text(given.get("agent_name")),
     )
+
+
+def knows_gateway(taken: Seat, agent_type: str | None, env: Mapping[str, str]) -> bool:
+    """A judge goes through the gateway where its agent knows how; another kind of agent than the run's own, only where
+    it is known whose API it speaks: the gateway may not serve what it needs, and it may have a login of its own."""
+    if not isinstance(taken.adapter, UsesGateway):
+        return False
+    model = taken.model or _text(taken.config.get("model"))
+    return agent_type == taken.type or taken.adapter.gateway_provider(model, env) is not None
 
 
 def check_seat(raw: Mapping[str, Any], agent_type: str | None, config_dir: Path, adapters: Adapters) -> list[Problem]:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult, UsesGateway
+from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import EvaluationContext, Place
 from youbencha.evaluators.judge.answer import Answer, find_answer
@@ -16,7 +16,7 @@ from youbencha.evaluators.judge.assertions import Assertion
 from youbencha.evaluators.judge.definition import install_definition, judge_principles
 from youbencha.evaluators.judge.materials import Materials, lay_out, task_of
 from youbencha.evaluators.judge.prompt import Brief, judge_prompt
-from youbencha.evaluators.judge.seat import Seat
+from youbencha.evaluators.judge.seat import Seat, knows_gateway
 from youbencha.evaluators.result import counted
 from youbencha.evaluators.threads import in_thread
 from youbencha.events import Warned
@@ -115,6 +115,7 @@ async def _attempt(context: EvaluationContext, bench: Bench, name: str, unusable
                 config_dir=context.config_dir,
                 gateway=place.gateway,
                 sandbox=place.sandbox,
+                scratch_dir=context.agent_scratch_dir,
             )
             result = await _execute(seat, judging)
         log = seat.adapter.normalize_log(result, judging)
@@ -142,14 +143,8 @@ async def _place(context: EvaluationContext, bench: Bench, materials: Materials)
 
 
 def _access(context: EvaluationContext, bench: Bench) -> GatewayAccess | None:
-    """A judge goes through the gateway where its agent knows how; another kind of agent than the run's own, only where
-    it is known whose API it speaks: the gateway may not serve what it needs, and it may have a login of its own."""
-    seat, adapter = bench.seat, bench.seat.adapter
-    if context.gateway is None or not isinstance(adapter, UsesGateway):
-        return None
-    same = context.agent is not None and context.agent.type == seat.type
-    model = seat.model or seat.config.get("model")
-    return context.gateway if same or adapter.gateway_provider(model, bench.env) else None
+    kind = context.agent.type if context.agent else None
+    return context.gateway if knows_gateway(bench.seat, kind, bench.env) else None
 
 
 async def _execute(seat: Seat, judging: AgentExecutionContext) -> AgentExecutionResult:

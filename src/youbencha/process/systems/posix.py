@@ -10,8 +10,8 @@ import signal
 import sys
 import time
 import uuid
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from youbencha.process import guard, terminal
 from youbencha.process.errors import start_error
@@ -27,8 +27,7 @@ assert sys.platform != "win32"
 _SWEEP_FOR_S = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Started:
+class _Started(NamedTuple):
     pid: int | None
     """None if the program killed its guard before that could tell. Never a number in its stead: kill(-1) is for all."""
     guard_pid: int | None

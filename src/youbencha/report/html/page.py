@@ -25,10 +25,11 @@ from youbencha.report.text import one_line, visible
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from youbencha.log import ResultsBundle, Summary
+    from youbencha.log import AgentRun, ResultsBundle, Summary
 
 _HERE = Path(__file__).parent
 _POLICY = "default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+_OPEN_EVALUATORS = 5
 _OPEN_FILES = 8
 _OPEN_LINES = 150
 _COLOURS = {"passed": "#1a7f37", "failed": "#cf222e", "partial": "#9a6700"}
@@ -69,6 +70,7 @@ def render_html(bundle: ResultsBundle, attachments: Attachments | None = None) -
             tiles=_tiles(bundle),
             phases=_phases(bundle),
             evaluators=[(result, findings(result)) for result in bundle.evaluators],
+            unfolded=_unfolded(bundle),
             hooks=_hooks(bundle),
             patch=patch,
             opened=_opened(patch.files) if patch else frozenset(),
@@ -108,7 +110,7 @@ def _link(path: str) -> str:
 
 
 def _tiles(bundle: ResultsBundle) -> list[Tile]:
-    summary, agent = bundle.summary, bundle.agent
+    summary, agent, judging = bundle.summary, bundle.agent, told.judging_cost(bundle)
     tiles = [
         Tile("Evaluators passed", f"{summary.passed} of {summary.total_evaluators}", _not_passed(summary)),
         Tile("Duration", duration(bundle.execution.duration_ms), _agent_share(bundle)),
@@ -121,20 +123,24 @@ def _tiles(bundle: ResultsBundle) -> list[Tile]:
         total = count(usage.total_tokens if usage else None)
         detail = told.tokens(usage)
         tiles += [
-            Tile("Agent", one_line(agent.type, 40), told.agent_status(agent)),
-            Tile(
-                "Model",
-                one_line(agent.model or UNKNOWN, 60),
-                f"CLI {one_line(agent.version, 40)}" if agent.version else "",
-            ),
-            Tile("Cost", lower_bound + price if price != UNKNOWN else UNKNOWN, source),
+            Tile("Agent", one_line(agent.type, 40), _version_and_status(agent)),
+            Tile("Model", one_line(agent.model or UNKNOWN, 60)),
+            Tile("Cost", lower_bound + price if price != UNKNOWN else UNKNOWN, _and_judging(source, judging)),
             Tile("Tokens", total, detail if detail != UNKNOWN else ""),
             Tile("Turns", count(agent.turns)),
             Tile("Tool calls", count(agent.tool_calls), _most_used_tools(agent.tools_used)),
         ]
-    if judging := told.judging_cost(bundle):
+    elif judging:
         tiles.append(Tile("Judging cost", judging, "spent by the evaluators"))
     return tiles
+
+
+def _and_judging(source: str, judging: str | None) -> str:
+    return ", ".join(filter(None, (source, judging and f"judging {judging}")))
+
+
+def _version_and_status(agent: AgentRun) -> str:
+    return " · ".join(filter(None, (agent.version and one_line(agent.version, 40), told.agent_status(agent))))
 
 
 def _not_passed(summary: Summary) -> str:
@@ -167,6 +173,12 @@ def _phases(bundle: ResultsBundle) -> list[Phase]:
 def _hooks(bundle: ResultsBundle) -> list[tuple[str, Any]]:
     before = [("before the agent", hook) for hook in bundle.hooks.pre_execution]
     return before + [("after the evaluation", hook) for hook in bundle.hooks.post_evaluation]
+
+
+def _unfolded(bundle: ResultsBundle) -> frozenset[int]:
+    """What did not pass. Not all of it, where there is much: the first look is for how many there are."""
+    not_passed = [at for at, result in enumerate(bundle.evaluators) if result.status != "passed"]
+    return frozenset(not_passed[:_OPEN_EVALUATORS])
 
 
 def _opened(files: Sequence[FilePatch]) -> frozenset[int]:

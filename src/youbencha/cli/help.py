@@ -1,0 +1,168 @@
+"""The help of a command: two columns of plain text, in which nothing is cut off.
+
+Typer's own is a table of six columns. With 80 characters in a line it cuts the names of options ("--delete-works…"),
+which are what people came for; and it loads a library for tables first.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+SECTIONS = {
+    "Run and judge": ("run", "eval", "report", "demo"),
+    "Write test cases": ("init", "validate", "list", "schema", "suggest-testcase", "install-agents"),
+    "Set up and tidy up": ("doctor", "agents", "images", "config", "prune", "completion"),
+    "Models": ("gateway", "script"),
+}
+"""The commands of `yb`, in the order in which its help shows them."""
+
+_WIDEST_TEXT = 100
+_WIDEST_NAMES = 28
+_LEAST_TEXT = 40
+"""With less room for it, what an option does goes below its name."""
+
+Row = tuple[str, str]
+
+
+class Commands(typer.Typer):
+    """A group of commands that explain themselves as here."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(cls=HelpfulGroup, rich_markup_mode=None, **options)
+
+    def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:
+        return super().command(name, cls=HelpfulCommand, **options)
+
+
+class HelpfulCommand(TyperCommand):
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        formatter.write(_rendered(ctx, self, {}))
+
+
+class HelpfulGroup(TyperGroup):
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args and not ctx.resilient_parsing:  # its help, and nothing else: nothing was wrong, nothing was done
+            typer.echo(ctx.get_help(), color=ctx.color)
+            raise typer.Exit(2)
+        return super().parse_args(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        rows = [(name, _first_sentence(command.help or "")) for name, command in self.commands.items()]
+        formatter.write(_rendered(ctx, self, {"Commands": rows} if ctx.parent else _in_sections(dict(rows))))
+
+
+def _rendered(ctx: Any, command: TyperCommand | TyperGroup, commands: dict[str, list[Row]]) -> str:
+    usage = " ".join(_usage_piece(piece) for piece in command.collect_usage_pieces(ctx))
+    width = min(shutil.get_terminal_size().columns, _WIDEST_TEXT)
+    paragraphs = [f"Usage: {ctx.command_path} {usage}", *_paragraphs(command.help or "")]
+    blocks = [_filled(text, width) for text in paragraphs]
+    for sections in (commands, _parameter_rows(ctx, command)):
+        names = _names_width(sections.values(), width)
+        blocks += [f"{title}:\n{_columns(rows, names, width)}" for title, rows in sections.items()]
+    text = "\n\n".join(blocks) + "\n"
+    return _coloured(text) if _colours_wanted() else text
+
+
+def _usage_piece(piece: str) -> str:
+    """`{AGENT...}...` is `AGENT...`: braces say "choose one", and here is nothing to choose from."""
+    return re.sub(r"^\{(.+?)(?:\.\.\.)?\}(\.\.\.)?$", r"\1\2", piece)
+
+
+def _paragraphs(text: str) -> list[str]:
+    return [" ".join(part.split()) for part in inspect.cleandoc(text).split("\n\n") if part.strip()]
+
+
+def _first_sentence(text: str) -> str:
+    first, *_ = _paragraphs(text) or [""]
+    return re.split(r"(?<=[.]) ", first, maxsplit=1)[0]
+
+
+def _in_sections(rows: dict[str, str]) -> dict[str, list[Row]]:
+    sections = {title: [(name, rows[name]) for name in names if name in rows] for title, names in SECTIONS.items()}
+    return {title: found for title, found in sections.items() if found}
+
+
+def _parameter_rows(ctx: Any, command: TyperCommand | TyperGroup) -> dict[str, list[Row]]:
+    sections: dict[str, list[Row]] = {"Arguments": [], "Options": []}
+    for param in command.get_params(ctx):
+        record = param.get_help_record(ctx)
+        if record is None:  # hidden
+            continue
+        names, text = record[0], re.sub(r"  \[x[<>]=.+\]$", "", record[1])  # whoever goes too far is told so
+        if param.param_type_name == "argument":
+            sections["Arguments"].append((names.partition(" <")[0], text))
+            continue
+        indent = "" if re.match(r"-\w,", names) else "    "  # so that all long names begin below each other
+        title = getattr(param, "rich_help_panel", None) or "Options"
+        sections.setdefault(title, []).append((indent + _plain_type(names), text))
+    return {title: rows for title, rows in sections.items() if rows}
+
+
+def _plain_type(names: str) -> str:
+    """`<path>` is `PATH`, and `<pypi|npm>` is `pypi|npm`."""
+    return re.sub(r"<(.+)>$", lambda found: found[1] if "|" in found[1] else found[1].upper(), names)
+
+
+def _names_width(sections: Iterable[Sequence[Row]], width: int) -> int:
+    """Of the left column: the longest name that leaves room, the same in all sections."""
+    most = min(_WIDEST_NAMES, width - _LEAST_TEXT - 4)
+    return max((len(name) for rows in sections for name, _ in rows if len(name) <= most), default=0)
+
+
+def _columns(rows: Iterable[Row], names: int, width: int) -> str:
+    indent = " " * (names + 4 if names else 8)
+    lines = []
+    for name, text in rows:
+        told = _filled(text, width, indent)
+        beside = len(name) <= names and told
+        lines.append(f"  {name:<{names}}  {told.lstrip()}" if beside else f"  {name}\n{told}".rstrip())
+    return "\n".join(lines)
+
+
+def _filled(text: str, width: int, indent: str = "") -> str:
+    return textwrap.fill(
+        text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )
+
+
+def _colours_wanted() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+_BOLD, _CYAN, _DIM, _PLAIN = "\x1b[1m", "\x1b[36m", "\x1b[2m", "\x1b[0m"
+_LOOKS = (
+    (r"^([A-Z][a-z ]+:)(?= |$)", _BOLD),  # headings
+    (r"(?<=^  )( *-[^ ,]+(?:(?:,| /) -[^ ,]+)?|[a-z][a-z-]+(?=  |$))", _CYAN),  # names
+    (r"(\[(?:default: [^]]+|required)\])", _DIM),
+    (r"`([^`]+)`", _CYAN),
+)
+
+
+def _coloured(text: str) -> str:
+    """By the shape of the text, once it is laid out: no sequence can upset the columns."""
+    for shape, look in _LOOKS:
+        text = re.sub(shape, rf"{look}\1{_PLAIN}", text, flags=re.MULTILINE)
+    return text
+
+
+def usage_message(error: typer.TyperException) -> str:
+    """In one line. Pydantic, which checks the values, begins with "Value error" whatever it says."""
+    return " ".join(error.format_message().replace(": Value error, ", ": ").split())
+
+
+def usage_hint(error: typer.TyperException) -> str:
+    """With the example of the command, if something is missing: it shows more than any rule."""
+    command = getattr(getattr(error, "ctx", None), "command", None)
+    example = re.search(r"Example: `([^`]+)`", getattr(command, "help", None) or "")
+    begun = f"for example `{example[1]}`; " if example and error.format_message().startswith("Missing") else ""
+    return f"{begun}add --help to see what there is"

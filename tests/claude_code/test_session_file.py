@@ -1,0 +1,81 @@
+"""What the CLI's own record of a session tells where its output does not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from claude_lab import ClaudeLab, bash, says, script
+from youbencha.adapters.claude_code.facts import SessionFacts
+from youbencha.adapters.claude_code.session_file import with_session_file
+from youbencha.log import Usage
+
+ID = "9de3ddb1-7c81-4804-9edf-c3e22697644e"
+
+
+def said(key: str, output: int, model: str = "claude-x") -> dict[str, Any]:
+    usage = {"input_tokens": 100, "output_tokens": output, "cache_read_input_tokens": 7}
+    return {"type": "assistant", "message": {"id": key, "model": model, "usage": usage}}
+
+
+def record(config: Path, *records: object, name: str = ID) -> None:
+    place = config / "projects" / "-some-where"
+    place.mkdir(parents=True, exist_ok=True)
+    lines = [each if isinstance(each, str) else json.dumps(each) for each in records]
+    (place / f"{name}.jsonl").write_text("\n".join(lines))
+
+
+def test_each_call_counts_once(tmp_path: Path) -> None:
+    synthetic = said("c", 99, model="<synthetic>")
+    record(
+        tmp_path, {"type": "user"}, said("a", 20), said("a", 20), said("b", 3), synthetic, '{"type": "assistant", "me'
+    )
+    facts = with_session_file(SessionFacts(), ID, tmp_path)
+    assert (facts.model, facts.turns) == ("claude-x", 2)
+    assert facts.usage is not None
+    assert (facts.usage.input_tokens, facts.usage.output_tokens, facts.usage.cache_read_tokens) == (200, 23, 14)
+    assert facts.usage.partial
+    assert facts.usage.cost_usd is None
+
+
+def test_totals_that_were_told_stand(tmp_path: Path) -> None:
+    record(tmp_path, said("a", 20))
+    told = SessionFacts(usage=Usage(input_tokens=1, output_tokens=1), model="other", turns=7)
+    assert with_session_file(told, ID, tmp_path) == told
+
+
+def test_a_stream_that_got_further_stands(tmp_path: Path) -> None:
+    record(tmp_path, said("a", 20))
+    further = SessionFacts(usage=Usage(input_tokens=300, output_tokens=60, partial=True), turns=3)
+    assert with_session_file(further, ID, tmp_path) == further.model_copy(update={"model": "claude-x"})
+
+
+@pytest.mark.parametrize("name", [None, "../../secret", "*", ""])
+def test_a_name_that_is_none_opens_nothing(tmp_path: Path, name: str | None) -> None:
+    record(tmp_path, said("a", 20))
+    assert with_session_file(SessionFacts(), name, tmp_path) == SessionFacts()
+    assert with_session_file(SessionFacts(), ID, None) == SessionFacts()
+
+
+def test_a_link_that_leads_away_is_not_followed(tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    record(tmp_path / "elsewhere", said("a", 20))
+    place = config / "projects" / "-some-where"
+    place.mkdir(parents=True)
+    (place / f"{ID}.jsonl").symlink_to(tmp_path / "elsewhere" / "projects" / "-some-where" / f"{ID}.jsonl")
+    assert with_session_file(SessionFacts(), ID, config).usage is None
+
+
+async def test_sc_007_the_model_and_the_tokens_are_known_in_text_mode(lab: ClaudeLab) -> None:
+    """The real CLI, each version. Nothing of it is in what it prints."""
+    model_script = script(bash("true"), says("Done."), model="claude-sonnet-4-5-20250929", usage={"output_tokens": 33})
+    session = await lab.run(model_script, config={"output_format": "text"})
+    assert session.result.status == "success", session.result.errors
+    assert session.log.model_info.name == "claude-sonnet-4-5-20250929"
+    assert session.log.usage is not None
+    assert session.log.usage.output_tokens == 66
+    assert session.log.usage.partial
+    assert session.log.turns == 2

@@ -1,0 +1,68 @@
+"""The help: whole words at every width, and colours where they are wanted."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from yb import yb
+from youbencha.cli.app import _COMMANDS
+from youbencha.cli.help import SECTIONS, _coloured
+
+RUN_OPTIONS = ("-c, --config PATH", "--delete-workspace / --keep-workspace", "--gateway auto|builtin|litellm|none")
+
+
+def test_every_command_is_in_a_section_once() -> None:
+    shown = [name for names in SECTIONS.values() for name in names]
+    assert sorted(shown) == sorted(_COMMANDS)
+
+
+def test_the_sections_are_in_their_order() -> None:
+    lines = yb("--help").stdout.splitlines()
+    titles = [line.rstrip(":") for line in lines if re.fullmatch(r"\S.*:", line)]
+    assert titles == [*SECTIONS, "Options"]
+    assert [line.split()[0] for line in lines if re.match(r"  [a-z]", line)] == [
+        n for s in SECTIONS.values() for n in s
+    ]
+
+
+@pytest.mark.parametrize("width", ["40", "80", "120", "200"])
+def test_no_name_is_cut(width: str) -> None:
+    told = yb("run", "--help", COLUMNS=width).stdout
+    assert "…" not in told
+    for names in RUN_OPTIONS:
+        assert f" {names}" in f" {told}"
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_it_keeps_within_the_terminal(width: int) -> None:
+    for command in ([], ["run"], ["gateway"], ["agents", "install"]):
+        lines = yb(*command, "--help", COLUMNS=str(width)).stdout.splitlines()
+        assert max(len(line) for line in lines) <= width
+
+
+def test_it_speaks_of_what_is_to_be_typed() -> None:
+    told = yb("agents", "install", "--help").stdout
+    assert "Usage: yb agents install [OPTIONS] AGENT[@VERSION]...\n" in told
+    assert "--from pypi|npm " in told
+    assert not re.search(r"<\w+>|\{", yb("prune", "--help").stdout + yb("schema", "--help").stdout + told)
+
+
+def test_options_of_one_kind_are_together() -> None:
+    told = yb("run", "--help").stdout
+    model = told.partition("\nThe model:\n")[2].partition("\n\n")[0]
+    assert [option for option in ("--budget", "--record", "--replay", "--sandbox") if option in model] == [
+        "--budget",
+        "--record",
+        "--replay",
+    ]
+
+
+def test_colours_change_no_word_and_stay_out_of_pipes() -> None:
+    plain = yb("run", "--help", TERM="xterm-256color", NO_COLOR="").stdout
+    assert "\x1b" not in plain
+    coloured = _coloured(plain)
+    assert "\x1b[36m-c, --config\x1b[0m" in coloured
+    assert "\x1b[1mThe model:\x1b[0m" in coloured
+    assert re.sub(r"\x1b\[\d+m", "", coloured) == plain.replace("`", "")

@@ -1,0 +1,78 @@
+"""What is known of a replay before anything runs, and what is refused then."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_lab import RunLab
+
+from youbencha.gateway.cassette import Asking, Cassette
+from youbencha.gateway.model import NO_PLACES
+
+AGENT = {"type": "claude-code", "model": "sonnet", "config": {"prompt": "Do it."}}
+JUDGE = {"assertions": {"good": "It is good."}}
+ANSWER = json.dumps({"type": "message", "content": [], "stop_reason": "end_turn"}).encode()
+
+
+@pytest.fixture
+def cassette(tmp_path: Path) -> Path:
+    session = Cassette(tmp_path / "cassette", "record").session(NO_PLACES)
+    for text in ("one", "two"):
+        body = {"model": "claude-sonnet-4-5", "messages": [{"role": "user", "content": text}]}
+        asking = Asking("POST", "/v1/messages", "anthropic-messages", {}, body)
+        session.keep(asking, 200, {"content-type": "application/json"}, [(1.0, ANSWER)])
+    assert session.recorded == 2
+    return tmp_path / "cassette"
+
+
+async def planned(runs: RunLab, cassette: Path, agent: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    done = await dry(runs, cassette, agent, **more)
+    assert done.code == 0, done.err
+    return json.loads(done.out)  # type: ignore[no-any-return]
+
+
+async def dry(runs: RunLab, cassette: Path, agent: dict[str, Any] | None = None, **more: Any) -> Any:
+    runs.write_case(agent or AGENT, **more)
+    return await runs.yb("run", "-c", str(runs.case_file), "--dry-run", "--json", "--replay", str(cassette))
+
+
+async def test_what_a_cassette_holds(runs: RunLab, cassette: Path) -> None:
+    plan = await planned(runs, cassette)
+    assert plan["cassette"] == "2 exchanges of claude-sonnet-4-5 (anthropic-messages)"
+    assert plan["cassette_lacks"] == []
+
+
+async def test_what_it_lacks(runs: RunLab, cassette: Path) -> None:
+    plan = await planned(runs, cassette, {**AGENT, "model": "claude-opus-4-5"})
+    assert plan["cassette_lacks"] == ["anything of the model claude-opus-4-5"]
+    plan = await planned(runs, cassette, {"type": "codex", "config": {"prompt": "Do it."}})
+    assert plan["cassette_lacks"] == ["anything of the API that codex speaks (openai)"]
+
+
+async def test_what_is_no_cassette(runs: RunLab, cassette: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for name in ("empty", "nowhere"):
+        done = await dry(runs, tmp_path / name)
+        assert (done.code, "There is nothing to replay" in done.err) == (2, True)
+    next((cassette / "exchanges").iterdir()).write_text("{")
+    done = await dry(runs, cassette)
+    assert (done.code, "is no JSON" in done.err) == (2, True)
+
+
+async def test_a_judge_that_would_ask_a_real_model_is_refused(runs: RunLab, cassette: Path) -> None:
+    judges = [
+        {"name": "agentic-judge:ours", "config": JUDGE},
+        {"name": "agentic-judge:theirs", "config": {**JUDGE, "type": "copilot-cli"}},
+        {"name": "agentic-judge:program", "config": {**JUDGE, "type": "command", "command": ["true"]}},
+    ]
+    done = await dry(runs, cassette, evaluators=judges)
+    assert done.code == 2
+    assert "copilot-cli does not go through the gateway" in done.err
+    assert "evaluators.1" in done.err
+    assert done.err.count("would ask a model by itself") == 1
+    runs.write_case(AGENT, evaluators=judges)
+    done = await runs.yb("run", "-c", str(runs.case_file), "--dry-run", env={"ANTHROPIC_API_KEY": "k"})
+    assert done.code == 0, done.err
