@@ -14,6 +14,8 @@ OLD = "2.0.62"
 OLDEST = "1.0.128"
 """A JavaScript program, which comes from npm: the others are binaries."""
 ALL_VERSIONS = (NEWEST, OLD, OLDEST)
+BOTH_ENDS = (NEWEST, OLDEST)
+"""What a test takes that does not say. All go through the conformance kit, and where it is known that they differ."""
 AGENT = "claude-code"
 
 OTHERS = {"codex": "0.166.0", "copilot-cli": "1.0.102", "gemini-cli": "0.61.0", "opencode": "1.18.33"}

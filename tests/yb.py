@@ -9,7 +9,7 @@ import sysconfig
 from pathlib import Path
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / ("yb.exe" if sys.platform == "win32" else "yb")
-PATIENCE_S = 60
+PATIENCE_S = 180
 
 
 def yb(

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from claude_lab import ClaudeLab, bash, says, script
+from agent_clis import ALL_VERSIONS
+from claude_lab import ClaudeLab, bash, says, script, versions
 from youbencha.adapters.claude_code.facts import SessionFacts
 from youbencha.adapters.claude_code.session_file import with_session_file
 from youbencha.log import Usage
@@ -69,6 +70,7 @@ def test_a_link_that_leads_away_is_not_followed(tmp_path: Path) -> None:
     assert with_session_file(SessionFacts(), ID, config).usage is None
 
 
+@versions(*ALL_VERSIONS)
 async def test_sc_007_the_model_and_the_tokens_are_known_in_text_mode(lab: ClaudeLab) -> None:
     """The real CLI, each version. Nothing of it is in what it prints."""
     model_script = script(bash("true"), says("Done."), model="claude-sonnet-4-5-20250929", usage={"output_tokens": 33})

@@ -26,6 +26,7 @@ evaluators:
 def case(tmp_path: Path) -> Path:
     file = tmp_path / "testcase.yaml"
     file.write_text(GOOD)
+    (tmp_path / "shop").mkdir()
     return file
 
 
@@ -48,6 +49,15 @@ def test_warnings_do_not_make_it_invalid(case: Path) -> None:
     assert done.returncode == 0
     assert done.stderr.count("git-diff is there 2 times") == 2
     assert f"{case}:11:11: evaluators.2.name: expected-diff has no reference" in done.stderr
+
+
+def test_a_repository_that_is_not_there_is_no_fault_of_the_file(case: Path) -> None:
+    (case.parent / "shop").rmdir()
+    done = yb("validate", "-c", str(case), cwd=case.parent)
+    assert done.returncode == 0
+    assert f"{case}:3:7: repo: there is no directory {case.parent / 'shop'}" in done.stderr
+    case.write_text(GOOD.replace("./shop", "https://example.org/shop.git"))
+    assert yb("validate", "-c", str(case), cwd=case.parent).stderr == ""
 
 
 def test_only_a_thorough_look_minds_a_short_prompt(case: Path) -> None:

@@ -102,3 +102,19 @@ def test_nothing_is_built_that_would_check_what_nobody_wrote(seen: dict[str, lis
 
 def _within(names: tuple[str, ...], loaded: list[str]) -> set[str]:
     return {name for name in names if name in loaded}
+
+
+def test_pydantic_is_lighter_and_everybody_else_as_ever() -> None:
+    script = (
+        "import sys, typing\n"
+        "from youbencha.cli import startup\n"
+        "before = typing.TypedDict\n"
+        "startup.lighten_pydantic()\n"
+        "assert typing.TypedDict is before\n"
+        "import pydantic, pydantic_core.core_schema as core, typing_extensions\n"
+        "assert not typing_extensions.is_typeddict(core.StringSchema)\n"
+        "class Pair(typing_extensions.TypedDict): number: int\n"
+        "assert pydantic.TypeAdapter(Pair).validate_python({'number': '1'}) == {'number': 1}\n"
+        "assert pydantic.TypeAdapter(Pair).json_schema()['required'] == ['number']\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from claude_lab import ClaudeLab, bash, says, script
+from agent_clis import ALL_VERSIONS
+from claude_lab import ClaudeLab, bash, says, script, versions
 from youbencha.events import AssistantText, AssistantTextDelta
+
+pytestmark = versions(*ALL_VERSIONS)
 
 TEXT = "A first sentence. " * 40 + "漢 🙂 the end."
 

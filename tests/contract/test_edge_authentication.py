@@ -7,10 +7,13 @@ import time
 
 import pytest
 
-from claude_lab import ClaudeLab, Session, bash, says, script
+from agent_clis import ALL_VERSIONS
+from claude_lab import ClaudeLab, Session, bash, says, script, versions
+
+pytestmark = versions(*ALL_VERSIONS)
 
 REJECTED = {"error": {"status": 401, "message": "invalid x-api-key"}, "times": "forever"}
-PATIENCE_S = 60  # on a loaded machine; the CLI alone would take three minutes
+PATIENCE_S = 120  # on a loaded machine; the CLI alone would take three minutes
 FEW_REQUESTS = 6
 
 

@@ -7,9 +7,12 @@ import signal
 
 import pytest
 
-from claude_lab import ClaudeLab, Session, bash, script
+from agent_clis import ALL_VERSIONS
+from claude_lab import ClaudeLab, Session, bash, script, versions
 from systems import posix_only
 from youbencha.events import Event, ProcessStarted, ToolReturned
+
+pytestmark = versions(*ALL_VERSIONS)
 
 
 async def run_until_killed(lab: ClaudeLab, number: signal.Signals) -> Session:

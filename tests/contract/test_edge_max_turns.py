@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from claude_lab import ClaudeLab, bash, says, script
+from agent_clis import ALL_VERSIONS
+from claude_lab import ClaudeLab, bash, says, script, versions
+
+pytestmark = versions(*ALL_VERSIONS)
 
 
 async def test_max_turns_is_a_failure_of_its_own(lab: ClaudeLab) -> None:

@@ -6,8 +6,11 @@ import dataclasses
 import os
 import time
 
-from claude_lab import ClaudeLab, Session, script
+from agent_clis import ALL_VERSIONS
+from claude_lab import ClaudeLab, Session, script, versions
 from youbencha.log import iso_time
+
+pytestmark = versions(*ALL_VERSIONS)
 
 
 def limited(**headers: str | int) -> dict[str, object]:

@@ -15,7 +15,8 @@ async def test_text_mode_success(lab: ClaudeLab) -> None:
     assert session.result.output == "The answer\nis 42.\n"
     said = [message.content for message in session.log.messages if message.role == "assistant"]
     assert said == ["The answer\nis 42."]
-    assert session.log.usage is None  # nobody said anything of tokens
+    assert session.log.usage is not None  # from the CLI's own record: nothing of it was printed
+    assert (session.log.usage.output_tokens, session.log.usage.partial) == (40, True)
     assert session.log.agent_info.version == lab.cli.version
 
 

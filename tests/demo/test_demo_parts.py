@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import youbencha.demo
-from youbencha.cli.demo import _what_next
+from youbencha.cli.demo import _in_steps, _what_next
 from youbencha.demo.evaluation import _make_place
 from youbencha.gateway.script import load_script
 from youbencha.spec import load_test_case
@@ -78,3 +78,14 @@ def test_what_to_do_next_can_be_typed_as_it_stands(tmp_path: Path, monkeypatch: 
     assert "The test case  my demo/testcase.yaml\n" in told.replace("\\", "/")
     assert "yb report --from 'my demo" in told
     assert "/elsewhere/" in _what_next(Path("/elsewhere/testcase.yaml"), tmp_path).replace("\\", "/")
+
+
+def test_a_download_does_not_fill_the_screen() -> None:
+    told: list[str] = []
+    seconds = iter(range(100))
+    speak = _in_steps(told.append, lambda: float(next(seconds)))
+    speak("looking")
+    for second in range(1, 25):
+        speak(f"downloading ... {second} s")
+    speak("unpacking")
+    assert told == ["looking", *(f"downloading ... {second} s" for second in (1, 11, 21)), "unpacking"]

@@ -376,9 +376,11 @@ async def test_several_at_once_and_nothing_after_the_freeze(box: Box) -> None:
             *(sandbox.run(box.command("sh", "-c", f"echo {number}"), limits=LIMITS) for number in range(4))
         )
         assert [each.output for each in done] == ["0\n", "1\n", "2\n", "3\n"]
-        sleeping = asyncio.create_task(sandbox.run(box.command("sleep", "1000"), limits=LIMITS))
-        while not await box.containers():
-            await asyncio.sleep(0.02)
+        begun = asyncio.Event()  # there is a container before there is anything in it
+        command = box.command("sh", "-c", "echo begun; exec sleep 1000")
+        sleeping = asyncio.create_task(sandbox.run(command, limits=LIMITS, on_line=lambda _: begun.set()))
+        await begun.wait()
+        assert await box.containers() != []
         await sandbox.freeze()
         assert await box.containers() == []
         assert (await sleeping).exit.signal == "SIGKILL"

@@ -25,6 +25,7 @@ from gateway_lab import (
     whole,
 )
 
+from youbencha.gateway.incoming import MOST_PARTS
 from youbencha.gateway.server import MAX_REQUEST_BYTES
 
 
@@ -56,6 +57,19 @@ async def test_a_small_request_that_unpacks_to_a_large_one(tmp_path: Path) -> No
         sent = {**headers, "x-api-key": lab.access.key}
         answer = await lab.send("POST", "/v1/messages", data=packed, headers=sent)
     assert (answer.status, upstream.seen) == (413, [])
+
+
+async def test_a_request_of_too_many_parts(tmp_path: Path) -> None:
+    """To read it would take seconds in which no deadline is kept. As much plain text is no trouble."""
+    async with raw_lab(_echo, tmp_path) as (lab, upstream):
+        sent = {"x-api-key": lab.access.key}
+        for body in (b'{"messages":[' + b"[],[]," * (MOST_PARTS // 3) + b"0]}", b"[" * (MOST_PARTS + 1)):
+            answer = await lab.send("POST", "/v1/messages", data=io.BytesIO(body), headers=sent)
+            assert (answer.status, (await lab.call()).error, upstream.seen) == (413, "too_large", [])
+        text = json.dumps({**ANTHROPIC.body, "system": "text " * MOST_PARTS}).encode()
+        assert (await lab.send("POST", "/v1/messages", data=io.BytesIO(text), headers=sent)).status == 200
+        grant = await lab.end()
+    assert grant.held.bytes == 0
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from youbencha.log import ResultsBundle, YouBenchaLog
 from youbencha.sandbox.toolbox import InstalledAgent
 
 GIT = ("git", "-c", "user.name=Lab", "-c", "user.email=lab@example.org", "-c", "commit.gpgsign=false")
-PATIENCE_S = 120
+PATIENCE_S = 300
+"""More than LiteLLM is given to start."""
 
 
 @dataclass(frozen=True)
@@ -149,3 +150,9 @@ class RunLab:
             return []
         found = [path for path in self.workspace.iterdir() if path.is_dir()]
         return sorted(found, key=lambda path: path.stat().st_mtime_ns)
+
+
+async def cut_off(run: Callable[[int], Awaitable[Outcome]], timeout_ms: int, begun: str) -> Outcome:
+    """By its timeout, but with that in its diff: a timeout before the agent did anything shows nothing."""
+    done = await run(timeout_ms)
+    return done if begun in done.diff else await run(10 * timeout_ms)

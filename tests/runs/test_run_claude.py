@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from run_lab import Outcome, RunLab
+from run_lab import Outcome, RunLab, cut_off
 
 from agent_clis import NEWEST, OLD
 from claude_lab import bash, says, script, uses, versions
@@ -60,7 +60,8 @@ async def test_a_model_that_refuses_service_is_not_the_agents_failure(runs: RunL
 
 @versions(NEWEST)
 async def test_a_timeout(runs: RunLab, claude_cli: InstalledAgent) -> None:
-    done = await run_with(runs, claude_cli, script(EDIT, says("never", delay="5m")), timeout=8_000)
+    answers = script(EDIT, says("never", delay="5m"))
+    done = await cut_off(lambda timeout: run_with(runs, claude_cli, answers, timeout=timeout), 8_000, "+TAX")
     assert done.done.code == 1
     assert done.bundle.outcome is not None
     assert done.bundle.outcome.name == "limit"

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 import pytest
-from run_lab import Outcome, RunLab
+from run_lab import Outcome, RunLab, cut_off
 
 from agent_clis import NEWEST, OLD
 from claude_lab import API_KEY, bash, says, script, versions
@@ -150,7 +150,9 @@ async def test_any_program(runs: RunLab, image: str) -> None:
 @versions(NEWEST)
 async def test_a_deadline_ends_all_of_it(runs: RunLab, image: str, claude_cli: InstalledAgent) -> None:
     answers = script(bash("echo begun > begun.txt; sleep 1000"), says("Never said."), usage=TOKENS)
-    done = await run_in(runs, image, claude(claude_cli), answers, timeout=8000)
+    done = await cut_off(
+        lambda timeout: run_in(runs, image, claude(claude_cli), answers, timeout=timeout), 8_000, "begun.txt"
+    )
     assert done.done.code == 1
     assert done.bundle.outcome is not None
     assert done.bundle.outcome.name == "limit"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from run_lab import RunLab
+from run_lab import RunLab, cut_off
 
 EDIT = "echo 'TAX = 0.2' > src/prices.py"
 
@@ -61,7 +61,8 @@ async def test_an_agent_that_failed_cannot_pass(runs: RunLab) -> None:
 
 
 async def test_an_agent_that_takes_too_long_cannot_pass(runs: RunLab) -> None:
-    done = await runs.run(runs.program(f"{EDIT}; sleep 1000"), timeout=700)
+    slow = runs.program(f"{EDIT}; sleep 1000")
+    done = await cut_off(lambda timeout: runs.run(slow, timeout=timeout), 700, "+TAX")
     assert done.done.code == 1
     assert done.bundle.agent is not None
     assert done.bundle.agent.status == "timeout"

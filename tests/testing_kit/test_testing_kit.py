@@ -9,6 +9,7 @@ import pytest
 from tiny_agent import FAULTS, TinyAdapter, TinyAgent
 
 from youbencha.testing import AdapterContract, Agent, Situation
+from youbencha.testing.agent import MARKER
 from youbencha.testing.contract import Kit, Looked
 
 pytest_plugins = ["pytester"]
@@ -48,6 +49,16 @@ async def test_sessions_are_shared_only_where_nothing_differs(tmp_path: Path) ->
     assert (other.artifacts, other.last_context) == (one.artifacts, one.last_context)
     assert await other.execute(Situation.ANSWERS, env={"X": "y"}) is not first
     assert await other.execute(Situation.FAILS) is not first
+
+
+async def test_an_agent_that_was_cut_off_before_it_spoke_is_given_more_time(tmp_path: Path) -> None:
+    agent = TinyAgent(tmp_path)
+    agent.time_to_speak_ms = 5
+    kit = Kit(agent, tmp_path)
+    result = await kit.cut_off()
+    assert result.status == "timeout"
+    assert MARKER in result.output
+    assert kit.last_context.timeout > 5
 
 
 def kit_run(

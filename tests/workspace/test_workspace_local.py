@@ -195,7 +195,10 @@ async def test_no_repository(opener: Opener, source: Path, tmp_path: Path) -> No
     inside = await refused(opener, source / "src")
     assert str(source) in str(inside.hint)
     (tmp_path / "file").write_text("x")
-    assert (await refused(opener, "file")).code == "REPO_NOT_FOUND"
+    error = await refused(opener, "file")
+    assert error.code == "REPO_NOT_FOUND"
+    assert "is a file, not a git repository" in error.message
+    assert "git init" not in (error.hint or "")
     assert (await refused(opener, "n" * 1000)).code == "REPO_NOT_FOUND"  # longer than any name can be
 
 

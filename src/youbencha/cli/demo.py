@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import shlex
 import sys
+import time
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+_REPEAT_AFTER_S = 10.0
 
 
 def demo(
@@ -28,18 +32,33 @@ def demo(
 
     directory = workspace.resolve() / f"demo-{datetime.now():%Y-%m-%d-%H%M%S-%f}"
     with telling_where(choose_display("demo · claude-code", quiet=False)) as display:
-        prepared = run_async(prepare_demo(directory, progress=lambda text: display(Noted(text=text))))
+        progress = _in_steps(lambda text: display(Noted(text=text)))
+        prepared = run_async(prepare_demo(directory, progress=progress))
         finished = run_async(run_demo(prepared, on_event=display))
     _show_diff((finished.directory.artifacts / "git-diff.patch").read_text(encoding="utf-8", errors="replace"))
     code = conclude(finished.bundle, finished.directory.artifacts, as_json=False, quiet=False)
-    typer.echo(_what_next(prepared.test_case, finished.directory.path))
+    typer.echo(_what_next(prepared.test_case, finished.directory.path.parent))
     return code
 
 
-def _what_next(test_case: Path, run: Path) -> str:
+def _in_steps(tell: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> Callable[[str], None]:
+    """A step is told once, and then how far it is every ten seconds: each line stays."""
+    step, told_at = "", 0.0
+
+    def speak(text: str) -> None:
+        nonlocal step, told_at
+        this, now = text.partition(" ... ")[0], clock()
+        if this != step or now - told_at >= _REPEAT_AFTER_S:
+            tell(text)
+            step, told_at = this, now
+
+    return speak
+
+
+def _what_next(test_case: Path, workspace: Path) -> str:
     return (
         f"\nThe test case  {_from_here(test_case)}"
-        f"\nA closer look  yb report --from {shlex.quote(_from_here(run))} --format html --open"
+        f"\nA closer look  yb report --from {shlex.quote(_from_here(workspace))} --format html --open"
         "\nNow yours      yb init, then yb run -c testcase.yaml"
     )
 

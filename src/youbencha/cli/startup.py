@@ -12,6 +12,7 @@ import io
 import os
 import signal
 import sys
+import typing
 from importlib import import_module
 from types import ModuleType
 from typing import Any, NoReturn
@@ -50,7 +51,8 @@ def lighten_pydantic() -> None:
     without_plugins.get_plugins = lambda: ()
     sys.modules.setdefault(without_plugins.__name__, without_plugins)
     # Its core has 88 typed dictionaries, for type checkers to read; to make real ones of them takes 12 ms.
-    home: Any = import_module("typing_extensions" if sys.version_info < (3, 12) else "typing")
+    extensions = import_module("typing_extensions")  # first: it must not take ours for the real one
+    home: Any = extensions if sys.version_info < (3, 12) else typing
     typed_dict, home.TypedDict = home.TypedDict, _PlainDict
     try:
         import_module("pydantic_core")

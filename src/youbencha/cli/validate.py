@@ -34,7 +34,7 @@ def validate(
 
     from youbencha.cli.mistakes import advising
     from youbencha.errors import ConfigError
-    from youbencha.trial import advice_on
+    from youbencha.trial import advice_on, missing_here
 
     try:
         with advising(config):
@@ -45,7 +45,7 @@ def validate(
             typer.echo(json.dumps({"valid": False, "problems": problems, "warnings": []}, indent=2))
             return 2
         raise
-    warnings = advice_on(loaded, thorough=verbose)
+    warnings = [*missing_here(loaded), *advice_on(loaded, thorough=verbose)]
     if as_json:
         told = {"valid": True, "problems": [], "warnings": [_as_data(warning) for warning in warnings]}
         typer.echo(json.dumps(told, indent=2))

@@ -27,6 +27,12 @@ from youbencha.gateway.routes import Action, Route, route_of
 if TYPE_CHECKING:
     from youbencha.gateway.upstreams import Upstream
 
+_PARTS = (b"{", b"[", b",")
+MOST_PARTS = 3_000_000
+"""Of a request's JSON, counted in its texts too. Sixty megabytes of `[],[],…` kept everybody waiting for seven seconds
+of reading, deadlines included; no model takes in a text with so many."""
+_FEW_PARTS = MOST_PARTS
+"""Bytes: in fewer there cannot be more."""
 _NOT_IN_QUERY = frozenset({"key", "model"})
 """A LiteLLM that we take for the provider itself believes the query's model, and we the body's."""
 _DECODED = ("gzip", "deflate")
@@ -84,6 +90,9 @@ def routed(request: web.Request, headers: Mapping[str, str]) -> Route | None:
 async def arrived(request: web.Request, headers: Mapping[str, str], route: Route, held: Held) -> Incoming:
     """What it takes of `held` it gives back when its body is forgotten."""
     raw = await _body_read(request, held)
+    if len(raw) > _FEW_PARTS and sum(map(raw.count, _PARTS)) > MOST_PARTS:
+        held.give_back(len(raw))
+        raise Refused("too_large", "the request has more parts than this gateway takes")
     return Incoming(request, headers, route, raw, read_json(raw) if raw else None, held)
 
 

@@ -8,7 +8,6 @@ read is freed (a hole is punched behind the reader), and what piles up unread be
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import sys
 import tempfile
@@ -50,6 +49,8 @@ def open_nameless_file() -> SpoolFile:
 
 @cache
 def _linux_fallocate() -> Callable[[int, int, int, int], int] | None:
+    import ctypes  # few runs print so much that they come here
+
     for name in ("fallocate64", "fallocate"):  # musl knows only the second, which is 64-bit there
         with contextlib.suppress(OSError, AttributeError):
             fallocate = getattr(ctypes.CDLL(None), name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from youbencha.trial.advice import advice_on
+    from youbencha.trial.advice import advice_on, missing_here
     from youbencha.trial.directory import EvalPlan, evaluate_directory, make_eval_plan
     from youbencha.trial.finished import Finished
     from youbencha.trial.plan import Plan, make_plan
@@ -19,6 +19,7 @@ __all__ = [
     "evaluate_directory",
     "make_eval_plan",
     "make_plan",
+    "missing_here",
     "run_test_case",
 ]
 
@@ -30,6 +31,7 @@ _HOMES = {
     "evaluate_directory": "directory",
     "make_eval_plan": "directory",
     "make_plan": "plan",
+    "missing_here": "advice",
     "run_test_case": "whole",
 }
 

@@ -16,6 +16,16 @@ def advice_on(loaded: Loaded[TestCase] | Loaded[EvalConfig], *, thorough: bool =
     return [*_usual(loaded), *(_thorough(loaded) if thorough else ())]
 
 
+def missing_here(loaded: Loaded[TestCase] | Loaded[EvalConfig]) -> Iterator[Problem]:
+    """A repository on this machine that is not there: no fault of the file, which may be meant for another machine."""
+    from youbencha.workspace.source import RemotePlace, read_source
+
+    if isinstance(loaded.case, TestCase):
+        place = read_source(loaded.case.repo, loaded.directory)
+        if not isinstance(place, RemotePlace) and not place.is_dir():
+            yield loaded.source.problem(("repo",), f"there is no directory {place}", "a run needs it")
+
+
 def _usual(loaded: Loaded[TestCase] | Loaded[EvalConfig]) -> Iterator[Problem]:
     if loaded.case.name is None:
         yield Problem("name", f"is not given; the file's name is used: {loaded.name}", file=loaded.file)
