@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from youbencha.trial import Plan
 
 NOT_PASSED = 1
-_PLACE, _MODEL = "Where it runs", "The model"
+_AGENT, _PLACE, _MODEL = "The agent", "Where it runs", "The model"
 """Headings in the help."""
 
 
@@ -41,6 +41,21 @@ def run(
     var: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="What ${NAME} stands for (NAME:=5 for a number); may be repeated."),
+    ] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TYPE[@VERSION]",
+            help="Another agent than the test case's.",
+            show_default=False,
+            rich_help_panel=_AGENT,
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Another model than the test case's.", show_default=False, rich_help_panel=_AGENT
+        ),
     ] = None,
     sandbox: Annotated[
         str | None,
@@ -120,6 +135,7 @@ def run(
 
     if not dry_run:
         get_ready()  # while we read the test case and fetch the repository
+    from youbencha.cli.agent_options import agent_choice
     from youbencha.cli.asynchronous import run_async
     from youbencha.cli.display import choose_display
     from youbencha.cli.mistakes import advising
@@ -137,6 +153,7 @@ def run(
             workspace_dir=workspace_dir,
             gateway=gateway_options(gateway, budget, record=record, replay=replay, auto=cassette),
             sandbox=sandbox_option(sandbox, image, network),
+            agent=agent_choice(agent, model),
         )
     if dry_run:
         _show_plan(plan, as_json=as_json)

@@ -10,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import orjson
 
 from youbencha.errors import ConfigError, Problem
+from youbencha.spec.choice import AS_WRITTEN, AgentChoice
 from youbencha.spec.evaluators import EvaluatorFile
 from youbencha.spec.source import Source, read_source
 from youbencha.spec.testcase import EvalConfig, TestCase
@@ -84,9 +85,16 @@ Check = Callable[[Parts], Sequence[Problem]]
 
 
 def load_test_case(
-    path: Path, variables: Mapping[str, Any] | None = None, *, check: Check | None = None
+    path: Path,
+    variables: Mapping[str, Any] | None = None,
+    *,
+    check: Check | None = None,
+    agent: AgentChoice = AS_WRITTEN,
 ) -> Loaded[TestCase]:
-    return _load(path, TestCase, variables or {}, check, code="TEST_CASE_INVALID", what="The test case")
+    """`agent` is taken instead of what the file says of it."""
+    return _load(
+        path, TestCase, variables or {}, check, code="TEST_CASE_INVALID", what="The test case", changed=agent.over
+    )
 
 
 def load_eval_config(
@@ -105,10 +113,18 @@ def is_eval_config(path: Path) -> bool:
 
 
 def _load(
-    path: Path, model: type[Case], variables: Mapping[str, Any], check: Check | None, *, code: str, what: str
+    path: Path,
+    model: type[Case],
+    variables: Mapping[str, Any],
+    check: Check | None,
+    *,
+    code: str,
+    what: str,
+    changed: Callable[[Any], Any] | None = None,
 ) -> Loaded[Case]:
     file = path.absolute()
     source, problems, harmless = _substituted(read_source(path, code=code, what=what), variables)
+    source = source.with_data(changed(source.data)) if changed else source
     case = source.problems_as(model)
     problems += case if isinstance(case, list) else []
     parts = _parts(source, file.parent, variables, problems)

@@ -11,6 +11,7 @@ from typing import Any
 from youbencha.adapters import AgentAdapter, get_adapter, needs_model
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.spec import Loaded, TestCase, load_test_case
+from youbencha.spec.choice import AS_WRITTEN, AgentChoice
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.settings_files import LoadedSettings
 from youbencha.spec.variables import REFERENCE
@@ -56,13 +57,14 @@ def make_plan(
     resolve_env: bool = True,
     gateway: GatewayOptions = GatewayOptions(),  # noqa: B008 - immutable
     sandbox: SandboxSpec | None = None,
+    agent: AgentChoice = AS_WRITTEN,
 ) -> Plan:
     """Read and check a test case. Whatever is wrong is one ConfigError. What is given here wins over the file.
 
     `resolve_env: False` is for whoever will not run it: keys need not be there.
     """
     known = {**settings.settings.variables, **(variables or {})}
-    loaded = load_test_case(file, known, check=check_parts)
+    loaded = load_test_case(file, known, check=check_parts, agent=agent)
     case, defaults = loaded.case, settings.settings
     own_model = case.agent.config.get("model")
     adapter = get_adapter(case.agent.type)

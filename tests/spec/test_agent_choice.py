@@ -1,0 +1,35 @@
+"""Another agent or model than the file's, with all else as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from youbencha.spec.choice import AgentChoice
+
+WRITTEN = {"type": "codex", "version": "1.2.3", "config": {"model": "old", "prompt": "p"}, "env": {"A": "1"}}
+WITHOUT_VERSION = {key: value for key, value in WRITTEN.items() if key != "version"}
+
+
+@pytest.mark.parametrize(
+    ("choice", "agent"),
+    [
+        (AgentChoice(), WRITTEN),
+        (AgentChoice(model="new"), {**WRITTEN, "model": "new", "config": {"prompt": "p"}}),
+        (AgentChoice(type="codex"), WRITTEN),
+        (AgentChoice(type="codex", version="2.0.0"), {**WRITTEN, "version": "2.0.0"}),
+        (AgentChoice(type="opencode"), {**WITHOUT_VERSION, "type": "opencode"}),
+        (AgentChoice(type="opencode", version="9.9.9"), {**WRITTEN, "type": "opencode", "version": "9.9.9"}),
+    ],
+)
+def test_what_is_chosen_and_what_stays(choice: AgentChoice, agent: dict[str, Any]) -> None:
+    data = {"repo": ".", "agent": WRITTEN}
+    before = repr(data)
+    assert choice.over(data) == {"repo": ".", "agent": agent}
+    assert repr(data) == before
+
+
+@pytest.mark.parametrize("data", [None, [], "text", {}, {"agent": "codex"}, {"agent": None}])
+def test_what_is_no_test_case_stays_as_wrong_as_it_is(data: Any) -> None:
+    assert AgentChoice(type="codex", model="m").over(data) == data
