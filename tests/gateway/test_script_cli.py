@@ -54,7 +54,7 @@ def test_it_serves_until_a_signal_and_ends_well(number: signal.Signals, script: 
         assert list(ready) == ["url"]
         assert json.loads(post(ready["url"]))["content"][0]["text"] == "hello world=all"
         process.send_signal(number)
-        out, err = process.communicate(timeout=10)
+        out, err = process.communicate(timeout=60)
     assert process.returncode == 0
     assert out == ""
     assert err == "POST /v1/messages · 200 · turn 1 · claude-test · 1 messages\n"
@@ -73,7 +73,7 @@ def test_the_port_can_be_chosen(script: Path) -> None:
 
 def test_a_missing_variable_is_found_before_it_starts(script: Path) -> None:
     with served(str(script)) as process:
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     assert out == ""
     assert "turns.0.text: there is no variable 'who' (known: cwd)" in " ".join(err.split())
 

@@ -44,7 +44,7 @@ def installer(toolbox: Toolbox) -> subprocess.Popen[str]:
 
 
 def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not (path.exists() and path.read_text().endswith("\n")):
         assert time.monotonic() < deadline, f"{path} did not appear"
         time.sleep(0.02)
@@ -65,7 +65,7 @@ def processes_at(path: Path) -> list[psutil.Process]:
 
 
 def wait_until_gone(pid: int) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while psutil.pid_exists(pid):
         assert time.monotonic() < deadline, f"{pid} still runs"
         time.sleep(0.02)
