@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from pathlib import Path
 
 import psutil
 import pytest
@@ -92,6 +93,22 @@ os.kill(os.getpid(), signal.SIGSTOP)
         programs.python(script + "signal.pause()"), stop=stop, on_line=lambda _: stop.set(), limits=limits
     )
     assert result.output == "ready\nlast words\n"
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+async def test_what_was_said_before_the_deadline_is_kept_whole(
+    programs: Programs, tmp_path: Path, terminal: bool
+) -> None:
+    """A file is the witness, not what was captured: a deadline may come too early, but nothing may be lost."""
+    said = tmp_path / "said"
+    script = f"import time, pathlib; print('spoken ' * 20_000, flush=True); pathlib.Path({str(said)!r}).touch()"
+    command = programs.python(f"{script}; time.sleep(1000)", terminal=terminal)
+    for timeout_s in (0.3, 3, 30):
+        result = await run(command, limits=Limits(timeout_s=timeout_s, grace_s=0.2))
+        if said.exists():
+            break
+    assert result.timed_out
+    assert result.output.count("spoken") == 20_000
 
 
 BOMB = """
