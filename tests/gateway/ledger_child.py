@@ -21,7 +21,8 @@ from youbencha.gateway.server import Gateway
 
 async def serve(ledger: Path, upstream: str) -> None:
     async with Gateway(upstreams=upstreams_at(upstream), ledger=ledger) as gateway:
-        print(json.dumps(list(gateway.issue(Labels("trial-1")))), flush=True)
+        access = gateway.issue(Labels("trial-1"))
+        print(json.dumps([access.url, access.key]), flush=True)
         await asyncio.Event().wait()
 
 

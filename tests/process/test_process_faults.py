@@ -11,7 +11,7 @@ import pytest
 from process_lab import NEEDS_A_SHELL, NO_ADOPTION, Programs, eventually, soon
 
 from systems import linux_only
-from youbencha.process import Limits, run
+from youbencha.process import Limits, ProcessStartError, run
 
 pytestmark = NEEDS_A_SHELL
 
@@ -146,12 +146,33 @@ def test_a_fork_of_the_harness_does_not_keep_the_agent_alive(programs: Programs)
             os.kill(fork, signal.SIGKILL)
 
 
-async def test_a_nursery_killed_with_a_request_unread_is_replaced(programs: Programs) -> None:
-    await run(programs.shell(":"))
+async def ready_nursery(programs: Programs) -> psutil.Process:
+    """With a guard that waits for the next program."""
+    used = int((await run(programs.shell("echo $PPID"))).output)
     living = [child for child in psutil.Process().children() if child.pid not in zombies()]
     (nursery,) = [child for child in living if "guard.py" in " ".join(child.cmdline())]
+    eventually(lambda: [guard for guard in nursery.children() if guard.pid != used])
+    return nursery
+
+
+async def test_a_nursery_killed_with_a_request_unread_is_replaced(programs: Programs) -> None:
+    nursery = await ready_nursery(programs)
     nursery.suspend()
     await run(programs.shell(":"))  # by the guard that was ready; the wish for the next one stays unread
     nursery.kill()
     eventually(lambda: nursery.status() == psutil.STATUS_ZOMBIE)
+    assert (await run(programs.shell("echo again"))).output == "again\n"
+
+
+async def test_a_nursery_that_does_not_answer_is_replaced(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    from youbencha.process.systems import guard_line  # not on Windows
+
+    nursery = await ready_nursery(programs)
+    nursery.suspend()
+    await run(programs.shell(":"))  # by the guard that was ready
+    with monkeypatch.context() as impatient:
+        impatient.setattr(guard_line, "_START_WITHIN_S", 0.2)
+        with pytest.raises(ProcessStartError, match="does not answer"):
+            await run(programs.shell(":"))
+    assert not nursery.is_running()
     assert (await run(programs.shell("echo again"))).output == "again\n"

@@ -46,7 +46,7 @@ def with_metrics(task: Task[Any], facts: SessionFacts, redactor: Redactor) -> Se
         "tools_used": known.read("tools_used", _tools),
         "model": known.read("model", fields.text),
         "session_id": known.read("session_id", fields.text),
-        "unread_metrics": [*told.problems, *known.problems],
+        "unread_metrics": (*told.problems, *known.problems),
     }
     return facts.model_copy(update={name: value for name, value in found.items() if value})
 

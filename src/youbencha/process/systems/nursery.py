@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -39,6 +40,14 @@ class Nursery:
         """Have one ready for the next program: a fork takes time, and now there is some."""
         with self._lock, contextlib.suppress(OSError):
             self._spare = self._spare or self._new_guard()
+
+    def give_up(self) -> None:
+        """It does not answer (somebody stopped it): the next guard is of a new one."""
+        with self._lock:
+            if self._socket is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self._pid, signal.SIGKILL)
+                self._bury()
 
     def _new_guard(self) -> socket.socket:
         ours, theirs = socket.socketpair()

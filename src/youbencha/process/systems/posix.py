@@ -141,7 +141,11 @@ async def _start(command: Command, limits: Limits, fds: list[int]) -> tuple[guar
     with contextlib.ExitStack() as on_failure:
         line = guard_line.GuardLine(_the_nursery().take_guard())
         on_failure.callback(line.close)
-        answer = await line.ask(json.dumps(request).encode(), fds)
+        try:
+            answer = await line.ask(json.dumps(request).encode(), fds)
+        except TimeoutError:
+            _the_nursery().give_up()
+            raise
         if "failed" in answer:
             raise start_error(command, answer["failed"], answer["errno"])
         on_failure.pop_all()
