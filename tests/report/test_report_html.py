@@ -286,3 +286,11 @@ def test_every_metric_of_every_shape_can_be_shown() -> None:
     words = Page(render_html(bundle)).words
     assert '{"e": [1, {"f": null}]}' in words
     assert "None" not in words.replace("None ran", "")
+
+
+def test_code_in_a_message_is_shown_as_code() -> None:
+    message = "`python3 -B <x>` took 0.2 s. `unpaired"
+    told = sample.document()
+    told["evaluators"][0]["message"] = message
+    text = render_html(ResultsBundle.model_validate(told))
+    assert "<code>python3 -B &lt;x&gt;</code> took 0.2 s. `unpaired" in text

@@ -34,6 +34,7 @@ def prune(
     Example: `yb prune --keep 20`
     """
     from youbencha.cli.settings import settings_here
+    from youbencha.report.formatting import plural
     from youbencha.workspace import old_runs, remove_run
 
     _reap(dry_run=dry_run)
@@ -50,11 +51,11 @@ def prune(
     total = sum(run.size_bytes for run in runs) / 1_000_000
     what = "the agents' files of " if sources_only else ""
     if dry_run:
-        typer.echo(f"would remove {what}{len(runs)} runs, {total:.1f} MB")
+        typer.echo(f"would remove {what}{plural(len(runs), 'run')}, {total:.1f} MB")
         return 0
     if not yes and not sys.stdin.isatty():
         raise YouBenchaError("NOBODY_TO_ASK", "There is nobody to ask.", hint="Add --yes to remove them.")
-    if not yes and not typer.confirm(f"Remove {what}{len(runs)} runs ({total:.1f} MB)?", err=True):
+    if not yes and not typer.confirm(f"Remove {what}{plural(len(runs), 'run')} ({total:.1f} MB)?", err=True):
         raise typer.Abort
     kept = 0
     for run in runs:
@@ -64,7 +65,8 @@ def prune(
             kept += 1
             typer.echo(f"kept {run.path.name}: {error}", err=True)
     typer.echo(
-        f"removed {what}{len(runs) - kept} runs" + (f", {total:.1f} MB" if not kept else f"; {kept} are still there")
+        f"removed {what}{plural(len(runs) - kept, 'run')}"
+        + (f", {total:.1f} MB" if not kept else f"; {kept} are still there")
     )
     return 0 if cleared and not kept else 2
 

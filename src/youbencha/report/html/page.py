@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,7 +94,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(count=count, cut=cut, duration=duration, link=_link, percent=percent, size=size)
-    environment.filters.update(one_line=one_line, plural=plural, usd=usd)
+    environment.filters.update(code_apart=_code_apart, one_line=one_line, plural=plural, usd=usd)
     return environment
 
 
@@ -102,6 +103,11 @@ def _finalized(value: Any) -> Any:
     if value is None:
         return UNKNOWN
     return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
+def _code_apart(text: str | None) -> list[str]:
+    """Every second piece stood between backticks."""
+    return [UNKNOWN] if text is None else re.split(r"`([^`\n]+)`", text)
 
 
 def _link(path: str) -> str:
