@@ -49,7 +49,7 @@ async def _local(place: Place) -> list[Figure]:
 
     async def ours() -> None:
         with tempfile.TemporaryDirectory() as scratch:
-            sandbox = open_local_sandbox(scratch=Path(scratch), fresh_home=True)
+            sandbox = open_local_sandbox(scratch=Path(scratch))
             await sandbox.run(command)
             await sandbox.freeze()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+from collections.abc import Mapping
 
 _SESSION = "5d0c2b9e-0000-4000-8000-000000000000"
 _WORDS = ("the", "agent", "reads", "a", "file", "and", "writes", "another", "then", "runs", "every", "test", "again")
@@ -43,7 +44,7 @@ def _turn(turn: int, rng: random.Random) -> list[str]:
     ]
 
 
-def _message(turn: int, block: dict[str, object]) -> dict[str, object]:
+def _message(turn: int, block: Mapping[str, object]) -> dict[str, object]:
     usage = {"input_tokens": 900, "output_tokens": 1, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
     return {"id": f"msg_{turn}", "role": "assistant", "model": "claude-sonnet-4-5", "content": [block], "usage": usage}
 
