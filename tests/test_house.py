@@ -18,7 +18,7 @@ SOURCE = Path(youbencha.__file__).parent
 
 FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"youbencha"}),  # the version, nothing else
-    frozenset({"errors", "events"}),
+    frozenset({"errors", "events", "later"}),
     frozenset({"spec", "log"}),
     frozenset({"process"}),
     frozenset({"workspace"}),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from youbencha.later import imported_when_asked
 from youbencha.log.as_json import as_json
 
 if TYPE_CHECKING:
@@ -84,28 +85,11 @@ __all__ = [
     "iso_time",
 ]
 
-_HOMES = dict.fromkeys(
-    (
-        "AgentInfo",
-        "ErrorRecord",
-        "Execution",
-        "Message",
-        "ModelInfo",
-        "Status",
-        "ToolCall",
-        "Usage",
-        "YouBenchaLog",
-        "iso_time",
-    ),
-    "model",
-)
+_OF_THE_LOG = frozenset({
+    "AgentInfo", "ErrorRecord", "Execution", "Message", "ModelInfo", "Status", "ToolCall", "Usage", "YouBenchaLog",
+    "iso_time",
+})  # fmt: skip
+_HOMES = {name: "model" if name in _OF_THE_LOG else "results" for name in __all__}
+"""Who only counts tokens, as what drives an agent does, needs no models of pydantic."""
 
-
-def __getattr__(name: str) -> Any:
-    """Imported when asked for: who only counts tokens, as what drives an agent does, needs no models of pydantic."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'results')}"), name)
-    return found
+__getattr__ = imported_when_asked(__name__, _HOMES)

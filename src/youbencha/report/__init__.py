@@ -5,8 +5,9 @@ Nothing is imported before it is used: `yb run` needs the markdown alone, and at
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from youbencha.later import imported_when_asked
 
 if TYPE_CHECKING:
     from youbencha.report.attachments import Attachments, read_attachments
@@ -59,8 +60,4 @@ __all__ = [
     "write_text",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = imported_when_asked(__name__, _HOMES)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from youbencha.later import imported_when_asked
 
 if TYPE_CHECKING:
     from youbencha.trial.advice import advice_on, missing_here
@@ -34,13 +36,6 @@ _HOMES = {
     "missing_here": "advice",
     "run_test_case": "whole",
 }
+"""Who plans a run need not wait for what writes its results."""
 
-
-def __getattr__(name: str) -> Any:
-    """Imported when asked for: who plans a run need not wait for what writes its results."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    return found
+__getattr__ = imported_when_asked(__name__, _HOMES)

@@ -13,8 +13,9 @@ with RunDirectory.create(Path(".youbencha-workspace")) as run:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from youbencha.later import imported_when_asked
 from youbencha.workspace.changes import Changes, FileChange
 from youbencha.workspace.layout import RunDirectory, write_atomically
 from youbencha.workspace.repository import Repository, open_repository
@@ -40,7 +41,7 @@ __all__ = [
     "write_atomically",
 ]
 
-_LATER = {
+_HOMES = {
     "Run": "prune",
     "changes_in_repository": "users_tree",
     "old_runs": "prune",
@@ -48,10 +49,4 @@ _LATER = {
 }
 """What a run does not need is imported when it is asked for."""
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+__getattr__ = imported_when_asked(__name__, _HOMES)

@@ -4,10 +4,10 @@ An adapter on it says what differs (`CliAdapter`): its configuration, its comman
 What is not used is not loaded: an agent without events, or a run without a fault, pays for neither.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from youbencha.adapters.cli_agent import codes, fields
+from youbencha.later import imported_when_asked
 
 if TYPE_CHECKING:
     from youbencha.adapters.cli_agent.adapter import CliAdapter
@@ -41,7 +41,7 @@ __all__ = [
     "words",
 ]
 
-_HOME_OF = {
+_HOMES = {
     "AgentConfig": "config",
     "Argument": "config",
     "CallFailed": "signals",
@@ -60,8 +60,4 @@ _HOME_OF = {
     "words": "causes",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+__getattr__ = imported_when_asked(__name__, _HOMES)

@@ -8,7 +8,9 @@ async with open_docker_sandbox(spec, workspace=tree, scratch=scratch, run_id=run
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from youbencha.later import imported_when_asked
 
 if TYPE_CHECKING:
     from youbencha.sandbox.docker.opening import open_docker_sandbox
@@ -17,13 +19,13 @@ if TYPE_CHECKING:
 
 __all__ = ["DockerSandbox", "Identity", "Reaped", "open_docker_sandbox", "reap_containers"]
 
-_HOMES = {"Reaped": "reaper", "open_docker_sandbox": "opening", "reap_containers": "reaper"}
+_HOMES = {
+    "DockerSandbox": "sandbox",
+    "Identity": "sandbox",
+    "Reaped": "reaper",
+    "open_docker_sandbox": "opening",
+    "reap_containers": "reaper",
+}
+"""A run without a container needs none of it."""
 
-
-def __getattr__(name: str) -> Any:
-    """Imported when asked for: a run without a container needs none of it."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'sandbox')}"), name)
+__getattr__ = imported_when_asked(__name__, _HOMES)

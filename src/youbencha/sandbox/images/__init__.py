@@ -7,8 +7,9 @@ What goes into an image is gathered on this computer, from the toolbox and from 
 downloads nothing.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from youbencha.later import imported_when_asked
 
 if TYPE_CHECKING:
     from youbencha.sandbox.images.building import BuiltImage, build_image
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RECIPES", "BuiltImage", "ListedImage", "build_image", "list_images"]
 
-_HOME_OF = {
+_HOMES = {
     "RECIPES": "recipes",
     "BuiltImage": "building",
     "ListedImage": "listing",
@@ -25,8 +26,4 @@ _HOME_OF = {
     "list_images": "listing",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+__getattr__ = imported_when_asked(__name__, _HOMES)

@@ -10,8 +10,9 @@ digest is. Which registries packages come from is the user's own pip and npm con
 What is not used is not loaded: most trials only ask where the toolbox is.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from youbencha.later import imported_when_asked
 
 if TYPE_CHECKING:
     from youbencha.sandbox.toolbox.carried import Carried, carry, carry_file
@@ -37,8 +38,7 @@ __all__ = [
     "parse_request",
 ]
 
-# None of these has the name of a module here: once that was loaded, the module would stand in its place.
-_HOME_OF = {
+_HOMES = {
     "AgentOnPath": "path_agents",
     "Carried": "carried",
     "InstalledAgent": "installed",
@@ -52,8 +52,4 @@ _HOME_OF = {
     "parse_request": "catalogue",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+__getattr__ = imported_when_asked(__name__, _HOMES)
