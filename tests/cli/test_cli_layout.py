@@ -21,7 +21,7 @@ def test_a_list_keeps_its_indentation() -> None:
 
 
 def test_a_path_stays_in_one_piece() -> None:
-    path = "/home/somebody/work/a-directory-with-a-long-name/testcase.yaml"
+    path = "/srv/somewhere/a-directory-with-a-long-name/testcase.yaml"
     assert path in hanging(f"There is no file {path}.", 40, indent=6)
 
 

@@ -8,9 +8,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+
+from youbencha.cli import run_options as options
 
 if TYPE_CHECKING:
     from youbencha.cli.display import Display
@@ -18,112 +20,26 @@ if TYPE_CHECKING:
     from youbencha.trial import Plan
 
 NOT_PASSED = 1
-_AGENT, _PLACE, _MODEL = "The agent", "Where it runs", "The model"
-"""Headings in the help."""
 
 
 def run(
-    config: Annotated[Path, typer.Option("--config", "-c", help="The test case (YAML or JSON).", show_default=False)],
-    delete_workspace: Annotated[
-        bool | None,
-        typer.Option(
-            "--delete-workspace/--keep-workspace",
-            help="Remove the agent's files afterwards; the results stay.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print results.json to standard output.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict, and no progress.")] = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Check the files, options and names, and say what would be done; run nothing."),
-    ] = False,
-    var: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="What ${NAME} stands for (NAME:=5 for a number); may be repeated."),
-    ] = None,
-    agent: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TYPE[@VERSION]",
-            help="Another agent than the test case's.",
-            show_default=False,
-            rich_help_panel=_AGENT,
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Another model than the test case's.", show_default=False, rich_help_panel=_AGENT
-        ),
-    ] = None,
-    sandbox: Annotated[
-        str | None,
-        typer.Option(
-            metavar="local|docker",
-            help="Where the agent runs, over the test case.",
-            show_default=False,
-            rich_help_panel=_PLACE,
-        ),
-    ] = None,
-    image: Annotated[
-        str | None,
-        typer.Option(
-            metavar="IMAGE", help="Run it in a container of this image.", show_default=False, rich_help_panel=_PLACE
-        ),
-    ] = None,
-    network: Annotated[
-        str | None,
-        typer.Option(
-            metavar="gateway|none|open",
-            help="What a container reaches, over the test case.",
-            show_default=False,
-            rich_help_panel=_PLACE,
-        ),
-    ] = None,
-    gateway: Annotated[
-        str | None,
-        typer.Option(
-            metavar="auto|builtin|litellm|none",
-            help="How the agent reaches its model, over the test case.",
-            show_default=False,
-            rich_help_panel=_MODEL,
-        ),
-    ] = None,
-    budget: Annotated[
-        float | None,
-        typer.Option(
-            metavar="USD", help="What the agent may spend at most.", show_default=False, rich_help_panel=_MODEL
-        ),
-    ] = None,
-    record: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Keep the model's answers there.", show_default=False, rich_help_panel=_MODEL),
-    ] = None,
-    replay: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Answer from what was recorded there; ask no model.",
-            show_default=False,
-            rich_help_panel=_MODEL,
-        ),
-    ] = None,
-    cassette: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Answer from what was recorded there; ask and record the rest.",
-            show_default=False,
-            rich_help_panel=_MODEL,
-        ),
-    ] = None,
-    workspace_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Where runs are kept, over the test case and the settings.", show_default=False, rich_help_panel=_PLACE
-        ),
-    ] = None,
+    config: options.Config,
+    delete_workspace: options.DeleteWorkspace = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    dry_run: options.DryRun = False,
+    var: options.Var = None,
+    agent: options.Agent = None,
+    model: options.Model = None,
+    sandbox: options.Sandbox = None,
+    image: options.Image = None,
+    network: options.Network = None,
+    gateway: options.Gateway = None,
+    budget: options.Budget = None,
+    record: options.Record = None,
+    replay: options.Replay = None,
+    cassette: options.Cassette = None,
+    workspace_dir: options.WorkspaceDir = None,
 ) -> int:
     """Run an agent on a repository as a test case says, and judge what it leaves behind.
 
