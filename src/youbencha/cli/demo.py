@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -56,11 +57,17 @@ def _in_steps(tell: Callable[[str], None], clock: Callable[[], float] = time.mon
 
 
 def _what_next(test_case: Path, workspace: Path) -> str:
+    yb = _as_typed()
     return (
         f"\nThe test case  {_from_here(test_case)}"
-        f"\nA closer look  yb report --from {shlex.quote(_from_here(workspace))} --format html --open"
-        "\nNow yours      yb init, then yb run -c testcase.yaml"
+        f"\nA closer look  {yb} report --from {shlex.quote(_from_here(workspace))} --format html --open"
+        f"\nNow yours      {yb} init, then {yb} run -c testcase.yaml"
     )
+
+
+def _as_typed() -> str:
+    """After `make demo` it is in no PATH yet."""
+    return "yb" if shutil.which("yb") else shlex.quote(_from_here(Path(sys.argv[0]).absolute()))
 
 
 def _from_here(path: Path) -> str:
