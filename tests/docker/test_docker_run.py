@@ -251,6 +251,17 @@ async def test_how_it_ended(box: Box) -> None:
     assert {each.exit.breach for each in (seven, killed, worked, leaving)} == {None}
 
 
+async def test_a_helper_that_is_about_to_end_is_waited_for(box: Box) -> None:
+    patient = LIMITS._replace(settle_s=1000)
+    async with box.open() as sandbox:
+        helped = await sandbox.run(box.command("sh", "-c", "(sleep 0.1; echo helped) & echo end"), limits=patient)
+        command = box.command("sh", "-c", "sleep 1000 & exit 4")
+        late = await sandbox.run(command, limits=patient._replace(timeout_s=3))
+    assert (helped.output, helped.exit.leftovers) == ("end\nhelped\n", ())
+    assert (late.exit.code, late.timed_out) == (4, False)
+    assert [Path(program).name for program in late.exit.leftovers] == ["sleep"]
+
+
 STUBBORN = """
 import os, signal, time
 if os.fork() == 0:

@@ -141,6 +141,33 @@ async def test_leftovers_of_a_normal_end_are_ended_and_counted(programs: Program
     assert result.output == "done\n"
 
 
+async def test_a_helper_that_is_about_to_end_is_waited_for(programs: Programs, tmp_path: Path) -> None:
+    """However long it may take: it is back as soon as the helper is."""
+    done = tmp_path / "done"
+    script = (
+        f"(while ! [ -e {tmp_path}/go ]; do sleep 0.02; done; echo helped; : > {done}) & echo end; : > {tmp_path}/go"
+    )
+    result = await run(programs.shell(script), limits=Limits(settle_s=1000))
+    assert (result.exit.code, result.exit.leftovers) == (0, ())
+    assert result.output == "end\nhelped\n"
+    assert done.exists()
+
+
+async def test_a_deadline_after_the_programs_own_end_is_none(programs: Programs) -> None:
+    result = await run(programs.shell("./$0 1000 & exit 4"), limits=Limits(timeout_s=3, settle_s=1000))
+    assert programs.alive() == []
+    assert (result.exit.code, result.timed_out, len(result.exit.leftovers)) == (4, False, 1)
+
+
+async def test_a_stop_ends_the_waiting_for_helpers(programs: Programs) -> None:
+    stop = asyncio.Event()
+    script = "(trap '' TERM; while kill -0 $$ 2>/dev/null; do sleep 0.02; done; echo alone; ./$0 1000) & exit 4"
+    result = await run(programs.shell(script), limits=Limits(settle_s=1000), stop=stop, on_line=lambda _: stop.set())
+    assert programs.alive() == []
+    assert (result.exit.code, result.output, result.stopped) == (4, "alone\n", True)
+    assert result.exit.leftovers
+
+
 async def test_a_grandchild_that_holds_stdout_open_delays_nothing(programs: Programs) -> None:
     result = await run(
         programs.shell("sh -c 'trap \"\" TERM; while :; do ./$0 1; done' $0 & echo end"), limits=Limits(timeout_s=300)

@@ -59,6 +59,12 @@ async def test_leftovers_are_named_and_ended(programs: Programs, system: Windows
     assert all(os.path.isabs(program) for program in result.exit.leftovers)
 
 
+async def test_a_helper_that_is_about_to_end_is_waited_for(programs: Programs, system: WindowsSystem) -> None:
+    script = "(sleep 0.1; echo helped) & echo end"
+    result = await run(programs.shell(script), system=system, limits=Limits(settle_s=1000))
+    assert (result.output, result.exit.leftovers) == ("end\nhelped\n", ())
+
+
 async def test_the_systems_own_console_is_no_leftover(
     programs: Programs, kernel: StandInKernel, system: WindowsSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:

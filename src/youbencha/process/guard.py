@@ -187,6 +187,8 @@ class Guard:
         self._tell(started=self._main_pid, guard=os.getpid())
         told_to_end = self._watch()
         tree = Tree(request["tag"], self._main_pid, adopting=adopting)
+        if not told_to_end:
+            self._settle(tree, time.monotonic() + float(request["settle"]))
         leftovers = self._end(tree, grace=float(request["grace"]), asked=told_to_end)
         status = self._main_status if self._main_status is not None else -signal.SIGKILL
         lifetime = (self._ended or time.monotonic()) - started
@@ -198,6 +200,12 @@ class Guard:
             if self._wakeup.wait(self._control):
                 return True
         return False
+
+    def _settle(self, tree: Tree, deadline: float) -> None:
+        """Until those whom the program did not wait for have ended by themselves, or we are told to end them."""
+        while self._is_anyone_left(tree) and (remaining := deadline - time.monotonic()) > 0:
+            if self._wakeup.wait(self._control, timeout=min(remaining, _POLL_S)):
+                return
 
     def _end(self, tree: Tree, *, grace: float, asked: bool) -> list[str]:
         """End everything that is left: SIGTERM, then within `grace` SIGKILL. Tells what was left unasked."""

@@ -36,6 +36,9 @@ class Limits(NamedTuple):
     """Longest line handed on whole; Claude Code was seen to write lines of 15 MB."""
     grace_s: float = 0.4
     """Between SIGTERM and SIGKILL. The caller has its result within a second of the deadline."""
+    settle_s: float = 1.0
+    """For what a program that ended by itself did not wait for: helpers about to end are nothing left running. (Copilot
+    asks a login shell for its environment, and may be done before it hears the answer.)"""
 
 
 class Exit(NamedTuple):
@@ -48,7 +51,7 @@ class Exit(NamedTuple):
     """Of the process itself, without our own work around it."""
     signal_number: int | None = None
     leftovers: tuple[str, ...] = ()
-    """The programs of descendants that were still running when it ended, and were ended then; `?` if unknown."""
+    """The programs of descendants that ran on after it ended by itself, and were ended then; `?` if unknown."""
     breach: str | None = None
     """Which limit of its sandbox it ran into, in words: `memory (4 GiB)`."""
     guard_lost: bool = False

@@ -162,8 +162,9 @@ class _Supervision:
             if waiting.done():
                 return waiting.result()
             self.stopped = stopping is not None and stopping.done()
-            self.timed_out = not self.stopped
-            return await self._end(waiting)
+            ended = await self._end(waiting)
+            self.timed_out = not self.stopped and not self._ended_in_time(ended)
+            return ended
         except asyncio.CancelledError:
             with contextlib.suppress(YouBenchaError):
                 await self._end(waiting)
@@ -172,6 +173,10 @@ class _Supervision:
             waiting.cancel()
             if stopping:
                 stopping.cancel()
+
+    def _ended_in_time(self, ended: Exit) -> bool:
+        """The deadline may come while what the program left behind has its time to end."""
+        return self._limits.timeout_s is not None and ended.lifetime_s < self._limits.timeout_s
 
     async def _end(self, waiting: asyncio.Future[Exit]) -> Exit:
         self._running.end()

@@ -136,6 +136,7 @@ async def _start(command: Command, limits: Limits, fds: list[int]) -> tuple[guar
         "env": {**command.env, guard.TAG: tag},
         "terminal": command.terminal,
         "grace": limits.grace_s,
+        "settle": limits.settle_s,
         "tag": tag,
     }
     with contextlib.ExitStack() as on_failure:

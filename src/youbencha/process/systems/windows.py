@@ -42,8 +42,9 @@ _OF_THE_SYSTEM = {"conhost.exe", "openconsole.exe"}
 class Job:
     """The job object of one run."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, settle_s: float) -> None:
         self._kernel = kernel
+        self._settle_s = settle_s
         self._handle: int | None = kernel.create_job()
 
     def add(self, process: int) -> None:
@@ -59,6 +60,8 @@ class Job:
         """End what the program left behind; how it went, once nothing of it is left."""
         assert self._handle is not None
         lifetime = time.monotonic() - started
+        if not ended_by_us:
+            await self._settle()
         leftovers = () if ended_by_us else self._programs(besides=program)
         self.end()
         while (usage := self._kernel.usage(self._handle)).active:
@@ -73,6 +76,13 @@ class Job:
             cpu_s=usage.cpu_s,
             peak_rss_bytes=usage.peak_bytes,
         )
+
+    async def _settle(self) -> None:
+        """Until those whom the program did not wait for have ended by themselves, or by our `end`."""
+        assert self._handle is not None
+        deadline = time.monotonic() + self._settle_s
+        while self._kernel.usage(self._handle).active and time.monotonic() < deadline:  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_EVERY_S)
 
     def close(self) -> None:
         if self._handle is not None:
@@ -156,7 +166,7 @@ class WindowsSystem:
     async def spawn(self, command: Command, limits: Limits) -> Running:
         try:
             with contextlib.ExitStack() as on_failure:
-                job = Job(self._kernel)
+                job = Job(self._kernel, limits.settle_s)
                 on_failure.callback(job.close)  # which ends what has begun
                 start = self._start_in_terminal if command.terminal else self._start_with_files
                 running = start(command, limits, job)

@@ -34,12 +34,13 @@ class Order(NamedTuple):
     """Refuse to start where there is a way to anywhere."""
     terminal: bool
     grace_s: float
+    settle_s: float
 
     def encode(self) -> bytes:
         parts = [f"r{port}={path}" for port, path in self.relays]
         parts += [f"a{argument}" for argument in self.argv]
         parts += [f"e{name}={value}" for name, value in self.env]
-        parts += [f"c{self.cwd}", f"g{round(self.grace_s * 1000)}"]
+        parts += [f"c{self.cwd}", f"g{round(self.grace_s * 1000)}", f"s{round(self.settle_s * 1000)}"]
         parts += [f"p{self.probe}"] if self.probe else []
         parts += ["n"] if self.alone else []
         parts += ["t"] if self.terminal else []

@@ -88,6 +88,7 @@ class ContainerSystem:
             alone=self._world.spec.network != "open",
             terminal=command.terminal,
             grace_s=limits.grace_s,
+            settle_s=limits.settle_s,
         )
         _check_texts(command)
         return order

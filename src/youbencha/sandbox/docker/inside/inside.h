@@ -44,6 +44,7 @@ struct order {
     int alone;     /* whether there must be no way out */
     int terminal;  /* whether stdout and stderr shall be a terminal */
     int grace_ms;
+    int settle_ms; /* for what a program that ended by itself did not wait for */
 };
 struct order read_order(char *text, size_t length);
 

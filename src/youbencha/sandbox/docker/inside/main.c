@@ -96,6 +96,16 @@ static void take_first_descriptors(void)
     close(spare);
 }
 
+/* Until those whom the program did not wait for have ended by themselves, or shall be ended. */
+static void settle(struct watch *watch, long long until)
+{
+    while (reap() && now_us() < until && !is_asked_to_end(watch->signals)) {
+        wait_for_something(watch, until);
+        relay_move();
+        copy_terminal(&watch->terminal);
+    }
+}
+
 int main(int argc, char **argv)
 {
     int stdio[3];
@@ -131,9 +141,13 @@ int main(int argc, char **argv)
     }
     long long ended = now_us();
     tell_if_ready(&watch, &started);
-    if (!asked && reap())
-        tell_leftovers();
-    end_everything(asked ? kill_at : ended + order.grace_ms * 1000LL);
+    if (!asked) {
+        settle(&watch, ended + order.settle_ms * 1000LL);
+        if (reap())
+            tell_leftovers();
+        kill_at = now_us() + order.grace_ms * 1000LL;
+    }
+    end_everything(kill_at);
     copy_terminal(&watch.terminal);
     tell_the_end(started, ended);
 }

@@ -42,6 +42,7 @@ struct order read_order(char *text, size_t length)
         case 'n': order.alone = 1; break;
         case 't': order.terminal = 1; break;
         case 'g': order.grace_ms = atoi(value); break;
+        case 's': order.settle_ms = atoi(value); break;
         }
     }
     return order;
