@@ -78,7 +78,7 @@ async def test_a_stream_that_breaks_is_tried_again(bench: Bench) -> None:
 
 
 async def test_a_run_that_is_stopped_still_has_its_tokens(bench: Bench) -> None:
-    done = await bench.run(script(runs("true"), {"hang": True, "text": "..."}, usage=USAGE), timeout=8_000)
+    done = await bench.cut_off(script(runs("true"), {"hang": True, "text": "..."}, usage=USAGE), 8_000)
     assert (done.result.status, done.codes()) == ("timeout", ["CODEX_TIMEOUT"])
     assert done.log.usage is not None
     assert (done.log.usage.input_tokens, done.log.usage.partial) == (600, True)

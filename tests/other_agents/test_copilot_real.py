@@ -51,7 +51,7 @@ async def test_a_whole_session(bench: Bench) -> None:
 
 async def test_what_a_session_took_that_was_cut_off(bench: Bench) -> None:
     hang = {"hang": True, "text": "..."}
-    session = await bench.run(script({**runs("true"), "text": "One."}, hang, usage=TOKENS), timeout=10_000)
+    session = await bench.cut_off(script({**runs("true"), "text": "One."}, hang, usage=TOKENS), 10_000)
     assert (session.result.status, session.codes()) == ("timeout", ["COPILOT_TIMEOUT"])
     assert session.log.usage is not None
     assert (session.log.usage.input_tokens, session.log.usage.partial) == (1000, True)

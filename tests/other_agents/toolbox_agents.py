@@ -75,6 +75,12 @@ class Bench:
             result = await self.adapter.execute(context)
         return Session(result, self.adapter.normalize_log(result, context), model.requests, events)
 
+    async def cut_off(self, model_script: Script, timeout: int) -> Session:
+        """By its deadline, once the last answer was asked for. One before that shows nothing: a later one is set."""
+        session = await self.run(model_script, timeout=timeout)
+        begun = len(session.requests) >= len(model_script.turns)
+        return session if begun or timeout > 100_000 else await self.cut_off(model_script, timeout * 10)
+
 
 @dataclass
 class KitAgent(Agent):
