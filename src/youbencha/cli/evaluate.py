@@ -26,9 +26,9 @@ def evaluate(
     Example: `yb eval -c eval.yaml`
     """
     from youbencha.cli.asynchronous import run_async
+    from youbencha.cli.concluding import conclude, telling_where
     from youbencha.cli.display import choose_display
     from youbencha.cli.mistakes import advising
-    from youbencha.cli.run import conclude, telling_where
     from youbencha.cli.settings import settings_here, variables_given
     from youbencha.trial import evaluate_directory, make_eval_plan
 

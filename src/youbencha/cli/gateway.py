@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from youbencha.cli import gateway_options as options
 from youbencha.cli.serving import address_given, serve_until_stopped
 
 if TYPE_CHECKING:
@@ -18,63 +17,19 @@ if TYPE_CHECKING:
 
 
 def gateway(
-    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Port 0 takes any free one.")] = "127.0.0.1:0",
-    upstream: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[API=]URL",
-            help="Where requests are sent on to, for all APIs or for one: anthropic=URL, openai=URL, gemini=URL. "
-            "Without it: as ANTHROPIC_BASE_URL, OPENAI_BASE_URL, GOOGLE_GEMINI_BASE_URL say, else to the providers.",
-        ),
-    ] = None,
-    upstream_key_env: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[API=]NAME",
-            help="The variable that holds the real key, if it is not ANTHROPIC_API_KEY, OPENAI_API_KEY, "
-            "GEMINI_API_KEY.",
-        ),
-    ] = None,
-    secrets: Annotated[
-        Path | None,
-        typer.Option(help="A file of NAME=VALUE lines with the real keys, readable by you alone.", show_default=False),
-    ] = None,
-    key: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME[=USD]",
-            help="A virtual key, and how much may be spent with it; may be repeated. Without any: one named default.",
-        ),
-    ] = None,
-    budget_total: Annotated[
-        str | None, typer.Option(metavar="USD", help="How much may be spent with all keys together.")
-    ] = None,
-    tokens_total: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="How many tokens may be used with all keys together.")
-    ] = None,
-    price: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MODEL=IN/OUT[/READ/WRITE]",
-            help="Dollars for a million tokens (cache reads and writes too), over the price list; may be repeated. "
-            "* in a model's name stands for any text.",
-        ),
-    ] = None,
-    ledger: Annotated[
-        Path | None, typer.Option(help="Where a line of JSON is added for each request.", show_default=False)
-    ] = None,
-    record: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep all answers in a cassette.", show_default=False)
-    ] = None,
-    replay: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Answer from a cassette, and ask nobody.", show_default=False),
-    ] = None,
-    cassette: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Answer from a cassette; ask and keep the rest.", show_default=False),
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No line for each request, and no summary.")] = False,
+    listen: options.Listen = "127.0.0.1:0",
+    upstream: options.Upstream = None,
+    upstream_key_env: options.UpstreamKeyEnv = None,
+    secrets: options.Secrets = None,
+    key: options.Key = None,
+    budget_total: options.BudgetTotal = None,
+    tokens_total: options.TokensTotal = None,
+    price: options.Price = None,
+    ledger: options.Ledger = None,
+    record: options.Record = None,
+    replay: options.Replay = None,
+    cassette: options.Cassette = None,
+    quiet: options.Quiet = False,
 ) -> None:
     """Meter, cap, record and replay what agents ask of their models: one gateway, virtual keys.
 
