@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from copilot_bench import MODEL, copilot_bench, runs
+from copilot_bench import MODEL, copilot_bench, home_env, runs
 from toolbox_agents import Bench, prompt_of, script
 
-from youbencha.events import AssistantText, ToolCalled, ToolReturned
+from youbencha.adapters.copilot_cli import CopilotCliAdapter
+from youbencha.events import AssistantText, SessionStarted, ToolCalled, ToolReturned
 
 pytestmark = pytest.mark.real_cli
 
@@ -44,6 +45,7 @@ async def test_a_whole_session(bench: Bench) -> None:
     }
     assert log.session_id
     seen = [type(event) for event in session.events]
+    assert seen.count(SessionStarted) == 1
     assert seen.index(AssistantText) < seen.index(ToolCalled) < seen.index(ToolReturned)
     assert any(path.name.startswith("process-") for path in (bench.directory / "artifacts" / "copilot-logs").iterdir())
     assert [path.name for path in (bench.directory / "workspace").iterdir()] == ["hello.txt"]
@@ -72,6 +74,23 @@ async def test_an_agent_of_the_repository(bench: Bench) -> None:
     session = await bench.run(script({"text": "Reviewed."}), agent_name="reviewer")
     assert session.result.status == "success", session.result.errors
     assert "KIT-REVIEWER" in json.dumps(session.requests[0].body["system"])
+
+
+@pytest.mark.parametrize("place", ["project/.github/agents", "persons-home/.copilot/agents"])
+async def test_an_agent_from_outside_the_repository(bench: Bench, place: str) -> None:
+    """Beside the test case, or above it; or the person's own, whose home the agent does not have."""
+    cases = bench.directory / "project" / "cases"
+    (bench.directory / "project" / ".git").mkdir(parents=True)
+    cases.mkdir()
+    agents = bench.directory / place
+    agents.mkdir(parents=True)
+    (agents / "reviewer.agent.md").write_text("---\nname: reviewer\ndescription: reviews\n---\nYou are KIT-REVIEWER.\n")
+    bench.adapter = CopilotCliAdapter(env={**home_env(bench.directory), "HOME": str(bench.directory / "persons-home")})
+    bench.variables = {**bench.variables, "HOME": str(bench.directory / "home")}
+    session = await bench.run(script({"text": "Reviewed."}), config_dir=cases, agent_name="reviewer")
+    assert session.result.status == "success", session.result.errors
+    assert "KIT-REVIEWER" in json.dumps(session.requests[0].body["system"])
+    assert list((bench.directory / "workspace").iterdir()) == []
 
 
 async def test_an_agent_that_nobody_knows(bench: Bench) -> None:

@@ -57,7 +57,9 @@ class Bench:
     def env(self, model: ScriptedModel) -> dict[str, str]:
         return {name: value.format(url=model.url) for name, value in self.variables.items()}
 
-    async def run(self, model_script: Script, *, timeout: int = 60_000, **config: Any) -> Session:
+    async def run(
+        self, model_script: Script, *, timeout: int = 60_000, config_dir: Path | None = None, **config: Any
+    ) -> Session:
         workspace = self.directory / "workspace"
         workspace.mkdir(exist_ok=True)
         events: list[Event] = []
@@ -70,6 +72,7 @@ class Bench:
                 timeout=timeout,
                 env=self.env(model),
                 model=self.model,
+                config_dir=config_dir,
                 on_event=events.append,
             )
             result = await self.adapter.execute(context)

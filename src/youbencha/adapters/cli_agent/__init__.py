@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from youbencha.adapters.cli_agent.kind import Kind
     from youbencha.adapters.cli_agent.locate import Cli
     from youbencha.adapters.cli_agent.session import Handler, StreamReader
-    from youbencha.adapters.cli_agent.signals import CallFailed, CallMetered, TurnTaken
+    from youbencha.adapters.cli_agent.signals import CallFailed, CallMetered, SessionNamed, TurnTaken
     from youbencha.adapters.cli_agent.task import Task
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "Handler",
     "Kind",
     "SessionFacts",
+    "SessionNamed",
     "StreamReader",
     "Task",
     "TurnTaken",
@@ -52,6 +53,7 @@ _HOMES = {
     "Handler": "session",
     "Kind": "kind",
     "SessionFacts": "facts",
+    "SessionNamed": "signals",
     "StreamReader": "session",
     "Task": "task",
     "TurnTaken": "signals",

@@ -15,7 +15,7 @@ from youbencha.adapters.cli_agent.facts import SessionFacts
 from youbencha.adapters.cli_agent.fields import Record
 from youbencha.adapters.cli_agent.json_lines import decode, quoted
 from youbencha.adapters.cli_agent.kind import Kind
-from youbencha.adapters.cli_agent.signals import CallFailed, CallMetered, TurnTaken
+from youbencha.adapters.cli_agent.signals import CallFailed, CallMetered, SessionNamed, TurnTaken
 from youbencha.events import (
     AssistantText,
     Event,
@@ -74,6 +74,7 @@ class Session:
         self._malformed_example: str | None = None
         self._readers: dict[type[Event], Callable[[Any], None]] = {
             SessionStarted: self._on_start,
+            SessionNamed: self._on_named,
             AssistantText: self._on_text,
             CallMetered: self._on_metered,
             CallFailed: self._on_failure,
@@ -152,6 +153,9 @@ class Session:
         self._session_id = event.session_id or self._session_id
         self._model = event.model or self._model
         self._agent_version = event.agent_version or self._agent_version
+
+    def _on_named(self, event: SessionNamed) -> None:
+        self._session_id = event.session_id or self._session_id
 
     def _on_text(self, event: AssistantText) -> None:
         self._failure = None  # the model answered after all

@@ -25,5 +25,11 @@ class CallMetered(Event):
     model: str | None = None
 
 
+class SessionNamed(Event):
+    """Which session it was, told after its beginning."""
+
+    session_id: str | None
+
+
 class TurnTaken(Event):
     """The model was asked once more, in the main conversation."""

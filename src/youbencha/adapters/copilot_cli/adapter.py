@@ -18,6 +18,7 @@ from youbencha.adapters.copilot_cli.credentials import (
     own_model_type,
     stored_login,
 )
+from youbencha.adapters.copilot_cli.definition import definition_directory
 from youbencha.adapters.copilot_cli.events import CopilotReader
 from youbencha.adapters.copilot_cli.own_log import keep_logs
 from youbencha.gateway.access import GatewayAccess
@@ -71,8 +72,8 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
             kind="agent_not_found",
             words=words(r"^No such agent"),
             says="Copilot CLI does not know this agent",
-            hint="Put NAME.agent.md into .github/agents of the repository (or your ~/.copilot/agents), or mend "
-            "`agent_name`.",
+            hint="Put NAME.agent.md into .github/agents of the repository or beside the test case (or into your "
+            "~/.copilot/agents), or mend `agent_name`.",
         ),
     )
 
@@ -80,8 +81,10 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
         as_argument = fits_argument(f"--prompt={task.prompt}")
         # Joined by `=`, a prompt that starts with a dash is no option. Without a prompt, the CLI reads its input.
         prompt = [f"--prompt={task.prompt}"] if as_argument else []
+        definition = definition_directory(task, self._harness_env())
+        also = ["--add-dir", task.seen(definition)] if definition else []
         return Command(
-            argv=(*task.cli.argv, *_flags(task), *task.config.extra_args, *prompt),
+            argv=(*task.cli.argv, *_flags(task), *also, *task.config.extra_args, *prompt),
             cwd=task.workspace,
             env=task.env,
             stdin=None if as_argument else task.prompt.encode(),

@@ -8,6 +8,7 @@ from youbencha.adapters.cli_agent import (
     CallFailed,
     CallMetered,
     Handler,
+    SessionNamed,
     StreamReader,
     TurnTaken,
     fields,
@@ -110,7 +111,7 @@ class CopilotReader(StreamReader):
         )
 
     def _result(self, record: Record) -> Iterator[Event]:
-        yield SessionStarted(session_id=fields.text(record.get("sessionId")), model=None, agent_version=None)
+        yield SessionNamed(session_id=fields.text(record.get("sessionId")))
         yield SessionResult(
             subtype=None,
             is_error=record.get("exitCode") != 0,
