@@ -51,6 +51,7 @@ def _options(
 _COMMANDS = {
     "run": "run:run",
     "eval": "evaluate:evaluate",
+    "runs": "runs:runs",
     "report": "report:report",
     "validate": "validate:validate",
     "list": "listing:list_all",

@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 SECTIONS = {
-    "Run and judge": ("run", "eval", "report", "demo"),
+    "Run and judge": ("run", "eval", "runs", "report", "demo"),
     "Write test cases": ("init", "validate", "list", "schema", "suggest-testcase", "install-agents"),
     "Set up and tidy up": ("doctor", "agents", "images", "config", "prune", "completion"),
     "Models": ("gateway", "script"),

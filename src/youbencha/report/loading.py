@@ -33,11 +33,11 @@ def find_results(path: Path) -> Path:
     for own in (path / RESULTS, path / ARTIFACTS / RESULTS):  # before those of runs below it
         if own.is_file():
             return own
-    newest = max(_runs_below(path), default=None)
+    newest = max(runs_below(path), default=None)
     if newest is None:
         raise _not_found(f"There is no {RESULTS} in {path}, nor in a run below it.")
     if not newest.results.is_file():
-        raise _newest_has_none(newest, max((run for run in _runs_below(path) if run.results.is_file()), default=None))
+        raise _newest_has_none(newest, max((run for run in runs_below(path) if run.results.is_file()), default=None))
     return newest.results
 
 
@@ -52,7 +52,7 @@ def load_results(path: Path) -> ResultsBundle:
     return _bundle(document, file)
 
 
-class _Run(NamedTuple):
+class FoundRun(NamedTuple):
     """The one that began last is the greatest; in the same second, the one whose results were written last."""
 
     began: float
@@ -64,19 +64,20 @@ class _Run(NamedTuple):
         return self.path / ARTIFACTS / RESULTS
 
 
-def _runs_below(directory: Path) -> Iterator[_Run]:
+def runs_below(directory: Path) -> Iterator[FoundRun]:
+    """The runs in a directory, and in the workspaces in it."""
     for root in (directory, *(directory / name for name in _WORKSPACES)):
         if root.is_dir():
             yield from (run for each in root.iterdir() if (run := _run(each)))
 
 
-def _run(path: Path) -> _Run | None:
+def _run(path: Path) -> FoundRun | None:
     """What has results, or is called as we call a run and has none: passed over, it would be taken for another."""
     began, results = _began(path.name), path / ARTIFACTS / RESULTS
     if results.is_file():
         written = results.stat().st_mtime_ns
-        return _Run(written / 1e9 if began is None else began, written, path)
-    return _Run(began, 0, path) if began is not None and (path / ARTIFACTS).is_dir() else None
+        return FoundRun(written / 1e9 if began is None else began, written, path)
+    return FoundRun(began, 0, path) if began is not None and (path / ARTIFACTS).is_dir() else None
 
 
 def _began(name: str) -> float | None:
@@ -167,7 +168,7 @@ def _not_found(message: str) -> YouBenchaError:
     return YouBenchaError("RESULTS_NOT_FOUND", message, hint=hint)
 
 
-def _newest_has_none(newest: _Run, other: _Run | None) -> YouBenchaError:
+def _newest_has_none(newest: FoundRun, other: FoundRun | None) -> YouBenchaError:
     """To report an older one in its place would be to tell a person of a run that they do not mean."""
     message = f"The newest run, {newest.path}, has no {RESULTS}: it was ended before there were any, or goes on."
     if other is None:
