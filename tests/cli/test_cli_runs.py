@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +74,68 @@ def test_for_programs_unknown_is_null(root: Path) -> None:
     assert Path(cut_off["path"]) == root / NAMES[1]
 
 
-def test_one_that_goes_on(tmp_path: Path) -> None:
-    with RunDirectory.create(tmp_path):
-        done = yb("runs", "--workspace-dir", str(tmp_path), cwd=tmp_path)
-    assert rows(done)[1][1] == "running"
+def states(root: Path) -> list[str]:
+    done = yb("runs", "--json", "--workspace-dir", root.name, cwd=root.parent)
+    assert done.returncode == 0, done.stderr
+    listed = json.loads(done.stdout, parse_constant=pytest.fail)
+    assert all(Path(run["path"]).is_absolute() for run in listed)
+    assert {run["duration_ms"] for run in listed if run["state"] in ("running", "died", "interrupted")} <= {None}
+    return [run["state"] for run in listed]
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_one_that_goes_on_and_one_that_died(tmp_path: Path, begun: bool) -> None:
+    """From its beginning on there are results, which hold no verdict yet."""
+    with RunDirectory.create(tmp_path) as run:
+        if begun:
+            unfinished = {**DOCUMENT, "execution": {**DOCUMENT["execution"], "complete": False}}
+            (run.artifacts / "results.json").write_text(json.dumps(unfinished))
+        assert states(tmp_path) == ["running"]
+    assert states(tmp_path) == ["died"]
+
+
+def test_one_that_was_interrupted(tmp_path: Path) -> None:
+    execution = {**DOCUMENT["execution"], "complete": False, "interrupted": True}
+    finished(tmp_path, NAMES[0], execution=execution)
+    assert states(tmp_path) == ["interrupted"]
+
+
+def test_odd_ones_are_listed_with_the_others(tmp_path: Path) -> None:
+    usage = {**USAGE, "cost_usd": "COST", "total_tokens": 10**300}
+    agent = {**DOCUMENT["agent"], "usage": usage}
+    finished(tmp_path, NAMES[0], agent=agent, execution={**DOCUMENT["execution"], "duration_ms": 10**400})
+    results = tmp_path / NAMES[0] / "artifacts" / "results.json"
+    results.write_text(results.read_text().replace('"COST"', "1e999"))
+    finished(tmp_path, NAMES[1])
+    (tmp_path / "x-0001-01-01-000000-abcdef" / "artifacts").mkdir(parents=True)
+    (tmp_path / NAMES[2]).symlink_to("nowhere")
+    assert states(tmp_path) == ["passed", "passed"]
+    assert rows(yb("runs", "--workspace-dir", ".", cwd=tmp_path))[2][-4:] == ["-", "-", "-", NAMES[0]]
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root reads everything")
+def test_one_that_nobody_may_look_into(tmp_path: Path) -> None:
+    finished(tmp_path, NAMES[0])
+    finished(tmp_path, NAMES[1])
+    (tmp_path / NAMES[0]).chmod(0)
+    try:
+        assert states(tmp_path) == ["passed", "unreadable"]
+    finally:
+        (tmp_path / NAMES[0]).chmod(0o755)
+
+
+def test_what_was_only_judged(tmp_path: Path) -> None:
+    finished(tmp_path / ".youbencha-workspace", NAMES[0])
+    finished(tmp_path / ".youbencha-eval", NAMES[1], agent=None)
+    assert [row[-1] for row in rows(yb("runs", cwd=tmp_path))] == ["RUN", NAMES[1], NAMES[0]]
+
+
+def test_a_workspace_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for name in ("file", "nothing"):
+        done = yb("runs", "--workspace-dir", name, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "WORKSPACE_NOT_FOUND" in done.stderr
 
 
 def test_a_name_gives_the_terminal_no_orders(tmp_path: Path) -> None:

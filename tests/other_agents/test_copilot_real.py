@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,20 @@ async def test_an_agent_from_outside_the_repository(bench: Bench, place: str) ->
     assert session.result.status == "success", session.result.errors
     assert "KIT-REVIEWER" in json.dumps(session.requests[0].body["system"])
     assert list((bench.directory / "workspace").iterdir()) == []
+
+
+async def test_a_definition_that_is_none_hides_no_other(bench: Bench) -> None:
+    """A link that leads out of the repository, or a pipe."""
+    agents, cases = bench.directory / "workspace" / ".github" / "agents", bench.directory / "cases"
+    (cases / ".github" / "agents").mkdir(parents=True)
+    agents.mkdir(parents=True)
+    (agents / "reviewer.md").symlink_to("/etc/hostname")
+    os.mkfifo(cases / ".github" / "agents" / "reviewer.agent.md")
+    text = "---\nname: reviewer\ndescription: reviews\n---\nYou are KIT-REVIEWER.\n"
+    (cases / ".github" / "agents" / "reviewer.md").write_text(text)
+    session = await bench.run(script({"text": "Reviewed."}), config_dir=cases, agent_name="reviewer")
+    assert session.result.status == "success", session.result.errors
+    assert "KIT-REVIEWER" in json.dumps(session.requests[0].body["system"])
 
 
 async def test_an_agent_that_nobody_knows(bench: Bench) -> None:

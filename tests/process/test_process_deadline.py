@@ -53,6 +53,7 @@ async def test_nothing_survives_the_deadline(programs: Programs, escape: str, te
     assert programs.alive() == []
     assert result.timed_out
     assert not result.stopped
+    assert not result.exit.by_itself
     assert result.output.startswith("begun\n")
     assert_in_time(late)
 
@@ -157,6 +158,7 @@ async def test_a_deadline_after_the_programs_own_end_is_none(programs: Programs)
     result = await run(programs.shell("./$0 1000 & exit 4"), limits=Limits(timeout_s=3, settle_s=1000))
     assert programs.alive() == []
     assert (result.exit.code, result.timed_out, len(result.exit.leftovers)) == (4, False, 1)
+    assert result.duration_s < 3, "our waiting is none of its time"
 
 
 async def test_a_stop_ends_the_waiting_for_helpers(programs: Programs) -> None:
@@ -164,7 +166,8 @@ async def test_a_stop_ends_the_waiting_for_helpers(programs: Programs) -> None:
     script = "(trap '' TERM; while kill -0 $$ 2>/dev/null; do sleep 0.02; done; echo alone; ./$0 1000) & exit 4"
     result = await run(programs.shell(script), limits=Limits(settle_s=1000), stop=stop, on_line=lambda _: stop.set())
     assert programs.alive() == []
-    assert (result.exit.code, result.output, result.stopped) == (4, "alone\n", True)
+    assert (result.exit.code, result.output, result.stopped) == (4, "alone\n", False)  # it had ended before
+    assert result.exit.by_itself
     assert result.exit.leftovers
 
 

@@ -48,6 +48,7 @@ async def test_the_deadline_ends_the_job(programs: Programs, kernel: StandInKern
     assert result.timed_out
     assert result.output == "begun\n"
     assert (result.exit.code, result.exit.signal, result.exit.leftovers) == (None, "SIGKILL", ())
+    assert not result.exit.by_itself
     assert not kernel.open_handles
 
 
@@ -62,7 +63,7 @@ async def test_leftovers_are_named_and_ended(programs: Programs, system: Windows
 async def test_a_helper_that_is_about_to_end_is_waited_for(programs: Programs, system: WindowsSystem) -> None:
     script = "(sleep 0.1; echo helped) & echo end"
     result = await run(programs.shell(script), system=system, limits=Limits(settle_s=1000))
-    assert (result.output, result.exit.leftovers) == ("end\nhelped\n", ())
+    assert (result.output, result.exit.leftovers, result.exit.by_itself) == ("end\nhelped\n", (), True)
 
 
 async def test_the_systems_own_console_is_no_leftover(

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from youbencha.errors import YouBenchaError
+
 
 def runs(
     last: Annotated[int, typer.Option("--last", "-n", metavar="N", min=1, help="How many, the newest first.")] = 20,
@@ -17,11 +19,10 @@ def runs(
 
     Example: `yb runs -n 5`
     """
-    from youbencha.cli.settings import settings_here
     from youbencha.report.past import as_data, past_runs, table
 
-    root = workspace_dir or settings_here().workspace_dir
-    found = past_runs(root, last)
+    roots = _workspaces(workspace_dir)
+    found = past_runs(roots, last)
     if as_json:
         import json
 
@@ -29,4 +30,16 @@ def runs(
     elif found:
         typer.echo("\n".join(table(found)))
     else:
-        typer.echo(f"no runs in {root}")
+        typer.echo(f"no runs in {' or '.join(map(str, roots))}")
+
+
+def _workspaces(given: Path | None) -> list[Path]:
+    """The one that was asked for; else where `yb run` and `yb eval` leave theirs."""
+    if given is None:
+        from youbencha.cli.settings import settings_here
+
+        settings = settings_here()
+        return [settings.workspace_dir, settings.output_dir]
+    if not given.is_dir():
+        raise YouBenchaError("WORKSPACE_NOT_FOUND", f"There is no directory {given}.", hint="Check --workspace-dir.")
+    return [given]

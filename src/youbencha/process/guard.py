@@ -192,7 +192,8 @@ class Guard:
         leftovers = self._end(tree, grace=float(request["grace"]), asked=told_to_end)
         status = self._main_status if self._main_status is not None else -signal.SIGKILL
         lifetime = (self._ended or time.monotonic()) - started
-        self._tell(status=status, lifetime=lifetime, leftovers=leftovers, **_children_usage())
+        by_itself = not told_to_end
+        self._tell(status=status, lifetime=lifetime, by_itself=by_itself, leftovers=leftovers, **_children_usage())
 
     def _watch(self) -> bool:
         """Until the program ends (False), or we are told to end it or the harness is gone (True)."""

@@ -50,6 +50,8 @@ class Exit(NamedTuple):
     lifetime_s: float
     """Of the process itself, without our own work around it."""
     signal_number: int | None = None
+    by_itself: bool = False
+    """It ended before anybody told it to. The caller may have done so when only what it left behind still ran."""
     leftovers: tuple[str, ...] = ()
     """The programs of descendants that ran on after it ended by itself, and were ended then; `?` if unknown."""
     breach: str | None = None

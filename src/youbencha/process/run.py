@@ -58,11 +58,15 @@ async def run(
         started_at, started = time.time(), time.monotonic()
         with _closing(command.stdin):  # also where nothing starts: a thread waits for what is written to it
             running = await _spawn(system or this_system(), command, limits)
+            spawning_s = time.monotonic() - started
             with contextlib.closing(running):
                 if on_start and running.pid is not None:
                     on_start(Started(running.pid, command.argv[0]))
                 ending = await _Supervision(running, capture, limits, stop, also).finish()
                 skipped = sum(source.skipped_bytes for source in running.sources)
+        took_s = time.monotonic() - started
+        if ending.exit.by_itself:  # our waiting for what it left behind is none of its time
+            took_s = min(took_s, spawning_s + ending.exit.lifetime_s)
         return ProcessResult(
             exit=ending.exit,
             output=capture.text(),
@@ -72,8 +76,8 @@ async def run(
             timed_out=ending.timed_out,
             stopped=ending.stopped,
             started_at=started_at,
-            ended_at=time.time(),
-            duration_s=time.monotonic() - started,
+            ended_at=started_at + took_s,
+            duration_s=took_s,
             log_error=capture.log_error,
         )
 
@@ -161,9 +165,11 @@ class _Supervision:
                 reading.result()
             if waiting.done():
                 return waiting.result()
-            self.stopped = stopping is not None and stopping.done()
+            stopped = stopping is not None and stopping.done()
             ended = await self._end(waiting)
-            self.timed_out = not self.stopped and not self._ended_in_time(ended)
+            # What comes while only helpers still run, which the program did not wait for, ends nothing but these.
+            self.stopped = stopped and not ended.by_itself
+            self.timed_out = not stopped and not ended.by_itself
             return ended
         except asyncio.CancelledError:
             with contextlib.suppress(YouBenchaError):
@@ -173,10 +179,6 @@ class _Supervision:
             waiting.cancel()
             if stopping:
                 stopping.cancel()
-
-    def _ended_in_time(self, ended: Exit) -> bool:
-        """The deadline may come while what the program left behind has its time to end."""
-        return self._limits.timeout_s is not None and ended.lifetime_s < self._limits.timeout_s
 
     async def _end(self, waiting: asyncio.Future[Exit]) -> Exit:
         self._running.end()

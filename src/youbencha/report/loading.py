@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 RESULTS, ARTIFACTS = "results.json", "artifacts"
 LARGEST_RESULTS = 64 * 1024 * 1024
 _WORKSPACES = (".youbencha-workspace", ".youbencha-eval")
-_RUN_NAME = re.compile(r".+-(\d{4}-\d{2}-\d{2}-\d{6})-[0-9a-f]{6}")
+_RUN_NAME = re.compile(r".+-(2\d{3}-\d{2}-\d{2}-\d{6})-[0-9a-f]{6}")
 _MOST_PROBLEMS = 5
 _HALF_A_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -36,8 +36,8 @@ def find_results(path: Path) -> Path:
     newest = max(runs_below(path), default=None)
     if newest is None:
         raise _not_found(f"There is no {RESULTS} in {path}, nor in a run below it.")
-    if not newest.results.is_file():
-        raise _newest_has_none(newest, max((run for run in runs_below(path) if run.results.is_file()), default=None))
+    if not newest.has_results():
+        raise _newest_has_none(newest, max((run for run in runs_below(path) if run.has_results()), default=None))
     return newest.results
 
 
@@ -63,6 +63,12 @@ class FoundRun(NamedTuple):
     def results(self) -> Path:
         return self.path / ARTIFACTS / RESULTS
 
+    def has_results(self) -> bool:
+        try:
+            return self.results.is_file()
+        except OSError:  # nobody may look
+            return False
+
 
 def runs_below(directory: Path) -> Iterator[FoundRun]:
     """The runs in a directory, and in the workspaces in it."""
@@ -72,12 +78,19 @@ def runs_below(directory: Path) -> Iterator[FoundRun]:
 
 
 def _run(path: Path) -> FoundRun | None:
-    """What has results, or is called as we call a run and has none: passed over, it would be taken for another."""
-    began, results = _began(path.name), path / ARTIFACTS / RESULTS
-    if results.is_file():
-        written = results.stat().st_mtime_ns
-        return FoundRun(written / 1e9 if began is None else began, written, path)
-    return FoundRun(began, 0, path) if began is not None and (path / ARTIFACTS).is_dir() else None
+    """What has results, or is called as we call a run and has none: passed over, it would be taken for another.
+
+    An agent may have left one that nobody can look into; or it is being removed in this moment.
+    """
+    began = _began(path.name)
+    try:
+        found = FoundRun(began or 0.0, 0, path)
+        if found.has_results():
+            written = found.results.stat().st_mtime_ns
+            return FoundRun(written / 1e9 if began is None else began, written, path)
+        return found if began is not None and (path / ARTIFACTS).is_dir() else None
+    except OSError:
+        return found if began is not None and path.is_dir() else None
 
 
 def _began(name: str) -> float | None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from youbencha.errors import YouBenchaError
 from youbencha.report.formatting import THIN, UNKNOWN, count, duration, usd
-from youbencha.report.loading import load_results, runs_below
+from youbencha.report.loading import FoundRun, load_results, runs_below
 from youbencha.report.text import one_line
 from youbencha.workspace.layout import LOCK
 from youbencha.workspace.lock import is_locked
@@ -17,23 +18,28 @@ from youbencha.workspace.lock import is_locked
 if TYPE_CHECKING:
     from youbencha.log import ResultsBundle, Usage
 
+N = TypeVar("N", int, float)
+
 _COLUMNS = ("BEGAN", "VERDICT", "OUTCOME", "TEST CASE", "AGENT", "MODEL", "TOKENS", "COST", "TIME", "RUN")
 _TO_THE_RIGHT = {"TOKENS", "COST", "TIME"}
 _LONGEST_CELL = 40
+_NO_FIGURE = 10**15
+"""Somebody's files may say anything. From here on it is not what a run took."""
 
 
 class PastRun(NamedTuple):
     path: Path
     began: datetime
     state: str
-    """Its verdict; without one, `running`, `died` or `unreadable`."""
+    """Its verdict; without one, `running`, `interrupted`, `died` or `unreadable`."""
     bundle: ResultsBundle | None
+    """Of a run that has no verdict, what was finished."""
 
 
-def past_runs(root: Path, newest: int | None = None) -> list[PastRun]:
+def past_runs(roots: Iterable[Path], newest: int | None = None) -> list[PastRun]:
     """The newest first. A run that died, or whose results nobody can read, is one, too."""
-    found = sorted(runs_below(root), reverse=True)[:newest]
-    return [_read(run.path, run.results, datetime.fromtimestamp(run.began).astimezone()) for run in found]
+    found = {run for root in roots for run in runs_below(root.absolute())}
+    return [_read(run) for run in sorted(found, reverse=True)[:newest]]
 
 
 def table(runs: Sequence[PastRun]) -> list[str]:
@@ -54,25 +60,40 @@ def as_data(run: PastRun) -> dict[str, Any]:
         "began": run.began.isoformat(timespec="seconds"),
         "state": run.state,
         "outcome": bundle.outcome.name if bundle and bundle.outcome else None,
+        "valid": bundle.outcome.valid if bundle and bundle.outcome else None,
         "test_case": bundle.test_case.name if bundle else None,
         "agent": agent.type if agent else None,
         "agent_version": agent.version if agent else None,
         "model": agent.model if agent else None,
-        "total_tokens": usage.total_tokens if usage else None,
-        "cost_usd": usage.cost_usd if usage else None,
+        "total_tokens": _figure(usage.total_tokens) if usage else None,
+        "cost_usd": _figure(usage.cost_usd) if usage else None,
         "partial": usage.partial if usage else None,
-        "duration_ms": bundle.execution.duration_ms if bundle else None,
+        "duration_ms": _figure(bundle.execution.duration_ms) if bundle and bundle.execution.complete else None,
     }
 
 
-def _read(path: Path, results: Path, began: datetime) -> PastRun:
-    if not results.is_file():
-        return PastRun(path, began, "running" if is_locked(path / LOCK) else "died", None)
+def _read(run: FoundRun) -> PastRun:
+    began = datetime.fromtimestamp(run.began).astimezone()
     try:
-        bundle = load_results(results)
+        bundle = load_results(run.results) if run.has_results() else None
     except YouBenchaError:
-        return PastRun(path, began, "unreadable", None)
-    return PastRun(path, began, bundle.summary.overall_status, bundle)
+        return PastRun(run.path, began, "unreadable", None)
+    return PastRun(run.path, began, _state(run.path, bundle), bundle)
+
+
+def _state(path: Path, bundle: ResultsBundle | None) -> str:
+    """Results are written from the beginning on, so that a kill loses nothing; they hold no verdict until the end."""
+    if bundle is not None and bundle.execution.interrupted:
+        return "interrupted"
+    if bundle is not None and bundle.execution.complete:
+        return bundle.summary.overall_status
+    if not os.access(path, os.R_OK | os.X_OK):
+        return "unreadable"
+    return "running" if is_locked(path / LOCK) else "died"
+
+
+def _figure(number: N | None) -> N | None:
+    return number if number is not None and abs(number) < _NO_FIGURE else None
 
 
 def _row(run: PastRun) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ if sys.platform == "win32":
 
     # Windows forbids others to read a locked range: lock one byte far behind the text.
     _FAR = 1 << 30
+    _TO_LOOK = os.O_RDWR
 
     def try_lock(fd: int) -> bool:
         os.lseek(fd, _FAR, os.SEEK_SET)
@@ -34,12 +35,22 @@ if sys.platform == "win32":
             return False
         return True
 
+    _could_lock = try_lock
+
 else:
     import fcntl
 
+    _TO_LOOK = os.O_RDONLY  # somebody else's can be looked at, too
+
     def try_lock(fd: int) -> bool:
+        return _flock(fd, fcntl.LOCK_EX)
+
+    def _could_lock(fd: int) -> bool:
+        return _flock(fd, fcntl.LOCK_SH)
+
+    def _flock(fd: int, kind: int) -> bool:
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
@@ -48,11 +59,11 @@ else:
 def is_locked(path: Path) -> bool:
     """Whether a live process holds it. Looks only: nothing is written, and no file is made."""
     try:
-        fd = os.open(path, os.O_RDWR | _NO_TRAP)
+        fd = os.open(path, _TO_LOOK | _NO_TRAP)
     except OSError:
         return False
     try:
-        return not try_lock(fd)
+        return not _could_lock(fd)
     finally:
         os.close(fd)
 

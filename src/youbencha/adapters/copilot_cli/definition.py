@@ -20,14 +20,14 @@ _LARGEST_FILE = 1024 * 1024
 def definition_directory(task: Task[CopilotCliConfig], harness: Mapping[str, str]) -> Path | None:
     """A directory with the definition of the task's agent in it; None where the CLI finds its own, or there is none."""
     name = task.config.agent_name
-    if name is None or _definition(task.workspace / _AGENTS, name) is not None:
+    if name is None or _definition(task.workspace / _AGENTS, name, below=task.workspace) is not None:
         return None
-    found = next((path for place in _places(task, harness) if (path := _definition(place, name))), None)
+    found = next((text for place in _places(task, harness) if (text := _definition(place, name)) is not None), None)
     if found is None:
         return None
     directory = task.scratch / "definition"
     (directory / _AGENTS).mkdir(parents=True)
-    (directory / _AGENTS / found.name).write_bytes(found.read_bytes())
+    (directory / _AGENTS / f"{name}.agent.md").write_bytes(found)
     return directory
 
 
@@ -41,12 +41,16 @@ def _places(task: Task[CopilotCliConfig], harness: Mapping[str, str]) -> Iterato
         yield home / "agents"
 
 
-def _definition(place: Path, name: str) -> Path | None:
-    """A pipe would be waited on for ever."""
+def _definition(place: Path, name: str, below: Path | None = None) -> bytes | None:
+    """A file that cannot be read defines nothing, nor does one outside of `below` that a link leads to.
+
+    A pipe would be waited on for ever.
+    """
     for path in (place / f"{name}.agent.md", place / f"{name}.md"):
         try:
-            if path.is_file() and path.stat().st_size <= _LARGEST_FILE:
-                return path
+            leads_away = below is not None and not path.resolve().is_relative_to(below.resolve())
+            if not leads_away and path.is_file() and path.stat().st_size <= _LARGEST_FILE:
+                return path.read_bytes()
         except OSError:
             continue
     return None

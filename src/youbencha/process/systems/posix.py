@@ -61,6 +61,7 @@ class PosixRunning:
             signal=signal_name(-status) if status < 0 else None,
             signal_number=-status if status < 0 else None,
             lifetime_s=report["lifetime"],
+            by_itself=report["by_itself"],
             leftovers=tuple(report["leftovers"]),
             cpu_s=report["cpu"],
             peak_rss_bytes=int(report["rss"]),

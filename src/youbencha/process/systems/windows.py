@@ -72,6 +72,7 @@ class Job:
             signal_number=9 if ended_by_us else None,
             signal="SIGKILL" if ended_by_us else None,  # the word that callers know from other systems
             lifetime_s=lifetime,
+            by_itself=not ended_by_us,
             leftovers=leftovers,
             cpu_s=usage.cpu_s,
             peak_rss_bytes=usage.peak_bytes,

@@ -58,6 +58,8 @@ class Failure(NamedTuple):
 class Ended(NamedTuple):
     status: int
     """As waitpid tells it."""
+    by_itself: bool
+    """Before anybody told it to."""
     lifetime_s: float
     cpu_s: float
     peak_rss_bytes: int
@@ -112,8 +114,9 @@ class Lifeline:
             if word == "left":
                 self._leftovers.append(rest)
             elif word == "ended":
-                status, lifetime, cpu, rss, oom_kills, pids = (int(number) for number in rest.split())
-                return Ended(status, lifetime * _US, cpu * _US, rss * _KIB, oom_kills, pids, tuple(self._leftovers))
+                status, by_itself, lifetime, cpu, rss, oom_kills, pids = (int(number) for number in rest.split())
+                usage = (lifetime * _US, cpu * _US, rss * _KIB)
+                return Ended(status, bool(by_itself), *usage, oom_kills, pids, tuple(self._leftovers))
 
     def end(self) -> None:
         """SIGTERM to all that runs in there, SIGKILL after the grace time."""

@@ -74,13 +74,15 @@ class ContainerRunning:
     def _exit(self, ended: Ended) -> Exit:
         code = os.waitstatus_to_exitcode(ended.status)
         limit = self._limit_of(ended)
-        breached = self._disk_full or (limit is not None and code != 0 and not self._asked)
+        on_its_own = ended.by_itself or not self._asked
+        breached = self._disk_full or (limit is not None and code != 0 and on_its_own)
         self.strain = None if breached else limit
         return Exit(
             code=code if code >= 0 else None,
             signal=_signal_name(-code) if code < 0 else None,
             signal_number=-code if code < 0 else None,
             lifetime_s=ended.lifetime_s,
+            by_itself=ended.by_itself,
             leftovers=ended.leftovers,
             breach=self._breached_disk or (limit if breached else None),
             cpu_s=ended.cpu_s,

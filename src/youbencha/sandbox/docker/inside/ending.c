@@ -96,13 +96,13 @@ static long long microseconds(struct timeval time)
     return time.tv_sec * 1000000LL + time.tv_usec;
 }
 
-_Noreturn void tell_the_end(long long started, long long ended)
+_Noreturn void tell_the_end(long long started, long long ended, int by_itself)
 {
     struct rusage usage;
     getrusage(RUSAGE_CHILDREN, &usage);
     long long cpu = microseconds(usage.ru_utime) + microseconds(usage.ru_stime);
     int status = program_status < 0 ? SIGKILL : program_status;
-    tell("ended %d %lld %lld %ld %ld %ld\n", status, ended - started, cpu, usage.ru_maxrss,
+    tell("ended %d %d %lld %lld %ld %ld %ld\n", status, by_itself, ended - started, cpu, usage.ru_maxrss,
          counter("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control", "oom_kill"),
          counter("/sys/fs/cgroup/pids.events", "/sys/fs/cgroup/pids/pids.events", "max"));
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));

@@ -81,7 +81,7 @@ int reap(void);
 void ask_all_to_end(void);
 void tell_leftovers(void);
 void end_everything(long long kill_at);
-_Noreturn void tell_the_end(long long started, long long ended);
+_Noreturn void tell_the_end(long long started, long long ended, int by_itself);
 
 /* clock.c */
 long long now_us(void);

@@ -149,5 +149,5 @@ int main(int argc, char **argv)
     }
     end_everything(kill_at);
     copy_terminal(&watch.terminal);
-    tell_the_end(started, ended);
+    tell_the_end(started, ended, !asked);
 }
