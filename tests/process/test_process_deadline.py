@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -22,6 +24,7 @@ from process_lab import (
 
 from systems import linux_only
 from youbencha.process import Limits, run
+from youbencha.process.guard import program_of
 
 pytestmark = NEEDS_A_SHELL
 
@@ -169,6 +172,19 @@ async def test_a_stop_ends_the_waiting_for_helpers(programs: Programs) -> None:
     assert (result.exit.code, result.output, result.stopped) == (4, "alone\n", False)  # it had ended before
     assert result.exit.by_itself
     assert result.exit.leftovers
+
+
+@linux_only("a process that has ended, and that nobody has reaped")
+def test_who_ends_while_we_look_is_no_leftover() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    assert child.stdin is not None
+    eventually(lambda: program_of(psutil.Process(child.pid)) == os.path.realpath(sys.executable))
+    looked_at = psutil.Process(child.pid)
+    child.stdin.close()
+    eventually(lambda: looked_at.status() == psutil.STATUS_ZOMBIE)
+    assert program_of(psutil.Process(child.pid)) is None
+    child.wait()
+    assert program_of(looked_at) is None
 
 
 async def test_a_grandchild_that_holds_stdout_open_delays_nothing(programs: Programs) -> None:

@@ -87,12 +87,16 @@ def _is_alive(process: psutil.Process) -> bool:
     return False
 
 
-def _program(process: psutil.Process) -> str:
+def program_of(process: psutil.Process) -> str | None:
+    """The path of what runs there; `?` if that may not be known; None if it ends in this moment, or has ended."""
     import psutil
 
-    with contextlib.suppress(psutil.Error, OSError):
-        return process.exe() or "?"
-    return "?"
+    try:
+        return process.exe() or None
+    except psutil.NoSuchProcess:
+        return None
+    except (psutil.Error, OSError):
+        return "?"
 
 
 class Reaped(NamedTuple):
@@ -213,7 +217,7 @@ class Guard:
         leftovers: list[str] = []
         if self._is_anyone_left(tree):
             members = tree.members()
-            leftovers = [] if asked else [_program(process) for process in members]
+            leftovers = [] if asked else [path for process in members if (path := program_of(process))]
             signal_all(members, signal.SIGTERM)
             # A stopped process acts on SIGTERM only when it goes on.
             tree.signal(signal.SIGCONT)
