@@ -216,6 +216,14 @@ def test_a_link_out_of_the_repository_is_not_followed(agents: Path, tmp_path: Pa
         define(agents)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="pipes")
+def test_what_cannot_be_read_hides_no_other(agents: Path) -> None:
+    """It is called as the agent is, and defines nothing: not an agent without a prompt either."""
+    os.mkfifo(agents / "reviewer.md")
+    (agents / "z.md").write_text("---\nname: reviewer\n---\nYou review.")
+    assert define(agents)["prompt"] == "You review."
+
+
 def test_a_link_in_the_home_is_the_persons_own(agents: Path, tmp_path: Path) -> None:
     home = tmp_path / "home" / ".claude" / "agents"
     home.mkdir(parents=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
+from youbencha.workspace.run_name import when_made
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 RESULTS, ARTIFACTS = "results.json", "artifacts"
 LARGEST_RESULTS = 64 * 1024 * 1024
 _WORKSPACES = (".youbencha-workspace", ".youbencha-eval")
-_RUN_NAME = re.compile(r".+-(2\d{3}-\d{2}-\d{2}-\d{6})-[0-9a-f]{6}")
 _MOST_PROBLEMS = 5
 _HALF_A_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -82,23 +81,16 @@ def _run(path: Path) -> FoundRun | None:
 
     An agent may have left one that nobody can look into; or it is being removed in this moment.
     """
-    began = _began(path.name)
+    made = when_made(path.name)
+    began = made.timestamp() if made else None
+    found = FoundRun(began or 0.0, 0, path)
     try:
-        found = FoundRun(began or 0.0, 0, path)
         if found.has_results():
             written = found.results.stat().st_mtime_ns
             return FoundRun(written / 1e9 if began is None else began, written, path)
         return found if began is not None and (path / ARTIFACTS).is_dir() else None
     except OSError:
         return found if began is not None and path.is_dir() else None
-
-
-def _began(name: str) -> float | None:
-    found = _RUN_NAME.fullmatch(name)
-    try:
-        return time.mktime(time.strptime(found[1], "%Y-%m-%d-%H%M%S")) if found else None
-    except (ValueError, OverflowError):
-        return None
 
 
 def _document(file: Path) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from youbencha.workspace.lock import is_locked
 if TYPE_CHECKING:
     from youbencha.log import ResultsBundle, Usage
 
-N = TypeVar("N", int, float)
+_N = TypeVar("_N", int, float)
 
 _COLUMNS = ("BEGAN", "VERDICT", "OUTCOME", "TEST CASE", "AGENT", "MODEL", "TOKENS", "COST", "TIME", "RUN")
 _TO_THE_RIGHT = {"TOKENS", "COST", "TIME"}
@@ -92,7 +92,7 @@ def _state(path: Path, bundle: ResultsBundle | None) -> str:
     return "running" if is_locked(path / LOCK) else "died"
 
 
-def _figure(number: N | None) -> N | None:
+def _figure(number: _N | None) -> _N | None:
     return number if number is not None and abs(number) < _NO_FIGURE else None
 
 

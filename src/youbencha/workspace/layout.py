@@ -21,6 +21,7 @@ from youbencha.workspace.lock import lock_file
 from youbencha.workspace.private import State, make_another, make_private, state_of
 from youbencha.workspace.reclaim import Identity, clean_artifacts, clear, identity, kept_open, own_directory, own_tree
 from youbencha.workspace.removal import remove_tree
+from youbencha.workspace.run_name import new_run_name
 
 ARTIFACTS, LOCK, PRIVATE_PARENT = "artifacts", ".lock", "private_parent"
 _IGNORE_ALL = "# Made by youBencha: what is in here belongs to no repository.\n*\n"
@@ -53,7 +54,7 @@ class RunDirectory:
         root = root.absolute()
         with writing_to(root), ExitStack() as undo:
             _make_root(root)
-            path = root / _new_name(name or "run")
+            path = root / new_run_name(name or "run")
             path.mkdir()
             undo.callback(remove_tree, path)
             run = cls(path, make_private(path.name, cache_dir))
@@ -215,7 +216,3 @@ def _make_root(root: Path) -> None:
     if not root.exists():
         root.mkdir(parents=True, exist_ok=True)
         (root / ".gitignore").write_text(_IGNORE_ALL)
-
-
-def _new_name(name: str) -> str:
-    return f"{name}-{time.strftime('%Y-%m-%d-%H%M%S')}-{os.urandom(3).hex()}"

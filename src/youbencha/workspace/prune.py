@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
@@ -22,8 +21,8 @@ from youbencha.workspace.private import find_private, private_in
 from youbencha.workspace.reclaim import open_up
 from youbencha.workspace.removal import not_removable, remove_tree
 from youbencha.workspace.room import size_on_disk
+from youbencha.workspace.run_name import when_made
 
-_NAME = re.compile(r".+-(\d{4}-\d{2}-\d{2}-\d{6})-[0-9a-f]{6}")
 _RESULTS = "results.json"
 _LONGEST_NOTE = 65536
 _NO_TRAP = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -123,7 +122,7 @@ def _died(path: Path) -> bool:
     Who makes a run takes its lock before he writes to it. So one with no note may be about to be taken, and looking
     whether it is would be in the way.
     """
-    if not _when_made(path) or path.is_symlink():
+    if not when_made(path.name) or path.is_symlink():
         return False
     return _private_parent(path) is not None and not is_locked(path / LOCK)
 
@@ -160,7 +159,7 @@ def _runs_in(root: Path) -> list[tuple[Path, datetime]]:
         paths = list(root.iterdir())
     except OSError:
         return []
-    return [(path, made) for path in paths if (made := _when_made(path)) and _is_ours(path)]
+    return [(path, made) for path in paths if (made := when_made(path.name)) and _is_ours(path)]
 
 
 def _is_ours(path: Path) -> bool:
@@ -179,14 +178,6 @@ def _is_file(path: Path) -> bool:
         return stat.S_ISREG(path.lstat().st_mode)
     except FileNotFoundError:
         return False
-
-
-def _when_made(path: Path) -> datetime | None:
-    found = _NAME.fullmatch(path.name)
-    try:
-        return datetime.fromisoformat(found[1]).astimezone() if found else None
-    except ValueError:
-        return None
 
 
 def _looked_at(path: Path, made: datetime) -> Run:

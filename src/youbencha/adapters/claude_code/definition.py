@@ -14,10 +14,10 @@ from typing import Any
 from youbencha.adapters.claude_code.config_dir import config_dir
 from youbencha.adapters.claude_code.errors import one_problem
 from youbencha.adapters.cli_agent.config import fits_argument
+from youbencha.adapters.cli_agent.definition_file import read_definition
 
 _AGENTS = Path(".claude", "agents")
 _FENCE = "---"
-_LARGEST_FILE = 1024 * 1024
 _LISTS = {"tools", "disallowedTools", "skills"}
 """Written as `A, B` in a header; `--agents` takes lists only."""
 
@@ -36,9 +36,11 @@ def agent_definition(
     """
     places = _places(workspace, project, (env, harness or {}))
     for path in (path for place in places for path in sorted(place.glob("*.md"))):
-        if path.is_relative_to(workspace) and not path.resolve().is_relative_to(workspace.resolve()):
-            continue  # a link that leads out of the repository: what is there is not for a model to see
-        header, prompt = _split(_read(path))
+        # What a link leads to out of the repository is not for a model to see.
+        text = read_definition(path, below=workspace if path.is_relative_to(workspace) else None)
+        if text is None:
+            continue
+        header, prompt = _split(text.decode("utf-8", errors="replace").replace("\r\n", "\n"))
         fields = _read_header(header)
         if str(fields.get("name") or path.stem) == name:  # the CLI goes by the header, not by the file's name
             return _argument(json.dumps({name: _definition(fields, prompt, name)}, default=str), path)
@@ -67,16 +69,6 @@ def _argument(text: str, path: Path) -> str:
     if not fits_argument(text):
         raise one_problem("agent_name", f"{path} is too long for a command line", "shorten the agent's prompt")
     return text
-
-
-def _read(path: Path) -> str:
-    """A file that cannot be read defines nothing. A pipe would be waited on for ever."""
-    try:
-        if not path.is_file() or path.stat().st_size > _LARGEST_FILE:
-            return ""
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 def _definition(fields: Mapping[str, Any], prompt: str, name: str) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from youbencha.adapters.cli_agent import Task
+from youbencha.adapters.cli_agent.definition_file import read_definition
 from youbencha.adapters.copilot_cli.config import CopilotCliConfig
 from youbencha.adapters.copilot_cli.credentials import copilot_home
 
 _AGENTS = Path(".github", "agents")
-_LARGEST_FILE = 1024 * 1024
 
 
 def definition_directory(task: Task[CopilotCliConfig], harness: Mapping[str, str]) -> Path | None:
@@ -42,15 +42,5 @@ def _places(task: Task[CopilotCliConfig], harness: Mapping[str, str]) -> Iterato
 
 
 def _definition(place: Path, name: str, below: Path | None = None) -> bytes | None:
-    """A file that cannot be read defines nothing, nor does one outside of `below` that a link leads to.
-
-    A pipe would be waited on for ever.
-    """
-    for path in (place / f"{name}.agent.md", place / f"{name}.md"):
-        try:
-            leads_away = below is not None and not path.resolve().is_relative_to(below.resolve())
-            if not leads_away and path.is_file() and path.stat().st_size <= _LARGEST_FILE:
-                return path.read_bytes()
-        except OSError:
-            continue
-    return None
+    texts = (read_definition(place / f"{name}{ending}", below=below) for ending in (".agent.md", ".md"))
+    return next((text for text in texts if text is not None), None)
