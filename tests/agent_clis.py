@@ -1,6 +1,7 @@
-"""The agent CLIs that the tests drive, and how to get them: `python tests/agent_clis.py`.
+"""The agent CLIs that the tests drive, and how to get them: `python tests/agent_clis.py [--all]`.
 
-The one place where their versions are written: `make agents`, the workflow and the tests all come here.
+The one place where their versions are written: `make agents`, the workflows and the tests all come here. Without
+`--all` only what `make test` needs is fetched: two native binaries of Claude Code.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ OLD = "2.0.62"
 OLDEST = "1.0.128"
 """A JavaScript program, which comes from npm: the others are binaries."""
 ALL_VERSIONS = (NEWEST, OLD, OLDEST)
-BOTH_ENDS = (NEWEST, OLDEST)
-"""What a test takes that does not say. All go through the conformance kit, and where it is known that they differ."""
 AGENT = "claude-code"
 
 OTHERS = {"codex": "0.166.0", "copilot-cli": "1.0.102", "gemini-cli": "0.61.0", "opencode": "1.18.33"}
@@ -29,20 +28,25 @@ def request(version: str) -> str:
     return AGENT if version == NEWEST else f"{AGENT}@{version}"
 
 
-def wanted() -> list[str]:
-    """What can be had here."""
-    of_claude = {version: request(version) for version in ALL_VERSIONS}
+def wanted(*, everything: bool) -> list[str]:
+    """The agents to install, in the form that `yb agents install` takes."""
+    binaries = [request(NEWEST), request(OLD)]
+    if not everything:
+        return binaries
     from_pypi = [f"{name}@{version}" for name, version in FROM_PYPI.items()]
+    from_npm = [request(OLDEST), *(f"{name}@{version}" for name, version in OTHERS.items())]
     if shutil.which("npm") is None:
-        del of_claude[OLDEST]
-        print(f"no npm here: the tests for Claude Code {OLDEST}, {', '.join(OTHERS)} will be skipped")
-        return [*of_claude.values(), *from_pypi]
-    return [*of_claude.values(), *from_pypi, *(f"{name}@{version}" for name, version in OTHERS.items())]
+        print(f"npm is not installed: the tests of {', '.join(from_npm)} will be skipped")
+        from_npm = []
+    return [*binaries, *from_pypi, *from_npm]
 
 
-def main() -> int:
+def main(arguments: list[str]) -> int:
+    if unknown := set(arguments) - {"--all"}:
+        print(f"unknown argument: {', '.join(sorted(unknown))}; the only option is --all", file=sys.stderr)
+        return 2
     install = "from youbencha.cli import main; main()"
-    for each in wanted():
+    for each in wanted(everything="--all" in arguments):
         done = subprocess.run([sys.executable, "-c", install, "agents", "install", each], check=False)
         if done.returncode != 0:
             return done.returncode
@@ -50,4 +54,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

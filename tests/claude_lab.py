@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from agent_clis import OLDEST
 from systems import ON_WINDOWS
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
@@ -26,9 +27,19 @@ GIT_BASH = "CLAUDE_CODE_GIT_BASH_PATH"
 _OF_WINDOWS = ("SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "PROGRAMFILES", "PROGRAMDATA")
 
 
-def versions(*names: str) -> pytest.MarkDecorator:
-    """Run a test with these CLI versions only."""
-    return pytest.mark.parametrize("claude_cli", names, indirect=True)
+def full(version: str) -> pytest.ParameterSet:
+    """A version that a test is run with only in `make test-all`."""
+    return pytest.param(version, marks=pytest.mark.full)
+
+
+def version_params(*versions: str | pytest.ParameterSet) -> list[str | pytest.ParameterSet]:
+    """The oldest CLI comes from npm, which `make test` does without."""
+    return [full(version) if version == OLDEST else version for version in versions]
+
+
+def versions(*names: str | pytest.ParameterSet) -> pytest.MarkDecorator:
+    """Run a test with these CLI versions only: with the oldest, and with what is `full(...)`, in `make test-all`."""
+    return pytest.mark.parametrize("claude_cli", version_params(*names), indirect=True)
 
 
 def script(*turns: Mapping[str, Any], **settings: Any) -> Script:

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
-from collections import defaultdict
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 import agent_clis
-from agent_clis import BOTH_ENDS, NEWEST
-from claude_lab import GIT_BASH, ClaudeLab
+from agent_clis import NEWEST, OLDEST
+from claude_lab import GIT_BASH, ClaudeLab, version_params
 from youbencha.sandbox.toolbox import InstalledAgent, Toolbox
 
 # How long an example takes says how busy the machine is, and nothing about the code.
 settings.register_profile("youbencha", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("youbencha")
 
-A_SESSION_S = 3.0
-A_CONTAINER_S = 2.0
-A_TEST_S = 0.03
-"""About how long a test takes, by what it needs: good enough to say which files take long."""
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="run the tests marked `full` too, as `make test-all` does")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -49,9 +47,9 @@ def installed_claude(version: str) -> InstalledAgent:
     return found
 
 
-@pytest.fixture(params=BOTH_ENDS)
+@pytest.fixture(params=version_params(NEWEST, OLDEST))
 def claude_cli(request: pytest.FixtureRequest) -> InstalledAgent:
-    """The newest CLI, and the oldest. Choose others with `@versions(...)`."""
+    """The newest CLI; with `--all` the oldest too. Choose others with `@versions(...)`."""
     return installed_claude(request.param)
 
 
@@ -60,22 +58,11 @@ def lab(claude_cli: InstalledAgent, tmp_path: Path) -> ClaudeLab:
     return ClaudeLab(claude_cli, tmp_path)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--all"):
+        left_out = [item for item in items if item.get_closest_marker("full")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("full")]
     for item in items:
         if "claude_cli" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.real_cli)
-    longest_files_first(items)
-
-
-def longest_files_first(items: list[pytest.Item]) -> None:
-    """A file is run by one worker: a long one that begins last is waited for by all the others."""
-    file_s: defaultdict[Path, float] = defaultdict(float)
-    for item in items:
-        file_s[item.path] += expected_s(item)
-    items.sort(key=lambda item: -file_s[item.path])
-
-
-def expected_s(item: pytest.Item) -> float:
-    if item.get_closest_marker("real_cli"):
-        return A_SESSION_S
-    return A_CONTAINER_S if "engine" in getattr(item, "fixturenames", ()) else A_TEST_S

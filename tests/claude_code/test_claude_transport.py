@@ -32,7 +32,8 @@ FORBIDDEN = script(
 
 
 def by(*pairs: tuple[str, str]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize(("claude_cli", "transport"), pairs, indirect=["claude_cli"])
+    params = [pytest.param(*pair, marks=[pytest.mark.full] if pair[0] == OLDEST else []) for pair in pairs]
+    return pytest.mark.parametrize(("claude_cli", "transport"), params, indirect=["claude_cli"])
 
 
 def decisions(events: list[Event]) -> list[tuple[str, bool]]:

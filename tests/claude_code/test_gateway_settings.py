@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from small_clis import asked, small_cli
 
+from agent_clis import NEWEST
 from claude_lab import API_KEY, ClaudeLab, says, script, versions
 from systems import posix_only
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
@@ -121,7 +122,7 @@ async def test_no_settings_lead_elsewhere(lab: ClaudeLab) -> None:
     assert not [secret for secret in (API_KEY, "sk-elsewhere", "sk-of-a-helper", "oat01") if secret in sent]
 
 
-@versions("newest")
+@versions(NEWEST)
 async def test_a_spent_budget_ends_it_at_once(lab: ClaudeLab) -> None:
     """As our gateway says it."""
     spent = {"status": 402, "message": "youBencha: the budget is spent: 0.10 of 0.10 USD"}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agent_clis import NEWEST
 from claude_lab import ClaudeLab, says, script, versions
 from systems import posix_only
 from youbencha.errors import ConfigError
@@ -34,7 +35,7 @@ async def test_cr_2_5_a_prompt_file_beside_the_test_case_wins(lab: ClaudeLab, tm
 # What follows is refused before any CLI is looked for, so that one version is enough.
 
 
-@versions("newest")
+@versions(NEWEST)
 @pytest.mark.parametrize(
     ("config", "says_what"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from wrapped_cli import system_of
 
+from agent_clis import NEWEST, OLD, OLDEST
 from claude_lab import ClaudeLab, says, script, versions
 from youbencha.errors import ConfigError
 
@@ -24,7 +25,7 @@ def define(lab: ClaudeLab, place: str = "workspace") -> None:
     (agents / "code-reviewer.md").write_text(AGENT)
 
 
-@versions("newest")  # the older ones are refused, see below
+@versions(NEWEST)  # the older ones are refused, see below
 @pytest.mark.parametrize("place", ["workspace", "home"])
 async def test_cr_2_7_fr_008_the_agents_prompt_and_model_are_on_the_wire(lab: ClaudeLab, place: str) -> None:
     define(lab, place)
@@ -35,7 +36,7 @@ async def test_cr_2_7_fr_008_the_agents_prompt_and_model_are_on_the_wire(lab: Cl
     assert request.body["model"] == "claude-haiku-4-5-20251001"
 
 
-@versions("2.0.62", "1.0.128")  # 2.0.62 has a flag of that name, but takes only the model from the definition
+@versions(OLD, OLDEST)  # 2.0.62 has a flag of that name, but takes only the model from the definition
 async def test_cr_2_7_a_cli_without_agents_is_refused_with_the_version_needed(lab: ClaudeLab) -> None:
     define(lab)
     async with lab.model(script(says("never"))) as model:
@@ -46,7 +47,7 @@ async def test_cr_2_7_a_cli_without_agents_is_refused_with_the_version_needed(la
     assert "2.1.9 or later" in str(caught.value)
 
 
-@versions("newest")  # the older ones are refused for their age, see above
+@versions(NEWEST)  # the older ones are refused for their age, see above
 async def test_cr_2_7_an_undefined_agent_is_an_error_that_names_the_places(lab: ClaudeLab) -> None:
     async with lab.model(script(says("never"))) as model:
         with pytest.raises(ConfigError) as caught:

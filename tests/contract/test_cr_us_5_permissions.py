@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from wrapped_cli import Recorder
 
+from agent_clis import NEWEST, OLD, OLDEST
 from claude_lab import ClaudeLab, bash, says, script, uses, versions
 from youbencha.errors import ConfigError
 from youbencha.events import ToolDenied
@@ -37,7 +38,7 @@ async def test_us_5_with_all_allowed_the_tool_runs(lab: ClaudeLab, config: dict[
     assert "CLAUDE_TOOL_DENIED" not in session.warning_codes()
 
 
-@versions("2.0.62", "1.0.128")  # the newest has this mode
+@versions(OLD, OLDEST)  # the newest has this mode
 async def test_us_5_auto_is_refused_where_the_cli_does_not_have_it(lab: ClaudeLab) -> None:
     async with lab.model(script(says("never"))) as model:
         with pytest.raises(ConfigError) as caught:
@@ -47,7 +48,7 @@ async def test_us_5_auto_is_refused_where_the_cli_does_not_have_it(lab: ClaudeLa
     assert f"Claude Code {lab.cli.version} has no mode 'auto'" in str(caught.value)
 
 
-@versions("newest")  # the others do not have this mode
+@versions(NEWEST)  # the others do not have this mode
 async def test_us_5_auto_is_passed_on_where_the_cli_has_it(lab: ClaudeLab) -> None:
     recorder = Recorder(lab)
     session = await lab.run(script(says("Nothing to do.")), config={**recorder.config, "permission_mode": "auto"})

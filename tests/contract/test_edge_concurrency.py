@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from agent_clis import NEWEST
 from claude_lab import ClaudeLab, bash, prompt_of, script, versions
 from youbencha.adapters import AgentExecutionContext
 from youbencha.events import AssistantText, Event, SessionStarted
@@ -11,7 +12,7 @@ from youbencha.events import AssistantText, Event, SessionStarted
 NAMES = ("north", "east", "south", "west")
 
 
-@versions("newest")  # what is shared (adapter, temporary files, HOME) is the same code for all
+@versions(NEWEST)  # what is shared (adapter, temporary files, HOME) is the same code for all
 async def test_four_at_once_do_not_mix(lab: ClaudeLab) -> None:
     conversations = [
         {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent_clis import NEWEST
 from claude_lab import ClaudeLab, says, script, versions
 from youbencha.events import RequestRetried
 
@@ -14,7 +15,7 @@ async def test_two_overloads_do_not_fail_the_run(lab: ClaudeLab) -> None:
     assert [request.status for request in session.main_requests] == [529, 529, 200]
 
 
-@versions("newest")  # the older ones try again without a word
+@versions(NEWEST)  # the older ones try again without a word
 async def test_retries_are_events_and_a_warning(lab: ClaudeLab) -> None:
     session = await lab.run(script(OVERLOADED, says("Here I am.")))
     retries = [event for event in session.events if isinstance(event, RequestRetried)]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from agent_clis import NEWEST, OLD, OLDEST
 from claude_lab import ClaudeLab, says, script, versions
 from youbencha.errors import YouBenchaError
 from youbencha.sandbox.toolbox import default_root
@@ -44,7 +45,7 @@ async def test_an_executable_of_another_version_is_refused(lab: ClaudeLab) -> No
 # Nothing is started here, so that one version is enough.
 
 
-@versions("newest")
+@versions(NEWEST)
 async def test_a_version_that_is_not_installed_is_an_error_with_the_command(lab: ClaudeLab) -> None:
     use_the_toolbox(lab)
     error = await refused(lab, executable=None, version="0.2.9")
@@ -52,7 +53,7 @@ async def test_a_version_that_is_not_installed_is_an_error_with_the_command(lab:
     assert "yb agents install claude-code@0.2.9" in (error.hint or "")
 
 
-@versions("newest")
+@versions(NEWEST)
 async def test_fr_017_no_cli_at_all_is_an_error_with_the_command(lab: ClaudeLab) -> None:
     lab.harness_env |= {"PATH": "/nowhere", "YOUBENCHA_TOOLBOX": str(lab.home / "empty")}
     error = await refused(lab, executable=None)
@@ -60,14 +61,14 @@ async def test_fr_017_no_cli_at_all_is_an_error_with_the_command(lab: ClaudeLab)
     assert "yb agents install claude-code" in (error.hint or "")
 
 
-@versions("newest")
+@versions(NEWEST)
 async def test_an_executable_that_is_not_there_is_an_error(lab: ClaudeLab) -> None:
     error = await refused(lab, executable=str(lab.home / "no-claude"))
     assert error.code == "CLAUDE_CLI_NOT_FOUND"
     assert "no-claude" in str(error)
 
 
-@versions("2.0.62", "1.0.128")  # another one than the toolbox would choose
+@versions(OLD, OLDEST)  # another one than the toolbox would choose
 async def test_a_claude_on_path_wins_over_the_toolbox(lab: ClaudeLab) -> None:
     use_the_toolbox(lab)
     lab.put_on_path()

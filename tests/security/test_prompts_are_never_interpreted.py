@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hostile_prompts import FEW, LARGE, REFUSED, SMALL
 
+from agent_clis import NEWEST, OLD, OLDEST
 from claude_lab import ClaudeLab, says, script, versions
 from youbencha.errors import ConfigError
 
@@ -39,24 +40,24 @@ async def all_delivered(lab: ClaudeLab, directory: Path, prompts: list[str]) -> 
     return await asyncio.gather(*(one(number, prompt) for number, prompt in enumerate(prompts)))
 
 
-@versions("newest")
+@versions(NEWEST)
 @pytest.mark.parametrize("chunk", CHUNKS, ids=range(len(CHUNKS)))
 async def test_byte_exact(lab: ClaudeLab, tmp_path: Path, chunk: list[str]) -> None:
     assert await all_delivered(lab, tmp_path / "runs", chunk) == chunk
 
 
-@versions("newest")
+@versions(NEWEST)
 @pytest.mark.parametrize("prompt", LARGE, ids=lambda prompt: f"{len(prompt)}-characters")
 async def test_large_ones_too(lab: ClaudeLab, tmp_path: Path, prompt: str) -> None:
     assert await delivered(lab, tmp_path / "run", prompt) == prompt
 
 
-@versions("2.0.62", "1.0.128")
+@versions(OLD, OLDEST)
 async def test_older_versions_too(lab: ClaudeLab, tmp_path: Path) -> None:
     assert await all_delivered(lab, tmp_path / "runs", FEW) == FEW
 
 
-@versions("newest")
+@versions(NEWEST)
 @pytest.mark.parametrize("prompt", REFUSED, ids=ascii)
 async def test_what_cannot_be_delivered_is_refused(lab: ClaudeLab, prompt: str) -> None:
     async with lab.model(script(says("Done."))) as model:
