@@ -27,8 +27,8 @@ lint: $(VENV)/.dev ## Style and types
 format: $(VENV)/.dev ## Put the code into shape
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
-bench: $(VENV)/.dev agents ## Measure, each figure beside its yardstick
-	@$(BIN)/python -m bench
+bench: $(VENV)/.dev ## Measure, each figure beside its yardstick; BENCH="startup gateway" chooses parts
+	@$(BIN)/python -m bench $(BENCH)
 
 coverage: ## All tests, with branch coverage; the adapters must have 90 %
 	@$(MAKE) test PYTEST_ARGS='--cov --cov-report= $(PYTEST_ARGS)'

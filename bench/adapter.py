@@ -92,7 +92,7 @@ def _run_bare(bench: Bench) -> None:
 
 def measure_memory() -> Iterator[Figure]:
     """In a process of its own: a peak cannot be taken back."""
-    answer = subprocess.run([sys.executable, "-m", "bench.adapter"], capture_output=True, text=True, check=True)
+    answer = subprocess.run([sys.executable, "-m", "bench.adapter"], stdout=subprocess.PIPE, text=True, check=True)
     before, after, output = map(int, answer.stdout.split())
     above = after - before - output
     yield Figure(

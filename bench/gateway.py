@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ import psutil
 
 from bench.gateway_client import Connection, requests_per_second
 from bench.gateway_place import Name, Place, everybody
-from bench.measure import Figure, mb, ms
+from bench.measure import ComponentMissing, Figure, mb, ms
 
 _GOAL_ADDED_S = 0.0015
 _GOAL_SHARE = 10
@@ -35,13 +35,22 @@ _OPEN_STREAMS = 200
 
 
 def measure() -> Iterator[Figure]:
-    yield from asyncio.run(_measured())
+    measured = _measured()
+
+    async def next_figure() -> Figure | None:
+        return await anext(measured, None)
+
+    with asyncio.Runner() as runner:
+        while figure := runner.run(next_figure()):
+            yield figure
 
 
-async def _measured() -> list[Figure]:
+async def _measured() -> AsyncIterator[Figure]:
     async with everybody() as place:
+        figures = _figures(place)
         # In a thread: what LiteLLM prints must be read meanwhile.
-        return await asyncio.to_thread(lambda: list(_figures(place)))
+        while figure := await asyncio.to_thread(next, figures, None):
+            yield figure
 
 
 def _figures(place: Place) -> Iterator[Figure]:
@@ -52,6 +61,8 @@ def _figures(place: Place) -> Iterator[Figure]:
     for stream in (False, True):
         yield _throughput(place, stream=stream)
     yield _memory(place)
+    if "litellm" not in place.targets:
+        raise ComponentMissing("the comparison with LiteLLM (not in the toolbox): run `yb agents install litellm`")
 
 
 def _warm_up(place: Place) -> None:
@@ -69,7 +80,7 @@ def _warm_up(place: Place) -> None:
 def _latency(place: Place, *, stream: bool) -> Figure:
     requests = {name: target.request(stream=stream) for name, target in place.targets.items()}
     added = _in_turns(place, lambda name, connection: connection.ask(requests[name]))
-    return _judged(f"gateway, added to a {'stream' if stream else 'JSON answer'}", added)
+    return _judged(f"added to a {'stream' if stream else 'JSON answer'}", added)
 
 
 def _first_event(place: Place) -> Figure:
@@ -82,7 +93,7 @@ def _first_event(place: Place) -> Figure:
         connection.rest()
         return taken
 
-    what = "gateway, added to the first event of a stream that goes on later"
+    what = "added to the first event of a stream that goes on later"
     try:
         return _judged(what, _in_turns(place, ask))
     except TimeoutError:
@@ -138,12 +149,13 @@ def _throughput(place: Place, *, stream: bool) -> Figure:
             request = target.request(stream=stream)
             rates[name].append(requests_per_second(target, request, clients=_CLIENTS, seconds=_LOAD_S))
     rate = {name: statistics.median(each) for name, each in rates.items()}
-    yardstick, goal, met = f"direct {rate['direct']:.0f}/s", "–", True
+    met: bool | None
+    yardstick, goal, met = f"direct {rate['direct']:.0f}/s", "–", None
     if "litellm" in rate:
         yardstick += f", LiteLLM {rate['litellm']:.0f}/s"
         goal = "≥ 5 × LiteLLM's"
         met = rate["gateway"] >= 5 * rate["litellm"]
-    what = f"gateway, {'streams' if stream else 'JSON answers'} for {_CLIENTS} clients at once"
+    what = f"{'streams' if stream else 'JSON answers'} for {_CLIENTS} clients at once"
     return Figure(what, f"{rate['gateway']:.0f}/s", yardstick, goal, met)
 
 
@@ -158,7 +170,7 @@ def _memory(place: Place) -> Figure:
     if "litellm" in full:
         yardstick += f", LiteLLM {mb(full['litellm'])}, idle {mb(idle['litellm'])}"
     return Figure(
-        f"gateway, memory with {_OPEN_STREAMS} open streams",
+        f"memory with {_OPEN_STREAMS} open streams",
         f"{mb(full['gateway'])}, {each / 1000:.0f} KB each",
         yardstick,
         f"≤ {_GOAL_STREAM_BYTES // 1000} KB each",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from bench.gateway_client import Target
+from bench.measure import installed_yb
 from youbencha.gateway.litellm import LiteLLM
 from youbencha.gateway.upstreams import Upstream
 from youbencha.sandbox.toolbox import Toolbox
@@ -47,8 +47,6 @@ async def everybody() -> AsyncIterator[Place]:
             assert litellm.pid is not None
             targets["litellm"] = Target(litellm.url, litellm.master_key)
             pids["litellm"] = litellm.pid
-        else:
-            print("LiteLLM is not in the toolbox (`yb agents install litellm`): measured without it", file=sys.stderr)
         yield Place(targets, pids)
 
 
@@ -61,12 +59,10 @@ def _model() -> Iterator[Target]:
 @contextmanager
 def _gateway(model: Target) -> Iterator[tuple[Target, int]]:
     """As people run it: with a ledger, and with a cap to keep."""
-    yb = shutil.which("yb", path=str(Path(sys.executable).parent))
-    assert yb is not None, "install the project first: make bench does"
     with tempfile.TemporaryDirectory(prefix="youbencha-bench-") as directory:
         ledger = str(Path(directory) / "ledger.jsonl")
         options = ("--upstream", model.url, "--key", "bench=1000000", "--ledger", ledger)
-        with _running(yb, "gateway", *options, ANTHROPIC_API_KEY=model.key) as (told, pid):
+        with _running(installed_yb(), "gateway", *options, ANTHROPIC_API_KEY=model.key) as (told, pid):
             ready = json.loads(told)
             yield Target(ready["url"], ready["keys"]["bench"]), pid
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import compileall
 import os
+import shutil
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +21,12 @@ class Figure:
     measured: str
     yardstick: str
     goal: str
-    met: bool
+    met: bool | None
+    """None where there is no goal."""
+
+
+class ComponentMissing(Exception):
+    """What a figure needs is not installed or not running. The message says which figure, and what to do about it."""
 
 
 def timed(call: Callable[[], object]) -> float:
@@ -40,6 +47,13 @@ def env_as_installed() -> dict[str, str]:
     """
     compileall.compile_dir(Path(youbencha.__file__).parent, quiet=2)
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+def installed_yb() -> str:
+    yb = shutil.which("yb", path=str(Path(sys.executable).parent))
+    if yb is None:
+        raise ComponentMissing("`yb` is not installed beside this Python: use `make bench`, which installs it")
+    return yb
 
 
 def ms(seconds: float) -> str:

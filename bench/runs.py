@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import shutil
 import statistics
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.measure import Figure, env_as_installed, ms
+from bench.measure import Figure, env_as_installed, installed_yb, ms
 
 _GOAL_ABOVE_S = 0.2
 _GOAL_RSS_KB = 60 * 1024
@@ -80,9 +79,7 @@ class Place:
         self._clones = 0
 
     def command(self) -> list[str]:
-        yb = shutil.which("yb", path=str(Path(sys.executable).parent))
-        assert yb is not None, "install the project first: make bench does"
-        return [yb, "run", "-c", str(self.case), "--quiet"]
+        return [installed_yb(), "run", "-c", str(self.case), "--quiet"]
 
     def run(self) -> None:
         subprocess.run(self.command(), cwd=self.root, env=self.env, check=True, stdout=subprocess.DEVNULL)
@@ -106,7 +103,7 @@ class Place:
             "print(os.wait4(p.pid, 0)[2].ru_maxrss)"
         )
         done = subprocess.run(
-            [sys.executable, "-c", script, *command], cwd=self.root, env=self.env, check=True, capture_output=True
+            [sys.executable, "-c", script, *command], cwd=self.root, env=self.env, check=True, stdout=subprocess.PIPE
         )
         return int(done.stdout)
 

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.measure import Figure, ms
+from bench.measure import ComponentMissing, Figure, ms
 from bench.runs import Place
 from youbencha.process import Command
 from youbencha.sandbox.base import Sandbox
@@ -34,15 +34,25 @@ _IMAGE = os.environ.get("YOUBENCHA_TEST_IMAGE", "youbencha/base:bookworm")
 def measure() -> Iterator[Figure]:
     with tempfile.TemporaryDirectory(prefix="yb-bench-") as name:
         place = Place(Path(name))
-        yield from asyncio.run(_local(place))
-        if shutil.which("docker") is None:
-            yield Figure("null trial in Docker", "not measured", "no docker command", "", met=False)
-            return
+        yield asyncio.run(_local(place))
+        _require_docker()
         for at_once in _AT_ONCE:
             yield asyncio.run(_docker(place, at_once))
 
 
-async def _local(place: Place) -> list[Figure]:
+def _require_docker() -> None:
+    try:
+        subprocess.run(["docker", "image", "inspect", _IMAGE], check=True, capture_output=True, text=True, timeout=10)
+    except FileNotFoundError:
+        reason = "there is no docker command"
+    except subprocess.CalledProcessError as error:
+        reason = error.stderr.strip()
+    else:
+        return
+    raise ComponentMissing(f'null trial in Docker ({reason}): run `eval "$(scripts/docker-engine start)"`')
+
+
+async def _local(place: Place) -> Figure:
     """The sandbox alone: what a program costs with a home of its own, and without."""
     true = shutil.which("true") or "/bin/true"
     command = Command(argv=(true,), cwd=place.root, env={"PATH": os.environ["PATH"]})
@@ -59,11 +69,10 @@ async def _local(place: Place) -> list[Figure]:
 
     await ours()
     pair = await _in_turns(ours, bare, _LOCAL_ROUNDS)
-    figure = Figure(
+    return Figure(
         "a process in the local sandbox", ms(pair.ours), f"bare process {ms(pair.bare)}", "≤ 20 ms above",
         pair.ours - pair.bare <= 0.02,
     )  # fmt: skip
-    return [figure]
 
 
 async def _docker(place: Place, at_once: int) -> Figure:

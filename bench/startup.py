@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
-from bench.measure import Figure, env_as_installed, median_of, ms
+from bench.measure import Figure, env_as_installed, installed_yb, median_of, ms
 
 
 def measure() -> Iterator[Figure]:
-    yb = shutil.which("yb", path=str(Path(sys.executable).parent))
-    assert yb is not None, "install the project first: make bench does"
+    yb = installed_yb()
     env = env_as_installed()
     bare = median_of(30, lambda: subprocess.run([sys.executable, "-c", "pass"], env=env, check=True))
     ours = median_of(30, lambda: subprocess.run([yb, "--version"], env=env, check=True, stdout=subprocess.DEVNULL))
