@@ -8,18 +8,23 @@ PYTHON  ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do 
 # One more than there are cores: many tests wait, for a deadline or for a CLI to start.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
-.PHONY: help demo test lint format bench coverage agents docker clean
+.PHONY: help demo test test-all lint format bench coverage agents docker clean
 .DEFAULT_GOAL := help
 
 help: ## Show what there is
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-demo: $(VENV)/.demo ## Set up, then let the real Claude Code CLI mend a bug (no key needed)
+demo: $(VENV)/.demo ## Set up, then watch the real Claude Code CLI fix a bug (no key needed)
 	@$(BIN)/yb demo
 
-# In the order of tests/conftest.py: the longest files first.
-test: $(VENV)/.dev agents ## Set up, then run all tests
-	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+TEST := $(BIN)/python scripts/test -n $(WORKERS) --dist worksteal
+
+test: $(VENV)/.dev agents ## Set up, then run the tests, with two versions of the real Claude Code CLI
+	@$(TEST) $(PYTEST_ARGS)
+
+test-all: $(VENV)/.dev ## Set up, then run every test: all CLI versions, all agents, LiteLLM, image builds (3.3 GB of tools)
+	@$(BIN)/python tests/agent_clis.py --all
+	@$(TEST) --all $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev ## Style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
@@ -30,11 +35,11 @@ format: $(VENV)/.dev ## Put the code into shape
 bench: $(VENV)/.dev ## Measure, each figure beside its yardstick; BENCH="startup gateway" chooses parts
 	@$(BIN)/python -m bench $(BENCH)
 
-coverage: ## All tests, with branch coverage; the adapters must have 90 %
+coverage: ## The tests, with branch coverage; the adapters must have 90 %
 	@$(MAKE) test PYTEST_ARGS='--cov --cov-report= $(PYTEST_ARGS)'
 	@$(BIN)/coverage report --include='src/youbencha/adapters/*' --fail-under=90
 
-agents: $(VENV)/.dev ## The agent CLIs that the tests drive
+agents: $(VENV)/.dev ## Fetch the agent CLIs that `make test` needs
 	@$(BIN)/python tests/agent_clis.py
 
 docker: $(VENV)/.demo ## Container images of Claude Code and of Aider; BASE_IMAGE=... to build on another
