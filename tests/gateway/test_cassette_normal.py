@@ -46,6 +46,8 @@ SAME_ANYWHERE = [
     # what changes from one run to the next, as real agents print it
     (" - OS Version: Linux 6.18.44-fc-v445\n", " - OS Version: Linux 5.4\n"),
     ("commit 9bdf79c0213ea872bdaed00caa43c3db852a4df5", "commit a8f94a73477971d14d2a228b68d0094a2a6da9b4"),
+    ("Recent commits:\nabadbfe first\n", "Recent commits:\n1234567 first\n"),
+    ("Recent commits:\nabadbfe first\n", "Recent commits:\n0ff1ce7 first\n"),
     ("agentId: ab56c6a7cee36ac94 (internal", "agentId: aa456295c05ba2c9c (internal"),
     ("agentId: 287044ad (for", "agentId: deadbee5 (for"),
     ("Chunk ID: dead18\nWall", "Chunk ID: 123456\nWall"),

@@ -43,6 +43,8 @@ LETTER_FIRST: Mapping[str, str] = {
     "system": r"OS Version: [^\n]+",
 }
 ANY_FIRST: Mapping[str, str] = {
+    # Claude Code's list of commits in its system prompt: one hash in 26 has no letter, or no digit.
+    "listed_commit": r"(?<=Recent commits:\n)[0-9a-f]{7,40}(?= )",
     "temporary": _TEMPORARY + FILE_NAME,
     "uuid": rf"[0-9a-fA-F]{{8}}-(?:[0-9a-fA-F]{{4}}-){{3}}[0-9a-fA-F]{{12}}{_END}",
     "hex": rf"(?=[a-fA-F]*\d)(?=\d*[a-fA-F])(?:[0-9a-fA-F]{{12,}}|[0-9a-f]{{7,11}}){_END}",
@@ -75,6 +77,8 @@ TOOL_LETTER_FIRST: Mapping[str, str] = {
     "port_named": r"(?:localhost|host\.docker\.internal):(?P<named_port>\d{2,5})(?!\d)",
 }
 TOOL_ANY_FIRST: Mapping[str, str] = {
+    # Claude Code's list of commits in its system prompt: one hash in 26 has no letter, or no digit.
+    "listed_commit": r"(?<=Recent commits:\n)[0-9a-f]{7,40}(?= )",
     "temporary": _TEMPORARY + FILE_NAME,
     "uuid": ANY_FIRST["uuid"],
     "commit": r"(?:(?<=commit )[0-9a-f]{7,40}(?=[\s,.)])|(?<=\n)[0-9a-f]{7,11}(?= \S))",

@@ -73,7 +73,7 @@ def words(days: frozenset[date]) -> Reading:
     return Reading(_volatile({**LETTER_FIRST, **letter}, ANY_FIRST, {**DIGIT_FIRST, **digit}), _CHOSEN_BY_NOBODY)
 
 
-_HINT = re.compile(r"\d[^\n\d]|[^\n\d]\d|\d{7}|ID|[_-]id|Id|tasks/|tool-results/|/tmp/|/T/|Temp|====|billing")
+_HINT = re.compile(r"\d[^\n\d]|[^\n\d]\d|\d{7}|ID|[_-]id|Id|tasks/|tool-results/|/tmp/|/T/|Temp|====|billing|(?<=commits:\n)")
 """A line without any of these has nothing volatile in it: no words without digits, no short number alone."""
 _CHILD = re.compile(rf"(?P<separator>[/\\]+)(?P<child>{FILE_NAME})")
 
@@ -168,6 +168,7 @@ _REPLACED: Mapping[str, Callable[[Match], list[Piece]]] = {
     "socket": _name("pid"),
     "epoch": _constant("{{time}}"),
     "commit": _name("id"),
+    "listed_commit": _name("id"),
     "hex": _name("id"),
     "counted": lambda match: [match.group().rpartition(" ")[0], " {{count}}"],
     "listing": lambda match: [match.group()[: -len(match["owner_and_size"])], " {{owner and size}}"],
