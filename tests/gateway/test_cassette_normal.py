@@ -74,7 +74,7 @@ SAME_IN_OUTPUT = [
     ("Wall time: 0.0000 seconds", "Wall time: 1.5 seconds"),
     ("took 12 ms", "took 130 ms"),
     ("http://127.0.0.1:45855/x", "http://127.0.0.1:43025/x"),
-    ("Recent commits:\n9bdf79c a commit", "Recent commits:\n1234567 a commit"),
+    ("9bdf79c done\nabadbfe first", "1234567 done\n7654321 first"),
     ("running in background with ID: 9b45c4\n", "running in background with ID: abcdef\n"),
     ("Original token count: 123\n", "Original token count: 1280\n"),
     ("run_shell_command_1794796359243_0", "run_shell_command_1794796363420_0"),

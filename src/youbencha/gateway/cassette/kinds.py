@@ -77,11 +77,9 @@ TOOL_LETTER_FIRST: Mapping[str, str] = {
     "port_named": r"(?:localhost|host\.docker\.internal):(?P<named_port>\d{2,5})(?!\d)",
 }
 TOOL_ANY_FIRST: Mapping[str, str] = {
-    # Claude Code's list of commits in its system prompt: one hash in 26 has no letter, or no digit.
-    "listed_commit": r"(?<=Recent commits:\n)[0-9a-f]{7,40}(?= )",
     "temporary": _TEMPORARY + FILE_NAME,
     "uuid": ANY_FIRST["uuid"],
-    "commit": r"(?:(?<=commit )[0-9a-f]{7,40}(?=[\s,.)])|(?<=\n)[0-9a-f]{7,11}(?= \S))",
+    "commit": rf"(?:(?<=commit )[0-9a-f]{{7,40}}(?=[\s,.)])|{_LINE}[0-9a-f]{{7,11}}(?= \S))",
     "hex": rf"(?:[0-9a-fA-F]{{12,}}|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{{7,11}}){_END}",
     "port": r"(?:127\.0\.0\.1|0\.0\.0\.0|\[::1\]):(?P<port_number>\d{2,5})(?!\d)",
     "rule": r"={4,}",

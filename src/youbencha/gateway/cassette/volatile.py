@@ -73,7 +73,9 @@ def words(days: frozenset[date]) -> Reading:
     return Reading(_volatile({**LETTER_FIRST, **letter}, ANY_FIRST, {**DIGIT_FIRST, **digit}), _CHOSEN_BY_NOBODY)
 
 
-_HINT = re.compile(r"\d[^\n\d]|[^\n\d]\d|\d{7}|ID|[_-]id|Id|tasks/|tool-results/|/tmp/|/T/|Temp|====|billing|(?<=commits:\n)")
+_HINT = re.compile(
+    r"\d[^\n\d]|[^\n\d]\d|\d{7}|ID|[_-]id|Id|tasks/|tool-results/|/tmp/|/T/|Temp|====|billing|(?<![^\n])[a-f]{7}"
+)
 """A line without any of these has nothing volatile in it: no words without digits, no short number alone."""
 _CHILD = re.compile(rf"(?P<separator>[/\\]+)(?P<child>{FILE_NAME})")
 
