@@ -1,29 +1,44 @@
-"""The installed `yb`, as a person runs it."""
+"""`yb` as a person runs it: in this process, or where that matters in one of its own."""
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import io
 import os
 import subprocess
 import sys
 import sysconfig
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
+from typing import BinaryIO
+from unittest import mock
+
+from youbencha.cli.app import run_app
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / ("yb.exe" if sys.platform == "win32" else "yb")
 PATIENCE_S = 180
+Done = subprocess.CompletedProcess[str]
+
+_PLAIN = {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "200"}
+_one_at_a_time = threading.Lock()
+"""There is one environment, one current directory and one standard output."""
 
 
-def yb(
-    *arguments: str, cwd: Path | None = None, prelude: str | None = None, **env: str
-) -> subprocess.CompletedProcess[str]:
-    """Run it to its end. With a `prelude`, some Python goes before: that is how faults are put in."""
-    command = [str(SCRIPT)]
-    if prelude is not None:
-        command = [sys.executable, "-c", f"{prelude}\nfrom youbencha.cli import main\nmain()"]
-    plain = {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "200"}
+def yb(*arguments: str, cwd: Path | None = None, **env: str) -> Done:
+    """Run a command in this process. In an async test, call it with `asyncio.to_thread`."""
+    return run_here(arguments, cwd=cwd, env={**os.environ, **_PLAIN, **env})
+
+
+def yb_process(*arguments: str, cwd: Path | None = None, **env: str) -> Done:
+    """Run the installed script, for what only a process shows: its start, its end, its memory."""
     return subprocess.run(
-        [*command, *arguments],
+        [SCRIPT, *arguments],
         cwd=cwd,
-        env={**os.environ, **plain, **env},
+        env={**os.environ, **_PLAIN, **env},
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -31,3 +46,60 @@ def yb(
         stdin=subprocess.DEVNULL,
         check=False,
     )
+
+
+def run_here(arguments: Sequence[str], *, cwd: Path | None, env: Mapping[str, str]) -> Done:
+    """As a process with this environment would: afterwards, all that belongs to a process is as it was."""
+    with (
+        _one_at_a_time,
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+        mock.patch.dict(os.environ, env, clear=True),
+        mock.patch.object(tempfile, "tempdir", None),  # it depends on the environment
+        mock.patch.object(sys, "argv", [str(SCRIPT), *arguments]),
+        contextlib.chdir(cwd or Path.cwd()),
+    ):
+        try:
+            with _standard_streams(out, err), _program_is_a_file():
+                code = run_app(arguments)
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        finally:
+            gc.unfreeze()
+        for file in (out, err):
+            file.seek(0)
+        return Done([str(SCRIPT), *arguments], code, *(file.read().decode() for file in (out, err)))
+
+
+@contextlib.contextmanager
+def _standard_streams(out: BinaryIO, err: BinaryIO) -> Iterator[None]:
+    """The descriptors too: programs that a command starts may inherit them."""
+    kept = sys.stdin, sys.stdout, sys.stderr
+    descriptors = [os.dup(number) for number in range(3)]
+    with open(os.devnull, "rb") as nothing:
+        for number, file in enumerate((nothing, out, err)):
+            os.dup2(file.fileno(), number)
+    sys.stdin, sys.stdout, sys.stderr = (
+        io.TextIOWrapper(open(number, mode, closefd=False), "utf-8", "replace")
+        for number, mode in enumerate(("rb", "wb", "wb"))
+    )
+    try:
+        yield
+    finally:
+        for stream in (sys.stdin, sys.stdout, sys.stderr):
+            stream.close()
+        sys.stdin, sys.stdout, sys.stderr = kept
+        for number, descriptor in enumerate(descriptors):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _program_is_a_file() -> Iterator[None]:
+    """With `python -m pytest`, the help would call `yb` by that name. (`mock.patch.dict` would forget imports.)"""
+    kept = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = kept

@@ -162,7 +162,7 @@ SCORES = {"tells_how_to_install": {"score": 1, "reason": "It does."}, "is_true":
 async def test_it_runs_as_it_is(lab: ClaudeLab, tmp_path: Path) -> None:
     """With the real Claude Code as agent and as judge; what the model says is ours."""
     top = repository(tmp_path / "project")
-    assert yb("init", cwd=top).returncode == 0
+    assert (await asyncio.to_thread(yb, "init", cwd=top)).returncode == 0
     judge = {"when": {"prompt_contains": "You judge work"}, "turns": [says(json.dumps({"assertions": SCORES}))]}
     work = bash("printf '\\n## Getting started\\n\\nRun make.\\n' >> README.md")
     lab.put_on_path()

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from yb import yb
+from yb import yb, yb_process
 
 DOCUMENT = {
     "version": "1.0.0",
@@ -121,6 +121,6 @@ def test_it_is_opened_on_request(artifacts: Path, tmp_path: Path) -> None:
     )
     opener.chmod(0o755)
     path = f"{opener.parent}{os.pathsep}{os.environ['PATH']}"
-    done = yb("report", "--from", str(artifacts), "--format", "html", "--open", PATH=path)
+    done = yb_process("report", "--from", str(artifacts), "--format", "html", "--open", PATH=path)
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "opened").read_text().endswith("report.html")

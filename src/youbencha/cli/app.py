@@ -4,49 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer.main import get_command, get_group
 
 from youbencha import __version__
 from youbencha.cli import startup
-from youbencha.cli.help import Commands, usage_hint, usage_message
+from youbencha.cli.help import Commands, HelpfulGroup, usage_hint, usage_message
 from youbencha.errors import YouBenchaError
 
 CANNOT_RUN = 2
 INTERRUPTED = 130
-
-app = Commands(
-    name="yb",
-    help="Run coding agents on real repositories; capture, meter and judge what they do.",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-class _Debug:
-    """Whether a traceback may be shown. Set by `--debug`."""
-
-    wanted = False
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"youbencha {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something goes wrong.")] = False,
-    version: Annotated[
-        bool, typer.Option("--version", "-V", callback=_show_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
-    _Debug.wanted = debug
-
 
 _COMMANDS = {
     "run": "run:run",
@@ -72,32 +44,74 @@ _COMMANDS = {
 """Where each is found in this package."""
 
 
-def _add_commands(arguments: Sequence[str]) -> None:
-    """Only the one that is asked for, if it is plain which: the others need not be loaded."""
-    typed = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS")
-    words = typed.split()[1:] if typed is not None else arguments
-    wanted = next((word for word in words if not word.startswith("-")), "")
-    names = [wanted] if wanted in _COMMANDS and wanted != "completion" else list(_COMMANDS)
-    if names == [wanted]:  # only its help does without
-        startup.lighten_pydantic()
-    for name in names:
+class _LazyCommands(Mapping[str, Any]):
+    """Imports a command when it is looked up."""
+
+    def __getitem__(self, name: str) -> Any:
         module, _, attribute = _COMMANDS[name].partition(":")
         found = getattr(import_module(f"youbencha.cli.{module}"), attribute)
+        holder = Commands()
         if isinstance(found, typer.Typer):
-            app.add_typer(found, name=name)
+            holder.add_typer(found, name=name)
         else:
-            app.command(name)(found)
+            holder.command(name)(found)
+        return get_group(holder).commands[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
+
+
+class _LazyGroup(HelpfulGroup):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{**options, "commands": _LazyCommands()})
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not _COMMANDS.keys().isdisjoint(args):  # only our own help does without pydantic
+            startup.lighten_pydantic()
+        return super().parse_args(ctx, args)
+
+
+app = Commands(
+    cls=_LazyGroup,
+    name="yb",
+    help="Run coding agents on real repositories; capture, meter and judge what they do.",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"youbencha {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    context: typer.Context,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something goes wrong.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", "-V", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    context.obj.debug = debug
+
+
+@dataclass
+class _Call:
+    """What the options before the command say."""
+
+    debug: bool = False
 
 
 def run_app(arguments: Sequence[str]) -> int:
     """Run one command; the exit code."""
-    _add_commands(arguments)
-    return _shielded(lambda: app(args=list(arguments), standalone_mode=False))
-
-
-def _shielded(call: Callable[[], Any]) -> int:
+    call = _Call()
     try:
-        outcome = call()
+        outcome = get_command(app)(args=list(arguments), standalone_mode=False, obj=call)
         return outcome if isinstance(outcome, int) else 0
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
@@ -105,7 +119,7 @@ def _shielded(call: Callable[[], Any]) -> int:
         typer.echo(f"error {usage_message(error)}\nhint  {usage_hint(error)}", err=True)
         return CANNOT_RUN
     except Exception as error:  # noqa: BLE001 (whatever it is, a person gets a sentence and not a traceback)
-        if _Debug.wanted:
+        if call.debug:
             import traceback
 
             traceback.print_exc()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -20,8 +21,8 @@ def run_async(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 async def _interruptible(work: Coroutine[Any, Any, Result]) -> Result:
-    if sys.platform == "win32":
-        return await work
+    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
+        return await work  # no signal can be handled here
     task = asyncio.ensure_future(work)
     terminated = False
 
@@ -31,8 +32,8 @@ async def _interruptible(work: Coroutine[Any, Any, Result]) -> Result:
         task.cancel()
 
     loop = asyncio.get_running_loop()
-    numbers = startup.ending_signals()
-    for number in numbers:
+    before = {number: signal.getsignal(number) for number in startup.ending_signals()}
+    for number in before:
         loop.add_signal_handler(number, on_terminate)
     try:
         return await task
@@ -41,6 +42,6 @@ async def _interruptible(work: Coroutine[Any, Any, Result]) -> Result:
             raise KeyboardInterrupt from None
         raise
     finally:
-        for number in numbers:
+        for number, handler in before.items():
             loop.remove_signal_handler(number)
-            signal.signal(number, signal.default_int_handler)
+            signal.signal(number, handler)

@@ -37,8 +37,8 @@ Row = tuple[str, str]
 class Commands(typer.Typer):
     """A group of commands that explain themselves as here."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(cls=HelpfulGroup, rich_markup_mode=None, **options)
+    def __init__(self, *, cls: type[HelpfulGroup] | None = None, **options: Any) -> None:
+        super().__init__(cls=cls or HelpfulGroup, rich_markup_mode=None, **options)
 
     def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:
         return super().command(name, cls=HelpfulCommand, **options)

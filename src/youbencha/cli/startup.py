@@ -45,7 +45,12 @@ def loaded() -> None:
 
 
 def lighten_pydantic() -> None:
-    """Much of what a command waits for is pydantic. Two parts of that serve nobody here."""
+    """Much of what a command waits for is pydantic. Two parts of that serve nobody here.
+
+    Only before it is loaded: afterwards there is nothing to save.
+    """
+    if "pydantic_core" in sys.modules:
+        return
     # It looks for plugins in every package. What it would look with takes 20 ms to import, even if it is told not to.
     without_plugins: Any = ModuleType("pydantic.plugin._loader")
     without_plugins.get_plugins = lambda: ()
