@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import json
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,10 +56,19 @@ def modules() -> list[Path]:
     return [path for path in found if not str(path.relative_to(SOURCE).as_posix()).startswith(NOT_OURS)]
 
 
-def imports(path: Path) -> Iterator[Import]:
-    """Every import of ours, at the top or inside a function, for the program or only for its types."""
+def imports(path: Path, *, when_loaded: bool = False) -> Iterator[Import]:
+    """Every import of ours, or only those that take place when the module is loaded.
+
+    What a package imports for its types is what it imports when somebody asks for it (`later.py`).
+    """
     file = path.relative_to(SOURCE).as_posix()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    left_out: tuple[type[ast.AST], ...] = (ast.FunctionDef, ast.AsyncFunctionDef) if when_loaded else ()
+    waiting: list[ast.AST] = [parsed(path)]
+    for node in waiting:
+        for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        if isinstance(node, left_out) or (when_loaded and for_types and path.name != "__init__.py"):
+            continue
+        waiting += ast.iter_child_nodes(node)
         if isinstance(node, ast.Import):
             yield from (Import(file, node.lineno, alias.name, None) for alias in node.names if is_ours(alias.name))
         elif isinstance(node, ast.ImportFrom):
@@ -63,6 +76,11 @@ def imports(path: Path) -> Iterator[Import]:
             module = node.module or ""
             if is_ours(module):
                 yield from (Import(file, node.lineno, module, alias.name) for alias in node.names)
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def is_ours(module: str) -> bool:
@@ -81,7 +99,9 @@ def home_of(file: str) -> str:
     return "youbencha" if first == "__init__" else first
 
 
-ALL = [each for path in modules() for each in imports(path)]
+@cache
+def every_import() -> list[Import]:
+    return [each for path in modules() for each in imports(path)]
 
 
 def test_every_package_has_its_floor() -> None:
@@ -90,13 +110,13 @@ def test_every_package_has_its_floor() -> None:
 
 
 def test_there_is_something_to_look_at() -> None:
-    assert len(ALL) > 200
-    assert any(each.file.startswith("cli/") for each in ALL)
+    assert len(every_import()) > 200
+    assert any(each.file.startswith("cli/") for each in every_import())
 
 
 def test_imports_only_lead_down() -> None:
     wrong = []
-    for each in ALL:
+    for each in every_import():
         home, target = home_of(each.file), package_of(each.module, each.name)
         if home != target and FLOOR_OF[target] >= FLOOR_OF[home]:
             wrong.append(f"{each}   ({home} is not above {target})")
@@ -105,7 +125,7 @@ def test_imports_only_lead_down() -> None:
 
 def test_nobody_takes_anothers_private_things() -> None:
     wrong = []
-    for each in ALL:
+    for each in every_import():
         parts = [*each.module.split("."), each.name or ""]
         private = any(part.startswith("_") and not part.startswith("__") for part in parts)
         inside = each.module.removeprefix("youbencha.").replace(".", "/") + ".py" == each.file
@@ -169,31 +189,59 @@ NEEDS_POSIX = {
 def test_what_needs_posix_is_known() -> None:
     """Each of these says so in its first lines, to readers and to the type checker."""
     says_so = {
-        ".".join(("youbencha", *path.relative_to(SOURCE).with_suffix("").parts))
-        for path in modules()
-        if '\nassert sys.platform != "win32"\n' in path.read_text(encoding="utf-8")
+        name_of(path) for path in modules() if '\nassert sys.platform != "win32"\n' in path.read_text(encoding="utf-8")
     }
     assert says_so == NEEDS_POSIX
 
 
-def test_every_module_can_be_imported_alone() -> None:
-    """No module relies on another having been imported before it.
+def test_every_module_can_be_imported() -> None:
+    wanted = {name_of(path) for path in modules()} - (NEEDS_POSIX if ON_WINDOWS else set())
+    subprocess.run([sys.executable, "-c", "\n".join(f"import {name}" for name in wanted)], check=True, timeout=600)
 
-    From the ground up, and what lies below stays loaded: it cannot lead back up, so that it makes no difference.
-    """
-    names = [".".join(("youbencha", *path.relative_to(SOURCE).with_suffix("").parts)) for path in modules()]
-    wanted = [name.removesuffix(".__init__") for name in names if not (ON_WINDOWS and name in NEEDS_POSIX)]
-    wanted.sort(key=lambda name: FLOOR_OF[package_of(name)])
-    script = (
-        "import importlib, sys\n"
-        f"for name in {wanted!r}:\n"
-        "    package = '.'.join(name.split('.')[:2])\n"
-        "    for loaded in list(sys.modules):\n"
-        "        if loaded == package or loaded.startswith(package + '.'): del sys.modules[loaded]\n"
-        "    importlib.import_module(name)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=600)
-    assert done.returncode == 0, done.stderr
+
+def test_no_module_relies_on_another_having_been_imported_before_it() -> None:
+    """Without imports in a circle, the order in which modules are asked for makes no difference."""
+    names = {name_of(path): path for path in modules()}
+    graph = {
+        name: {found for each in imports(path, when_loaded=True) if (found := target_of(each, names)) != name}
+        for name, path in names.items()
+    }
+    TopologicalSorter(graph).prepare()
+
+
+def name_of(path: Path) -> str:
+    return ".".join(("youbencha", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+
+
+def target_of(each: Import, names: Container[str]) -> str:
+    """A name that is imported from a package may be a module of it."""
+    return below if (below := f"{each.module}.{each.name}") in names else each.module
+
+
+RUN = """
+import atexit, sys
+from youbencha.cli import main
+atexit.register(lambda: print("loaded", *sys.modules))
+main()
+"""
+NOT_FOR_A_RUN = {"aiodocker", "aiohttp", "email", "genai_prices", "jinja2", "rapidfuzz", "rich", "sqlite3", "xml"}
+MODULES_OF_A_RUN = 190
+
+
+def test_what_a_run_loads(tmp_path: Path) -> None:
+    """With a program of one's own as the agent, judged by git-diff. It waits for every module that is loaded."""
+    git = ("git", "-C", tmp_path, "-c", "user.name=test", "-c", "user.email=test@example.org")
+    for arguments in (("init", "-q"), ("commit", "-q", "-m", "start", "--allow-empty")):
+        subprocess.run([*git, *arguments], check=True)
+    agent = {"type": "command", "config": {"command": [sys.executable, "-c", "open('new.txt', 'w')"]}}
+    (tmp_path / "case.json").write_text(json.dumps({"repo": ".", "agent": agent, "evaluators": ["git-diff"]}))
+    env = {**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", RUN, "run", "-c", "case.json", "--quiet"]
+    done = subprocess.run(command, cwd=tmp_path, env=env, check=True, timeout=120, capture_output=True, text=True)
+    verdict, loaded = (line.split() for line in done.stdout.splitlines())
+    assert verdict[0] == "passed"
+    assert {name.partition(".")[0] for name in loaded} & NOT_FOR_A_RUN == set()
+    assert len([name for name in loaded if is_ours(name)]) <= MODULES_OF_A_RUN
 
 
 def test_test_modules_have_names_of_their_own() -> None:

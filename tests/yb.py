@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import io
 import os
 import subprocess
 import sys
@@ -80,8 +79,8 @@ def _standard_streams(out: BinaryIO, err: BinaryIO) -> Iterator[None]:
         for number, file in enumerate((nothing, out, err)):
             os.dup2(file.fileno(), number)
     sys.stdin, sys.stdout, sys.stderr = (
-        io.TextIOWrapper(open(number, mode, closefd=False), "utf-8", "replace")
-        for number, mode in enumerate(("rb", "wb", "wb"))
+        open(number, mode, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115 (closed below)
+        for number, mode in enumerate("rww")
     )
     try:
         yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -203,21 +202,20 @@ def test_a_reader_that_has_seen_enough(arguments: list[str]) -> None:
     assert done.returncode == 1
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_ctrl_c_ends_the_scripted_model_cleanly(tmp_path: Path) -> None:
-    (tmp_path / "s.yaml").write_text("turns: [{text: hi}]\n")
-    with subprocess.Popen(
-        [SCRIPT, "script", "s.yaml"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout
-        assert json.loads(process.stdout.readline())["url"].startswith("http://127.0.0.1:")
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=PATIENCE_S)
-    assert (process.returncode, out, err) == (0, "", "")
+def test_a_command_leaves_its_process_as_it_was(tmp_path: Path) -> None:
+    def state() -> tuple[object, ...]:
+        handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+        streams = (sys.stdin, sys.stdout, sys.stderr, *(os.fstat(number)[:3] for number in range(3)))
+        return dict(os.environ), Path.cwd(), sys.argv, sys.excepthook, handlers, streams, gc.get_freeze_count()
+
+    before = state()
+    done = yb("init", cwd=tmp_path, YOUBENCHA_TOOLBOX="elsewhere")
+    assert (done.returncode, (tmp_path / "testcase.yaml").exists()) == (0, True)
+    assert state() == before
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_ctrl_c_elsewhere_is_130_and_no_traceback() -> None:
+def test_ctrl_c_is_130_and_no_traceback() -> None:
     """A command that has no signal handling of its own."""
     prelude = (
         "import time, youbencha.cli.schema as s\n"

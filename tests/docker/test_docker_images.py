@@ -6,7 +6,6 @@ import asyncio
 import io
 import json
 import os
-import subprocess
 import tarfile
 from collections.abc import Iterator
 
@@ -16,7 +15,7 @@ import pytest
 from agent_clis import AGENT, OLD, request
 from docker_lab import Engine, containers_of
 from toolbox_tools import installed
-from yb import SCRIPT, yb
+from yb import yb
 from youbencha import __version__
 from youbencha.errors import YouBenchaError
 from youbencha.sandbox.images import RECIPES, build_image
@@ -77,8 +76,7 @@ def claude() -> InstalledAgent:
 @pytest.fixture(scope="module")
 def claude_image(engine: Engine, image: str, claude: InstalledAgent) -> Iterator[str]:
     tag = tagged("claude-code")
-    command = [SCRIPT, "images", "build", "claude-code", "--base", image, "--tag", tag, "--version", claude.version]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, stdin=subprocess.DEVNULL)
+    done = yb("images", "build", "claude-code", "--base", image, "--tag", tag, "--version", claude.version)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{tag}\n"
     assert "COPY cli/ /opt/claude-code/" in done.stderr, "nobody should look at a silent terminal"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sqlite3
 import subprocess
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from yb import yb
 from youbencha.spec import Settings, load_eval_config, load_test_case, load_yaml_model
 from youbencha.spec.cases import Loaded
 from youbencha.trial.checks import check_parts
@@ -20,7 +20,6 @@ from youbencha.trial.checks import check_parts
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ORIGINAL = Path(__file__).parent / "original"
 OLD_SETTINGS = ORIGINAL / "settings.youbencharc.yaml"
-PATIENCE_S = 120
 
 EVAL_CONFIGS = {"eval-a-directory.yaml", "eval-config.yaml"}
 NEEDS_A_MODEL = {
@@ -48,19 +47,10 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
-def yb(command: str, file: Path, *arguments: str, cwd: Path) -> dict[str, Any]:
+def run(command: str, file: Path, *, cwd: Path) -> dict[str, Any]:
     """Run one; its bundle. It must have passed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "youbencha.cli.app", command, "-c", str(file), "--json", *arguments],
-        cwd=cwd,
-        env={**os.environ, "XDG_CACHE_HOME": str(cwd / ".cache"), "HOME": str(cwd)},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=PATIENCE_S,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+    env = {"XDG_CACHE_HOME": str(cwd / ".cache"), "HOME": str(cwd)}
+    done = yb(command, "-c", str(file), "--json", cwd=cwd, **env)
     assert done.returncode == 0, done.stderr + done.stdout
     bundle: dict[str, Any] = json.loads(done.stdout)
     assert bundle["summary"]["overall_status"] == "passed"
@@ -81,14 +71,14 @@ def test_an_example_loads_with_every_check(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(RUNNABLE))
 def test_an_example_runs_as_it_is(name: str, examples: Path) -> None:
-    bundle = yb("run", examples / name, cwd=examples.parent)
+    bundle = run("run", examples / name, cwd=examples.parent)
     assert bundle["outcome"]["name"] == "solved"
     assert bundle["agent"]["type"] == "command"
     assert all(each["status"] == "passed" for each in bundle["evaluators"])
 
 
 def test_the_agent_did_the_work_and_not_the_hook(examples: Path) -> None:
-    bundle = yb("run", examples / "hooks.yaml", cwd=examples.parent)
+    bundle = run("run", examples / "hooks.yaml", cwd=examples.parent)
     (git_diff,) = bundle["evaluators"]
     assert [file["path"] for file in git_diff["metrics"]["changed_files"]] == ["shop/cart.py"]
     assert [hook["status"] for hook in bundle["hooks"]["post_evaluation"]] == ["success"] * 3
@@ -100,13 +90,13 @@ def test_the_agent_did_the_work_and_not_the_hook(examples: Path) -> None:
 
 
 def test_variables_come_from_the_settings_beside_it(examples: Path) -> None:
-    bundle = yb("run", examples / "variables" / "testcase.yaml", cwd=examples / "variables")
+    bundle = run("run", examples / "variables" / "testcase.yaml", cwd=examples / "variables")
     assert bundle["test_case"]["branch"] == "main"
     assert bundle["evaluators"][0]["assertions"][0]["expected"] == 20
 
 
 def test_a_directory_is_judged_without_an_agent(examples: Path) -> None:
-    bundle = yb("eval", examples / "eval-a-directory.yaml", cwd=examples.parent)
+    bundle = run("eval", examples / "eval-a-directory.yaml", cwd=examples.parent)
     assert bundle["agent"] is None
     assert [each["evaluator"] for each in bundle["evaluators"]] == ["expected-diff", "command"]
 

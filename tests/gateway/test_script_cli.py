@@ -1,4 +1,4 @@
-"""`yb script` as a process."""
+"""`yb script`: what it serves, how it ends, what it refuses."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from pathlib import Path
 import pytest
 from talking import request
 
+from yb import SCRIPT, yb
 from youbencha.cli.script import serve
 from youbencha.errors import YouBenchaError
-
-COMMAND = [sys.executable, "-c", "import typer; from youbencha.cli.script import serve; typer.run(serve)"]
 
 
 @pytest.fixture
@@ -30,7 +29,9 @@ def script(tmp_path: Path) -> Path:
 
 @contextmanager
 def served(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [SCRIPT, "script", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     with process:
         try:
             yield process
@@ -72,10 +73,9 @@ def test_the_port_can_be_chosen(script: Path) -> None:
 
 
 def test_a_missing_variable_is_found_before_it_starts(script: Path) -> None:
-    with served(str(script)) as process:
-        out, err = process.communicate(timeout=60)
-    assert out == ""
-    assert "turns.0.text: there is no variable 'who' (known: cwd)" in " ".join(err.split())
+    done = yb("script", str(script))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "turns.0.text: there is no variable 'who' (known: cwd)" in done.stderr
 
 
 @pytest.mark.parametrize("var", ["who", "=x", "1a=x", ""])

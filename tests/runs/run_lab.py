@@ -1,4 +1,4 @@
-"""A bench for whole runs: real repositories, the real `yb` in a process of its own, and its results read back."""
+"""A bench for whole runs: real repositories, the real `yb`, and its results read back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from claude_lab import API_KEY
-from yb import SCRIPT
+from yb import SCRIPT, run_here
 from youbencha.gateway.script import ScriptedModel
 from youbencha.log import ResultsBundle, YouBenchaLog
 from youbencha.sandbox.toolbox import InstalledAgent
@@ -125,7 +125,12 @@ class RunLab:
         )
 
     async def yb(self, *arguments: str, env: Mapping[str, str] | None = None) -> Done:
-        process = await self.start(*arguments, env=env)
+        """In this process: one after the other, beside what the test serves."""
+        done = await asyncio.to_thread(run_here, arguments, cwd=self.root, env={**self.env, **(env or {})})
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    async def yb_process(self, *arguments: str) -> Done:
+        process = await self.start(*arguments)
         try:
             out, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
         except TimeoutError:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
-import pytest
 from run_lab import RunLab, cut_off
 
 EDIT = "echo 'TAX = 0.2' > src/prices.py"
@@ -174,9 +174,11 @@ async def test_what_hooks_say_after_the_evaluation_is_in_the_bundle(runs: RunLab
 
 
 async def test_json_on_standard_output_and_nothing_else(runs: RunLab) -> None:
-    done = await runs.run(runs.program(EDIT), "--json")
-    assert json.loads(done.done.out)["summary"]["overall_status"] == "passed"
-    assert json.loads(done.done.out) == json.loads((done.artifacts / "results.json").read_text())
+    runs.write_case(runs.program(EDIT))
+    done = await runs.yb_process("run", "-c", str(runs.case_file), "--json")
+    (run,) = runs.runs()
+    assert json.loads(done.out)["summary"]["overall_status"] == "passed"
+    assert json.loads(done.out) == json.loads((run / "artifacts/results.json").read_text())
 
 
 async def test_quiet(runs: RunLab) -> None:
@@ -250,12 +252,9 @@ async def test_credentials_in_a_repositorys_address_are_not_shown(runs: RunLab) 
     assert "s3cr3tpw" not in done.out + done.err
 
 
-@pytest.mark.parametrize("at_once", [8])
-async def test_eight_runs_at_once(runs: RunLab, at_once: int) -> None:
-    import asyncio
-
+async def test_eight_processes_at_once(runs: RunLab) -> None:
     runs.write_case(runs.program(EDIT))
-    done = await asyncio.gather(*(runs.yb("run", "-c", str(runs.case_file), "--quiet") for _ in range(at_once)))
-    assert [each.code for each in done] == [0] * at_once, [each.err for each in done]
-    assert len(runs.runs()) == at_once
-    assert len({each.out for each in done}) == at_once
+    done = await asyncio.gather(*(runs.yb_process("run", "-c", str(runs.case_file), "--quiet") for _ in range(8)))
+    assert [each.code for each in done] == [0] * 8, [each.err for each in done]
+    assert len(runs.runs()) == 8
+    assert len({each.out for each in done}) == 8
