@@ -209,9 +209,10 @@ def test_a_command_leaves_its_process_as_it_was(tmp_path: Path) -> None:
         streams = (sys.stdin, sys.stdout, sys.stderr, *(os.fstat(number)[:3] for number in range(3)))
         return dict(os.environ), Path.cwd(), sys.argv, sys.excepthook, handlers, streams, gc.get_freeze_count()
 
+    (tmp_path / "eval.yaml").write_text("directory: .\nevaluators: [git-diff]\n")
     before = state()
-    done = yb("init", cwd=tmp_path, YOUBENCHA_TOOLBOX="elsewhere")
-    assert (done.returncode, (tmp_path / "testcase.yaml").exists()) == (0, True)
+    done = yb("eval", "-c", "eval.yaml", cwd=tmp_path, XDG_CACHE_HOME=str(tmp_path))
+    assert (done.returncode, "skipped" in done.stdout) == (1, True)
     assert state() == before
 
 
