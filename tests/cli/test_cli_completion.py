@@ -13,9 +13,7 @@ from yb import PATIENCE_S, SCRIPT, yb
 
 BASH = shutil.which("bash")
 OFFERED = {
-    "yb ag": ["agents"],
     "yb in": ["init", "install-agents"],
-    "yb sug": ["suggest-testcase"],
     "yb agents in": ["install"],
     "yb completion z": ["zsh"],
     "yb init --fo": ["--force"],
