@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import agent_clis
+import toolbox_tools
 from agent_clis import NEWEST, OLDEST
 from claude_lab import GIT_BASH, ClaudeLab, version_params
 from youbencha.sandbox.toolbox import InstalledAgent, Toolbox
@@ -27,6 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """No test may depend on, or disturb, what the person running it has set up for their own agents."""
     for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "CLAUDE")) and name != GIT_BASH]:
         del os.environ[name]
+    toolbox_tools.fetched = config.getoption("--all")
     # A runner that starts us in the background has Ctrl-C ignored, for all that we start too; some tests send it.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -9,9 +9,14 @@ import pytest
 from agent_clis import FROM_PYPI, OTHERS
 from youbencha.sandbox.toolbox import InstalledAgent, Toolbox
 
+fetched = False
+"""Whether these programs are part of this run: only `make test-all` fetches them."""
+
 
 def installed(name: str) -> InstalledAgent:
-    """Without it the test is skipped, or fails where it must not be skipped."""
+    """Without it the test is skipped, or fails where it must not be skipped; only tests marked `full` may ask."""
+    if not fetched:
+        pytest.fail(f"{name} is not fetched for `make test`: mark this test `full`")
     version = {**OTHERS, **FROM_PYPI}[name]
     found = Toolbox().find(name, version)
     if found is None:

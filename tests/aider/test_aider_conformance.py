@@ -9,7 +9,7 @@ from aider_bench import aider_agent
 
 from youbencha.testing import AdapterContract, Agent
 
-pytestmark = pytest.mark.real_cli
+pytestmark = [pytest.mark.real_cli, pytest.mark.full]
 
 
 class TestAider(AdapterContract):

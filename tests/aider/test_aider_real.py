@@ -15,7 +15,7 @@ from youbencha.adapters import AgentExecutionContext
 from youbencha.gateway.access import GatewayAccess
 from youbencha.gateway.script import ScriptedModel
 
-pytestmark = pytest.mark.real_cli
+pytestmark = [pytest.mark.real_cli, pytest.mark.full]
 
 TOKENS = {"input_tokens": 1000, "output_tokens": 25, "cache_read_input_tokens": 700, "cache_creation_input_tokens": 50}
 NOWHERE = "http://127.0.0.1:9"

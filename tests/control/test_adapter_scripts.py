@@ -98,6 +98,7 @@ async def test_what_is_not_there(bench: Bench, adapter: Path, missing: str) -> N
     assert "not found: /no/such/place" in done.err
 
 
+@pytest.mark.full
 async def test_aider(bench: Bench) -> None:
     bench.program("aider", f'exec "{installed("aider").executable}" "$@"')
     subprocess.run(["git", "init", "-q", bench.workspace], check=True)
@@ -116,6 +117,7 @@ REJECTED = {"error": {"status": 401, "message": "invalid x-api-key"}, "times": "
 NOTHING_KNOWN = {"input_tokens": None, "output_tokens": None, "turns": None, "partial": True}
 
 
+@pytest.mark.full
 async def test_aider_that_got_no_answer(bench: Bench) -> None:
     """It exits with 0 all the same."""
     bench.program("aider", f'exec "{installed("aider").executable}" "$@"')

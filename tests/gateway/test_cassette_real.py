@@ -8,7 +8,7 @@ from pathlib import Path
 from cassette_lab import Proxy, everything_in, proxied
 
 from agent_clis import NEWEST, OLD
-from claude_lab import API_KEY, ClaudeLab, Session, bash, says, script, versions
+from claude_lab import API_KEY, ClaudeLab, Session, bash, full, says, script, versions
 from youbencha.gateway.cassette import Cassette
 from youbencha.gateway.model import Places
 from youbencha.gateway.script import ScriptedModel
@@ -51,7 +51,7 @@ async def run(lab: ClaudeLab, proxy: Proxy, unused: ScriptedModel) -> Session:
     return Session(result, lab.adapter().normalize_log(result, context), list(unused.requests), [])
 
 
-@versions(NEWEST, OLD)
+@versions(NEWEST, full(OLD))
 async def test_record_here_replay_there(claude_cli: InstalledAgent, tmp_path: Path) -> None:
     cassette = tmp_path / "cassette"
     here = prepared(claude_cli, tmp_path / "here")

@@ -28,7 +28,7 @@ from youbencha.gateway.litellm import LiteLLM, check_litellm, process, provider_
 from youbencha.gateway.script import ScriptedModel, parse_script
 
 # One LiteLLM for them all: each start takes six seconds.
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.real_cli]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.real_cli, pytest.mark.full]
 
 SCRIPT = """
 tools_optional: true

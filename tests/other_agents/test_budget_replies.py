@@ -15,7 +15,7 @@ from gemini_bench import gemini_bench
 from opencode_bench import opencode_bench
 from toolbox_agents import Bench, script
 
-pytestmark = pytest.mark.real_cli
+pytestmark = [pytest.mark.real_cli, pytest.mark.full]
 
 MESSAGE = "youBencha: the budget is spent: 0.10 of 0.10 USD"
 

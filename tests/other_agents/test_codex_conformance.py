@@ -9,7 +9,7 @@ from codex_bench import codex_agent
 
 from youbencha.testing import AdapterContract, Agent
 
-pytestmark = pytest.mark.real_cli
+pytestmark = [pytest.mark.real_cli, pytest.mark.full]
 
 
 class TestCodex(AdapterContract):

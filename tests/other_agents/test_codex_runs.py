@@ -10,7 +10,7 @@ from toolbox_agents import Bench, script
 
 from youbencha.events import AssistantText, ToolCalled
 
-pytestmark = pytest.mark.real_cli
+pytestmark = [pytest.mark.real_cli, pytest.mark.full]
 
 USAGE = {
     "input_tokens": 600,

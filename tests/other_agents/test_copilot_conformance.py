@@ -9,7 +9,7 @@ from copilot_bench import copilot_agent
 
 from youbencha.testing import AdapterContract, Agent
 
-pytestmark = pytest.mark.real_cli
+pytestmark = [pytest.mark.real_cli, pytest.mark.full]
 
 
 class TestCopilotCli(AdapterContract):

@@ -13,7 +13,7 @@ from toolbox_agents import Bench, prompt_of, script
 from youbencha.adapters.copilot_cli import CopilotCliAdapter
 from youbencha.events import AssistantText, SessionStarted, ToolCalled, ToolReturned
 
-pytestmark = pytest.mark.real_cli
+pytestmark = [pytest.mark.real_cli, pytest.mark.full]
 
 TOKENS = {"input_tokens": 1000, "output_tokens": 25, "cache_read_input_tokens": 700, "cache_creation_input_tokens": 50}
 

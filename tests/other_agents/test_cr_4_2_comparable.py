@@ -14,7 +14,7 @@ from claude_lab import ClaudeLab, bash, says, versions
 from youbencha.log import YouBenchaLog
 from youbencha.sandbox.toolbox import InstalledAgent
 
-pytestmark = pytest.mark.real_cli
+pytestmark = [pytest.mark.real_cli, pytest.mark.full]
 
 WRITE = "printf hello > hello.txt"
 

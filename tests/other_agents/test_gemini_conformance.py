@@ -9,7 +9,7 @@ from gemini_bench import gemini_agent
 
 from youbencha.testing import AdapterContract, Agent
 
-pytestmark = pytest.mark.real_cli
+pytestmark = [pytest.mark.real_cli, pytest.mark.full]
 
 
 class TestGeminiCli(AdapterContract):

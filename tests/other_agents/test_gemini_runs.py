@@ -8,7 +8,7 @@ import pytest
 from gemini_bench import gemini_bench, runs
 from toolbox_agents import Bench, script
 
-pytestmark = pytest.mark.real_cli
+pytestmark = [pytest.mark.real_cli, pytest.mark.full]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from opencode_bench import opencode_agent
 
 from youbencha.testing import AdapterContract, Agent
 
-pytestmark = pytest.mark.real_cli
+pytestmark = [pytest.mark.real_cli, pytest.mark.full]
 
 
 class TestOpenCode(AdapterContract):

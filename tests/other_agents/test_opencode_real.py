@@ -9,7 +9,7 @@ import pytest
 from opencode_bench import MODEL, opencode_bench, runs
 from toolbox_agents import Bench, script
 
-pytestmark = pytest.mark.real_cli
+pytestmark = [pytest.mark.real_cli, pytest.mark.full]
 
 TOKENS = {"input_tokens": 1000, "output_tokens": 25, "cache_read_input_tokens": 700, "cache_creation_input_tokens": 50}
 

@@ -8,7 +8,7 @@ import pytest
 from copilot_bench import copilot_bench
 from toolbox_agents import script
 
-pytestmark = pytest.mark.real_cli
+pytestmark = [pytest.mark.real_cli, pytest.mark.full]
 
 SCRIPT = script(
     {

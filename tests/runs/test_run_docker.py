@@ -10,7 +10,7 @@ import pytest
 from run_lab import Outcome, RunLab, cut_off
 
 from agent_clis import NEWEST, OLD
-from claude_lab import API_KEY, bash, says, script, versions
+from claude_lab import API_KEY, bash, full, says, script, versions
 from docker_lab import containers_of
 from toolbox_tools import installed
 from youbencha.gateway.ledger import read_ledger
@@ -52,7 +52,7 @@ def ledger(done: Outcome) -> list[dict[str, Any]]:
     return list(read_ledger(done.artifacts / done.bundle.agent.gateway.ledger))
 
 
-@versions(NEWEST, OLD)
+@versions(NEWEST, full(OLD))
 async def test_claude_code(runs: RunLab, image: str, claude_cli: InstalledAgent) -> None:
     """The newest is talked to over its stdin and stdout, the older one over a WebSocket."""
     answers = script(
@@ -103,6 +103,7 @@ async def test_claude_code(runs: RunLab, image: str, claude_cli: InstalledAgent)
     assert output == "/workspace\n"
 
 
+@pytest.mark.full
 async def test_aider(runs: RunLab, image: str) -> None:
     cli = installed("aider")
     edit = "src/prices.py\n```\n<<<<<<< SEARCH\nTAX = 0.19\n=======\nTAX = 0.2\n>>>>>>> REPLACE\n```\n"

@@ -20,7 +20,7 @@ MODEL = "claude-sonnet-4-5"
 SIDE = (8, 1)
 """Tokens in and out that the scripted model gives for what an agent asks on the side, besides the cached ones."""
 
-pytestmark = pytest.mark.real_cli
+pytestmark = [pytest.mark.real_cli, pytest.mark.full]
 
 
 def of(kind: str) -> dict[str, Any] | str:

@@ -41,6 +41,7 @@ async def starts(have: InstalledAgent, image: str, directory: Path) -> Cli[str]:
     return cli
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["aider", *OTHERS])
 async def test_it_starts(name: str, image: str, tmp_path: Path) -> None:
     cli = await starts(installed(name), image, tmp_path)
