@@ -1,8 +1,9 @@
-"""A program that plays back what a real CLI printed: for faults that the real one cannot be made to show."""
+"""A program that plays back what a real CLI printed, and what it left in files."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecuti
 from youbencha.events import Event
 from youbencha.log import YouBenchaLog
 
-TRANSCRIPTS = Path(__file__).parents[1] / "data" / "transcripts"
+TRANSCRIPTS = Path(__file__).parents[1] / "data" / "other_agents"
 
 _PROGRAM = """#!/bin/sh
 case "$1" in --version) echo "Some CLI 1.2.3"; exit 0;; esac
@@ -26,8 +27,50 @@ cat "$here/stderr" >&2
 """
 
 
+AIDER_FILES = """
+for word in "$@"; do case "$word" in
+  --message-file=*) cp "${word#*=}" "$here/stdin";;
+  --analytics-log=*) scratch=$(dirname "${word#*=}"); touch "$scratch/guarded"; cp "$here"/files/* "$scratch";;
+esac; done 2> /dev/null
+"""
+"""Shell lines: Aider is given its prompt in a file, and tells what it did in others."""
+
+
 def transcript(name: str) -> str:
     return (TRANSCRIPTS / name).read_text(encoding="utf-8")
+
+
+def files_of(name: str) -> dict[str, str]:
+    """The files that a session left."""
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted((TRANSCRIPTS / name).iterdir())}
+
+
+def write_program(
+    directory: Path,
+    stdout: str = "",
+    *,
+    stderr: str = "",
+    before: str = "",
+    ending: str = "exit 0",
+    files: Mapping[str, str] | None = None,
+    name: str = "program",
+) -> Path:
+    """`before` and `ending` are shell lines: what it does before it speaks, and how it ends."""
+    (directory / "files").mkdir(parents=True, exist_ok=True)
+    for path, content in {"stdout": stdout, "stderr": stderr}.items():
+        (directory / path).write_text(content, encoding="utf-8")
+    for path, content in (files or {}).items():
+        (directory / "files" / path).write_text(content, encoding="utf-8")
+    program = directory / name
+    program.write_text(_PROGRAM.format(here=directory, before=before, ending=ending))
+    program.chmod(0o755)
+    return program
+
+
+def heard_by(directory: Path) -> list[str]:
+    """What the program was given to read: its stdin, its arguments, and their values."""
+    argv = (directory / "argv").read_bytes().decode().split("\0")
+    return [(directory / "stdin").read_bytes().decode(), *argv, *(word.partition("=")[2] for word in argv)]
 
 
 def lines(*records: dict[str, Any]) -> str:
@@ -56,7 +99,6 @@ class Played:
 class RecordedCli:
     def __init__(self, directory: Path, adapter: type[AgentAdapter]) -> None:
         self._directory = directory / "cli"
-        self._directory.mkdir()
         self._adapter = adapter
         self.home = directory / "home"
         self.workspace = directory / "workspace"
@@ -71,16 +113,12 @@ class RecordedCli:
         stderr: str = "",
         before: str = "",
         ending: str = "exit 0",
+        files: Mapping[str, str] | None = None,
         env: dict[str, str] | None = None,
         context: dict[str, Any] | None = None,
         **config: Any,
     ) -> Played:
-        """`before` and `ending` are shell lines: what it does before it speaks, and how it ends."""
-        program = self._directory / "program"
-        program.write_text(_PROGRAM.format(here=self._directory, before=before, ending=ending))
-        program.chmod(0o755)
-        (self._directory / "stdout").write_text(stdout, encoding="utf-8")
-        (self._directory / "stderr").write_text(stderr, encoding="utf-8")
+        program = write_program(self._directory, stdout, stderr=stderr, before=before, ending=ending, files=files)
         adapter = self._adapter(env={"PATH": "/usr/bin:/bin", "HOME": str(self.home)})  # type: ignore[call-arg]
         events: list[Event] = []
         told = AgentExecutionContext(

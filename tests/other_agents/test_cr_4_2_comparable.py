@@ -7,16 +7,19 @@ from typing import Any
 
 import pytest
 from copilot_bench import copilot_bench, runs
+from recorded_agents import AIDER, CODEX, COPILOT, GEMINI, KEY, OPENCODE, Recording
+from recorded_cli import RecordedCli
 from toolbox_agents import script
 
 from agent_clis import NEWEST
 from claude_lab import ClaudeLab, bash, says, versions
+from systems import posix_only
+from youbencha.adapters.claude_code import ClaudeCodeAdapter
 from youbencha.log import YouBenchaLog
 from youbencha.sandbox.toolbox import InstalledAgent
 
-pytestmark = [pytest.mark.real_cli, pytest.mark.full]
-
 WRITE = "printf hello > hello.txt"
+CLAUDE = Path(__file__).parents[1] / "data" / "transcripts" / "tool_use-2.1.325.ndjson"
 
 
 def shape(value: Any) -> Any:
@@ -36,6 +39,35 @@ def compared(log: YouBenchaLog) -> dict[str, Any]:
     return data
 
 
+@posix_only("the recorded CLI is a shell script")
+@pytest.mark.parametrize(
+    ("recording", "unknown"),
+    [
+        (AIDER, {"tool_calls", "session_id"}),  # its edits have no ids and no results
+        (CODEX, {"usage", "turns"}),  # no cost; turns are in its session file
+        (COPILOT, {"usage"}),  # tokens are in its own log
+        (GEMINI, {"usage", "turns"}),
+        (OPENCODE, set()),
+    ],
+    ids=lambda given: given.adapter.kind.name if isinstance(given, Recording) else "",
+)
+async def test_recorded_sessions(recording: Recording, unknown: set[str], tmp_path: Path) -> None:
+    for agent in ("claude", "other"):
+        (tmp_path / agent).mkdir()
+    env = {"ANTHROPIC_API_KEY": KEY, "IS_SANDBOX": "1"}
+    claude = await RecordedCli(tmp_path / "claude", ClaudeCodeAdapter).play(CLAUDE.read_text(), env=env)
+    other = await RecordedCli(tmp_path / "other", recording.adapter).play(
+        recording.session,
+        before=recording.before,
+        files=recording.files,
+        env={recording.credential: KEY},
+        **recording.config,
+    )
+    expected, found = shape(compared(claude.log)), shape(compared(other.log))
+    assert {key for key in expected if expected[key] != found[key]} == unknown
+
+
+@pytest.mark.full
 @versions(NEWEST)
 async def test_claude_code_and_copilot_cli(claude_cli: InstalledAgent, tmp_path: Path) -> None:
     (tmp_path / "claude").mkdir()
