@@ -148,7 +148,7 @@ def test_a_turn_that_fails(said: str, status: int | None, text: str | None) -> N
 
 
 @pytest.mark.parametrize(
-    "broken", [None, 5, "x", [], {"id": 5, "type": "command_execution"}, {"type": "agent_message"}]
+    "broken", [None, 5, "x", [], {"type": []}, {"id": 5, "type": "command_execution"}, {"type": "agent_message"}]
 )
 @pytest.mark.parametrize("kind", sorted(CodexReader().handlers()))
 def test_nothing_is_taken_for_granted(kind: str, broken: Any) -> None:

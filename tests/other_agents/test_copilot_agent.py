@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 from recorded_cli import RecordedCli, lines, transcript
 
+from youbencha.adapters.cli_agent import Cli, Task
 from youbencha.adapters.copilot_cli import CopilotCliAdapter
 from youbencha.adapters.copilot_cli.accounting import usage_in
+from youbencha.adapters.copilot_cli.config import CopilotCliConfig
 from youbencha.adapters.copilot_cli.credentials import has_login
+from youbencha.adapters.copilot_cli.definition import definition_directory
 from youbencha.events import AssistantText, ToolCalled, ToolReturned
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the recorded CLI is a shell script")
@@ -250,6 +253,21 @@ def test_tokens_of_a_session_that_was_cut_off(tmp_path: Path) -> None:
     assert (usage.input_tokens, usage.output_tokens, usage.partial) == (1100, 30, True)
 
 
+async def test_a_sum_of_a_session_without_a_result_is_partial(cli: RecordedCli) -> None:
+    """Asked to end, the CLI adds up, but without the call that it was in."""
+    keep = """
+    before=; for word in "$@"; do
+      [ "$before" = --session-id ] && mkdir -p "$HOME/.copilot/session-state" && \\
+        cp -r "$here/files" "$HOME/.copilot/session-state/$word"
+      before=$word
+    done
+    """
+    files = {"events.jsonl": lines(shutdown(large={"inputTokens": 10, "outputTokens": 5}))}
+    played = await cli.play("".join(TOOL_USE.splitlines(keepends=True)[:-1]), before=keep, files=files)
+    assert played.log.usage is not None
+    assert (played.log.usage.input_tokens, played.log.usage.partial) == (10, True)
+
+
 @pytest.mark.parametrize("session", [None, "s-2", "../s-1", "s-1"])
 def test_no_tokens_where_nobody_wrote_them_down(tmp_path: Path, session: str | None) -> None:
     session_file(tmp_path / "home", lines({"type": "session.start"}))
@@ -307,3 +325,47 @@ def test_a_login_of_githubs_own_cli(tmp_path: Path) -> None:
     (tmp_path / ".config" / "gh").mkdir(parents=True)
     (tmp_path / ".config" / "gh" / "hosts.yml").touch()
     assert has_login({"HOME": str(tmp_path)})
+
+
+# -- an agent of one's own --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["workspace/.github/agents", "cases/.github/agents", "persons-home/.copilot/agents"])
+def test_where_an_agents_definition_comes_from(tmp_path: Path, place: str) -> None:
+    """The repository's own the CLI finds by itself; the test case's, or the person's, is put into a directory for it."""
+    for directory in ("workspace", "scratch", "cases", place):
+        (tmp_path / directory).mkdir(parents=True, exist_ok=True)
+    (tmp_path / place / "reviewer.agent.md").write_text("You review.")
+    found = definition_directory(definition_task(tmp_path), {"HOME": str(tmp_path / "persons-home")})
+    if place.startswith("workspace"):
+        assert found is None
+    else:
+        assert found is not None
+        assert (found / ".github" / "agents" / "reviewer.agent.md").read_text() == "You review."
+
+
+def test_a_definition_that_is_no_file_of_the_repository_hides_no_other(tmp_path: Path) -> None:
+    """A link that leads out of the repository, or a pipe."""
+    agents, cases = tmp_path / "workspace" / ".github" / "agents", tmp_path / "cases" / ".github" / "agents"
+    for directory in (agents, cases, tmp_path / "scratch"):
+        directory.mkdir(parents=True)
+    (tmp_path / "elsewhere").write_text("Not of the repository.")
+    (agents / "reviewer.md").symlink_to(tmp_path / "elsewhere")
+    os.mkfifo(cases / "reviewer.agent.md")
+    (cases / "reviewer.md").write_text("You review.")
+    found = definition_directory(definition_task(tmp_path), {})
+    assert found is not None
+    assert (found / ".github" / "agents" / "reviewer.agent.md").read_text() == "You review."
+
+
+def definition_task(directory: Path) -> Task[CopilotCliConfig]:
+    return Task(
+        config=CopilotCliConfig(prompt="Do it.", agent_name="reviewer"),
+        cli=Cli(Path("/bin/copilot"), "1.0.102"),
+        prompt="Do it.",
+        workspace=directory / "workspace",
+        artifacts=directory / "artifacts",
+        scratch=directory / "scratch",
+        env={},
+        config_dir=directory / "cases",
+    )

@@ -59,13 +59,13 @@ class CodexReader(StreamReader):
 
     def _item_started(self, record: Record) -> Iterator[Event]:
         item = mapping(record.get("item"))
-        if item.get("type") in _TOOL_ARGUMENTS:
+        if text(item.get("type")) in _TOOL_ARGUMENTS:
             yield from self._call(item)
 
     def _item_completed(self, record: Record) -> Iterator[Event]:
         item = mapping(record.get("item"))
         said = text(item.get("text")) or ""
-        match item.get("type"):
+        match text(item.get("type")):
             case "agent_message":
                 self._last_text = said
                 yield AssistantText(text=said)
