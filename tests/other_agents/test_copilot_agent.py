@@ -332,7 +332,7 @@ def test_a_login_of_githubs_own_cli(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", ["workspace/.github/agents", "cases/.github/agents", "persons-home/.copilot/agents"])
 def test_where_an_agents_definition_comes_from(tmp_path: Path, place: str) -> None:
-    """The repository's own the CLI finds by itself; the test case's, or the person's, is put into a directory for it."""
+    """The CLI finds the repository's own; the test case's or the person's is put into a directory for it."""
     for directory in ("workspace", "scratch", "cases", place):
         (tmp_path / directory).mkdir(parents=True, exist_ok=True)
     (tmp_path / place / "reviewer.agent.md").write_text("You review.")
