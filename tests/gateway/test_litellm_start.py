@@ -4,20 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from litellm_lab import processes_with, upstreams
+from litellm_lab import REAL_KEYS, processes_with, upstreams
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.litellm import LiteLLM
+from youbencha.gateway.litellm import LiteLLM, check_litellm, process
 from youbencha.process import ProcessStartError
 
 pytestmark = posix_only("the programs are shell scripts")
 
 Program = Callable[[str], Path]
+
+STAND_IN = """
+import http.server, os, sys
+
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        known = self.headers["Authorization"] == "Bearer " + os.environ["LITELLM_MASTER_KEY"]
+        self.send_response({"/health/liveliness": 200, "/v1/models": 200 if known else 401}.get(self.path, 404))
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+print(dict(os.environ), flush=True)
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Answer).serve_forever()
+"""
+"""Answers as far as LiteLLM is asked whether it is ready."""
 
 
 @pytest.fixture
@@ -98,3 +115,37 @@ async def test_a_variable_that_it_names_must_be_there(program: Program, tmp_path
         async with LiteLLM(program("exit 1"), [], env={}, config_file=config):
             pass
     assert caught.value.code == "LITELLM_CONFIG_INVALID"
+
+
+async def test_one_that_gets_ready(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At its second port: the first was taken."""
+    (tmp_path / "stand_in.py").write_text(STAND_IN)
+    script = program(f'exec {sys.executable} {tmp_path}/stand_in.py "$@"')
+    env = {**os.environ, "OTHER_NAME": "not-given"}
+    log = tmp_path / "litellm.log"
+    litellm = LiteLLM(script, upstreams("http://127.0.0.1:1"), env=env, log_file=log)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        taken = server.getsockname()[1]
+        ports, free_port = iter([taken]), process._free_port
+        monkeypatch.setattr(process, "_free_port", lambda host: next(ports, None) or free_port(host))
+        async with litellm:
+            url = litellm.url
+            assert url != f"http://127.0.0.1:{taken}"
+            assert litellm.alive
+            assert litellm.pid
+            await check_litellm(f"{url}/v1/", litellm.master_key)
+            with pytest.raises(YouBenchaError, match="does not take the key") as caught:
+                await check_litellm(url, "sk-another")
+            assert caught.value.code == "LITELLM_KEY_REFUSED"
+            with pytest.raises(YouBenchaError, match="no LiteLLM answers"):
+                await check_litellm(f"{url}/elsewhere", litellm.master_key)
+    assert not litellm.alive
+    assert processes_with(str(tmp_path)) == []
+    with pytest.raises(RuntimeError):
+        _ = litellm.url
+    with pytest.raises(YouBenchaError, match="no LiteLLM answers") as caught:
+        await check_litellm(url, litellm.master_key)
+    assert caught.value.code == "LITELLM_NOT_READY"
+    said = log.read_text()
+    assert "LITELLM_MASTER_KEY" in said
+    assert not [word for word in ("not-given", litellm.master_key, "in use", *REAL_KEYS.values()) if word in said]
