@@ -84,16 +84,19 @@ def claude_image(engine: Engine, image: str, claude: InstalledAgent) -> Iterator
     asyncio.run(removed(engine, tag))
 
 
+@pytest.mark.full
 async def test_the_cli_runs_inside_for_anybody(engine: Engine, claude_image: str, claude: InstalledAgent) -> None:
     words = "claude --version && git config user.email && python3 -m youbencha.control --help >/dev/null && id -u"
     said = await run_in(engine, claude_image, "/bin/sh", "-c", words, user=ANYBODY)
     assert said.splitlines() == [f"{claude.version} (Claude Code)", "bench@localhost", "4321"]
 
 
+@pytest.mark.full
 async def test_the_control_server_has_all_that_it_needs(engine: Engine, claude_image: str) -> None:
     assert await run_in(engine, claude_image, "python3", "-c", ALL_OF_CONTROL) == ""
 
 
+@pytest.mark.full
 async def test_what_a_task_brings_comes_before_what_the_control_server_needs(engine: Engine, claude_image: str) -> None:
     words = (
         "cd /tmp && mkdir own && echo OWN=1 > own/aiohttp.py && cd /workspace && "
@@ -102,6 +105,7 @@ async def test_what_a_task_brings_comes_before_what_the_control_server_needs(eng
     assert await run_in(engine, claude_image, "/bin/sh", "-c", words) == "1\n0\n"
 
 
+@pytest.mark.full
 async def test_it_starts_the_adapter_in_the_workspace(engine: Engine, claude_image: str) -> None:
     shown = engine.get(f"/images/{claude_image}/json")["Config"]
     assert shown["Cmd"] == ["/bin/bash", "/adapter.sh"]
@@ -110,6 +114,7 @@ async def test_it_starts_the_adapter_in_the_workspace(engine: Engine, claude_ima
     assert await run_in(engine, claude_image, "/bin/sh", "-c", words) == RECIPES["claude-code"].adapter.read_text()
 
 
+@pytest.mark.full
 def test_it_is_listed(claude_image: str, claude: InstalledAgent) -> None:
     rows = json.loads(yb("images", "list", "--json").stdout)
     row = next(row for row in rows if (row["tag"] or "").endswith(claude_image))  # Podman puts a host before it
@@ -145,7 +150,7 @@ async def test_a_base_image_that_lacks_something(engine: Engine, image: str) -> 
         await removed(engine, tag)
 
 
-@pytest.mark.skipif(not os.environ.get("YOUBENCHA_SLOW"), reason="takes a minute: set YOUBENCHA_SLOW=1")
+@pytest.mark.full
 async def test_aider(engine: Engine, image: str) -> None:
     aider, tag = installed("aider"), tagged("aider")
     await build_image("aider", base=image, tag=tag, version=aider.version)

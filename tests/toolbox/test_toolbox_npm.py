@@ -45,7 +45,9 @@ async def test_a_script_is_its_own_executable(toolbox: Toolbox, registry: Regist
 async def test_the_native_binary_is_preferred_and_no_script_runs(
     toolbox: Toolbox, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Even if the user omits optional packages, as that of the binary is."""
     trap = tmp_path / "a script ran"
+    monkeypatch.setenv("npm_config_omit", "optional")
     monkeypatch.setenv("TRAP", str(trap))
     add_native(registry, "2.1.200", {"linux-x64": says("2.1.200")})
     have = await toolbox.install("claude-code", "2.1.200")
@@ -58,14 +60,6 @@ async def test_of_several_builds_the_first_that_runs_is_taken(toolbox: Toolbox, 
     add_native(registry, "2.1.200", {"linux-x64": "#!/no/such/loader\n", "linux-x64-musl": says("2.1.200")})
     have = await toolbox.install("claude-code", "2.1.200")
     assert have.executable.parent.name == "claude-code-linux-x64-musl"
-
-
-async def test_optional_packages_come_even_if_the_user_omits_them(
-    toolbox: Toolbox, registry: Registry, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("npm_config_omit", "optional")
-    add_native(registry, "2.1.200", {"linux-x64": says("2.1.200")})
-    assert (await toolbox.install("claude-code", "2.1.200")).executable.name == "claude"
 
 
 async def test_without_a_version_it_is_the_latest(toolbox: Toolbox, registry: Registry) -> None:
@@ -127,24 +121,19 @@ def test_on_windows_node_is_started_by_its_whole_path(tmp_path: Path) -> None:
     assert command_for(tmp_path / "codex.exe", {}, "win32") == (str(tmp_path / "codex.exe"),)
 
 
-async def test_the_global_configuration_of_npm_counts(
+async def test_the_global_configuration_of_npm_counts_and_no_projects(
     toolbox: Toolbox, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a company's registry and certificates are set for everybody."""
+    """Where a company's registry is set for everybody; what a project around the toolbox says does not."""
+    (tmp_path / "package.json").write_text('{"name": "theirs"}')
+    (tmp_path / ".npmrc").write_text("registry=http://127.0.0.1:9/\n")
     monkeypatch.delenv("npm_config_registry")
     monkeypatch.setenv("npm_config_prefix", str(tmp_path / "prefix"))
     (tmp_path / "prefix" / "etc").mkdir(parents=True)
     (tmp_path / "prefix" / "etc" / "npmrc").write_text(f"registry={registry.url}\n")
     registry.add("@openai/codex", "0.0.1", {"codex.js": node_says("0.0.1")}, bin="codex.js")
-    assert (await toolbox.install("codex")).version == "0.0.1"
-
-
-async def test_a_project_around_the_toolbox_stays_as_it_is(
-    toolbox: Toolbox, registry: Registry, tmp_path: Path
-) -> None:
-    (tmp_path / "package.json").write_text('{"name": "theirs"}')
-    (tmp_path / ".npmrc").write_text("registry=http://127.0.0.1:9/\n")
-    registry.add("@openai/codex", "0.9.0", {"codex.js": node_says("0.9.0")}, bin="codex.js")
-    assert toolbox.root in (await toolbox.install("codex")).executable.parents
+    have = await toolbox.install("codex")
+    assert have.version == "0.0.1"
+    assert toolbox.root in have.executable.parents
     assert (tmp_path / "package.json").read_text() == '{"name": "theirs"}'
     assert not (tmp_path / "node_modules").exists()

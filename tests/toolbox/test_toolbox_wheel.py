@@ -28,11 +28,6 @@ async def test_the_newest_wheel_is_installed_and_described(toolbox: Toolbox, whe
     assert subprocess.run(have.command, capture_output=True, text=True).stdout == "9.9.9 (Claude Code)\n"
     assert toolbox.installed() == [have]
     assert toolbox.find("claude-code") == have
-
-
-async def test_only_the_binary_is_kept(toolbox: Toolbox, wheels: WheelHouse) -> None:
-    wheels.sdk("0.9.10", "9.9.9")
-    have = await toolbox.install("claude-code")
     kept = sorted(path.name for path in have.executable.parent.rglob("*"))
     assert kept == ["claude", "manifest.json"]
     manifest = json.loads((have.executable.parent / "manifest.json").read_text())
@@ -40,12 +35,17 @@ async def test_only_the_binary_is_kept(toolbox: Toolbox, wheels: WheelHouse) -> 
     assert manifest["sha256"] == have.sha256
 
 
-async def test_what_is_here_is_not_fetched_again(toolbox: Toolbox, wheels: WheelHouse, lines: list[str]) -> None:
+async def test_what_is_here_is_not_fetched_again_nor_from_another_source(
+    toolbox: Toolbox, wheels: WheelHouse, lines: list[str]
+) -> None:
     wheel = wheels.sdk("0.1.14", "2.0.62")
     first = await toolbox.install("claude-code", "2.0.62")
     wheel.unlink()
     assert await toolbox.install("claude-code", "2.0.62", progress=lines.append) == first
     assert lines == ["claude-code 2.0.62 is already installed"]
+    with pytest.raises(YouBenchaError) as caught:
+        await toolbox.install("claude-code", "2.0.62", source="npm")
+    assert caught.value.code == "AGENT_FROM_OTHER_SOURCE"
 
 
 async def test_the_newest_that_is_here_is_not_downloaded_again(
@@ -55,14 +55,6 @@ async def test_the_newest_that_is_here_is_not_downloaded_again(
     first = await toolbox.install("claude-code")
     assert await toolbox.install("claude-code", "latest", progress=lines.append) == first
     assert not any(line.startswith("downloading") for line in lines)
-
-
-async def test_another_source_for_what_is_here_is_refused(toolbox: Toolbox, wheels: WheelHouse) -> None:
-    wheels.sdk("0.1.14", "2.0.62")
-    await toolbox.install("claude-code", "2.0.62")
-    with pytest.raises(YouBenchaError) as caught:
-        await toolbox.install("claude-code", "2.0.62", source="npm")
-    assert caught.value.code == "AGENT_FROM_OTHER_SOURCE"
 
 
 async def test_a_wheel_that_carries_another_version_is_refused(toolbox: Toolbox, wheels: WheelHouse) -> None:
