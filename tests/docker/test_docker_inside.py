@@ -166,7 +166,7 @@ line = socket.create_connection(("127.0.0.1", {PORT}))
 line.setblocking(False)
 sent = 0
 import select
-while select.select([], [line], [], 2)[1]:
+while select.select([], [line], [], 0.5)[1]:
     sent += line.send(b"x" * 65536)
 print(sent, flush=True)
 line.setblocking(True)

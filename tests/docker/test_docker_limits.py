@@ -59,7 +59,7 @@ async def test_open_files_and_core_files(box: Box) -> None:
 async def test_a_fork_bomb_at_the_deadline(box: Box) -> None:
     async with box.open(pids=64) as sandbox:
         command = box.command("python3", "-c", "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass")
-        done = await sandbox.run(command, limits=Limits(timeout_s=3))
+        done = await sandbox.run(command, limits=Limits(timeout_s=2))
         assert done.timed_out
         assert done.exit.breach is None, "the deadline ended it, not the limit"
         assert await box.containers() == []

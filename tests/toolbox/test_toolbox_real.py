@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+import toolbox_tools
 from youbencha.sandbox.toolbox import InstalledAgent, Toolbox
 
 pytestmark = pytest.mark.real_cli
@@ -27,3 +28,10 @@ def test_the_real_cli_is_known_by_its_digest(claude: InstalledAgent) -> None:
     Toolbox().verify(claude)
     assert claude.sha256 == hashlib.sha256(claude.executable.read_bytes()).hexdigest()
     assert Toolbox().find("claude-code", "2.0.62") == claude
+
+
+def test_a_program_that_is_not_fetched_is_a_failure_and_not_a_skip(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it happens to be installed: else a test would run on one computer and not on another."""
+    monkeypatch.setattr(toolbox_tools, "fetched", False)
+    with pytest.raises(pytest.fail.Exception, match="mark this test `full`"):
+        toolbox_tools.installed("aider")
