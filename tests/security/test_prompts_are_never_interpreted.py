@@ -3,65 +3,97 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
 from hostile_prompts import FEW, LARGE, REFUSED, SMALL
 
 from agent_clis import NEWEST, OLD, OLDEST
-from claude_lab import ClaudeLab, says, script, versions
+from claude_lab import ClaudeLab, full, says, script, versions
+from echo_cli import EchoCli
+from systems import posix_only
 from youbencha.errors import ConfigError
 
-CHUNK = 30
-CHUNKS = [SMALL[start : start + CHUNK] for start in range(0, len(SMALL), CHUNK)]
 AT_ONCE = 3
+CHUNK = 54
+CHUNKS = [SMALL[start : start + CHUNK] for start in range(0, len(SMALL), CHUNK)]
+small_chunks = pytest.mark.parametrize("prompts", CHUNKS, ids=range(len(CHUNKS)))
 
 
 def test_there_are_enough_of_them() -> None:
     assert len(set(SMALL + LARGE)) >= 200
 
 
-async def delivered(lab: ClaudeLab, directory: Path, prompt: str) -> str:
-    """What the model got. Also checks that the prompt did nothing else on its way."""
-    own = ClaudeLab(lab.cli, directory)
-    session = await own.run(script(says("Done.")), config={"prompt": prompt})
-    assert session.result.status == "success", session.result.errors
-    assert list(own.workspace.iterdir()) == []
-    return session.prompt
-
-
-async def all_delivered(lab: ClaudeLab, directory: Path, prompts: list[str]) -> list[str]:
+async def changed(prompts: Sequence[str], deliver: Callable[[str, str], Awaitable[str]]) -> list[str]:
+    """The prompts that arrived as something else, shortened and printable."""
     limit = asyncio.Semaphore(AT_ONCE)
 
-    async def one(number: int, prompt: str) -> str:
+    async def one(number: int, prompt: str) -> bool:
         async with limit:
-            return await delivered(lab, directory / str(number), prompt)
+            return await deliver(str(number), prompt) == prompt
 
-    return await asyncio.gather(*(one(number, prompt) for number, prompt in enumerate(prompts)))
+    same = await asyncio.gather(*(one(number, prompt) for number, prompt in enumerate(prompts)))
+    return [ascii(prompt[:80]) for prompt, is_same in zip(prompts, same, strict=True) if not is_same]
 
 
+async def changed_before_the_cli(tmp_path: Path, prompts: Sequence[str], delivery: str) -> list[str]:
+    cli = EchoCli(tmp_path)
+
+    async def deliver(name: str, prompt: str) -> str:
+        received = await cli.run(name, config={"prompt": prompt, "prompt_delivery": delivery})
+        assert received.result.status == "success", received.result.errors
+        assert list(received.workspace.iterdir()) == []
+        return received.prompt
+
+    return await changed(prompts, deliver)
+
+
+async def changed_before_the_model(lab: ClaudeLab, tmp_path: Path, prompts: Sequence[str]) -> list[str]:
+    async def deliver(name: str, prompt: str) -> str:
+        own = ClaudeLab(lab.cli, tmp_path / "runs" / name)
+        session = await own.run(script(says("Done.")), config={"prompt": prompt})
+        assert session.result.status == "success", session.result.errors
+        assert list(own.workspace.iterdir()) == []
+        return session.prompt
+
+    return await changed(prompts, deliver)
+
+
+@posix_only("the program that stands for the CLI is a shell script")
+@small_chunks
+async def test_byte_exact_to_the_cli(tmp_path: Path, prompts: list[str]) -> None:
+    assert await changed_before_the_cli(tmp_path, prompts, "auto") == []
+
+
+@posix_only("the program that stands for the CLI is a shell script")
+@pytest.mark.parametrize("delivery", ["stdin", "file"])
+async def test_large_ones_by_standard_input_and_by_file(tmp_path: Path, delivery: str) -> None:
+    assert await changed_before_the_cli(tmp_path, [*FEW, *LARGE], delivery) == []
+
+
+@versions(NEWEST, full(OLD), OLDEST)
+async def test_byte_exact_to_the_model(lab: ClaudeLab, tmp_path: Path) -> None:
+    assert await changed_before_the_model(lab, tmp_path, FEW) == []
+
+
+@pytest.mark.full
 @versions(NEWEST)
-@pytest.mark.parametrize("chunk", CHUNKS, ids=range(len(CHUNKS)))
-async def test_byte_exact(lab: ClaudeLab, tmp_path: Path, chunk: list[str]) -> None:
-    assert await all_delivered(lab, tmp_path / "runs", chunk) == chunk
+@small_chunks
+async def test_all_are_byte_exact_to_the_model(lab: ClaudeLab, tmp_path: Path, prompts: list[str]) -> None:
+    assert await changed_before_the_model(lab, tmp_path, prompts) == []
 
 
+@pytest.mark.full
 @versions(NEWEST)
-@pytest.mark.parametrize("prompt", LARGE, ids=lambda prompt: f"{len(prompt)}-characters")
-async def test_large_ones_too(lab: ClaudeLab, tmp_path: Path, prompt: str) -> None:
-    assert await delivered(lab, tmp_path / "run", prompt) == prompt
+async def test_large_ones_are_byte_exact_to_the_model(lab: ClaudeLab, tmp_path: Path) -> None:
+    assert await changed_before_the_model(lab, tmp_path, LARGE) == []
 
 
-@versions(OLD, OLDEST)
-async def test_older_versions_too(lab: ClaudeLab, tmp_path: Path) -> None:
-    assert await all_delivered(lab, tmp_path / "runs", FEW) == FEW
-
-
-@versions(NEWEST)
 @pytest.mark.parametrize("prompt", REFUSED, ids=ascii)
-async def test_what_cannot_be_delivered_is_refused(lab: ClaudeLab, prompt: str) -> None:
-    async with lab.model(script(says("Done."))) as model:
-        with pytest.raises(ConfigError, match="prompt") as refused:
-            await lab.adapter().execute(lab.context(model, config={"prompt": prompt}))
-        assert refused.value.code == "CLAUDE_INVALID_CONFIG"
-        assert model.requests == []
+async def test_what_cannot_be_delivered_is_refused(tmp_path: Path, prompt: str) -> None:
+    cli = EchoCli(tmp_path)
+    with pytest.raises(ConfigError, match="prompt") as refused:
+        await cli.run(config={"prompt": prompt})
+    assert refused.value.code == "CLAUDE_INVALID_CONFIG"
+    assert not cli.was_started

@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import sys
 from pathlib import Path
 
 import pytest
 from tiny_agent import FAULTS, TinyAdapter, TinyAgent
 
-from youbencha.testing import AdapterContract, Agent, Situation
+from youbencha.testing import AdapterContract, Agent, Situation, contract
 from youbencha.testing.agent import MARKER
 from youbencha.testing.contract import Kit, Looked
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the faults need a shell")
-
-HASTE = """
-import youbencha.testing.contract as contract
-
-contract._SHORT_MS, contract._DEADLINE_MARGIN_S, contract._PATIENCE_S = 2_000, 4.0, 8.0
-"""
-
-HEAD = """
-import pytest
-import tiny_agent
-from youbencha.testing import AdapterContract
-"""
-
-CLASS = """
-class Test{kind}(AdapterContract):
-    @pytest.fixture
-    def agent(self, tmp_path):
-        return tiny_agent.TinyAgent(tmp_path, tiny_agent.{kind})
-"""
 
 
 class TestTinyAgent(AdapterContract):
@@ -61,44 +44,70 @@ async def test_an_agent_that_was_cut_off_before_it_spoke_is_given_more_time(tmp_
     assert kit.last_context.timeout > 5
 
 
-def kit_run(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, chosen: dict[type[TinyAdapter], str]
-) -> pytest.RunResult:
-    """Put some adapters through some tests of the kit, in a pytest of their own."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An adapter that ignores its deadline or a stop is given up on after less time."""
+    monkeypatch.setattr(contract, "_DEADLINE_MARGIN_S", 2.0)
+    monkeypatch.setattr(contract, "_PATIENCE_S", 5.0)
+
+
+async def is_found(directory: Path, fault: type[TinyAdapter], names: str) -> bool:
+    """Whether one of the kit's tests with these words in its name fails."""
+    for name in [name for name in dir(AdapterContract) if name.startswith("test_") and names in name]:
+        test = getattr(AdapterContract(), name)
+        agent, place = TinyAgent(directory, fault), directory / name
+        place.mkdir(parents=True)
+        given = {"agent": agent, "tmp_path": place, "kit": Kit(agent, place), "situation": Situation.FAILS}
+        try:
+            done = test(**{each: given[each] for each in inspect.signature(test).parameters})
+            if inspect.isawaitable(done):
+                await done
+        except pytest.skip.Exception:
+            continue
+        except Exception:  # noqa: BLE001 whatever a test fails with
+            return True
+    return False
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_every_fault_is_found(tmp_path: Path) -> None:
+    """That the same tests pass without a fault is what `TestTinyAgent` shows."""
+    found = await asyncio.gather(*(is_found(tmp_path / kind.__name__, kind, names) for kind, names in FAULTS.items()))
+    assert [kind.__name__ for kind, was_found in zip(FAULTS, found, strict=True) if not was_found] == []
+
+
+MODULE = """
+import pytest
+import tiny_agent
+from youbencha.testing import AdapterContract
+
+class TestTiny(AdapterContract):
+    kind = tiny_agent.TinyAdapter
+
+    @pytest.fixture
+    def agent(self, tmp_path):
+        return tiny_agent.TinyAgent(tmp_path, self.kind)
+
+class TestFaulty(TestTiny):
+    kind = tiny_agent.HasAnOddName
+
+class TestWithoutAgent(AdapterContract):
+    pass
+"""
+
+
+def test_as_pytest_shows_it(pytester: pytest.Pytester) -> None:
+    """A fault is a failure, what does not apply is skipped with the reason, a missing agent is explained."""
     pytester.makeini("[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n")
-    pytester.makeconftest(HASTE)
-    pytester.makepyfile(test_it=HEAD + "".join(CLASS.format(kind=kind.__name__) for kind in chosen))
-    tests = " or ".join(f"(Test{kind.__name__} and ({names}))" for kind, names in chosen.items())
-    return pytester.runpytest_subprocess("-q", "-rA", "-p", "no:cacheprovider", "-k", tests, timeout=300)
-
-
-def test_every_fault_is_found(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = kit_run(pytester, monkeypatch, FAULTS)
-    assert "errors" not in done.parseoutcomes()
-    found = {
-        kind for kind in FAULTS if any(f"FAILED test_it.py::Test{kind.__name__}::" in line for line in done.outlines)
-    }
-    assert {kind.__name__ for kind in FAULTS.keys() - found} == set()
-
-
-def test_the_same_tests_pass_without_a_fault(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the faults might be found for another reason."""
-    done = kit_run(pytester, monkeypatch, {TinyAdapter: " or ".join(FAULTS.values())})
-    outcomes = done.parseoutcomes()
-    assert set(outcomes) <= {"passed", "deselected"}
-    assert outcomes["passed"] >= len(set(FAULTS.values()))
-
-
-def test_what_does_not_apply_is_skipped_with_the_reason(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    done = kit_run(pytester, monkeypatch, {TinyAdapter: "cr_1_2 or cr_1_3"})
-    assert done.parseoutcomes()["skipped"] == 2
-    done.stdout.fnmatch_lines(["*the tiny agent has no model*"])
-
-
-def test_a_kit_without_an_agent_says_what_is_missing(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(test_it="from youbencha.testing import AdapterContract\nclass TestIt(AdapterContract): pass")
-    done = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider", "-k", "shape", timeout=120)
-    done.stdout.fnmatch_lines(["*define a fixture `agent` that returns your youbencha.testing.Agent*"])
+    pytester.makepyfile(test_it=MODULE)
+    done = pytester.runpytest_inprocess("-q", "-rA", "-p", "no:cacheprovider", "-k", "shape or cr_1_3")
+    shape = "test_adapter_has_the_contracts_shape"
+    done.stdout.fnmatch_lines_random(
+        [
+            f"PASSED test_it.py::TestTiny::{shape}",
+            f"FAILED test_it.py::TestFaulty::{shape}*",
+            f"ERROR test_it.py::TestWithoutAgent::{shape}*",
+            "SKIPPED*the tiny agent has no model",
+            "*define a fixture `agent` that returns your youbencha.testing.Agent*",
+        ]
+    )

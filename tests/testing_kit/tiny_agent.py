@@ -138,6 +138,8 @@ class TinyAdapter:
 
 
 class TinyAgent(Agent):
+    time_to_speak_ms = 1_000
+
     def __init__(self, directory: Path, kind: type[TinyAdapter] = TinyAdapter) -> None:
         self._directory = directory
         self._kind = kind
@@ -196,7 +198,7 @@ class IgnoresTheTimeout(TinyAdapter):
 
 class IsLate(TinyAdapter):
     def limits(self, context: AgentExecutionContext) -> Limits:
-        return Limits(timeout_s=context.timeout / 1000 + 6)
+        return Limits(timeout_s=context.timeout / 1000 + 3.5)
 
 
 class KeepsAllOutput(TinyAdapter):
