@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from agent_clis import NEWEST, OLDEST
 from claude_lab import GIT_BASH, ClaudeLab, version_params
 from youbencha.sandbox.toolbox import InstalledAgent, Toolbox
 
+# Rewritten test modules are kept, even under PYTHONDONTWRITEBYTECODE: else every worker rewrites all of them (8 s).
+sys.dont_write_bytecode = False
 # How long an example takes says how busy the machine is, and nothing about the code.
 settings.register_profile("youbencha", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("youbencha")

@@ -1,10 +1,8 @@
-"""A `claude` that does something of its own first, and then becomes the real one."""
+"""The real `claude` behind a script that keeps its command line, and what the model was asked with."""
 
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,29 +11,20 @@ from systems import ON_WINDOWS
 from youbencha.gateway.script import RecordedRequest
 
 
-def wrapped(lab: ClaudeLab, before: str) -> Path:
-    """`before` is shell. Asked for its version it says that itself: the older ones take a second to."""
+def recorded(lab: ClaudeLab) -> str:
+    """An executable for the configuration. It answers `--version` itself: the older CLIs take a second for that."""
     if ON_WINDOWS:
         pytest.skip("not on Windows: a shell script stands before the CLI")
-    path = lab.home / "wrapped-claude"
-    real = shlex.quote(str(lab.cli.executable))
-    version = f'if [ "$1" = --version ]; then\necho "{lab.cli.version} (Claude Code)"\nexit\nfi'
-    path.write_text(f'#!/bin/sh\n{version}\n{before}\nexec {real} "$@"\n')
+    path = lab.home / "recorded-claude"
+    version = f'[ "$1" = --version ] && exec echo "{lab.cli.version} (Claude Code)"'
+    keep = f"printf '%s\\0' \"$@\" > {shlex.quote(str(lab.home / 'argv'))}"
+    path.write_text(f'#!/bin/sh\n{version}\n{keep}\nexec {shlex.quote(str(lab.cli.executable))} "$@"\n')
     path.chmod(0o755)
-    return path
+    return str(path)
 
 
-class Recorder:
-    """Keeps the command line that the CLI was started with."""
-
-    def __init__(self, lab: ClaudeLab) -> None:
-        self._file = lab.home / "argv"
-        self.config: dict[str, Any] = {
-            "executable": str(wrapped(lab, f"printf '%s\\0' \"$@\" > {shlex.quote(str(self._file))}"))
-        }
-
-    def argv(self) -> list[str]:
-        return self._file.read_bytes().decode().split("\0")[:-1]
+def argv_of(lab: ClaudeLab) -> list[str]:
+    return (lab.home / "argv").read_bytes().decode().split("\0")[:-1]
 
 
 def system_of(request: RecordedRequest) -> str:

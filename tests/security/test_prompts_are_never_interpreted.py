@@ -11,8 +11,7 @@ from hostile_prompts import FEW, LARGE, REFUSED, SMALL
 
 from agent_clis import NEWEST, OLD, OLDEST
 from claude_lab import ClaudeLab, full, says, script, versions
-from echo_cli import EchoCli
-from systems import posix_only
+from echo_cli import EchoCli, needs_shell
 from youbencha.errors import ConfigError
 
 AT_ONCE = 3
@@ -60,13 +59,13 @@ async def changed_before_the_model(lab: ClaudeLab, tmp_path: Path, prompts: Sequ
     return await changed(prompts, deliver)
 
 
-@posix_only("the program that stands for the CLI is a shell script")
+@needs_shell
 @small_chunks
 async def test_byte_exact_to_the_cli(tmp_path: Path, prompts: list[str]) -> None:
     assert await changed_before_the_cli(tmp_path, prompts, "auto") == []
 
 
-@posix_only("the program that stands for the CLI is a shell script")
+@needs_shell
 @pytest.mark.parametrize("delivery", ["stdin", "file"])
 async def test_large_ones_by_standard_input_and_by_file(tmp_path: Path, delivery: str) -> None:
     assert await changed_before_the_cli(tmp_path, [*FEW, *LARGE], delivery) == []

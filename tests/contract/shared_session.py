@@ -1,0 +1,29 @@
+"""One session of the real CLI that several tests look at: the first of them runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+import pytest
+
+from claude_lab import ClaudeLab, Session
+from youbencha.sandbox.toolbox import InstalledAgent
+
+_kept: dict[tuple[str, str], Shared] = {}
+
+
+class Shared(NamedTuple):
+    lab: ClaudeLab
+    session: Session
+
+
+async def shared(
+    run: Callable[[ClaudeLab], Awaitable[Session]], cli: InstalledAgent, directories: pytest.TempPathFactory
+) -> Shared:
+    """What `run` did with this CLI, once in this process."""
+    key = (run.__qualname__, cli.version)
+    if key not in _kept:
+        lab = ClaudeLab(cli, directories.mktemp(run.__name__))
+        _kept[key] = Shared(lab, await run(lab))
+    return _kept[key]

@@ -1,0 +1,215 @@
+"""Edge cases of seeds 001 and 004: every failure is recognized as what it is, and says what to do."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import time
+
+import pytest
+from shared_session import Shared, shared
+
+from agent_clis import ALL_VERSIONS, NEWEST, OLD, OLDEST
+from claude_lab import ClaudeLab, Session, bash, full, says, script, versions
+from systems import posix_only
+from youbencha.events import Event, ProcessStarted, RequestRetried, ToolReturned
+from youbencha.log import iso_time
+from youbencha.sandbox.toolbox import InstalledAgent
+
+
+async def run_without_key(lab: ClaudeLab, turn: dict[str, object], **env: str) -> Session:
+    async with lab.model(script(turn)) as model:
+        context = lab.context(model, env=env)
+        without_key = {name: value for name, value in context.env.items() if name != "ANTHROPIC_API_KEY"}
+        context = dataclasses.replace(context, env=without_key)
+        result = await lab.adapter().execute(context)
+        return Session(result, lab.adapter().normalize_log(result, context), model.requests, [])
+
+
+# -- authentication: it fails at once, never after three minutes of retries --------------------------------------
+
+
+REJECTION = {"error": {"status": 401, "message": "invalid x-api-key"}}
+REJECTED = {**REJECTION, "times": "forever"}
+PATIENCE_S = 120  # on a loaded machine; the CLI alone would take three minutes
+FEW_REQUESTS = 6
+
+
+def assert_says_what_to_do(session: Session) -> None:
+    assert session.result.status == "failed"
+    assert session.codes() == ["CLAUDE_AUTH_FAILED"]
+    (error,) = session.result.errors
+    assert "authentication" in error.message
+    assert error.hint is not None
+    assert "ANTHROPIC_API_KEY" in error.hint
+    assert "log in" in error.hint
+
+
+@versions(*ALL_VERSIONS)
+async def test_fr_017_sc_005_no_credentials_at_all(lab: ClaudeLab) -> None:
+    started = time.monotonic()
+    session = await run_without_key(lab, says("never"))
+    assert time.monotonic() - started < PATIENCE_S
+    assert_says_what_to_do(session)
+    assert session.main_requests == []
+
+
+@versions(*ALL_VERSIONS)
+@pytest.mark.parametrize("output_format", ["stream-json", "text"])
+async def test_a_rejected_key_ends_the_run_after_the_first_answers(lab: ClaudeLab, output_format: str) -> None:
+    started = time.monotonic()
+    session = await lab.run(script(REJECTED, side=REJECTION), config={"output_format": output_format})
+    assert time.monotonic() - started < PATIENCE_S
+    assert_says_what_to_do(session)
+    assert 1 <= len(session.main_requests) <= FEW_REQUESTS
+
+
+@versions(full(NEWEST), OLD, OLDEST)  # where failed requests are found in the CLI's debug log
+async def test_neither_an_old_rejection_nor_text_about_one_ends_a_good_run(lab: ClaudeLab) -> None:
+    """1.0.128 logs all sessions of a directory into one file, where the old 401 still stands."""
+    rejected = await lab.run(script(REJECTED))
+    assert rejected.codes() == ["CLAUDE_AUTH_FAILED"]
+    line = '[ERROR] API error (attempt 1/11): 401 {"type":"error","error":{"type":"authentication_error"}}'
+    (lab.workspace / "service.log").write_text(f"{line}\n2026-01-01T00:00:00.000Z {line}\n")
+    # The pause is long enough for the CLI's log to be looked at several times.
+    good = await lab.run(script(bash("cat service.log"), says("It says 401.", delay="2s")))
+    assert good.result.status == "success", good.result.errors
+
+
+# -- limits and errors of the API --------------------------------------------------------------------------------
+
+
+def limited(**headers: str | int) -> dict[str, object]:
+    message = "This request would exceed your account's rate limit."
+    error = {"status": 429, "message": message, "headers": {"x-should-retry": "false", **headers}}
+    return {"error": error, "times": "forever"}
+
+
+@versions(NEWEST, full(OLD), OLDEST)
+async def test_a_rate_limit_of_an_api_key_does_not_say_when_it_ends(lab: ClaudeLab) -> None:
+    session = await lab.run(script(limited()))
+    assert session.result.status == "failed"
+    assert session.codes() == ["CLAUDE_RATE_LIMIT"]
+    (error,) = session.result.errors
+    assert error.context is not None
+    assert error.context["status"] == 429
+    assert error.context["resets_at"] is None
+
+
+@versions(*ALL_VERSIONS)
+async def test_a_usage_limit_of_a_subscription_says_when_it_ends(lab: ClaudeLab) -> None:
+    """2.1.x tells the moment; 2.0.62 a time of day and its zone; 1.0.128 one without a zone, as its clock shows."""
+    resets_at = (int(time.time()) // 3600 + 2) * 3600 + 25 * 60
+    turn = limited(
+        **{
+            "anthropic-ratelimit-unified-status": "rejected",
+            "anthropic-ratelimit-unified-representative-claim": "five_hour",
+            "anthropic-ratelimit-unified-reset": resets_at,
+            "retry-after": 120,
+        }
+    )
+    if zone := os.environ.get("TZ"):
+        lab.harness_env["TZ"] = zone
+    session = await run_without_key(lab, turn, CLAUDE_CODE_OAUTH_TOKEN="sk-ant-oat01-dummy")
+    assert session.result.status == "failed"
+    assert session.codes() == ["CLAUDE_RATE_LIMIT"], session.result.output
+    (error,) = session.result.errors
+    assert error.context is not None
+    assert error.context["resets_at"] == iso_time(resets_at), error.message
+
+
+async def overloaded_twice(lab: ClaudeLab) -> Session:
+    return await lab.run(script({"error": {"status": 529}, "times": 2}, says("Here I am.")))
+
+
+@pytest.fixture
+async def overloaded(claude_cli: InstalledAgent, tmp_path_factory: pytest.TempPathFactory) -> Shared:
+    return await shared(overloaded_twice, claude_cli, tmp_path_factory)
+
+
+def test_two_overloads_do_not_fail_the_run(overloaded: Shared) -> None:
+    session = overloaded.session
+    assert session.result.status == "success", session.result.errors
+    assert [request.status for request in session.main_requests] == [529, 529, 200]
+
+
+@versions(NEWEST)  # the older ones try again without a word
+def test_retries_are_events_and_a_warning(overloaded: Shared) -> None:
+    session = overloaded.session
+    retries = [event for event in session.events if isinstance(event, RequestRetried)]
+    assert [(event.attempt, event.status) for event in retries] == [(1, 529), (2, 529)]
+    assert session.warning_codes() == ["CLAUDE_REQUESTS_RETRIED"]
+    assert "2 times" in session.result.warnings[0].message
+
+
+async def test_an_api_error_is_a_failure_with_its_status(lab: ClaudeLab) -> None:
+    """A result with is_error is a failure, with the API's own status and words."""
+    refusal = {"error": {"status": 400, "message": "the script says no"}, "times": "forever"}
+    session = await lab.run(script(refusal))
+    assert session.result.status == "failed"
+    assert session.result.exit_code == 1
+    assert session.codes() == ["CLAUDE_API_ERROR"]
+    (error,) = session.result.errors
+    assert "the script says no" in error.message
+    assert error.context is not None
+    assert error.context["status"] == 400
+    assert error.hint
+
+
+@versions(NEWEST, full(OLD), OLDEST)
+async def test_max_turns_is_a_failure_of_its_own(lab: ClaudeLab) -> None:
+    session = await lab.run(script(bash("echo one"), bash("echo two"), says("never")), config={"max_turns": 1})
+    assert len(session.main_requests) == 1
+    assert session.result.status == "failed"
+    assert session.codes() == ["CLAUDE_MAX_TURNS"]
+    assert "max_turns" in (session.result.errors[0].hint or "")
+
+
+# -- crashes -----------------------------------------------------------------------------------------------------
+
+
+async def run_until_killed(lab: ClaudeLab, number: signal.Signals) -> Session:
+    """The signal comes from outside, after a tool has run and while the model is silent."""
+    events: list[Event] = []
+
+    def see(event: Event) -> None:
+        events.append(event)
+        if isinstance(event, ToolReturned):
+            os.kill(next(e.pid for e in events if isinstance(e, ProcessStarted)), number)
+
+    first = {**bash("echo half way"), "text": "I begin."}
+    async with lab.model(script(first, {"text": "...", "hang": True})) as model:
+        context = lab.context(model, on_event=see)
+        result = await lab.adapter().execute(context)
+        return Session(result, lab.adapter().normalize_log(result, context), model.requests, events)
+
+
+def killed(version: str, name: str, *marks: pytest.MarkDecorator) -> pytest.ParameterSet:
+    return pytest.param(version, name, marks=marks)
+
+
+@posix_only("there are no signals")
+@pytest.mark.parametrize(
+    ("claude_cli", "name"),
+    [
+        killed(NEWEST, "SIGKILL"),
+        killed(OLD, "SIGSEGV"),
+        *(killed(*each, pytest.mark.full) for each in ((NEWEST, "SIGSEGV"), (OLD, "SIGKILL"))),
+        *(killed(OLDEST, name, pytest.mark.full) for name in ("SIGKILL", "SIGSEGV")),
+    ],
+    indirect=["claude_cli"],
+)
+async def test_a_crash_is_a_failure_with_the_signal_and_what_was_said(lab: ClaudeLab, name: str) -> None:
+    session = await run_until_killed(lab, signal.Signals[name])
+    if (name, lab.cli.version) == ("SIGSEGV", "2.0.62"):
+        name = "SIGILL"  # the crash handler of its runtime ends it this way
+    assert session.result.status == "failed"
+    assert session.result.exit_code == 128 + signal.Signals[name]
+    assert session.codes() == ["CLAUDE_CRASHED"]
+    (error,) = session.result.errors
+    assert error.context is not None
+    assert error.context["signal"] == name
+    assert "I begin." in session.result.output
+    assert [m.content for m in session.log.messages if m.role == "assistant"] == ["I begin."]
+    assert [call.result for call in session.log.tool_calls] == ["half way"]

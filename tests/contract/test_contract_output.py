@@ -1,0 +1,264 @@
+"""CR-2.8, FR-004, FR-015, FR-016, SC-002, SC-007 and seed 004's stream: nothing that the agent said is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from shared_session import Shared, shared
+
+from agent_clis import ALL_VERSIONS, NEWEST, OLD, OLDEST
+from claude_lab import ClaudeLab, Session, bash, full, says, script, versions
+from echo_cli import EchoCli, needs_shell
+from systems import posix_only
+from youbencha.errors import YouBenchaError
+from youbencha.events import (
+    AssistantText,
+    AssistantTextDelta,
+    Event,
+    ProcessEnded,
+    SessionResult,
+    ToolCalled,
+    ToolReturned,
+    Warned,
+)
+from youbencha.sandbox.toolbox import InstalledAgent, default_root
+
+
+def said(session: Session) -> list[str]:
+    return [message.content for message in session.log.messages if message.role == "assistant"]
+
+
+def tokens(given: int, made: int, read: int, created: int) -> dict[str, int]:
+    return {
+        "input_tokens": given,
+        "output_tokens": made,
+        "cache_read_input_tokens": read,
+        "cache_creation_input_tokens": created,
+    }
+
+
+ORDINARY = script(
+    {**bash("echo colour 漢"), "text": "First.", "usage": tokens(1_001, 11, 0, 5_000)},
+    {**bash("touch touched.txt"), "text": "Second.", "usage": tokens(1_020, 22, 5_000, 300)},
+    says("Third: é 漢 🙂", usage=tokens(1_300, 33, 5_300, 70)),
+    # Calls beside the work (older versions ask a small model about commands) are metered too: here, with nothing.
+    side={"text": "ok", "usage": tokens(0, 0, 0, 0)},
+)
+
+
+# -- a session without any option --------------------------------------------------------------------------------
+
+
+async def without_options(lab: ClaudeLab) -> Session:
+    lab.artifacts = lab.artifacts / "not" / "yet"
+    lab.harness_env["YOUBENCHA_TOOLBOX"] = str(default_root())
+    return await lab.run(ORDINARY, config={"executable": None, "version": lab.cli.version})
+
+
+@pytest.fixture
+async def ordinary(claude_cli: InstalledAgent, tmp_path_factory: pytest.TempPathFactory) -> Shared:
+    done = await shared(without_options, claude_cli, tmp_path_factory)
+    assert done.session.result.status == "success", done.session.result.errors
+    return done
+
+
+@versions(*ALL_VERSIONS)
+def test_an_ordinary_run_has_no_warnings(ordinary: Shared) -> None:
+    """2.0.62 starts a search tool of its own in the background, and may end before it: not the agent's doing."""
+    assert ordinary.session.warning_codes() == []
+
+
+@versions(*ALL_VERSIONS)
+def test_a_version_is_taken_from_the_toolbox(ordinary: Shared) -> None:
+    session, version = ordinary.session, ordinary.lab.cli.version
+    assert session.result.agent_version == version
+    assert f"claude-cli/{version} " in session.main_requests[0].headers["user-agent"]
+    assert session.log.agent_info.version == version
+
+
+def test_usage_is_the_sum_over_all_turns(ordinary: Shared) -> None:
+    usage = ordinary.session.log.usage
+    assert usage is not None
+    assert (usage.input_tokens, usage.output_tokens, usage.total_tokens) == (3_321, 66, 3_387)
+    assert (usage.cache_read_tokens, usage.cache_creation_tokens) == (10_300, 5_370)
+    assert (usage.cost_source, usage.partial) == ("agent", False)
+    assert usage.cost_usd is not None
+    assert usage.cost_usd > 0
+
+
+def test_us_2_3_sc_007_without_a_model_the_cli_chooses_and_the_log_says_which(ordinary: Shared) -> None:
+    session = ordinary.session
+    assert session.log.model_info.name == session.main_requests[0].body["model"]
+
+
+def test_us_5_without_a_permission_mode_the_tool_runs(ordinary: Shared) -> None:
+    assert (ordinary.lab.workspace / "touched.txt").exists()
+
+
+def test_without_being_asked_for_there_are_no_pieces(ordinary: Shared) -> None:
+    assert not [event for event in ordinary.session.events if isinstance(event, AssistantTextDelta)]
+
+
+def test_fr_016_a_missing_artifacts_directory_is_made(ordinary: Shared) -> None:
+    log_file = ordinary.session.result.log_file
+    assert log_file is not None
+    assert log_file.parent == ordinary.lab.artifacts / "claude-code-logs"
+    assert "Third" in log_file.read_text()
+
+
+def independent_of_a_terminal(session: Session) -> dict[str, object]:
+    log = session.log
+    return {
+        "status": session.result.status,
+        "exit_code": session.result.exit_code,
+        "messages": [(message.role, message.content) for message in log.messages],
+        "tools": [(call.name, call.arguments, call.result, call.is_error) for call in log.tool_calls],
+        "usage": log.usage and (log.usage.input_tokens, log.usage.output_tokens),
+        "malformed": session.warning_codes().count("CLAUDE_MALFORMED_LINE"),
+    }
+
+
+@posix_only("a console there draws what it is given anew, with line breaks of its own")
+async def test_pty_always_gives_the_same_log(lab: ClaudeLab, ordinary: Shared) -> None:
+    with_terminal = await lab.run(ORDINARY, config={"pty": "always"})
+    assert with_terminal.result.status == "success", with_terminal.result.errors
+    assert independent_of_a_terminal(with_terminal) == independent_of_a_terminal(ordinary.session)
+
+
+# -- the stream --------------------------------------------------------------------------------------------------
+
+
+MEGABYTES = "123456789012345\n" * (3 * 1024 * 1024 // 16)
+
+
+async def test_sc_002_three_megabytes_arrive_whole_with_the_result_line(lab: ClaudeLab) -> None:
+    session = await lab.run(script(says(MEGABYTES)))
+    assert session.result.status == "success", session.result.errors
+    assert [text.strip() == MEGABYTES.strip() for text in said(session)] == [True]
+    (closing,) = [event for event in session.events if isinstance(event, SessionResult)]
+    assert closing.text is not None
+    assert closing.text.strip() == MEGABYTES.strip()
+
+
+async def test_tools_are_seen_while_the_next_answer_has_not_come(lab: ClaudeLab) -> None:
+    """The next answer never comes, so whatever is seen was seen before it."""
+    events: list[Event] = []
+    returned = asyncio.Event()
+
+    def see(event: Event) -> None:
+        events.append(event)
+        if isinstance(event, ToolReturned):
+            returned.set()
+
+    async with lab.model(script(bash("echo here I am"), {"text": "...", "hang": True})) as model:
+        running = asyncio.create_task(lab.adapter().execute(lab.context(model, on_event=see)))
+        waiting = asyncio.create_task(returned.wait())
+        await asyncio.wait({running, waiting}, timeout=90, return_when=asyncio.FIRST_COMPLETED)
+        assert returned.is_set()
+        assert not running.done()
+        running.cancel()
+        await asyncio.wait({running})
+    called = next(event for event in events if isinstance(event, ToolCalled))
+    back = next(event for event in events if isinstance(event, ToolReturned))
+    assert (called.name, called.arguments["command"]) == ("Bash", "echo here I am")
+    assert (back.call_id, back.content) == (called.call_id, "here I am")
+    assert events.index(called) < events.index(back)
+    assert not [event for event in events if isinstance(event, ProcessEnded)]
+
+
+@versions(*ALL_VERSIONS)  # the flag came with 1.0.108
+async def test_the_pieces_put_together_are_the_text(lab: ClaudeLab) -> None:
+    text = "A first sentence. " * 40 + "漢 🙂 the end."
+    turns = ({**bash("true"), "text": "Before. "}, says(text))
+    session = await lab.run(script(*turns), config={"include_partial_messages": True})
+    assert session.result.status == "success", session.result.errors
+    pieces = [event.text for event in session.events if isinstance(event, AssistantTextDelta)]
+    assert len(pieces) > 3
+    assert "".join(pieces) == "Before. " + text
+    finished = [event.text.strip() for event in session.events if isinstance(event, AssistantText)]
+    assert finished == ["Before.", text]  # and nothing twice
+    assert [each.strip() for each in said(session)] == ["Before.", text]
+
+
+@needs_shell
+async def test_a_garbage_line_is_skipped_with_a_warning(tmp_path: Path) -> None:
+    received = await EchoCli(tmp_path, before="echo 'GARBAGE {\"type\": '").run()
+    assert received.result.status == "success", received.result.errors
+    assert received.warning_codes() == ["CLAUDE_MALFORMED_LINE"]
+    assert [event.code for event in received.events if isinstance(event, Warned)] == ["CLAUDE_MALFORMED_LINE"]
+    assert [w.code for w in received.log.warnings] == ["CLAUDE_MALFORMED_LINE"]
+    assert [m.content for m in received.log.messages if m.role == "assistant"] == ["Done."]
+    assert "GARBAGE" in received.result.output  # the raw log has every line
+
+
+@needs_shell
+async def test_noise_on_stderr_does_not_hurt(tmp_path: Path) -> None:
+    noise = 'i=0; while [ $i -lt 500 ]; do echo "noise {\\"type\\": \\"result\\"} $i" >&2; i=$((i+1)); done'
+    received = await EchoCli(tmp_path, before=noise).run()
+    assert received.result.status == "success", received.result.errors
+    assert received.warning_codes() == []
+    assert received.log.warnings == ()
+    assert [m.content for m in received.log.messages if m.role == "assistant"] == ["Done."]
+    assert "noise" in received.result.output
+    assert "499" in received.result.output
+
+
+@needs_shell
+async def test_pty_always_is_a_real_terminal_and_the_default_is_none(tmp_path: Path) -> None:
+    cli = EchoCli(tmp_path, before="if test -t 1; then echo yes >> ~/terminal; else echo no >> ~/terminal; fi")
+    for pty in ("always", "auto"):
+        await cli.run(config={"pty": pty})
+    assert (cli.home / "terminal").read_text().split() == ["yes", "no"]
+
+
+async def test_an_impossible_artifacts_directory_is_found_before_anything_runs(tmp_path: Path) -> None:
+    """Edge case of seed 001."""
+    cli, place = EchoCli(tmp_path), tmp_path / "artifacts"
+    place.write_text("a file where the directory should be")
+    with pytest.raises(YouBenchaError) as caught:
+        await cli.run(artifacts_dir=place)
+    assert caught.value.code == "ARTIFACTS_NOT_WRITABLE"
+    assert caught.value.hint
+    assert not cli.was_started
+
+
+# -- output_format: text: there is no stream to read, so the exit code decides and the text is the answer ---------
+
+
+TEXT = {"output_format": "text"}
+KILOBYTE = "".join(f"{number:07d}\n" for number in range(128))
+
+
+@versions(*ALL_VERSIONS)  # what the session was called and spent is only in files, which differ
+async def test_cr_2_8_text_mode_success(lab: ClaudeLab) -> None:
+    session = await lab.run(script(bash("echo hidden"), says(KILOBYTE)), config=TEXT)
+    assert (session.result.status, session.result.exit_code) == ("success", 0), session.result.errors
+    assert session.result.errors == ()
+    assert session.result.output.strip() == KILOBYTE.strip()
+    assert session.result.log_file is not None
+    assert session.result.log_file.read_text(encoding="utf-8") == session.result.output
+    assert said(session) == [KILOBYTE.strip()]
+    assert session.log.usage is not None  # from the CLI's own record: nothing of it was printed
+    assert (session.log.usage.output_tokens, session.log.usage.partial) == (40, True)
+    assert session.log.agent_info.version == lab.cli.version
+
+
+@versions(NEWEST, full(OLD), OLDEST)
+async def test_text_mode_failure_quotes_the_text(lab: ClaudeLab) -> None:
+    refusal = {"error": {"status": 400, "message": "the script says no"}, "times": "forever"}
+    session = await lab.run(script(refusal), config=TEXT)
+    assert (session.result.status, session.result.exit_code) == ("failed", 1)
+    assert len(session.result.errors) == 1
+    assert "the script says no" in session.result.errors[0].message
+    assert "the script says no" in session.result.output
+
+
+@needs_shell
+async def test_text_mode_with_noise_on_stderr(tmp_path: Path) -> None:
+    cli = EchoCli(tmp_path, before="echo a warning of the system >&2", output="Done.\n")
+    received = await cli.run(config=TEXT)
+    assert received.result.status == "success", received.result.errors
+    assert "a warning of the system" in received.result.output
+    assert "Done." in received.result.output
