@@ -19,8 +19,10 @@ from youbencha.sandbox.toolbox import InstalledAgent, Toolbox
 # Rewritten test modules are kept, even under PYTHONDONTWRITEBYTECODE: else every worker rewrites all of them (8 s).
 sys.dont_write_bytecode = False
 # How long an example takes says how busy the machine is, and nothing about the code.
-settings.register_profile("youbencha", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("youbencha")
+for profile, examples in (("fast", 50), ("all", 300)):
+    settings.register_profile(
+        profile, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,6 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """No test may depend on, or disturb, what the person running it has set up for their own agents."""
+    settings.load_profile("all" if config.getoption("--all") else "fast")
     for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "CLAUDE")) and name != GIT_BASH]:
         del os.environ[name]
     toolbox_tools.fetched = config.getoption("--all")

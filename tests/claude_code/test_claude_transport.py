@@ -74,12 +74,18 @@ async def test_the_session_is_the_same_as_in_print_mode(lab: ClaudeLab, transpor
 
 @by((NEWEST, "stdio"), (OLD, "websocket"), (OLDEST, "stdio"))
 async def test_what_the_policy_denies_is_not_done_and_the_run_goes_on(lab: ClaudeLab, transport: str) -> None:
-    """Also what Claude Code would not have asked about: it reads files of the workspace without a question."""
+    """Nor what Claude Code would not have asked about: it reads files of the workspace without a question.
+
+    Settings of the repository do not switch that off: without ours, the older CLIs would ask about nothing.
+    """
     (lab.workspace / "given.txt").write_text("a text\n")
+    (lab.workspace / ".claude").mkdir()
+    for name in ("settings.json", "settings.local.json"):
+        (lab.workspace / ".claude" / name).write_text('{"disableAllHooks": true}')
     policy = {"allow": ["Bash"], "deny": ["Bash(rm *)"]}
     session = await lab.run(FORBIDDEN, config={"transport": transport, "tool_policy": policy})
     assert session.result.status == "success"
-    assert sorted(path.name for path in lab.workspace.iterdir()) == ["allowed.txt", "given.txt"]
+    assert sorted(path.name for path in lab.workspace.iterdir()) == [".claude", "allowed.txt", "given.txt"]
     assert decisions(session.events) == [("Read", False), ("Bash", True), ("Bash", False)]
     returned = [call.result or "" for call in session.log.tool_calls]
     assert "no rule allows Read" in returned[0]
@@ -89,18 +95,7 @@ async def test_what_the_policy_denies_is_not_done_and_the_run_goes_on(lab: Claud
     assert [call.name for call in session.log.tool_calls] == ["Read", "Bash", "Bash"]
 
 
-@by((NEWEST, "stdio"), (OLD, "websocket"), (OLDEST, "stdio"))
-async def test_no_settings_of_the_repository_switch_the_policy_off(lab: ClaudeLab, transport: str) -> None:
-    """Without settings of ours that say otherwise, the last two would ask about nothing."""
-    (lab.workspace / ".claude").mkdir()
-    for name in ("settings.json", "settings.local.json"):
-        (lab.workspace / ".claude" / name).write_text('{"disableAllHooks": true}')
-    config = {"transport": transport, "tool_policy": {"deny": ["Bash"]}}
-    session = await lab.run(script(bash("echo yes > made.txt"), says("Done.")), config=config)
-    assert not (lab.workspace / "made.txt").exists()
-    assert (session.result.status, decisions(session.events)) == ("success", [("Bash", False)])
-
-
+@pytest.mark.full
 @by((NEWEST, "stdio"))
 async def test_a_model_that_thinks_for_long_is_not_silent(lab: ClaudeLab, transport: str) -> None:
     """The gateway knows that it was asked."""
@@ -147,6 +142,7 @@ def commands() -> list[str]:
     return found
 
 
+@pytest.mark.full
 @by((NEWEST, "stdio"))
 async def test_a_model_that_never_answers(lab: ClaudeLab, transport: str) -> None:
     silent = script({"hang": True, "times": "forever"})

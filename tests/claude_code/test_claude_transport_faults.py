@@ -13,6 +13,7 @@ from systems import posix_only
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
 from youbencha.events import Event, ToolCalled, Warned
+from youbencha.gateway.access import GatewayAccess
 
 pytestmark = posix_only("the small CLI is a script with its interpreter in the first line")
 
@@ -87,6 +88,14 @@ async def test_a_tool_at_work_is_not_silence(tmp_path: Path) -> None:
     rest = "welcomed(); call('Bash', '1'); time.sleep(3); result()"
     result = await run(tmp_path, rest, config={"silence_timeout_s": 2})
     assert result.status == "success"
+
+
+async def test_a_model_that_thinks_for_long_is_not_silence(tmp_path: Path) -> None:
+    """The gateway knows that it was asked."""
+    gateway = GatewayAccess("http://127.0.0.1:9", "yb-virtual-0123456789", is_busy=lambda: True)
+    rest = "welcomed(); text('hm'); time.sleep(2); result()"
+    result = await run(tmp_path, rest, config={"silence_timeout_s": 1}, gateway=gateway)
+    assert result.status == "success", result.errors
 
 
 async def test_silence_is_the_end(tmp_path: Path) -> None:

@@ -275,7 +275,7 @@ _PIECES = st.sampled_from(["..", ".", "a", "out", "in", "secret", "/", "\\", "C:
 
 
 @needs_posix
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(name=st.one_of(st.lists(_PIECES, min_size=1, max_size=8).map("".join), st.text(min_size=1, max_size=60)))
 @example(name="out/secret")
 @example(name="in/../../outside/secret")

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from agent_clis import ALL_VERSIONS
-from claude_lab import ClaudeLab, bash, says, script, versions
 from youbencha.adapters.claude_code.facts import SessionFacts
 from youbencha.adapters.claude_code.session_file import with_session_file
 from youbencha.log import Usage
@@ -68,16 +66,3 @@ def test_a_link_that_leads_away_is_not_followed(tmp_path: Path) -> None:
     place.mkdir(parents=True)
     (place / f"{ID}.jsonl").symlink_to(tmp_path / "elsewhere" / "projects" / "-some-where" / f"{ID}.jsonl")
     assert with_session_file(SessionFacts(), ID, config).usage is None
-
-
-@versions(*ALL_VERSIONS)
-async def test_sc_007_the_model_and_the_tokens_are_known_in_text_mode(lab: ClaudeLab) -> None:
-    """The real CLI, each version. Nothing of it is in what it prints."""
-    model_script = script(bash("true"), says("Done."), model="claude-sonnet-4-5-20250929", usage={"output_tokens": 33})
-    session = await lab.run(model_script, config={"output_format": "text"})
-    assert session.result.status == "success", session.result.errors
-    assert session.log.model_info.name == "claude-sonnet-4-5-20250929"
-    assert session.log.usage is not None
-    assert session.log.usage.output_tokens == 66
-    assert session.log.usage.partial
-    assert session.log.turns == 2

@@ -46,7 +46,7 @@ def assert_says_what_to_do(session: Session) -> None:
     assert "log in" in error.hint
 
 
-@versions(*ALL_VERSIONS)
+@versions(NEWEST, full(OLD), OLDEST)
 async def test_fr_017_sc_005_no_credentials_at_all(lab: ClaudeLab) -> None:
     started = time.monotonic()
     session = await run_without_key(lab, says("never"))
@@ -55,8 +55,18 @@ async def test_fr_017_sc_005_no_credentials_at_all(lab: ClaudeLab) -> None:
     assert session.main_requests == []
 
 
-@versions(*ALL_VERSIONS)
-@pytest.mark.parametrize("output_format", ["stream-json", "text"])
+@pytest.mark.parametrize(
+    ("claude_cli", "output_format"),
+    [
+        (NEWEST, "stream-json"),
+        (NEWEST, "text"),
+        (OLD, "stream-json"),  # it tries again without a word: the rejection is in its debug log only
+        pytest.param(OLD, "text", marks=pytest.mark.full),
+        pytest.param(OLDEST, "stream-json", marks=pytest.mark.full),
+        pytest.param(OLDEST, "text", marks=pytest.mark.full),
+    ],
+    indirect=["claude_cli"],
+)
 async def test_a_rejected_key_ends_the_run_after_the_first_answers(lab: ClaudeLab, output_format: str) -> None:
     started = time.monotonic()
     session = await lab.run(script(REJECTED, side=REJECTION), config={"output_format": output_format})
@@ -65,7 +75,8 @@ async def test_a_rejected_key_ends_the_run_after_the_first_answers(lab: ClaudeLa
     assert 1 <= len(session.main_requests) <= FEW_REQUESTS
 
 
-@versions(full(NEWEST), OLD, OLDEST)  # where failed requests are found in the CLI's debug log
+@pytest.mark.full
+@versions(*ALL_VERSIONS)
 async def test_neither_an_old_rejection_nor_text_about_one_ends_a_good_run(lab: ClaudeLab) -> None:
     """1.0.128 logs all sessions of a directory into one file, where the old 401 still stands."""
     rejected = await lab.run(script(REJECTED))
@@ -185,21 +196,9 @@ async def run_until_killed(lab: ClaudeLab, number: signal.Signals) -> Session:
         return Session(result, lab.adapter().normalize_log(result, context), model.requests, events)
 
 
-def killed(version: str, name: str, *marks: pytest.MarkDecorator) -> pytest.ParameterSet:
-    return pytest.param(version, name, marks=marks)
-
-
 @posix_only("there are no signals")
-@pytest.mark.parametrize(
-    ("claude_cli", "name"),
-    [
-        killed(NEWEST, "SIGKILL"),
-        killed(OLD, "SIGSEGV"),
-        *(killed(*each, pytest.mark.full) for each in ((NEWEST, "SIGSEGV"), (OLD, "SIGKILL"))),
-        *(killed(OLDEST, name, pytest.mark.full) for name in ("SIGKILL", "SIGSEGV")),
-    ],
-    indirect=["claude_cli"],
-)
+@versions(NEWEST, full(OLD), OLDEST)
+@pytest.mark.parametrize("name", ["SIGKILL", pytest.param("SIGSEGV", marks=pytest.mark.full)])
 async def test_a_crash_is_a_failure_with_the_signal_and_what_was_said(lab: ClaudeLab, name: str) -> None:
     session = await run_until_killed(lab, signal.Signals[name])
     if (name, lab.cli.version) == ("SIGSEGV", "2.0.62"):

@@ -168,7 +168,7 @@ async def test_tools_are_seen_while_the_next_answer_has_not_come(lab: ClaudeLab)
     assert not [event for event in events if isinstance(event, ProcessEnded)]
 
 
-@versions(*ALL_VERSIONS)  # the flag came with 1.0.108
+@versions(NEWEST, full(OLD), OLDEST)  # the flag came with 1.0.108
 async def test_the_pieces_put_together_are_the_text(lab: ClaudeLab) -> None:
     text = "A first sentence. " * 40 + "漢 🙂 the end."
     turns = ({**bash("true"), "text": "Before. "}, says(text))
@@ -232,8 +232,10 @@ KILOBYTE = "".join(f"{number:07d}\n" for number in range(128))
 
 
 @versions(*ALL_VERSIONS)  # what the session was called and spent is only in files, which differ
-async def test_cr_2_8_text_mode_success(lab: ClaudeLab) -> None:
-    session = await lab.run(script(bash("echo hidden"), says(KILOBYTE)), config=TEXT)
+async def test_cr_2_8_sc_007_text_mode_success(lab: ClaudeLab) -> None:
+    model = "claude-sonnet-4-5-20250929"
+    answers = script(bash("echo hidden"), says(KILOBYTE), model=model, usage={"output_tokens": 33})
+    session = await lab.run(answers, config=TEXT)
     assert (session.result.status, session.result.exit_code) == ("success", 0), session.result.errors
     assert session.result.errors == ()
     assert session.result.output.strip() == KILOBYTE.strip()
@@ -241,7 +243,8 @@ async def test_cr_2_8_text_mode_success(lab: ClaudeLab) -> None:
     assert session.result.log_file.read_text(encoding="utf-8") == session.result.output
     assert said(session) == [KILOBYTE.strip()]
     assert session.log.usage is not None  # from the CLI's own record: nothing of it was printed
-    assert (session.log.usage.output_tokens, session.log.usage.partial) == (40, True)
+    assert (session.log.usage.output_tokens, session.log.usage.partial) == (66, True)
+    assert (session.log.model_info.name, session.log.turns) == (model, 2)
     assert session.log.agent_info.version == lab.cli.version
 
 

@@ -19,7 +19,7 @@ from control_talk import (
     tool_use,
     updated,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from youbencha.control import Action, Machine, Over, Send, State, ToolPolicy, metrics
@@ -93,7 +93,6 @@ def asked_id(message: Message) -> object:
     return identity if message.get("type") == "control_request" and usable else None
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(STEPS, st.sampled_from([0.0, 1.0, 20.0, 400.0])), max_size=25))
 def test_any_order_of_anything(steps: list[tuple[tuple[str, Any], float]]) -> None:
     machine = Machine("go", now=0.0, policy=ToolPolicy(deny=("Write",)))
@@ -120,7 +119,6 @@ def test_any_order_of_anything(steps: list[tuple[tuple[str, Any], float]]) -> No
             json.dumps(action.message)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(MESSAGES, max_size=20))
 def test_patience_always_ends_unless_a_tool_is_at_work(messages: list[Message]) -> None:
     machine = Machine("go", now=0.0)

@@ -1,4 +1,7 @@
-"""The real Claude Code as judge, against the scripted model."""
+"""The real Claude Code as judge, against the scripted model.
+
+Votes, second tries and failures are checked with a stand-in in `test_judge_session.py`; here they are `full`.
+"""
 
 from __future__ import annotations
 
@@ -84,6 +87,7 @@ async def test_nothing_in_the_tree_instructs_it(bench: JudgeLab, lab: ClaudeLab,
     assert not (tmp_path / "sprung").exists()
 
 
+@pytest.mark.full
 @versions(NEWEST)
 async def test_two_judges_at_once(bench: JudgeLab, lab: ClaudeLab) -> None:
     talks = [
@@ -99,6 +103,7 @@ async def test_two_judges_at_once(bench: JudgeLab, lab: ClaudeLab) -> None:
     assert (tests.evaluator, tests.status) == ("agentic-judge:tests", "failed")
 
 
+@pytest.mark.full
 @versions(NEWEST)
 async def test_votes_are_sessions_of_their_own(bench: JudgeLab, lab: ClaudeLab) -> None:
     talks = [
@@ -113,6 +118,7 @@ async def test_votes_are_sessions_of_their_own(bench: JudgeLab, lab: ClaudeLab) 
     assert result.metrics["spread"]["no_errors"] == {"min": 0.6, "max": 1.0, "scores": [1.0, 0.6]}
 
 
+@pytest.mark.full
 @versions(NEWEST)
 async def test_no_json_then_asked_again(bench: JudgeLab, lab: ClaudeLab) -> None:
     talks = [{"when": {"prompt_contains": "An earlier answer to this could not be used"}, "turns": [says(GOOD)]}]
@@ -121,6 +127,7 @@ async def test_no_json_then_asked_again(bench: JudgeLab, lab: ClaudeLab) -> None
     assert (result.status, result.metrics["asked_again"]) == ("passed", 1)
 
 
+@pytest.mark.full
 @versions(NEWEST)
 async def test_a_judge_that_hangs(bench: JudgeLab, lab: ClaudeLab) -> None:
     async with lab.model(script({"hang": True, "text": "Hm", "times": "forever"})) as model:

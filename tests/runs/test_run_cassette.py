@@ -11,7 +11,7 @@ import pytest
 from run_lab import Outcome, RunLab
 
 from agent_clis import NEWEST, OLD
-from claude_lab import API_KEY, bash, says, script, uses, versions
+from claude_lab import API_KEY, bash, full, says, script, uses, versions
 from youbencha.gateway.script import ScriptedModel
 from youbencha.log import CassetteReport
 from youbencha.sandbox.toolbox import InstalledAgent
@@ -53,7 +53,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> RunLab:
     return made
 
 
-@versions(NEWEST, OLD)
+@versions(NEWEST, full(OLD))
 async def test_recorded_here_and_replayed_there(
     runs: RunLab, elsewhere: RunLab, claude_cli: InstalledAgent, tmp_path: Path
 ) -> None:

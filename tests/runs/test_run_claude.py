@@ -8,7 +8,7 @@ import pytest
 from run_lab import Outcome, RunLab, cut_off
 
 from agent_clis import NEWEST, OLD
-from claude_lab import bash, says, script, uses, versions
+from claude_lab import bash, full, says, script, uses, versions
 from youbencha.gateway.script import Script, ScriptedModel
 from youbencha.sandbox.toolbox import InstalledAgent
 
@@ -20,7 +20,7 @@ async def run_with(runs: RunLab, cli: InstalledAgent, answers: Script, **more: o
         return await runs.run(runs.claude(cli, model, **more.pop("agent", {})), **more)  # type: ignore[arg-type, call-overload]
 
 
-@versions(NEWEST, OLD)
+@versions(NEWEST, full(OLD))
 async def test_cr_4_1_the_whole_workflow(runs: RunLab, claude_cli: InstalledAgent) -> None:
     done = await run_with(
         runs,

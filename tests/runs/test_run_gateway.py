@@ -9,7 +9,7 @@ import pytest
 from run_lab import Outcome, RunLab
 
 from agent_clis import NEWEST, OLD
-from claude_lab import API_KEY, bash, says, script, versions
+from claude_lab import API_KEY, bash, full, says, script, versions
 from youbencha.gateway.ledger import read_ledger
 from youbencha.gateway.script import Script, ScriptedModel
 from youbencha.log import GatewayReport
@@ -45,7 +45,7 @@ def ledger(done: Outcome) -> list[dict[str, Any]]:
     return list(read_ledger(done.artifacts / report(done).ledger))
 
 
-@versions(NEWEST, OLD)
+@versions(NEWEST, full(OLD))
 async def test_every_token_of_a_whole_run(runs: RunLab, claude_cli: InstalledAgent) -> None:
     answers = script(bash("env > environment.txt"), EDIT, says("Done."), usage=TOKENS)
     async with ScriptedModel(answers) as model:

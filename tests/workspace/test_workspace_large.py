@@ -15,8 +15,8 @@ from git_lab import Opener, commit, git
 
 from systems import linux_only, posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.workspace import FileChange, Snapshot, changes_in_repository
-from youbencha.workspace.large import LARGE, entries_of
+from youbencha.workspace import FileChange, Snapshot, changes_in_repository, comparison, large
+from youbencha.workspace.large import entries_of
 from youbencha.workspace.names import shown, without_long_words
 from youbencha.workspace.removal import remove_tree
 
@@ -33,7 +33,14 @@ def make_large(path: Path, begin: bytes = b"") -> None:
     """All hole behind its beginning, so that it costs no room."""
     with path.open("wb") as file:
         file.write(begin)
-        file.truncate(LARGE + 1)
+        file.truncate(large.LARGE + 1)
+
+
+@pytest.fixture
+def low_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A megabyte is large already: many such files are read faster."""
+    monkeypatch.setattr(large, "LARGE", 1 << 20)
+    monkeypatch.setattr(comparison, "_LARGE_FILES", {"core.bigFileThreshold": str(1 << 20)})
 
 
 async def test_compared_but_not_stored(tree: Path, tmp_path: Path) -> None:
@@ -53,6 +60,7 @@ async def test_compared_but_not_stored(tree: Path, tmp_path: Path) -> None:
     assert sorted(os.listdir(before)) == ["small", "z"]
 
 
+@pytest.mark.usefixtures("low_limit")
 async def test_large_from_the_beginning(opener: Opener, source: Path, tmp_path: Path) -> None:
     """In the commit itself, so git holds them."""
     for name in ("a", "b", "c", "d"):
@@ -74,6 +82,7 @@ async def test_large_from_the_beginning(opener: Opener, source: Path, tmp_path: 
 
 
 @posix_only("links")
+@pytest.mark.usefixtures("low_limit")
 async def test_large_before_the_agent(tree: Path, tmp_path: Path) -> None:
     """Made by what prepared the tree, so git has never seen them."""
     for name in ("changed", "deleted", "kept", "directory", "link", "shrunk"):
@@ -177,12 +186,16 @@ def _opened_by(pid: int) -> list[str]:
 # -- too deep -----------------------------------------------------------------------------------------------------
 
 
-def nest(top: Path, levels: int) -> None:
+DEEP = ["dir"] * 1_100
+"""More than a path can hold, and more than Python's calls."""
+
+
+def nest(top: Path, directories: list[str]) -> None:
     """As an agent does: step by step, so that no path is ever named."""
     here = os.open(top, os.O_RDONLY)
-    for _ in range(levels):
-        os.mkdir("dir", dir_fd=here)
-        deeper = os.open("dir", os.O_RDONLY, dir_fd=here)
+    for directory in directories:
+        os.mkdir(directory, dir_fd=here)
+        deeper = os.open(directory, os.O_RDONLY, dir_fd=here)
         os.close(here)
         here = deeper
     for name in ("file", "n" * 200):
@@ -191,11 +204,11 @@ def nest(top: Path, levels: int) -> None:
 
 
 @posix_only("paths that it does not have")
-@pytest.mark.parametrize("levels", [2000, 1])
-async def test_deeper_than_a_path_can_be(tree: Path, tmp_path: Path, levels: int) -> None:
+@pytest.mark.parametrize("directories", [DEEP, ["dir"]], ids=len)
+async def test_deeper_than_a_path_can_be(tree: Path, tmp_path: Path, directories: list[str]) -> None:
     start = await Snapshot.take(tree, tmp_path / "start.git")
     (tree / "deep").mkdir()
-    nest(tree / "deep", levels)
+    nest(tree / "deep", directories)
     (tree / "small").write_text("two\n")
     try:
         changes = await start.changes(tmp_path / "patch")
@@ -204,7 +217,7 @@ async def test_deeper_than_a_path_can_be(tree: Path, tmp_path: Path, levels: int
         remove_tree(tree / "deep")  # pytest's own clean-up would go too deep
     *deep, small = changes.files
     assert small == FileChange("small", "modified", 1, 1)
-    if levels == 1:
+    if directories != DEEP:
         assert [change.path for change in deep] == ["deep/dir/file", f"deep/dir/{'n' * 200}"]
         assert changes.left_out_of_patch == ()
     else:
@@ -218,11 +231,12 @@ async def test_deeper_than_a_path_can_be(tree: Path, tmp_path: Path, levels: int
 async def test_every_length_around_the_limit(tree: Path, tmp_path: Path) -> None:
     """Whichever part of a path is the one too much."""
     start = await Snapshot.take(tree, tmp_path / "start.git")
-    room = os.pathconf("/", "PC_PATH_MAX") - len(os.fsencode(tree))
+    long = "l" * 199
+    room, before_the_end = divmod(os.pathconf("/", "PC_PATH_MAX") - len(os.fsencode(tree)) - 100, len(long) + 1)
     for shift in range(-1, 5):
-        top = tree / ("s" * (room % 4 + 1 + shift))
+        top = tree / ("s" * (before_the_end + shift))
         top.mkdir()
-        nest(top, room // 4 - 4 - shift)
+        nest(top, [long] * room + ["dir"] * 26)
     try:
         changes = await start.changes(tmp_path / "patch")
     finally:
@@ -237,7 +251,7 @@ async def test_deep_below_what_is_ignored(tree: Path, tmp_path: Path) -> None:
     (tree / ".gitignore").write_text("/ignored/\n")
     start = await Snapshot.take(tree, tmp_path / "start.git")
     (tree / "ignored").mkdir()
-    nest(tree / "ignored", 2000)
+    nest(tree / "ignored", DEEP)
     try:
         assert (await start.changes(tmp_path / "patch")).files == ()
     finally:
