@@ -1,0 +1,41 @@
+"""The option that updates golden files, and what their tests share."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from golden_lab import DATA, Golden, Lab
+
+from docker_lab import engine, image
+
+__all__ = ["engine", "golden", "image", "lab"]
+
+OPTION = "--update-golden"
+
+if sys.platform == "win32":  # the golden files hold paths and programs of POSIX systems
+    collect_ignore_glob = ["test_*.py"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(OPTION, action="store_true", help="rewrite the golden files (`pytest tests/golden` only)")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    # A run of all tests reads this file too late for the option to exist.
+    return Golden(DATA, update=bool(request.config.getoption(OPTION, default=False)))
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}  # `yb` sets its own
+    yield Lab(tmp_path, monkeypatch)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
