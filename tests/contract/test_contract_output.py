@@ -213,6 +213,7 @@ async def test_pty_always_is_a_real_terminal_and_the_default_is_none(tmp_path: P
     assert (cli.home / "terminal").read_text().split() == ["yes", "no"]
 
 
+@needs_shell
 async def test_an_impossible_artifacts_directory_is_found_before_anything_runs(tmp_path: Path) -> None:
     """Edge case of seed 001."""
     cli, place = EchoCli(tmp_path), tmp_path / "artifacts"

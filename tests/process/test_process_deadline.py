@@ -61,6 +61,17 @@ async def test_nothing_survives_the_deadline(programs: Programs, escape: str, te
     assert_in_time(late)
 
 
+async def test_an_end_that_is_not_reported_in_time_is_a_kill(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a machine that is too busy: the caller does not wait for the report."""
+    monkeypatch.setattr(sys.modules["youbencha.process.run"], "_KILL_MARGINS_S", (0, 0))
+    command = programs.shell("trap '' TERM; while :; do ./$0 1000; done")
+    result = await run(command, limits=Limits(timeout_s=0.1, grace_s=0))
+    assert (result.exit.code, result.exit.signal, result.timed_out) == (None, "SIGKILL", True)
+    await soon(lambda: programs.alive() == [])
+
+
 async def test_the_deadline_with_the_usual_grace(programs: Programs) -> None:
     result, late = await run_into_deadline(
         programs.shell("trap '' TERM; echo deaf; ./$0 1000 & wait; ./$0 1000"), Limits(timeout_s=0.2), "deaf\n"
