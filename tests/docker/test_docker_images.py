@@ -21,7 +21,6 @@ from youbencha.errors import YouBenchaError
 from youbencha.sandbox.images import RECIPES, build_image
 from youbencha.sandbox.toolbox import InstalledAgent, Toolbox
 
-PATIENCE_S = 600
 ALL_OF_CONTROL = (
     "import importlib, pkgutil, youbencha.control as c, aiohttp\n"
     "for module in pkgutil.iter_modules(c.__path__, 'youbencha.control.'):\n"
