@@ -23,6 +23,9 @@ pytestmark = posix_only("the adapters are shell scripts")
 ADAPTERS = Path(__file__).parents[2] / "adapters"
 CLAUDE, AIDER, NULL = ADAPTERS / "claude-code" / "adapter.sh", ADAPTERS / "aider" / "adapter.sh", ADAPTERS / "null.sh"
 PYTHON = Path(sys.executable).parent
+RECORDINGS = Path(__file__).parents[1] / "data" / "other_agents"
+FIND_LOG = 'while [ $# -gt 0 ]; do [ "$1" = --analytics-log ] && log=$2; shift; done'
+"""A shell line: where Aider is to write its events."""
 
 
 class Done(NamedTuple):
@@ -128,6 +131,24 @@ async def test_aider_that_got_no_answer(bench: Bench) -> None:
     assert json.loads(bench.metrics.read_text()) == {**NOTHING_KNOWN, "ended": "failed"}
 
 
+@pytest.mark.parametrize(
+    ("recording", "code", "left"),
+    [
+        (
+            "aider_edit",
+            0,
+            {"input_tokens": 100, "output_tokens": 20, "turns": 1, "partial": True, "ended": "completed"},
+        ),
+        ("aider_err", 1, {**NOTHING_KNOWN, "ended": "failed"}),
+    ],
+)
+async def test_a_recorded_aider(bench: Bench, recording: str, code: int, left: dict[str, object]) -> None:
+    events = RECORDINGS / f"{recording}-0.86.2" / "analytics.jsonl"
+    bench.program("aider", f'{FIND_LOG}\ncp {events} "$log"')
+    assert (await bench.run(AIDER)).code == code
+    assert json.loads(bench.metrics.read_text()) == left
+
+
 async def test_aider_that_fails(bench: Bench) -> None:
     bench.program("aider", "exit 3")
     assert (await bench.run(AIDER)).code == 3
@@ -138,8 +159,7 @@ async def test_aider_that_is_ended(bench: Bench, tmp_path: Path) -> None:
     """At a deadline, after the model has answered once; and a link in the file's place is not followed."""
     event = json.dumps({"event": "message_send", "properties": {"prompt_tokens": 12, "completion_tokens": 3}})
     begun = tmp_path / "begun"
-    find = 'while [ $# -gt 0 ]; do [ "$1" = --analytics-log ] && log=$2; shift; done'
-    bench.program("aider", f"{find}\necho '{event}' > \"$log\"\necho x > {begun}\nexec sleep 1000")
+    bench.program("aider", f"{FIND_LOG}\necho '{event}' > \"$log\"\necho x > {begun}\nexec sleep 1000")
     theirs = tmp_path / "theirs"
     bench.metrics.symlink_to(theirs)
     process = await asyncio.create_subprocess_exec(AIDER, env=bench.env, cwd="/")
