@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -10,6 +11,8 @@ from recorded_agents import AIDER, CODEX, COPILOT, GEMINI, OPENCODE, RecordedAge
 
 from systems import posix_only
 from youbencha.testing import AdapterContract, Agent
+from youbencha.testing.agent import MARKER
+from youbencha.testing.contract import Kit
 
 pytestmark = posix_only("the recorded CLI is a shell script")
 
@@ -41,3 +44,9 @@ class TestGeminiCli(Recorded):
 
 class TestOpenCode(Recorded):
     recording = OPENCODE
+
+
+async def test_the_kit_gives_a_slow_agent_more_time(tmp_path: Path) -> None:
+    agent = RecordedAgent(tmp_path, replace(CODEX, before="sleep 0.2"))
+    agent.time_to_speak_ms = 10
+    assert MARKER in (await Kit(agent, tmp_path).cut_off()).output
