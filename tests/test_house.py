@@ -19,6 +19,7 @@ import youbencha
 from systems import ON_WINDOWS
 
 SOURCE = Path(youbencha.__file__).parent
+TESTS = Path(__file__).parent
 
 FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"youbencha"}),  # the version, nothing else
@@ -56,12 +57,12 @@ def modules() -> list[Path]:
     return [path for path in found if not str(path.relative_to(SOURCE).as_posix()).startswith(NOT_OURS)]
 
 
-def imports(path: Path, *, when_loaded: bool = False) -> Iterator[Import]:
+def imports(path: Path, *, root: Path = SOURCE, when_loaded: bool = False) -> Iterator[Import]:
     """Every import of ours, or only those that take place when the module is loaded.
 
     What a package imports for its types is what it imports when somebody asks for it (`later.py`).
     """
-    file = path.relative_to(SOURCE).as_posix()
+    file = path.relative_to(root).as_posix()
     left_out: tuple[type[ast.AST], ...] = (ast.FunctionDef, ast.AsyncFunctionDef) if when_loaded else ()
     waiting: list[ast.AST] = [parsed(path)]
     for node in waiting:
@@ -248,10 +249,32 @@ def test_test_modules_have_names_of_their_own() -> None:
     """They are imported by their bare names: two of one name would be one."""
     seen: dict[str, Path] = {}
     twice = []
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
+    for path in sorted(TESTS.rglob("*.py")):
         if path.name in ("conftest.py", "__init__.py"):
             continue
         if path.name in seen:
             twice.append(f"{path} and {seen[path.name]}")
         seen[path.name] = path
     assert twice == []
+
+
+@cache
+def exported(package: str) -> frozenset[str]:
+    """The names in `__all__` of a package; none for a module."""
+    file = SOURCE.joinpath(*package.split(".")[1:], "__init__.py")
+    for node in parsed(file).body if file.exists() else ():
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["__all__"]:
+            return frozenset(ast.literal_eval(node.value))
+    return frozenset()
+
+
+def test_tests_import_public_names_from_their_package() -> None:
+    """So that the modules inside a package can be moved and renamed."""
+    wrong = []
+    for path in sorted(TESTS.rglob("*.py")):
+        for each in imports(path, root=TESTS):
+            parents = [each.module.rsplit(".", depth)[0] for depth in range(1, each.module.count("."))]
+            public = next((package for package in parents if each.name in exported(package)), None)
+            if public and each.name not in exported(each.module):
+                wrong.append(f"{each}   (import it from {public})")
+    assert wrong == []

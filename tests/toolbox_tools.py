@@ -20,7 +20,7 @@ def installed(name: str) -> InstalledAgent:
     version = {**OTHERS, **FROM_PYPI}[name]
     found = Toolbox().find(name, version)
     if found is None:
-        reason = f"{name} is not in the toolbox: run `make agents` or `yb agents install {name}@{version}`"
+        reason = f"{name} is not in the toolbox: run `yb agents install {name}@{version}`"
         if os.environ.get("YOUBENCHA_REQUIRE_REAL_CLI"):
             pytest.fail(reason)
         pytest.skip(reason)

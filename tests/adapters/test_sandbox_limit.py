@@ -18,7 +18,7 @@ from youbencha.adapters.command import CommandAdapter
 from youbencha.process import ProcessResult
 from youbencha.sandbox.docker import open_docker_sandbox
 from youbencha.sandbox.here import Here
-from youbencha.spec.sandbox import SandboxSpec
+from youbencha.spec import SandboxSpec
 from youbencha.trial.outcome import outcome_of
 
 __all__ = ["engine", "image"]

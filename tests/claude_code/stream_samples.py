@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
+from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code.facts import SessionFacts
 from youbencha.adapters.claude_code.normalize import normalize
 from youbencha.adapters.claude_code.session import Session

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from youbencha.adapters.claude_code.config import ClaudeCodeConfig, parse_config
+from youbencha.adapters.claude_code import ClaudeCodeConfig
+from youbencha.adapters.claude_code.config import parse_config
 from youbencha.adapters.claude_code.prompt import Prompt, read_prompt
 from youbencha.errors import ConfigError
 

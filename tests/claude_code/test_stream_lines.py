@@ -26,8 +26,8 @@ from youbencha.adapters.claude_code.signals import (
     ModelRefused,
     ModelSwitched,
 )
+from youbencha.adapters.cli_agent import CallFailed
 from youbencha.adapters.cli_agent.json_lines import QUOTE_CHARS
-from youbencha.adapters.cli_agent.signals import CallFailed
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,

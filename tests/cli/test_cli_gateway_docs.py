@@ -14,7 +14,8 @@ from youbencha.gateway.ledger import KILLED, entry_of
 from youbencha.gateway.model import Call, Labels
 from youbencha.gateway.refusals import Reason
 from youbencha.log.tokens import Tokens
-from youbencha.spec.gateway import CassetteSpec, GatewaySpec, GatewayType, LiteLLMSpec, ModelPrice, UpstreamSpecs
+from youbencha.spec import CassetteSpec, GatewaySpec, GatewayType, ModelPrice, UpstreamSpecs
+from youbencha.spec.gateway import LiteLLMSpec
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "gateway.md").read_text(encoding="utf-8")

@@ -21,8 +21,7 @@ from control_talk import (
     tool_use,
 )
 
-from youbencha.control import Machine, State, ToolPolicy, Warn
-from youbencha.control.policy import Decision
+from youbencha.control import Decision, Machine, State, ToolPolicy, Warn
 
 NO_RM = ToolPolicy(deny=("Bash(rm *)",))
 REFUSED: Message = {

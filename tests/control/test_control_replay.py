@@ -130,7 +130,7 @@ def is_result(message: Message) -> bool:
 PRINTED = sorted(
     path.name.removesuffix(".ndjson")
     for path in TRANSCRIPTS.glob("*.ndjson")
-    if not path.name.endswith(".bidi.ndjson") and not path.name.startswith(("copilot", "opencode", "noauth_text"))
+    if not path.name.endswith(".bidi.ndjson") and not path.name.startswith("noauth_text")
 )
 WITH_RESULT = [name for name in PRINTED if any(map(is_result, printed(name)))]
 

@@ -17,7 +17,7 @@ from youbencha.events import Event
 from youbencha.process import Command, Input, Limits, ProcessResult
 from youbencha.sandbox.docker import DockerSandbox, labels, open_docker_sandbox
 from youbencha.sandbox.docker.engine import connect
-from youbencha.spec.sandbox import SandboxSpec
+from youbencha.spec import SandboxSpec
 
 PATIENCE_S = 120.0
 

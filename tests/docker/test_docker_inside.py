@@ -21,8 +21,7 @@ from youbencha.sandbox.base import GATEWAY_PORT, Door
 from youbencha.sandbox.docker import DockerSandbox, labels, reap_containers
 from youbencha.sandbox.docker.container import Container
 from youbencha.sandbox.docker.engine import connect
-from youbencha.sandbox.docker.inside import build
-from youbencha.sandbox.docker.inside.build import inside_program
+from youbencha.sandbox.docker.inside import build, inside_program
 from youbencha.sandbox.docker.inside.elf import is_static_program
 from youbencha.sandbox.docker.system import ContainerSystem
 

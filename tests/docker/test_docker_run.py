@@ -29,7 +29,7 @@ from youbencha.sandbox.docker.images import ensure_image
 from youbencha.sandbox.docker.mounts import Mounts
 from youbencha.sandbox.docker.places import make_place
 from youbencha.sandbox.docker.settings import User, container_settings, user_inside
-from youbencha.spec.sandbox import SandboxSpec
+from youbencha.spec import SandboxSpec
 
 MIB = 1024 * 1024
 LIMITS = Limits(timeout_s=PATIENCE_S)

@@ -12,13 +12,13 @@ import pytest
 import typer
 from ruamel.yaml import YAML
 
-from youbencha.adapters.aider.config import AiderConfig
+from youbencha.adapters.aider import AiderConfig
 from youbencha.adapters.cli_agent import AgentConfig
-from youbencha.adapters.codex.config import CodexConfig
+from youbencha.adapters.codex import CodexConfig
 from youbencha.adapters.command import CommandConfig as CommandAgentConfig
-from youbencha.adapters.copilot_cli.config import CopilotCliConfig
-from youbencha.adapters.gemini_cli.config import GeminiCliConfig
-from youbencha.adapters.opencode.config import OpenCodeConfig
+from youbencha.adapters.copilot_cli import CopilotCliConfig
+from youbencha.adapters.gemini_cli import GeminiCliConfig
+from youbencha.adapters.opencode import OpenCodeConfig
 from youbencha.cli.app import _COMMANDS
 from youbencha.cli.schema import Format
 from youbencha.evaluators.command.config import CommandConfig

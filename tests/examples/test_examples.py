@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from yb import yb
-from youbencha.spec import Settings, load_eval_config, load_test_case, load_yaml_model
-from youbencha.spec.cases import Loaded
+from youbencha.spec import Loaded, Settings, load_eval_config, load_test_case, load_yaml_model
 from youbencha.trial.checks import check_parts
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

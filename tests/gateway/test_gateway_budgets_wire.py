@@ -29,7 +29,7 @@ from gateway_lab import (
 
 from youbencha.gateway.model import Caps, Labels
 from youbencha.gateway.prices import Prices
-from youbencha.spec.gateway import ModelPrice
+from youbencha.spec import ModelPrice
 
 PRICES = Prices({"*": ModelPrice(input=1, output=1, cache_read=1, cache_write=1)})
 EACH = 150

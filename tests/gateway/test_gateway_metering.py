@@ -14,7 +14,7 @@ from gateway_lab import ANTHROPIC, APIS, CHAT, GEMINI, REAL_KEY, Api, Connection
 from youbencha.gateway.cassette import Cassette
 from youbencha.gateway.prices import Prices
 from youbencha.log.tokens import Tokens
-from youbencha.spec.gateway import CassetteMode, ModelPrice
+from youbencha.spec import CassetteMode, ModelPrice
 
 USAGE = {
     "input_tokens": 1000,

@@ -12,7 +12,7 @@ from youbencha.gateway.model import Asked
 from youbencha.gateway.prices import Prices
 from youbencha.gateway.routes import Provider
 from youbencha.log.tokens import Tokens
-from youbencha.spec.gateway import ModelPrice
+from youbencha.spec import ModelPrice
 
 PRICES = Prices()
 SOME = Tokens(input=1000, output=100)

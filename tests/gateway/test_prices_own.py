@@ -9,7 +9,7 @@ import pytest
 from youbencha.gateway.model import Asked
 from youbencha.gateway.prices import Prices
 from youbencha.log.tokens import Tokens
-from youbencha.spec.gateway import ModelPrice
+from youbencha.spec import ModelPrice
 
 ONE_INPUT = Tokens(1_000_000, 0)
 

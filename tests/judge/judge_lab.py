@@ -11,7 +11,7 @@ from typing import Any
 
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.errors import Problem, YouBenchaError
-from youbencha.evaluators.base import EvaluationContext
+from youbencha.evaluators import EvaluationContext
 from youbencha.evaluators.judge import AgenticJudge
 from youbencha.log import (
     AgentInfo,
@@ -25,8 +25,7 @@ from youbencha.log import (
     iso_time,
 )
 from youbencha.spec import AgentSpec
-from youbencha.workspace import Changes
-from youbencha.workspace.changes import FileChange
+from youbencha.workspace import Changes, FileChange
 
 PATCH = "--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n-Hello\n+Hello, world\n"
 ASSERTIONS = {"readme_was_modified": "README.md was modified.", "no_errors": "There are no errors."}

@@ -12,8 +12,7 @@ import pytest
 from command_bench import CommandBench
 from renamed_sandbox import RenamedSandbox
 
-from youbencha.adapters import needs_model
-from youbencha.adapters.base import AgentExecutionResult
+from youbencha.adapters import AgentExecutionResult, needs_model
 from youbencha.adapters.command import CommandAdapter
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.gateway.access import GatewayAccess

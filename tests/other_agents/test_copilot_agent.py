@@ -12,9 +12,8 @@ import pytest
 from recorded_cli import RecordedCli, lines, transcript
 
 from youbencha.adapters.cli_agent import Cli, Task
-from youbencha.adapters.copilot_cli import CopilotCliAdapter
+from youbencha.adapters.copilot_cli import CopilotCliAdapter, CopilotCliConfig
 from youbencha.adapters.copilot_cli.accounting import usage_in
-from youbencha.adapters.copilot_cli.config import CopilotCliConfig
 from youbencha.adapters.copilot_cli.credentials import has_login
 from youbencha.adapters.copilot_cli.definition import definition_directory
 from youbencha.events import AssistantText, ToolCalled, ToolReturned

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from youbencha.process import Redactor, Stream
 from youbencha.process.capture import BoundedText, Capture, truncation_marker, whole_characters
-from youbencha.process.lines import LineMerger, LineSplitter, Stream
-from youbencha.process.redact import Redactor
+from youbencha.process.lines import LineMerger, LineSplitter
 
 # Few letters, so that lines, ends of lines and halves of characters meet often.
 PIECE = st.lists(st.sampled_from([b"a", b"bc", b"\n", "é".encode(), "🎉".encode(), b"\xff", b"\xe2\x82"])).map(b"".join)

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from systems import ON_LINUX, linux_only, posix_only
-from youbencha.process import Limits
-from youbencha.process.lines import Stream
+from youbencha.process import Limits, Stream
 from youbencha.process.spool import FreeRange, Spool, punch_hole
 
 pytestmark = posix_only("these spools are files without a name; its own are in use in test_process_on_windows.py")

@@ -10,13 +10,13 @@ import pytest
 
 from agent_clis import OTHERS
 from toolbox_tools import installed
-from youbencha.adapters.cli_agent.kind import Kind
-from youbencha.adapters.cli_agent.locate import Cli, Finder
+from youbencha.adapters.cli_agent import Cli, Kind
+from youbencha.adapters.cli_agent.locate import Finder
 from youbencha.process import Command, Limits
 from youbencha.sandbox.docker import open_docker_sandbox
 from youbencha.sandbox.toolbox import InstalledAgent
 from youbencha.sandbox.toolbox.catalogue import lookup
-from youbencha.spec.sandbox import SandboxSpec
+from youbencha.spec import SandboxSpec
 
 pytestmark = [
     pytest.mark.real_cli,

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from youbencha.spec.sandbox import Sandbox, SandboxSpec
+from youbencha.spec import SandboxSpec
+from youbencha.spec.sandbox import Sandbox
 
 WRITTEN: TypeAdapter[SandboxSpec] = TypeAdapter(Sandbox)
 GIB = 1024**3

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from youbencha.errors import YouBenchaError
-from youbencha.sandbox.toolbox.catalogue import AGENTS, GATEWAYS, lookup, parse_request, recipes_for
+from youbencha.sandbox.toolbox import parse_request
+from youbencha.sandbox.toolbox.catalogue import AGENTS, GATEWAYS, lookup, recipes_for
 
 CLAUDE = lookup("claude-code")
 

@@ -2,7 +2,17 @@
 
 from youbencha.spec.base import Written
 from youbencha.spec.cases import Loaded, NamedEvaluator, Parts, is_eval_config, load_eval_config, load_test_case
+from youbencha.spec.choice import AgentChoice
 from youbencha.spec.evaluators import EvaluatorEntry, EvaluatorFile
+from youbencha.spec.gateway import (
+    CassetteMode,
+    CassetteSpec,
+    GatewaySpec,
+    GatewayType,
+    ModelPrice,
+    UpstreamSpec,
+    UpstreamSpecs,
+)
 from youbencha.spec.hooks import (
     DatabaseConfig,
     DatabaseHook,
@@ -14,25 +24,35 @@ from youbencha.spec.hooks import (
 )
 from youbencha.spec.loading import load_yaml_model, parse_yaml_model
 from youbencha.spec.problems import ProblemAt, problems_of
+from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.settings import Settings
 from youbencha.spec.testcase import AgentSpec, EvalConfig, TestCase
 
 __all__ = [
+    "AgentChoice",
     "AgentSpec",
+    "CassetteMode",
+    "CassetteSpec",
     "DatabaseConfig",
     "DatabaseHook",
     "EvalConfig",
     "EvaluatorEntry",
     "EvaluatorFile",
+    "GatewaySpec",
+    "GatewayType",
     "Loaded",
+    "ModelPrice",
     "NamedEvaluator",
     "Parts",
     "PostHook",
     "ProblemAt",
+    "SandboxSpec",
     "ScriptConfig",
     "ScriptHook",
     "Settings",
     "TestCase",
+    "UpstreamSpec",
+    "UpstreamSpecs",
     "WebhookConfig",
     "WebhookHook",
     "Written",
