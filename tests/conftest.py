@@ -66,6 +66,13 @@ def lab(claude_cli: InstalledAgent, tmp_path: Path) -> ClaudeLab:
     return ClaudeLab(claude_cli, tmp_path)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    repeat = metafunc.definition.get_closest_marker("repeat")
+    if repeat and metafunc.config.getoption("--all"):
+        metafunc.fixturenames.append("repetition")
+        metafunc.parametrize("repetition", range(1, repeat.args[0] + 1))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--all"):
         left_out = [item for item in items if item.get_closest_marker("full")]

@@ -7,13 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from small_clis import small_cli
 
 from systems import posix_only
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
 
-pytestmark = posix_only("the small CLI is a shell script")
+pytestmark = [posix_only("the small CLI is a shell script"), pytest.mark.repeat(5)]
 
 INIT = {"type": "system", "subtype": "init", "session_id": "s-1", "model": "claude-x"}
 TOKENS = {"input_tokens": 30, "output_tokens": 5}

@@ -173,6 +173,7 @@ def test_a_path_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 @posix_only("kill -9 is of POSIX")
+@pytest.mark.repeat(5)
 async def test_a_process_that_is_killed(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     script = "usage: {input_tokens: 7}\nturns: [{text: hello}, {text: hello, hang: true}]"

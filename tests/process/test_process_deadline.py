@@ -26,7 +26,7 @@ from systems import linux_only
 from youbencha.process import Limits, run
 from youbencha.process.guard import program_of
 
-pytestmark = NEEDS_A_SHELL
+pytestmark = [NEEDS_A_SHELL, pytest.mark.repeat(5)]
 
 # Each is a program that starts something which would rather live on. $0 / argv[1] carries the mark.
 ESCAPES = {

@@ -14,7 +14,7 @@ from systems import posix_only
 from yb import SCRIPT
 from youbencha.log import ResultsBundle
 
-pytestmark = posix_only("signals are sent")
+pytestmark = [posix_only("signals are sent"), pytest.mark.repeat(5)]
 
 
 async def appears(path: Path) -> None:
