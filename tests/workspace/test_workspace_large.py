@@ -15,7 +15,7 @@ from git_lab import Opener, commit, git
 
 from systems import linux_only, posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.workspace import FileChange, Snapshot, changes_in_repository, comparison, large
+from youbencha.workspace import FileChange, Snapshot, changes_in_repository, large
 from youbencha.workspace.large import entries_of
 from youbencha.workspace.names import shown, without_long_words
 from youbencha.workspace.removal import remove_tree
@@ -36,13 +36,6 @@ def make_large(path: Path, begin: bytes = b"") -> None:
         file.truncate(large.LARGE + 1)
 
 
-@pytest.fixture
-def low_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A megabyte is large already: many such files are read faster."""
-    monkeypatch.setattr(large, "LARGE", 1 << 20)
-    monkeypatch.setattr(comparison, "_LARGE_FILES", {"core.bigFileThreshold": str(1 << 20)})
-
-
 async def test_compared_but_not_stored(tree: Path, tmp_path: Path) -> None:
     before = Path(shutil.copytree(tree, tmp_path / "before"))
     start = await Snapshot.take(tree, tmp_path / "start.git")
@@ -60,7 +53,6 @@ async def test_compared_but_not_stored(tree: Path, tmp_path: Path) -> None:
     assert sorted(os.listdir(before)) == ["small", "z"]
 
 
-@pytest.mark.usefixtures("low_limit")
 async def test_large_from_the_beginning(opener: Opener, source: Path, tmp_path: Path) -> None:
     """In the commit itself, so git holds them."""
     for name in ("a", "b", "c", "d"):
@@ -82,7 +74,6 @@ async def test_large_from_the_beginning(opener: Opener, source: Path, tmp_path: 
 
 
 @posix_only("links")
-@pytest.mark.usefixtures("low_limit")
 async def test_large_before_the_agent(tree: Path, tmp_path: Path) -> None:
     """Made by what prepared the tree, so git has never seen them."""
     for name in ("changed", "deleted", "kept", "directory", "link", "shrunk"):
