@@ -130,7 +130,7 @@ async def test_pty_always_gives_the_same_log(lab: ClaudeLab, ordinary: Shared) -
 # -- the stream --------------------------------------------------------------------------------------------------
 
 
-MEGABYTES = "123456789012345\n" * (3 * 1024 * 1024 // 16)
+MEGABYTES = "".join(f"{number:015}\n" for number in range(3 * 1024 * 1024 // 16))
 
 
 async def test_sc_002_three_megabytes_arrive_whole_with_the_result_line(lab: ClaudeLab) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from echo_cli import EchoCli, needs_shell
 from youbencha.errors import YouBenchaError
+from youbencha.sandbox.toolbox import Toolbox, default_root
 
 pytestmark = needs_shell
 
@@ -53,7 +54,8 @@ async def test_an_executable_that_is_not_there_is_an_error(cli: EchoCli) -> None
 
 
 async def test_a_claude_on_path_wins_over_the_toolbox(cli: EchoCli) -> None:
-    del cli.harness_env["YOUBENCHA_TOOLBOX"]  # the default one, with other versions in it
+    assert Toolbox().find("claude-code") is not None
+    cli.harness_env["YOUBENCHA_TOOLBOX"] = str(default_root())
     cli.harness_env["PATH"] = os.pathsep.join([str(cli.path.parent), cli.harness_env["PATH"]])
     received = await cli.run(config={"executable": None})
     assert received.result.agent_version == "2.0.62"

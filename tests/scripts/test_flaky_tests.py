@@ -94,6 +94,29 @@ def test_a_run_that_cannot_be_trusted_fails(project: Path, modules: dict[str, st
     assert HEADING not in done.stdout
 
 
+SKIPPED_THEN = FAILS_ONCE.replace("import Path", "import Path\nimport pytest").replace(
+    "    assert not first", "    first or pytest.skip()\n    assert not first"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [(SKIPPED_THEN, []), (FAILS_ONCE + FAILS, ["-x"]), (FAILS_ONCE + "\n" + FAILS, ["--maxfail=1"])],
+    ids=["skipped", "stopped", "at most one"],
+)
+def test_what_did_not_pass_is_not_taken_for_flaky(project: Path, text: str, options: list[str]) -> None:
+    write_tests(project, b=text)
+    done = run_script(project, *options)
+    assert done.returncode == 1, done.stdout
+    assert HEADING not in done.stdout
+
+
+def test_many_failures_are_not_bad_luck(project: Path) -> None:
+    write_tests(project, **{f"b{number}": FAILS_ONCE.replace("seen", f"seen{number}") for number in range(11)})
+    done = run_script(project)
+    assert (done.returncode, done.stdout.count("11 failed")) == (1, 1)
+
+
 def test_failures_of_an_earlier_run_are_forgotten(project: Path) -> None:
     write_tests(project, a=PASSES, b=FAILS)
     run_script(project)

@@ -71,9 +71,14 @@ async def is_found(directory: Path, fault: type[TinyAdapter], names: str) -> boo
 
 @pytest.mark.usefixtures("impatient")
 async def test_every_fault_is_found(tmp_path: Path) -> None:
-    """That the same tests pass without a fault is what `TestTinyAgent` shows."""
     found = await asyncio.gather(*(is_found(tmp_path / kind.__name__, kind, names) for kind, names in FAULTS.items()))
     assert [kind.__name__ for kind, was_found in zip(FAULTS, found, strict=True) if not was_found] == []
+
+
+async def test_a_sound_adapter_has_no_fault(tmp_path: Path) -> None:
+    """Otherwise a fault might be found for another reason."""
+    for names in sorted(set(FAULTS.values())):
+        assert not await is_found(tmp_path / names, TinyAdapter, names), names
 
 
 MODULE = """

@@ -1,17 +1,16 @@
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from toolbox_packages import Registry, node_says, posix, says
+from toolbox_packages import Registry, needs_npm, node_says, posix, says
 
 from youbencha.errors import YouBenchaError
 from youbencha.sandbox.toolbox import Toolbox
 from youbencha.sandbox.toolbox.node import command_for, require_node
 
-pytestmark = [posix, pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")]
+pytestmark = [posix, needs_npm]
 
 CLAUDE = "@anthropic-ai/claude-code"
 TRAP = "require('fs').writeFileSync(process.env.TRAP, '')"

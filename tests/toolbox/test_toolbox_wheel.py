@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from toolbox_packages import SDK, Registry, WheelHouse, node_says, posix, says
+from toolbox_packages import SDK, Registry, WheelHouse, needs_npm, node_says, posix, says
 
 from youbencha.errors import YouBenchaError
 from youbencha.sandbox.toolbox import Toolbox
@@ -107,6 +107,7 @@ async def test_a_release_that_was_deleted_is_said_to_be_missing(toolbox: Toolbox
     assert "claude-agent-sdk==0.1.14" in caught.value.message
 
 
+@needs_npm
 async def test_npm_is_the_way_out_when_the_release_was_deleted(
     toolbox: Toolbox, wheels: WheelHouse, registry: Registry, lines: list[str]
 ) -> None:

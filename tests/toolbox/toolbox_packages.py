@@ -6,6 +6,7 @@ import base64
 import hashlib
 import io
 import json
+import shutil
 import sys
 import tarfile
 import zipfile
@@ -24,6 +25,7 @@ from youbencha.sandbox.toolbox.installed import Manifest, sha256_of, write_manif
 SDK = "claude_agent_sdk"
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="the tiny CLIs are shell scripts")
+needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")
 
 
 def says(version: str) -> str:
