@@ -47,7 +47,7 @@ def installed_claude(version: str) -> InstalledAgent:
     """A real CLI from the toolbox. Without it the test is skipped, or fails where it must not be skipped."""
     found = Toolbox().find("claude-code", None if version == NEWEST else version)
     if found is None:
-        install = f"`make agents` or `yb agents install {agent_clis.request(version)}`"
+        install = f"`yb agents install {agent_clis.request(version)}`"
         reason = f"Claude Code {version} is not in the toolbox: run {install}"
         if os.environ.get("YOUBENCHA_REQUIRE_REAL_CLI"):
             pytest.fail(reason)

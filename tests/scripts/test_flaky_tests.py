@@ -101,7 +101,7 @@ SKIPPED_THEN = FAILS_ONCE.replace("import Path", "import Path\nimport pytest").r
 
 @pytest.mark.parametrize(
     ("text", "options"),
-    [(SKIPPED_THEN, []), (FAILS_ONCE + FAILS, ["-x"]), (FAILS_ONCE + "\n" + FAILS, ["--maxfail=1"])],
+    [(SKIPPED_THEN, []), (FAILS_ONCE + FAILS, ["-qx"]), (FAILS_ONCE + "\n" + FAILS, ["--maxfail=1"])],
     ids=["skipped", "stopped", "at most one"],
 )
 def test_what_did_not_pass_is_not_taken_for_flaky(project: Path, text: str, options: list[str]) -> None:
