@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from youbencha.errors import YouBenchaError
 
-if TYPE_CHECKING:
-    from youbencha.gateway.routes import Provider
-    from youbencha.gateway.upstreams import Upstream
+from youbencha.gateway.routes import Provider
+from youbencha.gateway.upstreams import Upstream
 
-    ByProvider = dict[Provider | None, str]
-    """None: for every API that has none of its own."""
+ByProvider = dict[Provider | None, str]
+"""None: for every API that has none of its own."""
 
 NO_KEY = "no-key"
 """What a server is shown that nobody has a key for: most local ones take any, and some insist on one."""
