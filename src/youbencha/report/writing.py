@@ -36,20 +36,25 @@ _FILE_NAMES = {
 
 
 def render_report(bundle: ResultsBundle, form: ReportFormat, results_file: Path) -> str:
-    from youbencha.report.attachments import read_attachments
-
+    """Render a run's results in one format; only that format's code is loaded."""
     match form:
         case ReportFormat.HTML:
+            from youbencha.report.attachments import read_attachments
             from youbencha.report.html.page import render_html
 
             return render_html(bundle, read_attachments(results_file.parent, bundle))
         case ReportFormat.JSON:
-            from youbencha.report.plain_json import render_json as plain
+            from youbencha.report.plain_json import render_json
+
+            return render_json(bundle)
         case ReportFormat.JUNIT:
-            from youbencha.report.junit import render_junit as plain
+            from youbencha.report.junit import render_junit
+
+            return render_junit(bundle)
         case _:
-            from youbencha.report.markdown import render_markdown as plain
-    return plain(bundle)
+            from youbencha.report.markdown import render_markdown
+
+            return render_markdown(bundle)
 
 
 def write_report(bundle: ResultsBundle, form: ReportFormat, results_file: Path, output: Path | None = None) -> Path:
