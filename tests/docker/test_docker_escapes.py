@@ -148,7 +148,7 @@ for path in ("/var/run/docker.sock", "/run/docker.sock", "/run/podman/podman.soc
     attempt("see " + path, lambda: os.stat(path))
 attempt("write to the toolbox", lambda: open(toolbox + "/planted", "w"))
 attempt("write to /etc", lambda: open("/etc/planted", "w"))
-attempt("write to the lobby", lambda: open("/.youbencha/planted", "w"))
+attempt("write beside the sockets", lambda: open("/.youbencha/planted", "w"))
 attempt("mount", lambda: call("mount", b"none", b"/mnt", b"tmpfs", 0, None))
 attempt("remount /", lambda: call("mount", None, b"/", None, 32, None))
 attempt("new namespace", lambda: call("unshare", 0x10000000 | 0x00020000))

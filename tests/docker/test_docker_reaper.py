@@ -13,8 +13,9 @@ import pytest
 from docker_boxes import Box
 
 from youbencha.sandbox.docker import Reaped, labels, reap_containers
+from youbencha.sandbox.docker.channel import SocketDir
 from youbencha.sandbox.docker.engine import Engine, connect
-from youbencha.sandbox.docker.lobby import Lobby, remove_lobby
+from youbencha.sandbox.docker.reaper import remove_socket_dir
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ async def test_only_what_the_dead_left(box: Box, client: Engine, monkeypatch: py
     dead = dead_owner()._replace(here=here)
     monkeypatch.setattr(labels, "_here", lambda: here)  # for other tests that reap, this is another computer
     me = labels.this_owner()
-    lobby = Lobby()
+    socket_dir = SocketDir()
     owners = {
         "dead": str(dead),
         "same-number": str(me._replace(started="1")),
@@ -57,14 +58,14 @@ async def test_only_what_the_dead_left(box: Box, client: Engine, monkeypatch: py
         "nobodys": "no owner that anybody could read",
     }
     for name, owner in owners.items():
-        worn = {**labels.labels(box.run_id, "s", lobby.path if name == "dead" else Path("/")), labels.OWNER: owner}
+        worn = {**labels.labels(box.run_id, "s", socket_dir.path if name == "dead" else Path("/")), labels.OWNER: owner}
         await client.create(f"{box.run_id}-{name}", {"Image": box.image, "Cmd": ["true"], "Labels": worn})
     expected = {f"{box.run_id}-{name}" for name in ("dead", "same-number", "before-the-restart")}
 
     would = await reap_containers(dry_run=True)
     assert {name for name in would.names if name.startswith(box.run_id)} == expected
     assert len(await box.containers()) == len(owners)
-    assert lobby.path.exists()
+    assert socket_dir.path.exists()
 
     reaped = await reap_containers()
     assert {name for name in reaped.names if name.startswith(box.run_id)} == expected
@@ -72,7 +73,7 @@ async def test_only_what_the_dead_left(box: Box, client: Engine, monkeypatch: py
     assert reaped.in_use >= 4
     left = {each["Names"][0].removeprefix(f"/{box.run_id}-") for each in await box.containers()}
     assert left == {"living", "other-computer", "other-namespace", "nobodys"}
-    assert not lobby.path.exists()
+    assert not socket_dir.path.exists()
 
 
 async def test_a_container_that_is_gone_is_gone(client: Engine) -> None:
@@ -87,15 +88,15 @@ async def test_without_an_engine_there_is_nothing_to_do(monkeypatch: pytest.Monk
 
 
 def test_labels_that_anybody_wrote_remove_nothing(tmp_path: Path) -> None:
-    """A lobby is removed only if it is one."""
+    """A socket directory is removed only if it is one."""
     for name in ("precious", "yb-lobby-link"):
         (tmp_path / "precious").mkdir(exist_ok=True)
         path = tmp_path / name
         if name.endswith("link"):
             path.symlink_to(tmp_path / "precious")
-        remove_lobby(path)
+        remove_socket_dir(path)
         assert (tmp_path / "precious").is_dir()
-    remove_lobby(Path(""))
+    remove_socket_dir(Path(""))
     assert labels.Owner.parse("x/y/z") is None
     assert labels.Owner.parse("computer/boot/space/12/") is None
     assert not labels.is_orphan(None)
@@ -119,7 +120,7 @@ def test_a_computer_without_a_number_of_its_own(monkeypatch: pytest.MonkeyPatch,
     assert labels.is_orphan(nameless._replace(started="1"))
 
 
-async def test_the_lobbies_of_the_dead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_socket_directories_of_the_dead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Killed between two containers: no label leads there. What is not certainly such a one stays."""
     import tempfile
 
@@ -128,7 +129,7 @@ async def test_the_lobbies_of_the_dead(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setattr(tempfile, "tempdir", short)
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
     try:
-        living, dead, odd, ownerless = Lobby(), Lobby(), Lobby(), Lobby()
+        living, dead, odd, ownerless = SocketDir(), SocketDir(), SocketDir(), SocketDir()
         (dead.path / "owner").write_text(str(dead_owner()))
         (odd.path / "owner").unlink()
         written = tmp_path / "elsewhere" / "owner"
@@ -146,18 +147,18 @@ async def test_the_lobbies_of_the_dead(monkeypatch: pytest.MonkeyPatch, tmp_path
         shutil.rmtree(short)
 
 
-def test_a_lobby_has_short_paths_for_one_user_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_socket_directory_has_short_paths_for_one_user_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import tempfile
 
     long = tmp_path / ("d" * 120)
     long.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))
-    lobby = Lobby()
+    socket_dir = SocketDir()
     try:
-        door = lobby.door(65535)
+        door = socket_dir.door(65535)
         assert len(os.fsencode(door.socket)) <= 107
-        assert lobby.path.stat().st_mode & 0o777 == 0o700
+        assert socket_dir.path.stat().st_mode & 0o777 == 0o700
         assert list(long.iterdir()) == []
     finally:
-        lobby.close()
-    assert not lobby.path.exists()
+        socket_dir.close()
+    assert not socket_dir.path.exists()

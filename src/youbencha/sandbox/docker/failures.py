@@ -7,7 +7,7 @@ from typing import Any
 from youbencha.errors import YouBenchaError
 from youbencha.process import Command
 from youbencha.process.errors import start_error
-from youbencha.sandbox.docker.lifeline import Failure
+from youbencha.sandbox.docker.channel import StartFailure
 
 _OF_THE_PROGRAM = {"exec", "cwd"}
 _LIBRARIES = {"ld-linux": "glibc", "ld-musl": "musl"}
@@ -33,7 +33,7 @@ _HINTS = {
 }
 
 
-def explain(failure: Failure, command: Command) -> YouBenchaError:
+def explain(failure: StartFailure, command: Command) -> YouBenchaError:
     """The error for a step of the first program that failed."""
     if failure.step == "loader":
         reason, hint = without_loader(command.argv[0], failure.text)

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from youbencha.events import EventSink, Noted, Warned
 from youbencha.sandbox.docker.accounts import account_mounts
+from youbencha.sandbox.docker.channel import SocketDir, init_program
 from youbencha.sandbox.docker.engine import connect
 from youbencha.sandbox.docker.images import Image, ensure_image
-from youbencha.sandbox.docker.inside import inside_program
 from youbencha.sandbox.docker.labels import labels
-from youbencha.sandbox.docker.lobby import Lobby
 from youbencha.sandbox.docker.mounts import LOBBY, WORKSPACE, Mounts
 from youbencha.sandbox.docker.sandbox import DockerSandbox, Material
 from youbencha.sandbox.docker.settings import user_inside
@@ -41,8 +40,8 @@ async def open_docker_sandbox(
         for what in engine.facts.cannot():
             on_event(Warned(code="SANDBOX_UNLIMITED", message=f"This container engine cannot limit {what}."))
         image = await ensure_image(engine, spec.image or DEFAULT_IMAGE, progress)
-        program = await inside_program(engine.facts.architecture, progress=progress)
-        with contextlib.closing(Lobby()) as lobby:
+        program = init_program(engine.facts.architecture)
+        with contextlib.closing(SocketDir()) as lobby:
             name = f"youbencha-{uuid.uuid4().hex[:12]}"
             worn = labels(run_id, name, lobby.path)
             account = await account_mounts(engine, image.id, user_inside(engine.facts), worn)

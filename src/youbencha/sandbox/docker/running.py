@@ -8,9 +8,9 @@ import time
 from typing import TYPE_CHECKING
 
 from youbencha.process import Exit, Source
+from youbencha.sandbox.docker.channel import ExitReport, InitChannel
 from youbencha.sandbox.docker.disk import FileId
 from youbencha.sandbox.docker.failures import in_words
-from youbencha.sandbox.docker.lifeline import Ended, Lifeline
 
 if TYPE_CHECKING:
     from youbencha.sandbox.docker.container import Container
@@ -21,7 +21,7 @@ class ContainerRunning:
     def __init__(
         self,
         container: Container,
-        lifeline: Lifeline,
+        lifeline: InitChannel,
         spec: SandboxSpec,
         sources: tuple[Source, ...],
         output_files: frozenset[FileId],
@@ -71,7 +71,7 @@ class ContainerRunning:
         for source in self.sources:
             source.close()
 
-    def _exit(self, ended: Ended) -> Exit:
+    def _exit(self, ended: ExitReport) -> Exit:
         code = os.waitstatus_to_exitcode(ended.status)
         limit = self._limit_of(ended)
         on_its_own = ended.by_itself or not self._asked
@@ -111,7 +111,7 @@ class ContainerRunning:
     def _breached_disk(self) -> str | None:
         return f"disk ({in_words(self._spec.disk)})" if self._disk_full else None
 
-    def _limit_of(self, ended: Ended) -> str | None:
+    def _limit_of(self, ended: ExitReport) -> str | None:
         if ended.oom_kills > 0:
             return self._memory
         return f"processes ({self._spec.pids})" if ended.pids_refused > 0 else None

@@ -14,11 +14,11 @@ from youbencha.events import EventSink, Warned
 from youbencha.sandbox.base import GATEWAY_PORT, Door
 from youbencha.sandbox.docker import labels
 from youbencha.sandbox.docker.accounts import NAME
+from youbencha.sandbox.docker.channel import SocketDir
 from youbencha.sandbox.docker.container import Container
 from youbencha.sandbox.docker.disk import DiskWatch
 from youbencha.sandbox.docker.engine import Engine
 from youbencha.sandbox.docker.images import Image
-from youbencha.sandbox.docker.lobby import Lobby
 from youbencha.sandbox.docker.mounts import HOME, TMP, Mount, Mounts
 from youbencha.sandbox.docker.mounts import LOBBY as LOBBY_INSIDE
 from youbencha.sandbox.docker.settings import DOORS, LIFELINE, container_settings, user_inside
@@ -50,7 +50,7 @@ class Material(NamedTuple):
     image: Image
     program: Path
     account: Sequence[Mount]
-    lobby: Lobby
+    lobby: SocketDir
     scratch: Path
     labels: Mapping[str, str]
 
@@ -102,7 +102,7 @@ class DockerSandbox:
         from youbencha.process import run
 
         container = self._new_container()
-        system = ContainerSystem(self.world(), container, self._lobby.new_lifeline())
+        system = ContainerSystem(self.world(), container, self._lobby.new_channel())
         disk = DiskWatch(self._mounts.writable(), self._spec.disk, own=self._material.scratch)
         watching = asyncio.create_task(self._watch_disk(disk, system, container))
         try:
@@ -158,7 +158,7 @@ class DockerSandbox:
 
     def _settings(self, shared: Sequence[Mount], lifeline: Path) -> dict[str, Any]:
         ours = [
-            Mount(self._material.program, LOBBY_INSIDE / "inside", writable=False),
+            Mount(self._material.program, LOBBY_INSIDE / "init", writable=False),
             Mount(self._lobby.doors, DOORS, writable=False),
             Mount(lifeline, LOBBY_INSIDE / Path(LIFELINE).name, writable=False),
         ]

@@ -11,7 +11,7 @@ from youbencha.sandbox.docker.facts import Facts
 from youbencha.sandbox.docker.mounts import LOBBY, WORKSPACE, Mount
 from youbencha.spec.sandbox import SandboxSpec
 
-FIRST_PROGRAM = str(LOBBY / "inside")
+FIRST_PROGRAM = str(LOBBY / "init")
 LIFELINE = str(LOBBY / "life.sock")
 DOORS = LOBBY / "doors"
 

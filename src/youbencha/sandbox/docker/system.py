@@ -13,10 +13,10 @@ from youbencha.process import Command, Limits, Stream
 from youbencha.process.errors import start_error
 from youbencha.process.spool import Spool
 from youbencha.process.systems.stdin import open_stdin
+from youbencha.sandbox.docker.channel import InitChannel, StartFailure, StartOrder
 from youbencha.sandbox.docker.container import Container
 from youbencha.sandbox.docker.disk import file_id
 from youbencha.sandbox.docker.failures import died_at_once, explain
-from youbencha.sandbox.docker.lifeline import Failure, Lifeline, Order
 from youbencha.sandbox.docker.running import ContainerRunning
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ class ContainerSystem:
         except OSError as error:  # no descriptors, no disk left
             raise start_error(command, str(error), error.errno) from error
 
-    async def _spawn(self, command: Command, order: Order, limits: Limits) -> ContainerRunning:
+    async def _spawn(self, command: Command, order: StartOrder, limits: Limits) -> ContainerRunning:
         with contextlib.ExitStack() as on_failure:
-            lifeline = Lifeline(self._lifeline_path)
+            lifeline = InitChannel(self._lifeline_path)
             on_failure.callback(self._container.remove_soon)
             on_failure.callback(lifeline.close)
             with open_stdin(command.stdin) as stdin:
@@ -74,12 +74,12 @@ class ContainerSystem:
         self.has_started.set_result(running)
         return running
 
-    def _order(self, command: Command, limits: Limits) -> Order:
+    def _order(self, command: Command, limits: Limits) -> StartOrder:
         try:
             cwd = self._world.inside(command.cwd)
         except ValueError as error:
             raise start_error(command, str(error), None, hint="Share it first, or run in the workspace.") from error
-        order = Order(
+        order = StartOrder(
             argv=command.argv,
             env=command.env.items(),
             cwd=cwd,
@@ -93,7 +93,7 @@ class ContainerSystem:
         _check_texts(command)
         return order
 
-    async def _start(self, lifeline: Lifeline, order: Order, fds: tuple[int, ...]) -> None:
+    async def _start(self, lifeline: InitChannel, order: StartOrder, fds: tuple[int, ...]) -> None:
         """Until the first program has called and been told what to do."""
         calling = asyncio.create_task(lifeline.send(order, fds))
         starting = asyncio.create_task(self._container.start(self._world.settings(self._lifeline_path)))
@@ -111,7 +111,7 @@ class ContainerSystem:
             await asyncio.wait({calling})
             starting.add_done_callback(_look_at)
 
-    async def _started(self, lifeline: Lifeline) -> Failure | None:
+    async def _started(self, lifeline: InitChannel) -> StartFailure | None:
         try:
             return await lifeline.started()
         except EOFError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import shutil
+import platform
 import signal
 import sys
 import tempfile
@@ -21,13 +21,12 @@ from youbencha.sandbox.base import GATEWAY_PORT, Door
 from youbencha.sandbox.docker import DockerSandbox, labels, reap_containers
 from youbencha.sandbox.docker.container import Container
 from youbencha.sandbox.docker.engine import connect
-from youbencha.sandbox.docker.inside import build, inside_program
-from youbencha.sandbox.docker.inside.elf import is_static_program
 from youbencha.sandbox.docker.system import ContainerSystem
 
 MIB = 1024 * 1024
 PORT = 5005
 """Not the gateway's, which must answer before anything starts."""
+RT_SIGQUEUEINFO = 138 if platform.machine() == "aarch64" else 129
 
 
 @pytest.fixture
@@ -289,9 +288,14 @@ async def test_texts_that_no_system_takes(box: Box) -> None:
 async def test_the_first_program_cannot_be_got_rid_of(box: Box) -> None:
     """Neither killed, nor traced, nor robbed of its line to the harness; and it goes on carrying bytes."""
     program = f"""
-import os, signal, socket
+import ctypes, os, signal, socket, struct
 os.kill(1, signal.SIGKILL)
 os.kill(1, signal.SIGSTOP)
+os.kill(1, signal.SIGTERM)
+libc = ctypes.CDLL(None, use_errno=True)
+SI_QUEUE = -1
+forged = struct.pack("3i4xii104x", signal.SIGTERM, 0, SI_QUEUE, 0, 0)  # as if from process 0, outside the container
+assert libc.syscall({RT_SIGQUEUEINFO}, 1, signal.SIGTERM, forged) == 0, ctypes.get_errno()
 try:
     os.kill(-1, signal.SIGKILL)
 except ProcessLookupError:
@@ -312,7 +316,27 @@ line.sendall(b"still here")
 print(line.recv(100).decode())
 """
     async with box.open() as sandbox, await asyncio.start_unix_server(echo, door_of(sandbox).socket):
-        assert await python(box, sandbox, program) == "still here"
+        done = await sandbox.run(box.command("python3", "-c", program), limits=Limits(timeout_s=PATIENCE_S))
+    assert (done.exit.code, done.output.strip()) == (0, "still here")
+    assert done.exit.by_itself
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+async def test_a_program_inherits_three_descriptors(box: Box, terminal: bool) -> None:
+    program = """
+import os
+for name in sorted(os.listdir("/proc/self/fd"), key=int):
+    try:
+        print(name, os.readlink(f"/proc/self/fd/{name}"), os.isatty(int(name)))
+    except FileNotFoundError:
+        pass  # the listing's own
+"""
+    async with box.open() as sandbox:
+        door_of(sandbox)
+        done = await sandbox.run(box.command("python3", "-c", program, terminal=terminal))
+    lines = [line.split() for line in done.output.splitlines()]
+    assert [line[0] for line in lines] == ["0", "1", "2"], done.output
+    assert [line[-1] for line in lines] == ["False", str(terminal), str(terminal)]
 
 
 HARNESS = """
@@ -353,7 +377,7 @@ async def test_a_dead_harness_leaves_nothing_running(box: Box, harness: asyncio.
         return all(each["State"] != "running" for each in await box.containers())
 
     async def is_gone() -> bool:  # whoever reaped it: other tests do so, too
-        return not lobby.exists()
+        return not socket_dir.exists()
 
     assert harness.stdout is not None
     async with asyncio.timeout(PATIENCE_S):
@@ -361,43 +385,11 @@ async def test_a_dead_harness_leaves_nothing_running(box: Box, harness: asyncio.
     await until(runs)
     await reap_containers()
     assert await runs(), "its harness lives"
-    lobby = Path((await box.containers())[0]["Labels"][labels.LOBBY])
-    assert lobby.is_dir()
+    socket_dir = Path((await box.containers())[0]["Labels"][labels.LOBBY])
+    assert socket_dir.is_dir()
     harness.send_signal(signal.SIGKILL)
     await harness.wait()
     await until(nothing_runs)
     await reap_containers()
     assert await box.containers() == []
     await until(is_gone)
-
-
-async def test_it_is_compiled_once_and_static(tmp_path: Path, engine: object) -> None:
-    said: list[str] = []
-    machine = os.uname().machine
-    both = await asyncio.gather(*(inside_program(machine, progress=said.append, cache_dir=tmp_path) for _ in range(2)))
-    assert both[0] == both[1]
-    assert is_static_program(both[0], machine)
-    assert not is_static_program(Path(sys.executable).resolve(), machine)
-    assert [path.name for path in both[0].parent.iterdir()] == [both[0].name]
-    said.clear()
-    assert await inside_program(machine, progress=said.append, cache_dir=tmp_path) == both[0]
-    assert said == []
-
-
-async def test_its_compiler_has_nothing_to_say(tmp_path: Path) -> None:
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("there is no C compiler")
-    sources = Path(build.__file__).parent.glob("*.c")
-    command = (compiler, "-Wall", "-Wextra", "-Wshadow", "-O2", "-o", tmp_path / "inside", *sources)
-    process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
-    assert (await process.communicate())[1].decode() == ""
-    assert process.returncode == 0
-
-
-async def test_it_is_of_no_use_outside_a_container(tmp_path: Path, engine: object) -> None:
-    """There, `kill everything` would be more than a container."""
-    program = await inside_program(os.uname().machine, progress=lambda _: None)
-    process = await asyncio.create_subprocess_exec(program, "/nowhere", stderr=asyncio.subprocess.PIPE)
-    assert (await process.communicate())[1] == b"This is the first program of a youBencha container.\n"
-    assert process.returncode == 125

@@ -1,0 +1,280 @@
+"""What connects the harness with a container: its sockets, and the channel to its first program (`init/init.c`).
+
+Over the channel go the command with its environment and its open descriptors, and reports come back. The other end is
+process 1 of the container, whose descriptors no program in there can see: so its reports can be trusted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import socket
+import struct
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from youbencha.errors import YouBenchaError
+from youbencha.sandbox.base import Door
+from youbencha.sandbox.docker.labels import this_owner
+from youbencha.sandbox.docker.reaper import (
+    SOCKET_DIR_OWNER,
+    SOCKET_DIR_PREFIX,
+    remove_socket_dir,
+    socket_dir_parents,
+)
+from youbencha.sandbox.docker.settings import DOORS
+from youbencha.workspace.cache import default_cache_dir
+
+_INIT = Path(__file__).parent / "init"
+_ARCHITECTURES = ("x86_64", "aarch64")
+_ALIASES = {"amd64": "x86_64", "arm64": "aarch64"}
+_EXECUTABLE = 0o755
+"""The user in the container may be another."""
+_LONGEST_SOCKET = 107
+"""Bytes that Linux has for the path of a Unix socket."""
+_LONGEST_NAME = len("/doors/65535.sock")
+_END = b"t"
+_LONGEST_REPORT = 1024 * 1024
+_KIB = 1024
+_US = 1e-6
+
+
+def init_program(architecture: str, *, cache_dir: Path | None = None) -> Path:
+    """The first program of containers, for an engine of that architecture (as uname names it).
+
+    A copy in the user's cache: a wheel or a checkout may have lost the permission to execute it.
+    """
+    name = _ALIASES.get(architecture, architecture)
+    if name not in _ARCHITECTURES:
+        raise YouBenchaError(
+            "SANDBOX_ARCHITECTURE_UNSUPPORTED",
+            f"Containers are not supported on this engine's architecture ({architecture or 'unknown'}).",
+            hint=f"Supported are {' and '.join(_ARCHITECTURES)}. Without a container, any works: `sandbox: local`.",
+        )
+    program = (_INIT / f"init-{name}").read_bytes()
+    directory = (cache_dir or default_cache_dir()).absolute() / "init"
+    copy = directory / f"init-{name}-{hashlib.sha256(program).hexdigest()[:16]}"
+    if not _is_executable_copy(copy, program):
+        directory.mkdir(parents=True, exist_ok=True)
+        _write_executable(copy, program)
+    return copy
+
+
+def _is_executable_copy(path: Path, program: bytes) -> bool:
+    try:
+        return path.stat().st_mode & 0o777 == _EXECUTABLE and path.read_bytes() == program
+    except FileNotFoundError:
+        return False
+
+
+def _write_executable(path: Path, program: bytes) -> None:
+    """In one step: other runs may be doing the same, or executing it."""
+    with tempfile.TemporaryDirectory(prefix=".partial-", dir=path.parent) as directory:
+        partial = Path(directory, path.name)
+        partial.write_bytes(program)
+        partial.chmod(_EXECUTABLE)
+        partial.replace(path)
+
+
+class SocketDir:
+    """A directory on the host for the sockets of one sandbox.
+
+    Its path is short, because the path of a socket must be, and only the user may enter it.
+    """
+
+    def __init__(self) -> None:
+        self.path = _make_socket_dir()
+        (self.path / SOCKET_DIR_OWNER).write_text(str(this_owner()), encoding="ascii")
+        self.doors = self.path / "doors"
+        self.doors.mkdir(mode=0o700)
+        self.ports: list[int] = []
+        self._channels = 0
+
+    def door(self, port: int) -> Door:
+        if port not in self.ports:
+            self.ports.append(port)
+        return Door(self.doors / f"{port}.sock", f"127.0.0.1:{port}")
+
+    def relays(self) -> list[tuple[int, str]]:
+        """Each forwarded port, and its socket as seen in the container."""
+        return [(port, str(DOORS / f"{port}.sock")) for port in self.ports]
+
+    def new_channel(self) -> Path:
+        """Not beside the forwarded ports: an agent must not be able to answer for the next one."""
+        self._channels += 1
+        return self.path / f"life-{self._channels}.sock"
+
+    def close(self) -> None:
+        remove_socket_dir(self.path)
+
+
+def _make_socket_dir() -> Path:
+    for parent in socket_dir_parents():
+        try:
+            path = tempfile.mkdtemp(prefix=SOCKET_DIR_PREFIX, dir=parent)
+        except OSError:
+            continue
+        if len(os.fsencode(path)) + _LONGEST_NAME <= _LONGEST_SOCKET:
+            return Path(path)
+        Path(path).rmdir()
+    raise YouBenchaError(
+        "SANDBOX_NO_LOBBY",
+        "There is no directory with a short path for the sockets of a container.",
+        hint="Set TMPDIR to a directory with a short path that you may write to, such as /tmp.",
+    )
+
+
+class StartOrder(NamedTuple):
+    """What the first program is to start, and how."""
+
+    argv: Sequence[str]
+    env: Iterable[tuple[str, str]]
+    cwd: str
+    relays: Sequence[tuple[int, str]]
+    probe: int | None
+    """The port whose server must answer before anything is started."""
+    alone: bool
+    """Refuse to start where there is a route out of the container."""
+    terminal: bool
+    grace_s: float
+    settle_s: float
+
+    def encode(self) -> bytes:
+        parts = [f"r{port}={path}" for port, path in self.relays]
+        parts += [f"a{argument}" for argument in self.argv]
+        parts += [f"e{name}={value}" for name, value in self.env]
+        parts += [f"c{self.cwd}", f"g{round(self.grace_s * 1000)}", f"s{round(self.settle_s * 1000)}"]
+        parts += [f"p{self.probe}"] if self.probe else []
+        parts += ["n"] if self.alone else []
+        parts += ["t"] if self.terminal else []
+        return b"".join(os.fsencode(part) + b"\0" for part in parts)
+
+
+class StartFailure(NamedTuple):
+    """Why the program was not started."""
+
+    step: str
+    number: int
+    """The errno."""
+    text: str
+
+
+class ExitReport(NamedTuple):
+    """How the program ended, after every process in the container was gone."""
+
+    status: int
+    """As waitpid returns it."""
+    by_itself: bool
+    """Before it was asked to end."""
+    lifetime_s: float
+    cpu_s: float
+    peak_rss_bytes: int
+    oom_kills: int
+    pids_refused: int
+    """How often the kernel enforced that limit; -1 if it does not say."""
+    leftovers: tuple[str, ...]
+
+
+class InitChannel:
+    """Listens at `path` for one connection: the first program's, which runs before any other."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._listener = socket.socket(socket.AF_UNIX)
+        try:
+            self._listener.bind(str(path))
+            self._listener.listen(1)
+            self._listener.setblocking(False)
+        except OSError:
+            self._listener.close()
+            raise
+        self._connection: socket.socket | None = None
+        self._received = bytearray()
+        self._leftovers: list[str] = []
+        self.pid: int | None = None
+        """Of the container's first process, as the host numbers it."""
+
+    async def send(self, order: StartOrder, fds: Sequence[int]) -> None:
+        """Wait for the connection, and send the order. The descriptors are copied: they stay open here, too."""
+        loop = asyncio.get_running_loop()
+        self._connection, _ = await loop.sock_accept(self._listener)
+        self._stop_listening()
+        self._connection.setblocking(False)
+        self.pid = _peer_pid(self._connection)
+        text = order.encode()
+        socket.send_fds(self._connection, [b"%08x" % len(text)], list(fds))
+        await loop.sock_sendall(self._connection, text)
+
+    async def started(self) -> StartFailure | None:
+        """Wait until the program runs. None: it does. Raises EOFError if the container is gone before."""
+        word, _, rest = (await self._receive_line()).partition(" ")
+        if word != "failed":
+            return None
+        step, number, text = rest.split(" ", 2)
+        return StartFailure(step, int(number), text)
+
+    async def ended(self) -> ExitReport:
+        """Wait until the program and all that it started are gone. Raises EOFError if no report came."""
+        while True:
+            word, _, rest = (await self._receive_line()).partition(" ")
+            if word == "left":
+                self._leftovers.append(rest)
+            elif word == "ended":
+                status, by_itself, lifetime, cpu, rss, oom_kills, pids = (int(number) for number in rest.split())
+                usage = (lifetime * _US, cpu * _US, rss * _KIB)
+                return ExitReport(status, bool(by_itself), *usage, oom_kills, pids, tuple(self._leftovers))
+
+    def end(self) -> None:
+        """SIGTERM to every process in the container, SIGKILL after the grace time."""
+        if self._connection is not None:
+            with contextlib.suppress(OSError):
+                self._connection.send(_END)
+
+    def hang_up(self) -> None:
+        """Kill what still runs in the container. `ended` raises EOFError then."""
+        if self._connection is not None:
+            with contextlib.suppress(OSError):
+                self._connection.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Hang up, when nothing waits for a report any more."""
+        self._stop_listening()
+        if self._connection is not None:
+            # A task that is just being cancelled may still be registered under a number that is soon reused.
+            asyncio.get_running_loop().remove_reader(self._connection)
+            self._connection.close()
+            self._connection = None
+
+    def _stop_listening(self) -> None:
+        if self._listener.fileno() >= 0:
+            self._listener.close()
+            self._path.unlink(missing_ok=True)
+
+    async def _receive_line(self) -> str:
+        loop = asyncio.get_running_loop()
+        while b"\n" not in self._received:
+            if self._connection is None or len(self._received) > _LONGEST_REPORT:
+                raise EOFError
+            try:
+                data = await loop.sock_recv(self._connection, 1 << 16)
+            except ConnectionError:
+                data = b""
+            if not data:
+                raise EOFError
+            self._received += data
+        line, _, rest = bytes(self._received).partition(b"\n")
+        self._received[:] = rest
+        return os.fsdecode(line)
+
+
+def _peer_pid(connection: socket.socket) -> int | None:
+    """The process at the other end. None where this system does not say."""
+    option = getattr(socket, "SO_PEERCRED", None)  # Linux
+    if option is None:
+        return None
+    pid: int = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i")))[0]
+    return pid or None
