@@ -90,7 +90,7 @@ async def _docker(place: Place, at_once: int) -> Figure:
     async def bare() -> None:
         await asyncio.gather(*(_docker_run() for _ in range(at_once)))
 
-    await ours()  # compiles the program that runs first in a container, if need be
+    await ours()  # copies the first program of containers into the cache, if need be
     pair = await _in_turns(ours, bare, _ROUNDS)
     return Figure(
         f"null trial in Docker, {at_once} at a time",

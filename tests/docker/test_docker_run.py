@@ -545,8 +545,10 @@ def test_what_engines_tell_about_themselves() -> None:
     )
     assert (podman.name, podman.rootless, podman.selinux) == ("Podman", True, True)
     assert list(podman.cannot()) == ["memory"]
-    with pytest.raises(YouBenchaError, match="another kernel"):
+    with pytest.raises(YouBenchaError, match=r"in a virtual machine .* its kernel is 6\.1\.0-linuxkit") as refused:
         check_same_computer(podman)
+    assert refused.value.code == "SANDBOX_ENGINE_REMOTE"
+    assert "Docker Desktop" in (refused.value.hint or "")
 
     spec = SandboxSpec(type="docker", cpus=64, memory="1g")
     ours = container_settings(spec, "image", docker, user_inside(docker), [], {})["HostConfig"]

@@ -52,12 +52,14 @@ def read_facts(told: Mapping[str, Any]) -> Facts:
 
 
 def check_same_computer(facts: Facts) -> None:
-    """An engine in a virtual machine (Docker Desktop) shares neither our kernel nor our sockets."""
+    """Refuse an engine in a virtual machine (Docker Desktop): it shares neither our kernel nor our sockets."""
     here = os.uname().release if hasattr(os, "uname") else ""
     if facts.kernel != here:
         raise YouBenchaError(
             REMOTE_ENGINE,
-            f"The container engine runs on another kernel ({facts.kernel}) than this computer's ({here}).",
-            hint="Docker Desktop keeps its containers in a virtual machine, where the harness's sockets do not reach: "
-            "run youBencha on Linux (in WSL, say) with an engine of its own, or use `sandbox: local`.",
+            "The container engine runs in a virtual machine or on another host: "
+            f"its kernel is {facts.kernel or 'unknown'}, this host's is {here or 'not Linux'}.",
+            hint="Only an engine on this Linux host is supported (Docker or Podman, rootful or rootless). "
+            "Docker Desktop and `podman machine` run containers in a virtual machine, which Unix sockets of this host "
+            "do not reach. Install an engine on this host (in WSL: in the same distribution), or use `sandbox: local`.",
         )

@@ -47,6 +47,6 @@ def _named(host: str) -> Path:
     raise YouBenchaError(
         REMOTE_ENGINE,
         f"DOCKER_HOST names an engine that is reached by {host.partition(':')[0]}, not by a Unix socket.",
-        hint="A container shares files and sockets with the harness, so both must be on one computer: "
-        "run youBencha there, or unset DOCKER_HOST.",
+        hint="Only an engine on this host is supported, because containers share files and Unix sockets with it: "
+        "run youBencha on the engine's host, or unset DOCKER_HOST.",
     )
