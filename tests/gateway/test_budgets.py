@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.budgets import (
+from youbencha.gateway.budget import (
     Account,
     BudgetRefusal,
     BudgetSpent,
-    CallTooDear,
+    CallOverCap,
     PriceUnknown,
     Reservation,
     Spend,
-    Worst,
+    WorstCase,
 )
 from youbencha.gateway.model import Caps
 
@@ -27,8 +27,8 @@ def usd(amount: str) -> Caps:
     return Caps(usd=Decimal(amount))
 
 
-def worst(dollars: str | None, tokens: int = 0) -> Worst:
-    return Worst(None if dollars is None else Decimal(dollars), tokens)
+def worst(dollars: str | None, tokens: int = 0) -> WorstCase:
+    return WorstCase(None if dollars is None else Decimal(dollars), tokens)
 
 
 def spend(dollars: str | None, tokens: int = 0) -> Spend:
@@ -111,7 +111,7 @@ async def test_what_may_have_been_spent_counts_as_spent() -> None:
 async def test_a_cap_of_nothing_lets_nothing_through(caps: Caps) -> None:
     with pytest.raises(BudgetSpent):
         await Account("none", caps).reserve(worst("0", 0))
-    with pytest.raises(CallTooDear):
+    with pytest.raises(CallOverCap):
         await Account("none", per_call=caps).reserve(worst("0", 0))
 
 
@@ -119,10 +119,10 @@ async def test_a_call_that_is_too_dear() -> None:
     account = Account("trial", per_call=Caps(Decimal("0.2"), 1000))
     (await account.reserve(worst("0.2", 1000))).release()
     assert not account.exceeded
-    with pytest.raises(CallTooDear, match=r"up to \$0\.21, .* trial may take \$0\.2\..* gateway\.budget_per_call_usd"):
+    with pytest.raises(CallOverCap, match=r"up to \$0\.21, .* trial may take \$0\.2\..* gateway\.budget_per_call_usd"):
         await account.reserve(worst("0.21", 1000))
     with pytest.raises(
-        CallTooDear, match=r"up to 1,001 tokens, .* 1,000 tokens\..* gateway\.tokens_per_call"
+        CallOverCap, match=r"up to 1,001 tokens, .* 1,000 tokens\..* gateway\.tokens_per_call"
     ) as refused:
         await account.reserve(worst("0.2", 1001))
     assert (refused.value.reason, refused.value.worst, refused.value.cap) == ("call_too_dear", 1001, 1000)
@@ -167,7 +167,7 @@ async def test_a_call_is_settled_once() -> None:
     account = Account("trial-3", usd("1"))
     reservation = await account.reserve(worst("0.1"))
     reservation.settle(spend("0.1"))
-    with pytest.raises(RuntimeError, match="trial-3 is accounted for already"):
+    with pytest.raises(RuntimeError, match="trial-3 is settled already"):
         reservation.settle(spend("0.1"))
     reservation.release()
     assert (account.spent_usd, account.reserved_usd) == (Decimal("0.1"), 0)
@@ -297,7 +297,7 @@ async def test_fifty_at_once_stay_within_one_worst_case() -> None:
         nonlocal under_way, most_under_way
         bound = dearest * (number % 5 + 1) / 5
         try:
-            reservation = await account.reserve(Worst(bound, 1000))
+            reservation = await account.reserve(WorstCase(bound, 1000))
         except BudgetSpent as error:
             refused.append(error)
             return
@@ -326,7 +326,7 @@ async def test_fifty_cheap_calls_are_all_served_though_their_worst_cases_do_not_
     account = Account("trial", Caps(tokens=1000))
 
     async def call() -> None:
-        reservation = await account.reserve(Worst(None, 400))
+        reservation = await account.reserve(WorstCase(None, 400))
         await asyncio.sleep(0)
         reservation.settle(Spend(None, 19))
 

@@ -11,10 +11,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
-from youbencha.gateway.budgets import Account, BudgetSpent, Reservation, Spend, Worst
+from youbencha.gateway.budget import Account, BudgetSpent, Reservation, Spend, WorstCase
 from youbencha.gateway.model import Caps
 
-Asking = tuple[int, Worst, asyncio.Task[Reservation]]
+Asking = tuple[int, WorstCase, asyncio.Task[Reservation]]
 CENT = Decimal("0.01")
 RUN = Caps(Decimal("1.00"), 3000)
 TRIALS = (Caps(Decimal("0.50"), None), Caps(None, 1000), Caps())
@@ -32,7 +32,7 @@ class Family(RuleBasedStateMachine):
         self.trials = [Account(f"trial-{number}", caps, parent=self.run) for number, caps in enumerate(TRIALS)]
         self.every: list[Asking] = []
         self.settled: list[tuple[int, Spend]] = []
-        self.worst = [Worst(Decimal(0), 0)] * 4
+        self.worst = [WorstCase(Decimal(0), 0)] * 4
         """Of the trials and the run: the dearest call so far."""
 
     def teardown(self) -> None:
@@ -55,10 +55,10 @@ class Family(RuleBasedStateMachine):
 
     @rule(target=asked, trial=st.integers(0, 2), cents=st.integers(0, 60), tokens=st.integers(0, 1500))
     def ask(self, trial: int, cents: int, tokens: int) -> Asking:
-        worst = Worst(cents * CENT, tokens)
+        worst = WorstCase(cents * CENT, tokens)
         for which in (trial, 3):
             dearest = self.worst[which]
-            self.worst[which] = Worst(max(dearest.usd or 0 * CENT, cents * CENT), max(dearest.tokens, tokens))
+            self.worst[which] = WorstCase(max(dearest.usd or 0 * CENT, cents * CENT), max(dearest.tokens, tokens))
         asking = (trial, worst, self.loop.create_task(self.trials[trial].reserve(worst)))
         self.every.append(asking)
         self._go()
@@ -166,7 +166,7 @@ def test_when_all_is_over_nothing_is_set_aside() -> None:
 
         async def call(account: Account) -> None:
             bound = Decimal(chance.randint(1, 300)) / 100
-            reservation = await account.reserve(Worst(bound, 1))
+            reservation = await account.reserve(WorstCase(bound, 1))
             try:
                 for _ in range(chance.randint(0, 5)):
                     await asyncio.sleep(0)

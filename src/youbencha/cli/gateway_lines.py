@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from youbencha.report.formatting import plural, usd
 
 if TYPE_CHECKING:
-    from youbencha.gateway.budgets import Account
+    from youbencha.gateway.budget import Account
     from youbencha.gateway.keys import Grant
     from youbencha.gateway.model import Call
     from youbencha.gateway.tally import ModelTally, Tally

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from youbencha.gateway.asked import worst_output, worst_tokens
-from youbencha.gateway.budgets import Reservation, Spend
+from youbencha.gateway.budget import Reservation, Spend
 from youbencha.gateway.metering import Metered
 from youbencha.gateway.model import Asked, Call, Labels
 from youbencha.gateway.prices import Prices

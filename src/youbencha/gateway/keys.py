@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from youbencha.gateway.budgets import Account
+from youbencha.gateway.budget import Account
 from youbencha.gateway.held import Held
 from youbencha.gateway.model import Call, Labels
 from youbencha.gateway.refusals import Reason

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.asked import asked_of, worst_tokens
-from youbencha.gateway.budgets import BudgetRefusal, Worst
+from youbencha.gateway.budget import BudgetRefusal, WorstCase
 from youbencha.gateway.exchange import Exchange
 from youbencha.gateway.forwarding import Forwarder
 from youbencha.gateway.held_elsewhere import CONTEXT_TOKENS, reads_elsewhere
@@ -155,7 +155,7 @@ class Proxy:
         asked, usd = exchange.asked, None
         if grant.account.needs_price:  # else nobody waits for the price list
             usd = self._prices.worst_case(incoming.route.provider, asked.model, asked)
-        worst = Worst(usd, worst_tokens(asked))
+        worst = WorstCase(usd, worst_tokens(asked))
         try:
             exchange.reservation = await grant.account.reserve(worst, model=asked.model)
         except BudgetRefusal as error:

@@ -21,7 +21,7 @@ from aiohttp import web
 from youbencha import __version__
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.access import GatewayAccess
-from youbencha.gateway.budgets import Account
+from youbencha.gateway.budget import Account
 from youbencha.gateway.circuit import Circuit
 from youbencha.gateway.forwarding import Forwarder
 from youbencha.gateway.held import MOST_CONNECTIONS

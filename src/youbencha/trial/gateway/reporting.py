@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from youbencha.gateway.budgets import Account
+from youbencha.gateway.budget import Account
 from youbencha.gateway.keys import Grant
 from youbencha.gateway.tally import ModelTally
 from youbencha.log import (
