@@ -1,88 +1,175 @@
-"""The price list as it is installed: every name in it has a price, and no price trips us up."""
+"""Our prices are those of genai-prices as it is installed: for each of its models, any usage and any date."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, datetime
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from genai_prices import Usage
 from genai_prices.data_snapshot import get_snapshot
+from genai_prices.types import ModelInfo, ModelPrice
+from hypothesis import given
+from hypothesis import strategies as st
 
 from youbencha.gateway.model import Asked
+from youbencha.gateway.price_list import PriceList
 from youbencha.gateway.prices import Prices
 from youbencha.gateway.routes import Provider
 from youbencha.log.tokens import Tokens
 
 LISTS: dict[str, Provider] = {"anthropic": "anthropic", "openai": "openai", "google": "gemini"}
-PRICES = Prices()
+PROVIDERS = {each.id: each for each in get_snapshot().providers if each.id in LISTS}
+PRICE_LIST = PriceList()
+PRICES = Prices(price_list=PRICE_LIST)
+TODAY = datetime.now(UTC).date()
 
 
-def spelled_out(clause: Any) -> Iterator[str]:
+def written_in(clause: Any, *kinds: str) -> Iterator[str]:
     for key, value in vars(clause).items():
         if isinstance(value, list):
             for inner in value:
-                yield from spelled_out(inner)
-        elif key == "equals":
+                yield from written_in(inner, *kinds)
+        elif key in kinds:
             yield value
 
 
-def names(provider: str) -> list[str]:
-    (found,) = [each for each in get_snapshot().providers if each.id == provider]
-    every = [name for model in found.models for name in spelled_out(model.match)]
-    assert len(every) > 5
-    return every
+def names(listed: str, *kinds: str) -> list[str]:
+    """Those that are looked for on this list: one with a prefix is looked for on its owner's."""
+    every = [name for model in PROVIDERS[listed].models for name in written_in(model.match, *(kinds or ("equals",)))]
+    found = [name for name in every if "/" not in name]
+    assert len(found) > 5
+    return found
+
+
+# -- which model a name means ----------------------------------------------------------------------------------
+
+VERSION_PARTS = ("-20251101", "@20251101", "-20250230", "-2025-08-07", "-05-06", "-001", "-latest", "-preview", "-exp")
+OTHER_PARTS = ("0", "-ours", "-banana-20251101", ":free", "-tts", "-20251101:batch")
+
+
+def variations(name: str) -> Iterator[str]:
+    yield from (name, name.upper(), name[:-1], name[1:], f"our-{name}")
+    yield from (f"{name}{part}" for part in (*VERSION_PARTS, *OTHER_PARTS))
+    yield from (f"{name}-preview{part}" for part in ("-20251101", "-05-06"))
+
+
+def expected_model(listed: str, name: str) -> ModelInfo | None:
+    """By genai-prices' own matching, for an exact name with a version at most."""
+    version = r"(?:[-@]\d{8}|-\d{4}-\d{2}-\d{2}|-\d{2}-(?:\d{2}|\d{4})|-\d{3}|-latest|-preview|-exp|-customtools)$"
+    for each in (listed, *(other for other in LISTS if other != listed)):
+        model, left = PROVIDERS[each].find_model(name), name.lower()
+        while model:
+            if model.is_match(left) and not model.is_match(left[:-1]) and not model.is_match(left[1:]):
+                return model
+            left, before = re.sub(version, "", left), left
+            if left == before:
+                break
+    return None
 
 
 @pytest.mark.parametrize("listed", LISTS)
-def test_no_name_of_the_list_fails_and_the_worst_case_is_the_worst(listed: str) -> None:
-    tokens = Tokens(100_000, 4000, 90_000, 80_000)
-    asked = Asked(None, False, 4000, 270_000)
-    priced = 0
+def test_every_name_means_the_model_that_it_means_on_the_list(listed: str) -> None:
+    known = unknown = 0
+    for written in names(listed, "equals", "starts_with", "contains", "ends_with"):
+        for name in variations(written):
+            model = expected_model(listed, name)
+            ours = PRICE_LIST.prices(LISTS[listed], name, TODAY)
+            assert (ours is None) == (model is None), name
+            if model and ours:
+                standard = model.get_prices(datetime.now(UTC))
+                assert base_prices(standard) == [tiers[0].usd if tiers else None for tiers in ours], name
+            known, unknown = known + (model is not None), unknown + (model is None)
+    assert min(known, unknown) > 50
+
+
+def base_prices(prices: ModelPrice) -> list[Decimal | None]:
+    kinds = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
+    found = [getattr(prices, f"{kind}_mtok") for kind in kinds]
+    return [getattr(price, "base", price) for price in found]
+
+
+@pytest.mark.parametrize("listed", LISTS)
+def test_a_name_that_only_begins_like_one_of_the_list_is_another(listed: str) -> None:
     for name in names(listed):
-        cost = PRICES.cost_of(LISTS[listed], name, tokens, cache_creation_1h=70_000)
-        worst = PRICES.worst_case(LISTS[listed], name, asked)
-        assert (cost is None) == (worst is None), name
-        if cost is not None and worst is not None:
-            assert 0 < cost <= worst, name
-            priced += 1
-    assert priced > 5
+        assert PRICES.cost_of(LISTS[listed], f"{name}-ours", Tokens(10, 10)) is None, name
+        assert PRICES.cost_of(LISTS[listed], f"our-{name}", Tokens(10, 10)) is None, name
 
 
-MIXES = [
-    Tokens(1200, 340, 50_000, 7000),
-    Tokens(7, 0, 0, 0),
-    Tokens(0, 7, 0, 0),
-    Tokens(0, 0, 7, 0),
-    Tokens(0, 0, 0, 7),
-    Tokens(100_000, 10, 100_000, 0),
-    Tokens(100_000, 10, 100_001, 0),
-    Tokens(300_000, 10, 300_000, 300_000),
-    Tokens(3_000_000, 10, 0, 0),
-]
-"""Each kind alone, and on both sides of the thresholds where a long prompt costs more."""
+# -- what it costs ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("listed", LISTS)
-def test_a_cost_is_what_the_list_itself_works_out(listed: str) -> None:
+class Named(NamedTuple):
+    listed: str
+    name: str
+    model: ModelInfo
+
+
+def one_name_of_each_model() -> list[Named]:
+    found = {}
+    for listed in LISTS:
+        for name in names(listed, "equals", "starts_with", "contains"):
+            model = expected_model(listed, name)
+            if model is not None and model in PROVIDERS[listed].models:
+                found.setdefault((listed, model.id), Named(listed, name, model))
+    assert len(found) > 0.8 * sum(len(provider.models) for provider in PROVIDERS.values())
+    return list(found.values())
+
+
+MODELS = one_name_of_each_model()
+
+
+def starts_of(model: ModelInfo) -> list[date]:
+    dated = model.prices if isinstance(model.prices, list) else []
+    return [each.constraint.start_date for each in dated if each.constraint is not None]
+
+
+def start_dates() -> Sequence[date]:
+    found = {start for named in MODELS for start in starts_of(named.model)}
+    assert found, "no price of the list starts on a date"
+    return sorted(found)
+
+
+def thresholds() -> Sequence[int]:
+    sets = [each for named in MODELS for each in price_sets(named.model)]
+    found = {tier.start for each in sets for price in vars(each).values() for tier in getattr(price, "tiers", ())}
+    assert found, "no price of the list has tiers"
+    return sorted(found)
+
+
+def price_sets(model: ModelInfo) -> list[ModelPrice]:
+    return [each.prices for each in model.prices] if isinstance(model.prices, list) else [model.prices]
+
+
+days = st.sampled_from(start_dates()).flatmap(
+    lambda start: st.sampled_from([start - timedelta(1), start, start + timedelta(1), TODAY, date(2000, 1, 1)])
+)
+near_a_threshold = st.sampled_from(thresholds()).flatmap(lambda start: st.integers(start - 2, start + 2))
+counts = st.one_of(st.just(0), st.integers(0, 5_000_000), near_a_threshold)
+partly_cached = st.builds(lambda size, part: Tokens(size - part, 7, part, 0), near_a_threshold, st.integers(0, 1000))
+usages = st.one_of(st.builds(Tokens, counts, counts, counts, counts), partly_cached)
+
+
+@given(tokens=usages, an_hour=st.one_of(st.just(0), counts), day=days)
+def test_the_cost_is_what_genai_prices_works_out(tokens: Tokens, an_hour: int, day: date) -> None:
+    prices = Prices(price_list=PRICE_LIST, today=lambda: day)
     compared = 0
-    for name in (each for each in names(listed) if "/" not in each):  # those are looked for on their owner's list
-        for tokens in MIXES:
-            for an_hour in (0, 5):
-                ours = PRICES.cost_of(LISTS[listed], name, tokens, cache_creation_1h=an_hour)
-                if ours is not None:
-                    assert ours == by_the_list(listed, name, tokens, an_hour), (name, tokens)
-                    compared += 1
-    assert compared > 100
+    for listed, name, model in MODELS:
+        ours = prices.cost_of(LISTS[listed], name, tokens, cache_creation_1h=an_hour)
+        listed_prices = model.get_prices(datetime(day.year, day.month, day.day, 12, tzinfo=UTC))
+        if ours is None:
+            assert None in (listed_prices.input_mtok, listed_prices.output_mtok), name
+        else:
+            assert ours == by_the_list(listed_prices, tokens, an_hour), (name, tokens, day)
+            compared += 1
+    assert compared > 150
 
 
-def by_the_list(listed: str, name: str, tokens: Tokens, an_hour: int) -> Decimal:
+def by_the_list(prices: ModelPrice, tokens: Tokens, an_hour: int) -> Decimal:
     """Its input includes what was cached, and its cache writes those for an hour."""
-    (found,) = [each for each in get_snapshot().providers if each.id == listed]
-    model = found.find_model(name)
-    assert model
     fresh, output, read, written = (count or 0 for count in tokens)
     usage = Usage(
         input_tokens=fresh + read + written,
@@ -91,11 +178,29 @@ def by_the_list(listed: str, name: str, tokens: Tokens, an_hour: int) -> Decimal
         cache_write_1h_tokens=min(an_hour, written),
         output_tokens=output,
     )
-    return model.get_prices(datetime.now(UTC)).calc_price(usage)["total_price"]
+    return prices.calc_price(usage)["total_price"]
 
 
-@pytest.mark.parametrize("listed", LISTS)
-def test_a_name_that_only_begins_like_one_of_the_list_is_another(listed: str) -> None:
-    for name in names(listed):
-        assert PRICES.cost_of(LISTS[listed], f"{name}-ours", Tokens(10, 10)) is None, name
-        assert PRICES.cost_of(LISTS[listed], f"our-{name}", Tokens(10, 10)) is None, name
+@given(tokens=usages, an_hour=counts, day=days)
+def test_no_call_costs_more_than_its_worst_case(tokens: Tokens, an_hour: int, day: date) -> None:
+    prices = Prices(price_list=PRICE_LIST, today=lambda: day)
+    fresh, output, read, written = (count or 0 for count in tokens)
+    asked = Asked(None, False, output, fresh + read + written)
+    priced = 0
+    for listed, name, _ in MODELS:
+        cost = prices.cost_of(LISTS[listed], name, tokens, cache_creation_1h=an_hour)
+        worst = prices.worst_case(LISTS[listed], name, asked)
+        if worst is not None:
+            assert cost is not None, name
+            assert cost <= worst, name
+            priced += 1
+    assert priced > 150
+
+
+def test_prices_change_on_their_dates() -> None:
+    changed = 0
+    for listed, name, model in MODELS:
+        for start in starts_of(model):
+            before, after = (PRICE_LIST.prices(LISTS[listed], name, start + timedelta(day)) for day in (-1, 0))
+            changed += before != after
+    assert changed > 3

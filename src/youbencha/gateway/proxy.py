@@ -144,6 +144,7 @@ class Proxy:
         exchange.asked = asked_of(route.wire, route.path, incoming.body, len(incoming.raw))
         self._ledger.begun(exchange.so_far())
         if exchange.billed:
+            await self._prices.load()  # here, because a call is priced in its last moment, where nothing may wait
             await self._reserve(grant, exchange, incoming)
         if grant.cassette is None:
             return await self._forwarder.forward(incoming, exchange)
@@ -153,7 +154,7 @@ class Proxy:
         if grant.account.is_capped and reads_elsewhere(incoming.body):
             exchange.asked = exchange.asked._replace(size=exchange.asked.size + CONTEXT_TOKENS)
         asked, usd = exchange.asked, None
-        if grant.account.needs_price:  # else nobody waits for the price list
+        if grant.account.needs_price:
             usd = self._prices.worst_case(incoming.route.provider, asked.model, asked)
         worst = WorstCase(usd, worst_tokens(asked))
         try:

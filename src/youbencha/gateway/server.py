@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -139,8 +139,6 @@ class Gateway:
             self._proxy = Proxy(
                 forwarder=forwarder, keys=self.keys, ledger=ledger, prices=self.prices, on_call=self._told
             )
-            loading = asyncio.create_task(asyncio.to_thread(self.prices.load))
-            stack.push_async_callback(_finished, loading)
             self._url = await self._listen(stack)
             self._stack = stack.pop_all()
         return self
@@ -209,8 +207,3 @@ def _logger() -> logging.Logger:
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())
     return logger
-
-
-async def _finished(task: asyncio.Task[None]) -> None:
-    with suppress(Exception):
-        await task

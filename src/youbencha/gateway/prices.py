@@ -1,0 +1,212 @@
+"""What a call costs, and what it may cost at most: by the configuration's own prices, else by the public list."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from youbencha.gateway.asked import worst_output
+from youbencha.gateway.model import Asked
+from youbencha.gateway.price_list import ListedPrices, PriceList, Tier, installed_version
+from youbencha.gateway.routes import PROVIDER_OF_PREFIX, Provider
+from youbencha.log.tokens import Tokens
+
+if TYPE_CHECKING:
+    from youbencha.spec.gateway import ModelPrice
+
+_MILLION = 1_000_000
+_PREFIXES: Mapping[str, Provider] = {**PROVIDER_OF_PREFIX, "models": "gemini"}
+"""How LiteLLM, and Google itself, write whose a model is. Other hosts (`bedrock/…`) have prices of their own."""
+
+
+class Prices:
+    """The configuration's own prices first, then the public list's. What neither has is unknown."""
+
+    def __init__(
+        self,
+        overrides: Mapping[str, ModelPrice] = MappingProxyType({}),
+        *,
+        price_list: PriceList | None = None,
+        today: Callable[[], date] = lambda: datetime.now(UTC).date(),
+    ) -> None:
+        """The list has prices that change on a date, in UTC."""
+        self._own = _OwnPrices(overrides)
+        self._list = price_list or PriceList()
+        self._today = today
+
+    async def load(self) -> None:
+        """Loads the price list in a thread, unless that is done. Without it, the first price blocks the event loop."""
+        if not self._list.is_loaded:
+            await asyncio.to_thread(self._list.load)
+
+    @property
+    def source(self) -> str:
+        """Where the prices are from, for a report."""
+        own = f", {len(self._own)} of the configuration" if len(self._own) else ""
+        return f"genai-prices {installed_version()}{own}"
+
+    def cost_of(
+        self, provider: Provider, model: str | None, tokens: Tokens, *, cache_creation_1h: int = 0
+    ) -> Decimal | None:
+        """In dollars, of the tokens that are known. None if no token or no price is known.
+
+        `cache_creation_1h` says how many of `tokens.cache_creation` are kept for an hour.
+        """
+        counts = _counts(tokens, cache_creation_1h)
+        rate = self._rate(provider, model) if counts else None
+        return rate.cost(counts) if rate and counts else None
+
+    def worst_case(self, provider: Provider, model: str | None, asked: Asked) -> Decimal | None:
+        """No such call costs more: each byte is a token, all are written to the cache, the answer is the longest."""
+        rate = self._rate(provider, model)
+        return rate.worst(asked.size, worst_output(asked)) if rate else None
+
+    def _rate(self, provider: Provider, model: str | None) -> _Rate | None:
+        if not model:
+            return None
+        owner, name = _without_prefix(provider, model)
+        if own := self._own.rate((model, name)):
+            return own
+        listed = self._list.prices(owner, name, self._today())
+        return _ListedRate(listed) if listed else None
+
+
+def _without_prefix(provider: Provider, model: str) -> tuple[Provider, str]:
+    before, slash, name = model.partition("/")
+    owner = _PREFIXES.get(before.lower()) if slash else None
+    return (owner, name) if owner else (provider, model)
+
+
+class _Counts(NamedTuple):
+    """Tokens by what they cost, each counted once. Unknown counts are 0."""
+
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+    """Kept for the usual few minutes."""
+    cache_write_1h: int
+
+    @property
+    def all_input(self) -> int:
+        return self.input + self.cache_read + self.cache_write + self.cache_write_1h
+
+
+def _counts(tokens: Tokens, cache_creation_1h: int) -> _Counts | None:
+    """None if nothing is known, or a count is negative."""
+    known = [count for count in tokens if count is not None]
+    if not known or min(known) < 0:
+        return None
+    created = tokens.cache_creation or 0
+    for_an_hour = min(max(cache_creation_1h, 0), created)
+    return _Counts(tokens.input or 0, tokens.output or 0, tokens.cache_read or 0, created - for_an_hour, for_an_hour)
+
+
+class _Rate(Protocol):
+    """What one model costs."""
+
+    def cost(self, counts: _Counts) -> Decimal | None:
+        """None if a kind of token that was used has no price."""
+        ...
+
+    def worst(self, size: int, output: int) -> Decimal | None:
+        """For `size` tokens of input, of the most expensive kind, and `output` tokens of the answer."""
+        ...
+
+
+class _ListedRate(NamedTuple):
+    """Adds up as genai-prices does, without its checks, which take a quarter of a millisecond for each call."""
+
+    prices: ListedPrices
+
+    def cost(self, counts: _Counts) -> Decimal | None:
+        """What has no price of its own is plain input, to the providers as to the list."""
+        size, prices = counts.all_input, self.prices
+        for_input = _price_at(prices.input, size)
+        for_output = _price_at(prices.output, size)
+        if (size and for_input is None) or (counts.output and for_output is None):
+            return None
+        for_read = _price_at(prices.cache_read, size, for_input)
+        for_write = _price_at(prices.cache_write, size, for_input)
+        for_hour = _price_at(prices.cache_write_1h, size, for_write)
+        each = zip(counts, (for_input, for_output, for_read, for_write, for_hour), strict=True)
+        return sum((count * price for count, price in each if price is not None), Decimal(0)) / _MILLION
+
+    def worst(self, size: int, output: int) -> Decimal | None:
+        prices = self.prices
+        if not prices.input or not prices.output:
+            return None
+        most_for_input = _most((*prices.input, *prices.cache_write, *prices.cache_write_1h), size)
+        return (size * most_for_input + output * _most(prices.output, size)) / _MILLION
+
+
+def _price_at(tiers: tuple[Tier, ...], size: int, otherwise: Decimal | None = None) -> Decimal | None:
+    """In a request of `size` tokens of input: above a threshold, all of them cost more."""
+    return next((tier.usd for tier in reversed(tiers) if size > tier.above), otherwise)
+
+
+def _most(tiers: Iterable[Tier], size: int) -> Decimal:
+    """The highest price of all tiers that a request of at most this many tokens can get into."""
+    return max(tier.usd for tier in tiers if tier.above < size)
+
+
+class _OwnRate(NamedTuple):
+    """Dollars for a million tokens, as the configuration gives them."""
+
+    input: Decimal
+    output: Decimal
+    cache_read: Decimal | None
+    cache_write: Decimal | None
+
+    def cost(self, counts: _Counts) -> Decimal | None:
+        written = counts.cache_write + counts.cache_write_1h
+        if (counts.cache_read and self.cache_read is None) or (written and self.cache_write is None):
+            return None
+        uncached = counts.input * self.input + counts.output * self.output
+        cached = counts.cache_read * (self.cache_read or 0) + written * (self.cache_write or 0)
+        return (uncached + cached) / _MILLION
+
+    def worst(self, size: int, output: int) -> Decimal:
+        most = max(price for price in (self.input, self.cache_read, self.cache_write) if price is not None)
+        return (size * most + output * self.output) / _MILLION
+
+
+class _OwnPrices:
+    """By name, in any case; `*` stands for any text. The exact name wins, then the longest pattern."""
+
+    def __init__(self, written: Mapping[str, ModelPrice]) -> None:
+        rates = {name.lower(): _own_rate(price) for name, price in written.items()}
+        longest_first = sorted((name for name in rates if "*" in name), key=len, reverse=True)
+        self._exact = rates
+        self._patterns = [(_pattern(name), rates[name]) for name in longest_first]
+
+    def __len__(self) -> int:
+        return len(self._exact)
+
+    def rate(self, names: Iterable[str]) -> _OwnRate | None:
+        """Of a model that goes by several names, the most specific first."""
+        lowered = [name.lower() for name in names]
+        exact = (self._exact[name] for name in lowered if name in self._exact)
+        fitting = (rate for pattern, rate in self._patterns if any(map(pattern.fullmatch, lowered)))
+        return next(exact, None) or next(fitting, None)
+
+
+def _own_rate(price: ModelPrice) -> _OwnRate:
+    cached = (None if each is None else _dollars(each) for each in (price.cache_read, price.cache_write))
+    return _OwnRate(_dollars(price.input), _dollars(price.output), *cached)
+
+
+def _dollars(written: float) -> Decimal:
+    """0.1 is a tenth, as it was written, and not the nearest binary fraction."""
+    return Decimal(repr(written))
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    """Each part is looked for once (an atomic group), so that no name can make a pattern of many stars slow."""
+    first, *middle, last = map(re.escape, name.split("*"))
+    return re.compile(first + "".join(f"(?>.*?{part})" for part in middle) + f".*{last}", re.DOTALL)
