@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import agent_clis
 import toolbox_tools
 from agent_clis import NEWEST, OLDEST
 from claude_lab import GIT_BASH, ClaudeLab, version_params
+from youbencha.gateway import price_list
 from youbencha.sandbox.toolbox import InstalledAgent, Toolbox
 
 # Rewritten test modules are kept, even under PYTHONDONTWRITEBYTECODE: else every worker rewrites all of them (8 s).
@@ -41,6 +43,15 @@ def pytest_configure(config: pytest.Config) -> None:
     # So does one that uses nohup with the end of a terminal.
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def prices_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keeps the table of prices in a directory of the tests, so that they read one made by the code under test."""
+    directory = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(price_list, "default_cache_dir", lambda: directory)
+        yield
 
 
 def installed_claude(version: str) -> InstalledAgent:

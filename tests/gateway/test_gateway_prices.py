@@ -16,7 +16,7 @@ from youbencha.gateway.prices import Prices
 
 
 class SlowList(PriceList):
-    """Takes until the test lets it: whoever loads it in the event loop stops everything."""
+    """Loads only when the test says so. Loaded in the event loop, it would block everything."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -125,7 +125,7 @@ def test_reading_it_needs_no_genai_prices(tmp_path: Path, imports_nothing: Calla
 
 
 def test_where_it_cannot_be_kept_it_is_used_all_the_same(tmp_path: Path) -> None:
-    """Whoever is root may write to any directory, but not to one that is a file."""
+    """Root may write to every directory, so here a file is in its place."""
     (tmp_path / "prices").write_text("")
     assert opus(tmp_path) == 5
     assert (tmp_path / "prices").read_text() == ""

@@ -155,6 +155,6 @@ def test_the_worst_case_of_a_long_prompt_is_at_its_higher_price() -> None:
     assert PRICES.worst_case("gemini", "gemini-2.5-pro", Asked(None, False, 10, 200_000)) == Decimal("0.2501")
 
 
-def test_the_source_is_told() -> None:
+def test_the_source_names_the_version() -> None:
     assert PRICES.source == f"genai-prices {version('genai-prices')}"
     assert Prices({"a": ModelPrice(input=1, output=2)}).source == f"{PRICES.source}, 1 of the configuration"

@@ -34,7 +34,7 @@ class Prices:
         price_list: PriceList | None = None,
         today: Callable[[], date] = lambda: datetime.now(UTC).date(),
     ) -> None:
-        """The list has prices that change on a date, in UTC."""
+        """`overrides` are the configuration's prices by model. Listed prices are those of `today` (UTC)."""
         self._own = _OwnPrices(overrides)
         self._list = price_list or PriceList()
         self._today = today
