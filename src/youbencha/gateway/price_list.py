@@ -117,10 +117,10 @@ class PriceList:
 def installed_version() -> str:
     """The version of genai-prices, found without importing it (importlib.metadata takes 10 to 60 ms)."""
     spec = find_spec("genai_prices")
-    packages = Path(spec.origin).parent.parent if spec and spec.origin else Path()
-    found = list(packages.glob("genai_prices-*.dist-info"))
-    if len(found) == 1:
-        return found[0].stem.partition("-")[2]
+    if spec and spec.origin:
+        found = list(Path(spec.origin).parent.parent.glob("genai_prices-*.dist-info"))
+        if len(found) == 1:
+            return found[0].stem.partition("-")[2]
     from importlib.metadata import version
 
     return version("genai-prices")
