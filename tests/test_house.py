@@ -23,7 +23,8 @@ TESTS = Path(__file__).parent
 
 FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"youbencha"}),  # the version, nothing else
-    frozenset({"errors", "events", "later"}),
+    frozenset({"errors", "events", "later", "text"}),
+    frozenset({"files", "plugins"}),
     frozenset({"spec", "log"}),
     frozenset({"process"}),
     frozenset({"workspace"}),

@@ -69,8 +69,8 @@ def test_somebody_elses() -> None:
 @pytest.mark.parametrize(
     ("name", "code", "words"),
     [
-        ("claude", "AGENT_UNKNOWN", "Did you mean 'claude-code'? There are: aider, claude-code, codex"),
-        ("zzz", "AGENT_UNKNOWN", "There are: aider, claude-code"),
+        ("claude", "AGENT_UNKNOWN", "Did you mean 'claude-code'? Available: aider, claude-code, codex"),
+        ("zzz", "AGENT_UNKNOWN", "Available: aider, claude-code"),
         ("none", "ADAPTER_BROKEN", "lacks name"),
         ("failing", "ADAPTER_BROKEN", "no licence"),
         ("missing", "ADAPTER_BROKEN", "not_installed"),

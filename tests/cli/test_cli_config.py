@@ -11,7 +11,7 @@ import pytest
 
 from yb import yb
 from youbencha.spec import Settings
-from youbencha.spec.settings_template import template
+from youbencha.spec.settings import template
 
 Done = subprocess.CompletedProcess[str]
 Config = Callable[..., Done]

@@ -82,8 +82,8 @@ def test_somebody_elses_are_found_but_replace_none_of_ours() -> None:
 @pytest.mark.parametrize(
     ("name", "code", "words"),
     [
-        ("git-dif", "EVALUATOR_UNKNOWN", "Did you mean 'git-diff'? There are: agentic-judge, command"),
-        ("zzz", "EVALUATOR_UNKNOWN", "There are: agentic-judge, command, expected-diff"),
+        ("git-dif", "EVALUATOR_UNKNOWN", "Did you mean 'git-diff'? Available: agentic-judge, command"),
+        ("zzz", "EVALUATOR_UNKNOWN", "Available: agentic-judge, command, expected-diff"),
         ("git-diff-sources", "EVALUATOR_UNKNOWN", "git-diff"),
         ("none", "EVALUATOR_BROKEN", "lacks name"),
         ("failing", "EVALUATOR_BROKEN", "no licence"),

@@ -36,7 +36,7 @@ from youbencha.spec import (
     WebhookConfig,
     load_test_case,
 )
-from youbencha.spec.settings_keys import known_keys
+from youbencha.spec.settings_edit import known_keys
 from youbencha.trial.checks import check_parts
 from youbencha.trial.outcome import POLICIES
 

@@ -11,9 +11,8 @@ import pytest
 from systems import posix_only
 from youbencha.errors import ConfigError
 from youbencha.spec import Settings, load_yaml_model
-from youbencha.spec.settings_edit import set_value, unset_value
-from youbencha.spec.settings_keys import coerced, known_keys, meant
-from youbencha.spec.settings_template import template
+from youbencha.spec.settings import template
+from youbencha.spec.settings_edit import coerced, known_keys, meant, set_value, unset_value
 
 COMMENTED = """\
 # All of us.

@@ -10,7 +10,7 @@ import pytest
 from systems import posix_only
 from youbencha.errors import ConfigError
 from youbencha.spec import Settings
-from youbencha.spec.settings_files import NAMES, find_settings, load_settings
+from youbencha.spec.settings import NAMES, find_settings, load_settings
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from youbencha.adapters.base import AgentAdapter
 from youbencha.errors import YouBenchaError
-from youbencha.spec.plugins import Plugins, load
+from youbencha.plugins import Plugins, load
 
 GROUP = "youbencha.adapters"
 BUILT_IN = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from youbencha.errors import YouBenchaError
-from youbencha.spec.choice import AgentChoice
+from youbencha.spec.testcase import AgentChoice
 
 
 def agent_choice(agent: str | None, model: str | None) -> AgentChoice:

@@ -14,7 +14,7 @@ from youbencha.cli.help import Commands
 from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
-    from youbencha.spec.settings_files import LoadedSettings
+    from youbencha.spec.settings import LoadedSettings
 
 app = Commands(help="Show and change the settings: a project's `.youbencharc`, over yours in the home directory.")
 
@@ -24,7 +24,7 @@ _NEW_FILE = ".youbencharc"
 
 def _keys(incomplete: str) -> list[str]:
     """For the shell's completion."""
-    from youbencha.spec.settings_keys import known_keys
+    from youbencha.spec.settings_edit import known_keys
 
     return [key for key in known_keys() if key.startswith(incomplete)]
 
@@ -52,9 +52,7 @@ def init(
 
     Example: `yb config init --global`
     """
-    from youbencha.spec.settings_files import settings_file_in
-    from youbencha.spec.settings_template import json_template, template
-    from youbencha.spec.settings_write import write_atomically
+    from youbencha.spec.settings import json_template, settings_file_in, template, write_settings
 
     directory = Path.home() if everywhere else Path.cwd()
     present = settings_file_in(directory)
@@ -65,7 +63,7 @@ def init(
             hint="Change it with `yb config set`, or replace it with `yb config init --force`.",
         )
     file = present or directory / _NEW_FILE
-    write_atomically(file, json_template() if file.suffix == ".json" else template())
+    write_settings(file, json_template() if file.suffix == ".json" else template())
     typer.echo(f"wrote {file}")
 
 
@@ -98,7 +96,7 @@ def get(key: Key) -> None:
 
     Example: `yb config get agent.model`
     """
-    from youbencha.spec.settings_keys import check_key
+    from youbencha.spec.settings_edit import check_key
 
     check_key(key)
     value: Any = _loaded().settings.model_dump()
@@ -133,8 +131,7 @@ def unset(key: Key, everywhere: Global = False) -> None:
 
     Example: `yb config unset agent.model`
     """
-    from youbencha.spec.settings_edit import unset_value
-    from youbencha.spec.settings_keys import check_key
+    from youbencha.spec.settings_edit import check_key, unset_value
 
     file = _file(everywhere)
     if file is not None and unset_value(file, key):
@@ -146,7 +143,7 @@ def unset(key: Key, everywhere: Global = False) -> None:
 
 
 def _loaded() -> LoadedSettings:
-    from youbencha.spec.settings_files import load_settings
+    from youbencha.spec.settings import load_settings
 
     loaded = load_settings(Path.cwd(), Path.home())
     for warning in loaded.warnings:
@@ -156,7 +153,7 @@ def _loaded() -> LoadedSettings:
 
 def _file(everywhere: bool) -> Path | None:
     """The file that a change is for. In the home directory, the person's own is the only one."""
-    from youbencha.spec.settings_files import find_settings
+    from youbencha.spec.settings import find_settings
 
     found = find_settings(Path.cwd(), Path.home())
     return found.user if everywhere or Path.cwd() == Path.home() else found.project

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
-    from youbencha.spec.settings_files import LoadedSettings
+    from youbencha.spec.settings import LoadedSettings
 
 
 def settings_here() -> LoadedSettings:
-    from youbencha.spec.settings_files import load_settings
+    from youbencha.spec.settings import load_settings
 
     loaded = load_settings(Path.cwd(), Path.home())
     for warning in loaded.warnings:

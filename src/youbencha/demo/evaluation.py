@@ -14,7 +14,7 @@ from youbencha.events import EventSink
 from youbencha.gateway.script import ScriptedModel, load_script
 from youbencha.process import Command, Limits, find_executable, run
 from youbencha.sandbox.toolbox import InstalledAgent, Toolbox
-from youbencha.spec.settings_files import load_settings
+from youbencha.spec.settings import load_settings
 from youbencha.trial import Finished, make_plan, run_test_case
 
 _HERE = Path(__file__).parent

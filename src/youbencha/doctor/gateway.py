@@ -8,7 +8,7 @@ from pathlib import Path
 from youbencha.doctor.finding import Finding
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.upstreams import find_upstreams, read_secrets
-from youbencha.spec.settings_files import LoadedSettings
+from youbencha.spec.settings import LoadedSettings
 
 
 def check_gateway(settings: LoadedSettings, env: Mapping[str, str]) -> Finding:

@@ -8,7 +8,7 @@ from pathlib import Path
 from youbencha.doctor.finding import Finding
 from youbencha.errors import ConfigError
 from youbencha.spec import Settings
-from youbencha.spec.settings_files import LoadedSettings, load_settings
+from youbencha.spec.settings import LoadedSettings, load_settings
 
 
 @dataclass(frozen=True, slots=True)

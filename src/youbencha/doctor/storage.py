@@ -9,7 +9,7 @@ from pathlib import Path
 
 from youbencha.doctor.finding import Finding, State
 from youbencha.sandbox.toolbox import default_root
-from youbencha.spec.settings_files import LoadedSettings
+from youbencha.spec.settings import LoadedSettings
 from youbencha.workspace.cache import default_cache_dir
 
 _GB = 1_000_000_000

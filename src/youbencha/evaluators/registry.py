@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import Evaluator
-from youbencha.spec.plugins import Plugins, load
+from youbencha.plugins import Plugins, load
 
 GROUP = "youbencha.evaluators"
 BUILT_IN = {

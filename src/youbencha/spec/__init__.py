@@ -1,9 +1,7 @@
 """What people write, read into models: every mistake is found at once, and named with its place."""
 
 from youbencha.spec.base import Written
-from youbencha.spec.cases import Loaded, NamedEvaluator, Parts, is_eval_config, load_eval_config, load_test_case
-from youbencha.spec.choice import AgentChoice
-from youbencha.spec.evaluators import EvaluatorEntry, EvaluatorFile
+from youbencha.spec.document import load_yaml_model, parse_yaml_model
 from youbencha.spec.gateway import (
     CassetteMode,
     CassetteSpec,
@@ -13,20 +11,25 @@ from youbencha.spec.gateway import (
     UpstreamSpec,
     UpstreamSpecs,
 )
-from youbencha.spec.hooks import (
-    DatabaseConfig,
-    DatabaseHook,
-    PostHook,
-    ScriptConfig,
-    ScriptHook,
-    WebhookConfig,
-    WebhookHook,
-)
-from youbencha.spec.loading import load_yaml_model, parse_yaml_model
+from youbencha.spec.loader import Loaded, NamedEvaluator, Parts, is_eval_config, load_eval_config, load_test_case
 from youbencha.spec.problems import ProblemAt, problems_of
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.settings import Settings
-from youbencha.spec.testcase import AgentSpec, EvalConfig, TestCase
+from youbencha.spec.testcase import (
+    AgentChoice,
+    AgentSpec,
+    DatabaseConfig,
+    DatabaseHook,
+    EvalConfig,
+    EvaluatorEntry,
+    EvaluatorFile,
+    PostHook,
+    ScriptConfig,
+    ScriptHook,
+    TestCase,
+    WebhookConfig,
+    WebhookHook,
+)
 
 __all__ = [
     "AgentChoice",

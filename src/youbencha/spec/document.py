@@ -1,4 +1,4 @@
-"""YAML text as plain data, together with where each part of it stands.
+"""A YAML or JSON file: its data, where each part of it is, and the model that it is checked against.
 
 The text is only composed into nodes, which carry positions; the data are built here from the nodes. So no tag
 can make an object, and duplicate keys, cycles and alias bombs are seen before anything is expanded.
@@ -7,17 +7,24 @@ can make an object, and duplicate keys, cycles and alias bombs are seen before a
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
+from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from youbencha.errors import Problem
-from youbencha.spec.problems import Position, Spot, dotted
-from youbencha.spec.shape import Path, Step
+from youbencha.errors import ConfigError, Problem
+from youbencha.spec.problems import KeyPath, Position, Spot, Step, dotted, problems_of
+
+MAX_BYTES = 1024 * 1024
+
+Model = TypeVar("Model", bound=BaseModel)
+
 
 MAX_NODES = 250_000
 """With every alias written out. A test case has hundreds; what has more is a bomb or no configuration."""
@@ -39,7 +46,7 @@ class Document(NamedTuple):
     data: Any
     root: Node | None
 
-    def locate(self, path: Path, spot: Spot) -> Position | None:
+    def locate(self, path: KeyPath, spot: Spot) -> Position | None:
         """The position of a key or value; of the nearest thing around it if the path leads nowhere."""
         node = self.root
         if node is None:
@@ -106,7 +113,7 @@ def _check_nodes(root: Node) -> None:
     """Refuse tags, keys that are not scalars, and keys given twice: all of them at once."""
     problems: list[Problem] = []
     seen: set[int] = set()
-    todo: list[tuple[Path, Node]] = [((), root)]
+    todo: list[tuple[KeyPath, Node]] = [((), root)]
     while todo:
         path, node = todo.pop()
         if id(node) in seen:
@@ -123,7 +130,7 @@ def _check_nodes(root: Node) -> None:
         raise Unreadable(*sorted(problems, key=lambda p: (p.line or 0, p.column or 0)))
 
 
-def _key_problems(path: Path, node: MappingNode) -> Iterator[Problem]:
+def _key_problems(path: KeyPath, node: MappingNode) -> Iterator[Problem]:
     first: dict[Any, Node] = {}
     for key, value in node.value:
         if key.tag == _MERGE:
@@ -230,3 +237,121 @@ def _position(node: Node) -> Position:
 def _at(node: Node, path: str, message: str, hint: str | None = None) -> Problem:
     where = _position(node)
     return Problem(path, message, hint, where.line, where.column)
+
+
+class Source(NamedTuple):
+    """`code` and `what` are how an error names it."""
+
+    document: Document
+    file: Path | None
+    code: str
+    what: str
+
+    @property
+    def data(self) -> Any:
+        return self.document.data
+
+    def problem(self, path: Sequence[Step], message: str, hint: str | None = None, *, at_key: bool = False) -> Problem:
+        """Something that is wrong at a place, found by whoever knows more than the model."""
+        at = self.document.locate(tuple(path), Spot.KEY if at_key else Spot.VALUE)
+        line, column = (at.line, at.column) if at else (None, None)
+        return Problem(dotted(tuple(path)), message, hint, line, column, self.file)
+
+    def error(self, problems: Sequence[Problem]) -> ConfigError:
+        far = float("inf")
+        ordered = sorted(problems, key=lambda p: (str(p.file or ""), p.line or far, p.column or far))
+        return ConfigError(self.code, self.what, ordered)
+
+    def with_data(self, data: Any) -> Source:
+        """The same places, another content (variables substituted, say)."""
+        return self._replace(document=self.document._replace(data=data))
+
+    def problems_as(self, model: type[Model], *, context: Mapping[str, Any] | None = None) -> Model | list[Problem]:
+        """The model, or everything that is wrong."""
+        if self.data is None:
+            return [Problem("", "is empty", file=self.file)]
+        try:
+            return model.model_validate(self.data, context=context)
+        except ValidationError as error:
+            found = problems_of(error, model, locate=self.document.locate)
+            return [replace(problem, file=self.file) for problem in found]
+
+    def validated(self, model: type[Model], *, context: Mapping[str, Any] | None = None) -> Model:
+        found = self.problems_as(model, context=context)
+        if isinstance(found, list):
+            raise ConfigError(self.code, self.what, found)
+        return found
+
+
+def read_source(path: Path, *, code: str, what: str) -> Source:
+    """Read a YAML or JSON file. Whatever is wrong is a ConfigError that names file, line and column."""
+    try:
+        text = _read(path)
+    except _Refused as refused:
+        raise ConfigError(code, what, [Problem("", str(refused), file=path)]) from None
+    return parse_source(text, code=code, what=what, file=path)
+
+
+def parse_source(text: str, *, code: str, what: str, file: Path | None = None) -> Source:
+    """The same from text; `file` is only named in the problems, and its ending tells JSON from YAML."""
+    try:
+        document = read_document(_tabs_to_spaces(text) if _is_json(file) else text)
+    except Unreadable as unreadable:
+        problems = [replace(problem, file=file) for problem in unreadable.problems]
+        raise ConfigError(code, what, problems) from None
+    return Source(document, file, code, what)
+
+
+class _Refused(Exception):
+    pass
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise _Refused("there is no such file") from None
+    except IsADirectoryError:
+        raise _Refused("is a directory, not a file") from None
+    except OSError as error:
+        raise _Refused(f"cannot be read: {error.strerror or error}") from None
+    if len(raw) > MAX_BYTES:
+        raise _Refused(f"is larger than {MAX_BYTES // 1024 // 1024} MiB")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise _Refused(f"is not UTF-8 text (line {line})") from None
+
+
+def _is_json(file: Path | None) -> bool:
+    return file is not None and file.suffix.lower() == ".json"
+
+
+def _tabs_to_spaces(text: str) -> str:
+    """JSON may have tabs anywhere, YAML not. No JSON string holds a bare tab, so this is exact."""
+    return text.replace("\t", " ")
+
+
+def load_yaml_model(
+    path: Path, model: type[Model], *, code: str, what: str, context: Mapping[str, Any] | None = None
+) -> Model:
+    """Read a YAML or JSON file. Whatever is wrong is a ConfigError that names file, line and column."""
+    return read_source(path, code=code, what=what).validated(model, context=context)
+
+
+def parse_yaml_model(
+    text: str,
+    model: type[Model],
+    *,
+    code: str,
+    what: str,
+    file: Path | None = None,
+    context: Mapping[str, Any] | None = None,
+) -> Model:
+    """The same from text; `file` is only named in the problems, and its ending tells JSON from YAML.
+
+    `context` is handed to the model's validators, for what can only be checked with outside knowledge.
+    """
+    return parse_source(text, code=code, what=what, file=file).validated(model, context=context)

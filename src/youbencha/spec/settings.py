@@ -1,14 +1,40 @@
-"""Settings (`.youbencharc`): defaults of a person or a project. Everything may be left out."""
+"""Settings (`.youbencharc`): their model, their files, and the template of a new file.
 
-from typing import Annotated, Literal
+A project's settings go before a person's, and both before the defaults. The person's file is in the home directory.
+The project's is in the current directory or, inside a git repository, in the nearest directory above it up to the
+repository's root. Outside of a repository nothing above is looked at: a file there could be another user's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
+from youbencha.errors import ConfigError, Problem, YouBenchaError
+from youbencha.files import write_atomically
 from youbencha.spec.base import Line, Milliseconds, Written
-from youbencha.spec.gateway import Gateway, GatewaySpec
+from youbencha.spec.document import read_source
+from youbencha.spec.gateway import Gateway, GatewaySpec, VariableName
 from youbencha.spec.sandbox import Sandbox, SandboxSpec
 
-VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+NAMES = (
+    ".youbencharc",
+    ".youbencharc.yaml",
+    ".youbencharc.yml",
+    ".youbencharc.json",
+    ".youbencha.yaml",
+    ".youbencha.yml",
+    ".youbencha.json",
+)
+"""If a directory holds several, the first of these counts."""
+
+CODE, WHAT = "SETTINGS_INVALID", "The settings file"
 
 
 class AgentSettings(Written):
@@ -36,3 +62,228 @@ class Settings(Written):
     """Of test cases that say nothing of a gateway themselves."""
     sandbox: Sandbox = SandboxSpec.unwritten()
     """Likewise."""
+
+
+class Found(NamedTuple):
+    """Which files there are; None where there is none."""
+
+    user: Path | None
+    project: Path | None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The stronger ones last."""
+        return tuple(file for file in (self.user, self.project) if file is not None)
+
+
+class LoadedSettings(NamedTuple):
+    settings: Settings
+    cwd: Path
+    home: Path
+    files: tuple[Path, ...] = ()
+    """The stronger ones last."""
+    origin: Mapping[str, Path] = MappingProxyType({})
+    """Which file a value is from, by its key: `agent.model`. What is missing here is a default."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def workspace_dir(self) -> Path:
+        return self._resolved("workspace_dir", self.settings.workspace_dir)
+
+    @property
+    def output_dir(self) -> Path:
+        return self._resolved("output_dir", self.settings.output_dir)
+
+    @property
+    def cache_dir(self) -> Path | None:
+        """None: the system's place for caches."""
+        return self._resolved("cache_dir", self.settings.cache_dir) if self.settings.cache_dir else None
+
+    @property
+    def gateway(self) -> GatewaySpec:
+        """As the settings have it, with absolute paths: a test case knows nothing of where they were written."""
+        spec = self.settings.gateway
+        changes: dict[str, object] = {}
+        if spec.secrets_file:
+            changes["secrets_file"] = str(self._resolved("gateway.secrets_file", spec.secrets_file))
+        if spec.cassette:
+            directory = self._resolved("gateway.cassette.dir", spec.cassette.dir)
+            changes["cassette"] = spec.cassette.model_copy(update={"dir": str(directory)})
+        if spec.litellm.config_file:
+            file = self._resolved("gateway.litellm.config_file", spec.litellm.config_file)
+            changes["litellm"] = spec.litellm.model_copy(update={"config_file": str(file)})
+        return spec.model_copy(update=changes) if changes else spec
+
+    def _resolved(self, key: str, text: str) -> Path:
+        """Absolute. A relative path starts at the file that names it, a default one where we are."""
+        start = self.origin[key].parent if key in self.origin else self.cwd
+        if text == "~" or text.startswith("~/"):
+            return self.home / text[2:]
+        return start / text
+
+
+def load_settings(cwd: Path, home: Path) -> LoadedSettings:
+    """What holds here. Everything that is wrong in any of the files is one ConfigError."""
+    cwd, home = cwd.absolute(), home.absolute()
+    found = find_settings(cwd, home)
+    if not found.files:
+        return LoadedSettings(Settings.model_construct(), cwd, home, warnings=found.warnings)
+    written = _read_all(found.files)
+    merged: dict[str, Any] = {}
+    origin: dict[str, Path] = {}
+    for file, values in written.items():
+        merged = _merged(merged, values)
+        origin |= dict.fromkeys(flat(values), file)
+    return LoadedSettings(Settings.model_validate(merged), cwd, home, found.files, origin, found.warnings)
+
+
+def find_settings(cwd: Path, home: Path) -> Found:
+    warnings: list[str] = []
+    user = settings_file_in(home, warnings)
+    for directory in _project_directories(cwd, home):
+        project = settings_file_in(directory, warnings)
+        if project is not None and (directory == cwd or _is_trusted(project, cwd, warnings)):
+            return Found(user, project, tuple(warnings))
+    return Found(user, None, tuple(warnings))
+
+
+def settings_file_in(directory: Path, warnings: list[str] | None = None) -> Path | None:
+    present = [name for name in NAMES if os.path.lexists(directory / name)]
+    if len(present) > 1 and warnings is not None:
+        ignored = ", ".join(present[1:])
+        warnings.append(f"{directory} holds more than one settings file: {present[0]} counts, not {ignored}")
+    return directory / present[0] if present else None
+
+
+def flat(values: Mapping[str, Any], before: str = "") -> Iterator[str]:
+    """The dotted keys of everything in it that is not a mapping itself."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}"
+
+
+def _project_directories(cwd: Path, home: Path) -> list[Path]:
+    """From here up to the root of the repository. The home directory is no project, even if it is a repository."""
+    above: list[Path] = []
+    for directory in (cwd, *cwd.parents):
+        if directory == home:
+            break
+        above.append(directory)
+        if (directory / ".git").exists():
+            return above
+    return above[:1]
+
+
+def _is_trusted(file: Path, cwd: Path, warnings: list[str]) -> bool:
+    """In a directory above, another user of this machine may have put it there, to have commands of theirs run."""
+    if not hasattr(os, "geteuid") or file.lstat().st_uid in (os.geteuid(), cwd.stat().st_uid):
+        return True
+    warnings.append(f"{file} belongs to another user and is not read")
+    return False
+
+
+def _read_all(files: tuple[Path, ...]) -> dict[Path, dict[str, Any]]:
+    written: dict[Path, dict[str, Any]] = {}
+    problems: list[Problem] = []
+    for file in files:
+        try:
+            written[file] = read_settings(file)
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        hint = "Mend them in the file, or one at a time with `yb config set` and `yb config unset`."
+        raise ConfigError(CODE, "The settings", problems, hint=hint, verb="have")
+    return written
+
+
+def read_settings(file: Path) -> dict[str, Any]:
+    """What one file says, checked. One that says nothing, or only comments, is a good one."""
+    source = read_source(file, code=CODE, what=WHAT)
+    if source.data is None:
+        return {}
+    return source.validated(Settings).model_dump(exclude_unset=True)
+
+
+def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Mappings key by key, everything else whole."""
+    merged = dict(under)
+    for key, value in over.items():
+        below = merged.get(key)
+        merged[key] = _merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def write_settings(file: Path, text: str) -> None:
+    """Write a settings file, through a link if it is one; permissions and line ends stay as they were."""
+    target = file.resolve()
+    exists = target.exists()
+    data = text.encode("utf-8")
+    if exists and b"\r\n" in target.read_bytes():
+        data = data.replace(b"\n", b"\r\n")
+    try:
+        write_atomically(target, data, mode=target.stat().st_mode & 0o7777 if exists else None)
+    except YouBenchaError as error:
+        hint = "Check the file, its permissions and free disk space."
+        raise YouBenchaError("SETTINGS_NOT_WRITABLE", error.message, hint=hint) from error
+
+
+def template() -> str:
+    return _TEMPLATE
+
+
+def json_template() -> str:
+    """JSON has no comments: there, the defaults are set."""
+    defaults = Settings()
+    shown = defaults.model_dump(exclude_none=True, exclude={"gateway", "sandbox"})
+    kinds = {"gateway": {"type": defaults.gateway.type}, "sandbox": {"type": defaults.sandbox.type}}
+    return json.dumps({**shown, **kinds}, indent=2) + "\n"
+
+
+_TEMPLATE = """\
+# Settings of youBencha. Remove the `# ` before a key to set it, or use `yb config set KEY VALUE`.
+# A project's settings go before those in your home directory; a test case's own go before both.
+# Relative paths start at this file.
+
+# Where runs take place and leave their results.
+# workspace_dir: .youbencha-workspace
+
+# Where `yb eval` leaves its results.
+# output_dir: .youbencha-eval
+
+# Where mirrors of repositories are kept; without it, in the system's place for caches.
+# cache_dir: ~/.cache/youbencha
+
+# How long an agent may work, in milliseconds.
+# timeout_ms: 300000
+
+# debug, info, warn or error.
+# log_level: info
+
+# false: the checkouts of a run are removed at its end; its results stay.
+# keep_workspace: true
+
+# What ${NAME} stands for in a test case. Keep secrets in the environment instead.
+# variables:
+#   TEAM: platform
+
+# For every agent, unless a test case says otherwise.
+# agent:
+#   timeout_ms: 300000
+#   model: sonnet
+
+# How many evaluators may work at once.
+# evaluators:
+#   max_concurrent: 4
+
+# How agents reach their models: auto, builtin, litellm or none. What a trial may spend, prices of your own models,
+# where the keys are kept and more: docs/gateway.md.
+# gateway:
+#   type: auto
+
+# Where agents run: local or docker. Which image, with how much memory and more: docs/sandboxes.md.
+# sandbox:
+#   type: local
+"""

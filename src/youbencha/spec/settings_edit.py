@@ -9,17 +9,75 @@ import copy
 import io
 import json
 import re
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ValidationError
+from ruamel.yaml import YAML
+
 from youbencha.errors import ConfigError, Problem
-from youbencha.spec.settings import Settings
-from youbencha.spec.settings_files import CODE, WHAT
-from youbencha.spec.settings_keys import Scalar, meant
+from youbencha.spec.document import Source, parse_source, read_source
+from youbencha.spec.problems import problems_of
+from youbencha.spec.settings import CODE, WHAT, Settings, write_settings
 from youbencha.spec.settings_text import with_entry, without_entry
-from youbencha.spec.settings_write import write_atomically
-from youbencha.spec.source import Source, parse_source, read_source
+from youbencha.text import did_you_mean
+
+Scalar = str | int | float | bool
+
+_LONGEST_NUMBER = 18
+"""Beyond, a float would lose digits."""
+
+
+def known_keys(model: type[BaseModel] = Settings, before: str = "") -> Iterator[str]:
+    """Every key in dots, groups too: `agent`, `agent.model`."""
+    for name, info in model.model_fields.items():
+        yield f"{before}{name}"
+        if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
+            yield from known_keys(info.annotation, f"{before}{name}.")
+
+
+def check_key(key: str) -> None:
+    """Refuse what is no setting, and name the nearest. Variables have whatever names their owner gives them."""
+    known = list(known_keys())
+    if key in known or re.fullmatch(r"variables\.[^.]+", key):
+        return
+    problem = Problem(key, "unknown key", did_you_mean(key, [*known, "variables.NAME"]))
+    raise ConfigError(CODE, "The setting", [problem], hint="`yb config list` shows all of them.")
+
+
+def meant(key: str, text: str, *, as_text: bool = False) -> Scalar:
+    """The number or truth value that a text spells if the setting takes one, else the text."""
+    check_key(key)
+    spelled: Scalar = text if as_text else coerced(text)
+    problems = _value_problems(key, spelled)
+    if problems and not isinstance(spelled, str) and not _value_problems(key, text):
+        return text  # a model may be called 4
+    if problems:
+        raise ConfigError(CODE, "The setting", problems)
+    return spelled
+
+
+def coerced(text: str) -> Scalar:
+    """Only what would be written the same again is a number: 3.10 is a version, and 007 a name."""
+    if text in ("true", "false"):
+        return text == "true"
+    for kind, shape in ((int, r"-?\d+"), (float, r"-?\d+\.\d+")):
+        if re.fullmatch(shape, text, re.ASCII) and len(text) <= _LONGEST_NUMBER and str(kind(text)) == text:
+            return kind(text)
+    return text
+
+
+def _value_problems(key: str, value: Scalar) -> list[Problem]:
+    nested: Any = value
+    for step in reversed(key.split(".")):
+        nested = {step: nested}
+    try:
+        Settings.model_validate(nested)
+    except ValidationError as error:
+        return problems_of(error, Settings)
+    return []
+
 
 Data = MutableMapping[str, Any]
 
@@ -41,7 +99,7 @@ def set_value(file: Path, key: str, text: str, *, as_text: bool = False) -> Scal
     drafts = [with_entry(before, source.document.root, way, spelled) for spelled in spellings]
     after = _changed(source, before, lambda data: _put(data, way, value), drafts)
     _check_not_worse(source, _parsed(after, file))
-    write_atomically(file, after)
+    write_settings(file, after)
     return value
 
 
@@ -56,7 +114,7 @@ def unset_value(file: Path, key: str) -> bool:
     if not _holds(source.data, way):
         return False
     drafts = [without_entry(before, source.document.root, way)]
-    write_atomically(file, _changed(source, before, lambda data: _remove(data, way), drafts))
+    write_settings(file, _changed(source, before, lambda data: _remove(data, way), drafts))
     return True
 
 
@@ -118,8 +176,6 @@ def _rewritten_json(file: Path, text: str, change: Callable[[Data], None]) -> st
 
 def _rewritten_yaml(text: str, change: Callable[[Data], None]) -> str:
     """Comments and order are kept; blanks and indents may come out otherwise."""
-    from ruamel.yaml import YAML
-
     yaml = YAML()
     yaml.preserve_quotes = True
     yaml.width = 1_000_000  # never fold a line that was not folded

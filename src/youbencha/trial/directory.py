@@ -13,7 +13,7 @@ from youbencha.events import EvaluatorFinished, EventSink, PhaseStarted
 from youbencha.log import EvaluationResult, TestCaseInfo
 from youbencha.process import Redactor
 from youbencha.spec import EvalConfig, Loaded, load_eval_config
-from youbencha.spec.settings_files import LoadedSettings
+from youbencha.spec.settings import LoadedSettings
 from youbencha.trial.bundle import DIFF_FILE, Record
 from youbencha.trial.checks import check_parts
 from youbencha.trial.evaluation import Evidence, evaluate_all

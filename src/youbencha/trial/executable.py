@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 from pathlib import Path
 
-from youbencha.workspace import write_atomically
+from youbencha.files import write_atomically
 from youbencha.workspace.cache import default_cache_dir
 
 _SMALL_BYTES = 1_000_000

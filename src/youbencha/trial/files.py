@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from youbencha.events import EventSink, Noted, PhaseStarted
+from youbencha.files import write_atomically
 from youbencha.log import ResultsBundle, YouBenchaLog, as_json
 from youbencha.process import Redactor
 from youbencha.spec import PostHook
 from youbencha.trial.bundle import LOG_FILE, REPORT_FILE, RESULTS_FILE, Record, bundle_of
 from youbencha.trial.redaction import without_secrets
 from youbencha.trial.sidecar import SIDECAR, sidecar_of
-from youbencha.workspace import write_atomically
 
 
 class ResultFiles:

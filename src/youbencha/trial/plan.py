@@ -11,9 +11,9 @@ from typing import Any
 from youbencha.adapters import AgentAdapter, get_adapter, needs_model
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.spec import Loaded, TestCase, load_test_case
-from youbencha.spec.choice import AS_WRITTEN, AgentChoice
 from youbencha.spec.sandbox import SandboxSpec
-from youbencha.spec.settings_files import LoadedSettings
+from youbencha.spec.settings import LoadedSettings
+from youbencha.spec.testcase import AS_WRITTEN, AgentChoice
 from youbencha.spec.variables import REFERENCE
 from youbencha.trial.checks import adapter_config, check_parts
 from youbencha.trial.gateway import GatewayOptions, GatewayPlan, decide

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from youbencha.files import write_atomically
 from youbencha.later import imported_when_asked
 from youbencha.workspace.changes import Changes, FileChange
-from youbencha.workspace.layout import RunDirectory, write_atomically
+from youbencha.workspace.layout import RunDirectory
 from youbencha.workspace.repository import Repository, open_repository
 from youbencha.workspace.snapshot import Snapshot
 from youbencha.workspace.source import public_url

@@ -194,24 +194,6 @@ def not_writable(place: Path, reason: str) -> YouBenchaError:
     )
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """The whole file or none: who reads it meanwhile, or after a kill, finds the one before."""
-    partial = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
-    try:
-        try:
-            partial.write_bytes(data)
-            partial.replace(path)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise YouBenchaError(
-            "ARTIFACTS_NOT_WRITABLE",
-            f"Cannot write {path}: {error.strerror or error}",
-            hint="Check that the artifacts directory exists, belongs to you and has room.",
-        ) from error
-
-
 def _make_root(root: Path) -> None:
     if not root.exists():
         root.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
 from youbencha.errors import YouBenchaError
+from youbencha.text import did_you_mean
 from youbencha.workspace.head import is_ref_name
 
 RefKind = Literal["branch", "tag", "commit"]
@@ -43,8 +44,6 @@ class Refs(NamedTuple):
         return found or self._unknown(short, kind, where)
 
     def _unknown(self, name: str, kind: str, where: str) -> str:
-        from youbencha.spec.messages import did_you_mean
-
         names = self._names(_PLACES[kind])
         some = ", ".join(names[:_FEW]) + (", …" if len(names) > _FEW else "")
         raise YouBenchaError(

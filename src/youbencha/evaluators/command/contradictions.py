@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from youbencha.errors import Problem
 from youbencha.evaluators.command.config import CommandConfig
 from youbencha.evaluators.command.environment import missing_references
-from youbencha.spec.messages import did_you_mean
+from youbencha.text import did_you_mean
 
 _OWN = ("exit_code", "duration_ms", "timed_out", "signal", "output_tail", "output_truncated", "junit_error")
 _OWN_NUMBERS = ("exit_code", "duration_ms")

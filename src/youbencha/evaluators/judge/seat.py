@@ -11,7 +11,8 @@ from youbencha.adapters.base import AgentAdapter, ChecksConfig, UsesGateway
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators.judge.config import OWN_KEYS, JudgeConfig
 from youbencha.spec import AgentSpec
-from youbencha.spec.messages import did_you_mean, hint_for_key
+from youbencha.spec.problems import hint_for_key
+from youbencha.text import did_you_mean
 
 Adapters = Callable[[str], AgentAdapter]
 

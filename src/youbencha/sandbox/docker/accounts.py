@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from youbencha.files import write_atomically
 from youbencha.sandbox.docker.engine import Engine
 from youbencha.sandbox.docker.mounts import HOME, Mount
 from youbencha.sandbox.docker.settings import User
-from youbencha.workspace import write_atomically
 from youbencha.workspace.cache import default_cache_dir
 
 NAME = "agent"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import youbencha
 from youbencha.errors import YouBenchaError
-from youbencha.spec.messages import did_you_mean
+from youbencha.text import did_you_mean
 
 _PACKAGE = Path(youbencha.__file__).parent
 _SHIPPED = Path(__file__).parent / "material"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from youbencha.errors import YouBenchaError
 from youbencha.sandbox.toolbox.recipes import Carrier, Npm, Recipe, Venv, Wheel
 from youbencha.sandbox.toolbox.versions import newest_first, wanted_version
-from youbencha.spec.messages import did_you_mean
+from youbencha.text import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

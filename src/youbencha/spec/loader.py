@@ -10,11 +10,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import orjson
 
 from youbencha.errors import ConfigError, Problem
-from youbencha.spec.choice import AS_WRITTEN, AgentChoice
-from youbencha.spec.evaluators import EvaluatorFile
-from youbencha.spec.source import Source, read_source
-from youbencha.spec.testcase import EvalConfig, TestCase
+from youbencha.spec.document import Source, read_source
+from youbencha.spec.testcase import AS_WRITTEN, AgentChoice, EvalConfig, EvaluatorFile, TestCase
 from youbencha.spec.variables import Step, substitute_tree
+from youbencha.text import did_you_mean
 
 _FREE_TEXT: tuple[tuple[str, ...], ...] = (
     ("description",),
@@ -152,8 +151,6 @@ def _substituted(source: Source, variables: Mapping[str, Any]) -> tuple[Source, 
 
 
 def _hint(name: str, variables: Mapping[str, Any]) -> str:
-    from youbencha.spec.messages import did_you_mean
-
     define = f"define it under `variables` in .youbencharc, or give --var {name}=VALUE"
     return did_you_mean(name, variables) or define
 

@@ -1,0 +1,42 @@
+"""Plugins by name: ours from a table, those of other packages by entry point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from youbencha.text import did_you_mean
+
+
+class Plugins(NamedTuple):
+    group: str
+    """The group of entry points that adds to the built-in ones."""
+    built_in: Mapping[str, str]
+    """`module:attribute` by name. An entry point cannot replace one of these, so finding one needs no search of the
+    installed packages."""
+
+    def names(self) -> list[str]:
+        return sorted({*self.built_in, *self._entry_points()})
+
+    def find(self, name: str) -> str | None:
+        """Return `module:attribute` of the plugin."""
+        return self.built_in.get(name) or self._entry_points().get(name)
+
+    def hint(self, name: str) -> str:
+        """What to do about a name that was not found."""
+        names = self.names()
+        near = did_you_mean(name, names)
+        listed = f"Available: {', '.join(names)}. Check the spelling, or install the package that provides it."
+        return f"{near[0].upper()}{near[1:]} {listed}" if near else listed
+
+    def _entry_points(self) -> dict[str, str]:
+        from importlib.metadata import entry_points  # takes tens of milliseconds, and few runs need it
+
+        return {point.name: point.value for point in entry_points(group=self.group)}
+
+
+def load(where: str) -> Any:
+    """Import what `module:attribute` names."""
+    module, _, attribute = where.partition(":")
+    return getattr(import_module(module), attribute)
