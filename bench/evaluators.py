@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.measure import Figure, median_of, ms
-from youbencha.evaluators.expected_diff.comparison import compare_trees
+from youbencha.evaluators.expected_diff import compare_trees
 from youbencha.evaluators.globs import PathFilter
 
 _GOALS_MS = {30_000: 20, 1_000_000: 1_000}

@@ -14,9 +14,9 @@ from typing import Literal, NamedTuple
 
 from bench.gateway_client import Target
 from bench.measure import installed_yb
-from youbencha.gateway.litellm import LiteLLM
+from youbencha.gateway.litellm.process import LiteLLM
 from youbencha.gateway.upstreams import Upstream
-from youbencha.sandbox.toolbox import Toolbox
+from youbencha.sandbox.toolbox.toolbox import Toolbox
 
 Name = Literal["direct", "gateway", "litellm"]
 _REAL_KEY = "the-real-key"

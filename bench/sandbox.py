@@ -18,7 +18,7 @@ from bench.measure import ComponentMissing, Figure, ms
 from bench.runs import Place
 from youbencha.process import Command
 from youbencha.sandbox.base import Sandbox
-from youbencha.sandbox.docker import open_docker_sandbox
+from youbencha.sandbox.docker.sandbox import open_docker_sandbox
 from youbencha.sandbox.local import open_local_sandbox
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.workspace import Snapshot, open_repository

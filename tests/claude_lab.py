@@ -19,7 +19,8 @@ from youbencha.adapters.claude_code import ClaudeCodeAdapter
 from youbencha.events import Event
 from youbencha.gateway.script import RecordedRequest, Script, ScriptedModel
 from youbencha.log import YouBenchaLog
-from youbencha.sandbox.toolbox import InstalledAgent, default_root
+from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.user_dirs import default_root
 
 API_KEY = "sk-ant-dummy-0123456789abcdef"
 GIT_BASH = "CLAUDE_CODE_GIT_BASH_PATH"

@@ -16,7 +16,8 @@ import toolbox_tools
 from agent_clis import NEWEST, OLDEST
 from claude_lab import GIT_BASH, ClaudeLab, version_params
 from youbencha.gateway import price_list
-from youbencha.sandbox.toolbox import InstalledAgent, Toolbox
+from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.sandbox.toolbox.toolbox import Toolbox
 
 # Rewritten test modules are kept, even under PYTHONDONTWRITEBYTECODE: else every worker rewrites all of them (8 s).
 sys.dont_write_bytecode = False

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from youbencha.adapters.claude_code.signals import ClaudeResult
+from youbencha.adapters.claude_code.stream import ClaudeResult
 from youbencha.events import AssistantText, Event, Noted, SessionResult, ToolCalled
 
 

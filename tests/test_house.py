@@ -24,7 +24,7 @@ TESTS = Path(__file__).parent
 FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"youbencha"}),  # the version, nothing else
     frozenset({"errors", "events", "later", "text"}),
-    frozenset({"files", "plugins"}),
+    frozenset({"files", "json_lines", "plugins", "progress", "usage", "user_dirs"}),
     frozenset({"spec", "log"}),
     frozenset({"process"}),
     frozenset({"workspace"}),
@@ -169,7 +169,7 @@ def brought_in(statement: str) -> set[str]:
         ("import youbencha.process", {*HEAVY, "pydantic", "ruamel"}),
         ("import youbencha.workspace", {*HEAVY, "pydantic", "ruamel"}),
         # What drives an agent from a script is started beside each: a quarter of its time was pydantic's.
-        ("import youbencha.control.cli, youbencha.control.session", {*HEAVY, "pydantic", "ruamel"}),
+        ("import youbencha.control.cli, youbencha.control.cli", {*HEAVY, "pydantic", "ruamel"}),
         ("import youbencha.adapters", HEAVY),
         ("import youbencha.adapters.claude_code", HEAVY),
         ("import youbencha.cli.app", {"aiohttp", "textual", "numpy", "pydantic", "pytest"}),
@@ -181,10 +181,8 @@ def test_what_an_import_does_not_bring_in(statement: str, not_wanted: set[str]) 
 
 NEEDS_POSIX = {
     "youbencha.process.guard",
-    "youbencha.process.terminal",
-    "youbencha.process.systems.guard_line",
-    "youbencha.process.systems.nursery",
-    "youbencha.process.systems.posix",
+    "youbencha.process.posix",
+    "youbencha.process.guard_client",
 }
 
 

@@ -7,7 +7,8 @@ import os
 import pytest
 
 from agent_clis import FROM_PYPI, OTHERS
-from youbencha.sandbox.toolbox import InstalledAgent, Toolbox
+from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.sandbox.toolbox.toolbox import Toolbox
 
 fetched = False
 """Whether these programs are part of this run: only `make test-all` fetches them."""

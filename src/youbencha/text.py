@@ -1,8 +1,13 @@
-"""Text for people: which word was meant."""
+"""Format untrusted text, numbers, money and durations for display."""
 
 from __future__ import annotations
 
+import json
+import math
+import os
+import re
 from collections.abc import Iterable
+from typing import Any
 
 NEAR_ENOUGH = 65
 
@@ -23,3 +28,179 @@ def _begun(written: str, choices: Iterable[str]) -> str | None:
 
 def _fold(word: str) -> str:
     return word.lower().replace("-", "_")
+
+
+# Text from agents, repositories and other people's files, made fit to be looked at.
+#
+# Characters that cannot be seen can deceive: they turn lines around, move a terminal's cursor, hide a word. Here each
+# becomes a sign that can be seen. What a format takes for markup is the business of that format.
+
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+"""Only this escape sequence is harmless, and common in what test runners print."""
+
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff"
+    "\U000e0000-\U000e007f]"
+)
+
+_BLANK = re.compile("[ \t\n]+")
+"""Not `split()`, which takes the thin spaces in our own numbers, too."""
+
+_LONGEST_LINE = 300
+
+
+def visible(text: str) -> str:
+    """Every character can be seen; only line ends and tabs stay what they are."""
+    if text.isprintable():
+        return text
+    text = _COLOUR.sub("", text) if "\x1b" in text else text
+    text = text.replace("\r\n", "\n") if "\r" in text else text
+    return _UNSEEN.sub(_sign, text)
+
+
+def one_line(text: str, limit: int = _LONGEST_LINE) -> str:
+    """For a cell or a headline. What is left out shows as `…`."""
+    return shortened(_BLANK.sub(" ", visible(text[: limit * 8])).strip(" "), limit)
+
+
+def shortened(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def first_line(text: str) -> str:
+    """The first line that says anything."""
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
+def _sign(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    if code < 0x20:
+        return chr(0x2400 + code)  # the pictures that Unicode has for these: ␛
+    if code == 0x7F:
+        return "␡"
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"\\x{code - 0xDC00:02x}"  # how Python keeps a byte that is no UTF-8
+    return f"⟨U+{code:04X}⟩"
+
+
+# Numbers as people read them. What is unknown is called so; it is never a zero.
+
+UNKNOWN = "unknown"
+
+THIN = "\u202f"
+"""Between thousands: narrow, and no line breaks there."""
+
+_LONGEST_VALUE = 600
+
+
+def duration(milliseconds: float | None) -> str:
+    if milliseconds is None:
+        return UNKNOWN
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f} ms"
+    seconds = milliseconds / 1000
+    if seconds < 59.95:  # from there on it would be rounded to "60.0 s"
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def count(number: int | None) -> str:
+    return UNKNOWN if number is None else f"{number:,}".replace(",", THIN)
+
+
+def usd(dollars: float | None) -> str:
+    """Four digits below a dollar, where the differences between agents are; two above."""
+    if dollars is None:
+        return UNKNOWN
+    if 0 < dollars < 0.0001:
+        return "< $0.0001"
+    digits = 2 if dollars == 0 or dollars >= 1 else 4
+    return f"${dollars:,.{digits}f}".replace(",", THIN)
+
+
+def percent(share: float) -> str:
+    """One digit, and never rounded up to a 100% that was not reached."""
+    value = share * 100
+    return "99.9%" if 99.9 < value < 100 else f"{value:.1f}%".replace(".0%", "%")
+
+
+def size(number_of_bytes: int) -> str:
+    value = float(number_of_bytes)
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} GiB"
+
+
+def plural(number: int, noun: str) -> str:
+    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def value(anything: Any) -> str:
+    """Whatever an evaluator measured, on one line. Nested values are JSON: every reader knows it."""
+    match anything:
+        case None:
+            return UNKNOWN
+        case bool():
+            return "yes" if anything else "no"
+        case int():
+            return count(anything)
+        case float():
+            return _decimal(anything)
+        case str():
+            return anything
+    return json.dumps(anything, ensure_ascii=False, default=str, separators=(", ", ": "))
+
+
+def short_value(anything: Any) -> str:
+    text = value(anything)
+    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
+
+
+def label(name: str) -> str:
+    """`files_changed` -> `Files changed`."""
+    words = name.replace("_", " ").strip()
+    return words[:1].upper() + words[1:]
+
+
+def _decimal(number: float) -> str:
+    if not math.isfinite(number):
+        return str(number)
+    if number.is_integer() and abs(number) < 1e15:
+        return count(int(number))
+    return f"{number:,.4f}".rstrip("0").rstrip(".").replace(",", THIN) if abs(number) >= 0.001 else f"{number:.3g}"
+
+
+# Names that an agent chose, as a message may show them: short, on one line, and text.
+
+_LONGEST = 160
+
+_MIDDLE = "..."
+
+_UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
+
+_LONG_WORD = re.compile(rf"\S{{{_LONGEST + 1},}}")
+
+_LONGEST_TEXT = 2000
+
+
+def shown(path: str | bytes | os.PathLike[str]) -> str:
+    """What is no text becomes a replacement character; a long path loses its middle."""
+    text = os.fsencode(path).decode("utf-8", "replace")
+    return _shortened("".join(each if each.isprintable() else _UNPRINTABLE for each in text))
+
+
+def without_long_words(text: str) -> str:
+    """A message of another program, which may name paths of 4,000 characters, and thousands of them."""
+    return _LONG_WORD.sub(lambda found: _shortened(found[0]), text[:_LONGEST_TEXT])
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= _LONGEST:
+        return text
+    half = (_LONGEST - len(_MIDDLE)) // 2
+    return text[:half] + _MIDDLE + text[-half:]

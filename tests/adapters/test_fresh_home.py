@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from youbencha.adapters import get_adapter
-from youbencha.adapters.home import fresh_home_for
+from youbencha.adapters.cli_agent.environment import fresh_home_for
 
 LOGINS = {
     "claude-code": ".claude/.credentials.json",

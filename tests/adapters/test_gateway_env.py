@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from youbencha.adapters import UsesGateway, get_adapter
-from youbencha.adapters.cli_agent.model_names import provider_of
-from youbencha.adapters.cli_agent.through_gateway import behind_gateway, is_of_a_model
-from youbencha.gateway.access import GatewayAccess
+from youbencha.adapters.cli_agent.environment import behind_gateway, is_of_a_model, provider_of
+from youbencha.gateway.api import GatewayAccess
 
 ACCESS = GatewayAccess("http://127.0.0.1:4100", "yb-virtual-0123456789")
 AGENTS = ["claude-code", "codex", "command", "copilot-cli", "gemini-cli", "opencode"]

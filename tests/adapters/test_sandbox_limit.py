@@ -16,8 +16,8 @@ from youbencha.adapters.claude_code import ClaudeCodeAdapter
 from youbencha.adapters.codex import CodexAdapter
 from youbencha.adapters.command import CommandAdapter
 from youbencha.process import ProcessResult
-from youbencha.sandbox.docker import open_docker_sandbox
-from youbencha.sandbox.here import Here
+from youbencha.sandbox.docker.sandbox import open_docker_sandbox
+from youbencha.sandbox.local import Here
 from youbencha.spec import SandboxSpec
 from youbencha.trial.outcome import outcome_of
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from youbencha.log import AgentInfo, ErrorRecord, Execution, ModelInfo, Status, TestCaseInfo, ToolCall, YouBenchaLog
-from youbencha.trial.bundle import Record
-from youbencha.trial.sidecar import sidecar_of
+from youbencha.trial.results import RunRecord, sidecar_of
 
 AT = "2026-01-01T00:00:00.000Z"
 
@@ -27,7 +26,7 @@ def told(status: Status = "success", **more: Any) -> dict[str, Any]:
 
 def read(log: YouBenchaLog | None) -> dict[str, Any]:
     case = TestCaseInfo(name="c", config_file="c.yaml", config_hash="0")
-    record = Record(run_id="r", workspace_dir=Path(), test_case=case, expected_evaluators=0, started_at=0.0, log=log)
+    record = RunRecord(run_id="r", workspace_dir=Path(), test_case=case, expected_evaluators=0, started_at=0.0, log=log)
     found: dict[str, Any] = json.loads(sidecar_of(record))
     return found
 

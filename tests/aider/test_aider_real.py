@@ -12,7 +12,7 @@ from aider_bench import DONE, MODEL, VERSION, aider_bench, edits, event, git, pr
 from toolbox_agents import API_KEY, Bench
 
 from youbencha.adapters import AgentExecutionContext
-from youbencha.gateway.access import GatewayAccess
+from youbencha.gateway.api import GatewayAccess
 from youbencha.gateway.script import ScriptedModel
 
 pytestmark = [pytest.mark.real_cli, pytest.mark.full]

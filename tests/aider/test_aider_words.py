@@ -10,11 +10,10 @@ import pytest
 from aider_bench import DONE, event
 
 from youbencha.adapters import UsesGateway, get_adapter
-from youbencha.adapters.aider.providers import api_of, missing_key, pointing_at, served_by
-from youbencha.adapters.aider.records import read_analytics, read_calls
-from youbencha.adapters.aider.words import answers_in, read_own_words
-from youbencha.gateway.access import GatewayAccess
-from youbencha.log.tokens import Tokens
+from youbencha.adapters.aider.adapter import api_of, missing_key, pointing_at, served_by
+from youbencha.adapters.aider.records import answers_in, read_analytics, read_calls, read_own_words
+from youbencha.gateway.api import GatewayAccess
+from youbencha.usage import Tokens
 
 ACCESS = GatewayAccess("http://127.0.0.1:1", "virtual")
 ANTHROPIC_402 = '{"type": "error", "error": {"type": "billing_error", "message": "spent"}, "request_id": "r"}'

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
-from youbencha.adapters.claude_code.facts import SessionFacts
 from youbencha.adapters.claude_code.normalize import normalize
-from youbencha.adapters.claude_code.session import Session
+from youbencha.adapters.claude_code.session import Session, SessionFacts
 from youbencha.adapters.claude_code.stream import events_of, malformed_line
-from youbencha.adapters.cli_agent.json_lines import decode
 from youbencha.events import Event
+from youbencha.json_lines import decode
 from youbencha.log import YouBenchaLog
 
 TRANSCRIPTS = Path(__file__).parent.parent / "data" / "transcripts"

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from youbencha.adapters.cli_agent import artifacts
+from youbencha.adapters.cli_agent import invocation
 
 LOGS = "claude-code-logs"
 
 
 def new_log_file(directory: Path) -> Path:
-    return artifacts.new_log_file(directory, LOGS)
+    return invocation.new_log_file(directory, LOGS)
 
 
 def test_where_the_log_goes_and_what_it_is_called(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_no_character_that_windows_refuses(tmp_path: Path) -> None:
 
 
 def test_names_within_one_millisecond(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(artifacts.time, "time", lambda: 1_800_000_000.123)
+    monkeypatch.setattr(invocation.time, "time", lambda: 1_800_000_000.123)
     names = []
     for _ in range(12):
         path = new_log_file(tmp_path)

@@ -9,8 +9,7 @@ import pytest
 from small_clis import asked, in_toolbox, small_cli
 
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
-from youbencha.adapters.claude_code.availability import require_authentication
-from youbencha.adapters.claude_code.locate import Cli
+from youbencha.adapters.claude_code.locate import Cli, require_authentication
 from youbencha.adapters.claude_code.versions import CliVersion
 from youbencha.errors import YouBenchaError
 

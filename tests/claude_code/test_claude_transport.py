@@ -11,9 +11,9 @@ import pytest
 from agent_clis import NEWEST, OLD, OLDEST
 from claude_lab import API_KEY, ClaudeLab, Session, bash, says, script, uses
 from systems import posix_only
-from youbencha.adapters.claude_code import conversation
+from youbencha.adapters.claude_code import control_mode
 from youbencha.events import Event, SessionResult, ToolDecided
-from youbencha.gateway.model import Labels
+from youbencha.gateway.call import Labels
 from youbencha.gateway.server import Gateway
 from youbencha.gateway.upstreams import same_for_all
 
@@ -115,7 +115,7 @@ async def test_a_model_that_thinks_for_long_is_not_silent(lab: ClaudeLab, transp
 async def test_who_is_stopped_says_what_it_spent_and_leaves_nothing(
     lab: ClaudeLab, transport: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversation, "INTERRUPT_S", 60.0)  # a busy machine may need more than the usual second
+    monkeypatch.setattr(control_mode, "INTERRUPT_S", 60.0)  # a busy machine may need more than the usual second
     stop = asyncio.Event()
     (lab.workspace / "busy").symlink_to("/bin/sleep")
     busy = script(bash(f"{lab.workspace}/busy 1000"))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from youbencha.adapters.claude_code.command import choose_transport, policy_decides
 from youbencha.adapters.claude_code.config import parse_config
-from youbencha.adapters.claude_code.transport import choose_transport, policy_decides
 from youbencha.adapters.claude_code.versions import CliVersion
 from youbencha.errors import ConfigError
 

@@ -13,7 +13,7 @@ from systems import posix_only
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
 from youbencha.events import Event, ToolCalled, Warned
-from youbencha.gateway.access import GatewayAccess
+from youbencha.gateway.api import GatewayAccess
 
 pytestmark = posix_only("the small CLI is a script with its interpreter in the first line")
 
@@ -53,7 +53,7 @@ def usage(result: AgentExecutionResult) -> dict[str, Any]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody has five seconds for a program that does not leave."""
-    monkeypatch.setattr("youbencha.control.stdio.LEAVES_WITHIN_S", 0.2)
+    monkeypatch.setattr("youbencha.control.driver.LEAVES_WITHIN_S", 0.2)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from youbencha.adapters.claude_code.command import Invocation, build_command
+from youbencha.adapters.claude_code.command import Invocation, Prompt, build_command
 from youbencha.adapters.claude_code.config import parse_config
 from youbencha.adapters.claude_code.locate import Cli
-from youbencha.adapters.claude_code.prompt import Prompt
 from youbencha.adapters.claude_code.versions import CliVersion
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.process import Command

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from youbencha.adapters import AgentExecutionContext
-from youbencha.adapters.claude_code.errors import CLAUDE
-from youbencha.adapters.cli_agent.context import check_context
+from youbencha.adapters.claude_code.config import CLAUDE
+from youbencha.adapters.cli_agent.invocation import check_context
 from youbencha.errors import ConfigError
 
 

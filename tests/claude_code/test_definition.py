@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from youbencha.adapters.claude_code.definition import agent_definition
+from youbencha.adapters.claude_code.own_files import agent_definition
 from youbencha.errors import ConfigError
 
 FULL = """---

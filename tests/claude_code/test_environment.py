@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from youbencha.adapters.claude_code.environment import agent_environment
+from youbencha.adapters.claude_code.adapter import agent_environment
 
 
 @pytest.mark.parametrize(

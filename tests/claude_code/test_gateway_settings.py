@@ -14,9 +14,8 @@ from claude_lab import API_KEY, ClaudeLab, says, script, versions
 from systems import posix_only
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
-from youbencha.adapters.claude_code.environment import agent_environment
-from youbencha.adapters.claude_code.gateway import gateway_settings, given_settings
-from youbencha.gateway.access import GatewayAccess
+from youbencha.adapters.claude_code.adapter import agent_environment, gateway_settings, given_settings
+from youbencha.gateway.api import GatewayAccess
 
 ACCESS = GatewayAccess("http://127.0.0.1:4100", "yb-virtual-0123456789")
 NOWHERE = "http://127.0.0.1:9"

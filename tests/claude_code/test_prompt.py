@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from youbencha.adapters.claude_code import ClaudeCodeConfig
+from youbencha.adapters.claude_code.command import Prompt, read_prompt
 from youbencha.adapters.claude_code.config import parse_config
-from youbencha.adapters.claude_code.prompt import Prompt, read_prompt
 from youbencha.errors import ConfigError
 
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="links and pipes")

@@ -16,8 +16,7 @@ from stream_samples import (
     transcript,
 )
 
-from youbencha.adapters.claude_code.facts import SessionFacts, base_model
-from youbencha.adapters.claude_code.session import MALFORMED_WARNINGS, Session
+from youbencha.adapters.claude_code.session import MALFORMED_WARNINGS, Session, SessionFacts, base_model
 from youbencha.events import ToolDenied, Warned
 
 MODELS = {

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from youbencha.adapters.claude_code.facts import SessionFacts
-from youbencha.adapters.claude_code.session_file import with_session_file
+from youbencha.adapters.claude_code.own_files import with_session_file
+from youbencha.adapters.claude_code.session import SessionFacts
 from youbencha.log import Usage
 
 ID = "9de3ddb1-7c81-4804-9edf-c3e22697644e"

@@ -19,7 +19,7 @@ from stream_samples import (
     user,
 )
 
-from youbencha.adapters.claude_code.signals import (
+from youbencha.adapters.claude_code.stream import (
     ClaudeResult,
     McpServerFailed,
     ModelCalled,
@@ -27,7 +27,6 @@ from youbencha.adapters.claude_code.signals import (
     ModelSwitched,
 )
 from youbencha.adapters.cli_agent import CallFailed
-from youbencha.adapters.cli_agent.json_lines import QUOTE_CHARS
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
@@ -43,7 +42,8 @@ from youbencha.events import (
     UserText,
     Warned,
 )
-from youbencha.log.tokens import Tokens
+from youbencha.json_lines import QUOTE_CHARS
+from youbencha.usage import Tokens
 
 
 def kinds(events):

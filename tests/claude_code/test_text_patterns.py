@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.adapters.claude_code.text import read_text
-from youbencha.adapters.cli_agent.terminal_text import clean_text, strip_ansi
+from youbencha.adapters.claude_code.texts import read_text
+from youbencha.json_lines import clean_text, strip_ansi
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import itertools
 import pytest
 from stream_samples import AT, INIT, RESULT, VERSIONS, assistant, facts_of, line, lines, text, transcript
 
-from youbencha.adapters.claude_code.causes import CAUSES
-from youbencha.adapters.claude_code.facts import RetryFacts, SessionFacts, SwitchFacts
+from youbencha.adapters.claude_code.session import RetryFacts, SessionFacts, SwitchFacts
+from youbencha.adapters.claude_code.texts import CAUSES
 from youbencha.adapters.claude_code.verdict import Ending, judge
 from youbencha.log import Usage
 

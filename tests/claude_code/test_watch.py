@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from youbencha.adapters.claude_code.watch import Watch
+from youbencha.adapters.claude_code.execution import Watch
 from youbencha.events import AssistantText, AssistantTextDelta, Event, RequestRetried, SessionStarted
 from youbencha.process import Redactor
 

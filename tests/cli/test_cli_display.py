@@ -11,8 +11,6 @@ import pytest
 from rich.console import Console
 
 from youbencha.cli.display import LiveDisplay, PlainDisplay, Silence, choose_display
-from youbencha.cli.lines import line_of, telling
-from youbencha.cli.progress import Progress
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
@@ -28,6 +26,7 @@ from youbencha.events import (
     Warned,
     WorkspaceReady,
 )
+from youbencha.progress import Progress, line_of, telling
 
 
 def shown(event: Event, inside: Path | None = None) -> str | None:

@@ -10,12 +10,12 @@ import pytest
 import typer
 
 from youbencha.cli.gateway import gateway
+from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.ledger import KILLED, entry_of
-from youbencha.gateway.model import Call, Labels
 from youbencha.gateway.refusals import Reason
-from youbencha.log.tokens import Tokens
 from youbencha.spec import CassetteSpec, GatewaySpec, GatewayType, ModelPrice, UpstreamSpecs
 from youbencha.spec.gateway import LiteLLMSpec
+from youbencha.usage import Tokens
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "gateway.md").read_text(encoding="utf-8")

@@ -6,11 +6,10 @@ from decimal import Decimal
 
 import pytest
 
-from youbencha.cli.gateway_keys import dollars_given, keys_given, prices_given
-from youbencha.cli.gateway_upstreams import NO_KEY, upstreams_given
+from youbencha.cli.gateway_options import NO_KEY, dollars_given, keys_given, prices_given, upstreams_given
 from youbencha.cli.serving import Address, address_given
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.model import Caps
+from youbencha.gateway.budget import Caps
 
 LOCAL = "http://127.0.0.1:4000"
 KEYS = {"ANTHROPIC_API_KEY": "anthropics", "OPENAI_API_KEY": "openais", "MINE": "my own"}

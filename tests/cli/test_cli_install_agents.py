@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from yb import yb
-from youbencha.adapters.claude_code.definition import agent_definition
+from youbencha.adapters.claude_code.own_files import agent_definition
 from youbencha.evaluators.judge import judge_definition
 
 COPILOT, CLAUDE = Path(".github/agents/agentic-judge.md"), Path(".claude/agents/agentic-judge.md")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from youbencha.cli.layout import hanging
+from youbencha.cli.console import hanging
 
 
 def test_what_goes_on_begins_below_the_first_line() -> None:

@@ -7,7 +7,7 @@ import re
 
 from yb import yb
 from youbencha.adapters import adapter_names
-from youbencha.cli.listing import _AGENTS
+from youbencha.cli.list import _AGENTS
 from youbencha.evaluators import all_evaluators
 from youbencha.spec import TestCase, parse_yaml_model
 

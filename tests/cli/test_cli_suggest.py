@@ -114,7 +114,7 @@ def test_the_projects_own_tests_are_found(folder: Folder, tmp_path: Path) -> Non
     ],
 )
 def test_each_way_to_run_tests(name: str, text: str, command: str | None, tmp_path: Path) -> None:
-    from youbencha.suggest.runners import find_tests
+    from youbencha.suggest.facts import find_tests
 
     (tmp_path / name).write_text(text)
     assert find_tests(tmp_path) == command

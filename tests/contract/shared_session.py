@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from claude_lab import ClaudeLab, Session
-from youbencha.sandbox.toolbox import InstalledAgent
+from youbencha.sandbox.toolbox.installed import InstalledAgent
 
 _kept: dict[tuple[str, str], Shared] = {}
 

@@ -15,7 +15,7 @@ from claude_lab import ClaudeLab, Session, bash, full, says, script, versions
 from systems import posix_only
 from youbencha.events import Event, ProcessStarted, RequestRetried, ToolReturned
 from youbencha.log import iso_time
-from youbencha.sandbox.toolbox import InstalledAgent
+from youbencha.sandbox.toolbox.installed import InstalledAgent
 
 
 async def run_without_key(lab: ClaudeLab, turn: dict[str, object], **env: str) -> Session:

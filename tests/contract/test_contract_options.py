@@ -15,7 +15,7 @@ from claude_lab import API_KEY, ClaudeLab, Session, bash, says, script, uses, ve
 from echo_cli import EchoCli, needs_shell
 from youbencha.errors import ConfigError
 from youbencha.events import ToolDenied
-from youbencha.sandbox.toolbox import InstalledAgent
+from youbencha.sandbox.toolbox.installed import InstalledAgent
 
 MODEL = "claude-sonnet-4-5-20250929"
 OWN_WORDS = 'Speak like a pirate (PIRATE-7f3a), "quoted" and $UNQUOTED.\n- and a list'

@@ -23,7 +23,8 @@ from youbencha.events import (
     ToolReturned,
     Warned,
 )
-from youbencha.sandbox.toolbox import InstalledAgent, default_root
+from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.user_dirs import default_root
 
 
 def said(session: Session) -> list[str]:

@@ -10,7 +10,8 @@ import pytest
 
 from echo_cli import EchoCli, needs_shell
 from youbencha.errors import YouBenchaError
-from youbencha.sandbox.toolbox import Toolbox, default_root
+from youbencha.sandbox.toolbox.toolbox import Toolbox
+from youbencha.user_dirs import default_root
 
 pytestmark = needs_shell
 

@@ -220,7 +220,7 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_it_starts_without_what_it_does_not_need() -> None:
-    script = "import sys, youbencha.control.session; print(*(name.partition('.')[0] for name in sys.modules))"
+    script = "import sys, youbencha.control.cli; print(*(name.partition('.')[0] for name in sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=PATIENCE_S
     )

@@ -11,8 +11,7 @@ import pytest
 
 from systems import ON_WINDOWS
 from youbencha.control import ALLOW_ALL, ToolPolicy, problem_in
-from youbencha.control.rules import like
-from youbencha.control.shell import Unreadable, commands_in
+from youbencha.control.policy import Unreadable, commands_in, like
 
 
 def bash(command: str) -> tuple[str, dict[str, object]]:

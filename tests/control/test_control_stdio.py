@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from youbencha.control import ALLOW_ALL, Machine, Patience, ToolPolicy
-from youbencha.control.driver import Driver
-from youbencha.control.hooks import CALLBACK, Hooks
-from youbencha.control.stdio import StdioLine
+from youbencha.control.driver import Driver, StdioLine
+from youbencha.control.permissions import CALLBACK, Hooks
 from youbencha.events import Event, ToolDecided, Warned
 from youbencha.process import Command, ProcessResult, run
 
@@ -188,7 +187,7 @@ async def test_end_session_comes_before_the_end_of_file(talk: Talk) -> None:
 
 
 async def test_who_stays_after_the_last_word_is_ended(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("youbencha.control.stdio.LEAVES_WITHIN_S", 0.1)
+    monkeypatch.setattr("youbencha.control.driver.LEAVES_WITHIN_S", 0.1)
     await talk.with_agent("begin(); result(); time.sleep(600)")
     assert talk.over == (True, "completed")
     assert talk.done is not None

@@ -15,9 +15,8 @@ from aiohttp import ClientSession, ClientWebSocketResponse, WSServerHandshakeErr
 from systems import posix_only
 from youbencha.control import Machine, Patience
 from youbencha.control.driver import Driver
-from youbencha.control.ndjson import Frames
-from youbencha.control.server import ControlServer
-from youbencha.control.websocket import Place, WebSocketLine
+from youbencha.control.messages import Frames
+from youbencha.control.websocket import ControlServer, Place, WebSocketLine
 
 PATIENCE_S = 30.0
 RESULT = {"type": "result", "subtype": "success", "is_error": False, "num_turns": 1}
@@ -145,7 +144,7 @@ async def test_a_connection_that_breaks_may_come_back(client: ClientSession, ser
 async def test_who_does_not_come_back_is_gone(
     client: ClientSession, server: ControlServer, ears: Ears, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("youbencha.control.server._COMES_BACK_WITHIN_S", 0.05)
+    monkeypatch.setattr("youbencha.control.websocket._COMES_BACK_WITHIN_S", 0.05)
     url = f"http://127.0.0.1:{await server.listen_on_port()}/the-token"
     async with client.ws_connect(url):
         pass

@@ -11,7 +11,7 @@ import pytest
 
 import youbencha.demo
 from youbencha.cli.demo import _in_steps, _what_next
-from youbencha.demo.evaluation import _make_place
+from youbencha.demo import _make_place
 from youbencha.gateway.script import load_script
 from youbencha.spec import load_test_case
 from youbencha.trial.checks import check_parts

@@ -15,8 +15,9 @@ import aiodocker
 
 from youbencha.events import Event
 from youbencha.process import Command, Input, Limits, ProcessResult
-from youbencha.sandbox.docker import DockerSandbox, labels, open_docker_sandbox
+from youbencha.sandbox.docker import ownership
 from youbencha.sandbox.docker.engine import connect
+from youbencha.sandbox.docker.sandbox import DockerSandbox, open_docker_sandbox
 from youbencha.spec import SandboxSpec
 
 PATIENCE_S = 120.0
@@ -57,7 +58,7 @@ class Box:
     async def containers(self) -> list[dict[str, Any]]:
         """All of ours that the engine knows, in whatever state."""
         async with connect() as engine:
-            return await engine.labelled(f"{labels.RUN}={self.run_id}")
+            return await engine.labelled(f"{ownership.RUN}={self.run_id}")
 
 
 @asynccontextmanager

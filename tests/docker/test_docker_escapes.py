@@ -18,13 +18,13 @@ import pytest
 
 from claude_lab import says, script
 from docker_lab import containers_of
-from youbencha.gateway.model import Labels
+from youbencha.gateway.call import Labels
 from youbencha.gateway.script import ScriptedModel
 from youbencha.gateway.server import Gateway
 from youbencha.gateway.upstreams import same_for_all
 from youbencha.process import Command, Limits, ProcessResult
 from youbencha.sandbox.base import Sandbox
-from youbencha.sandbox.docker import open_docker_sandbox
+from youbencha.sandbox.docker.sandbox import open_docker_sandbox
 from youbencha.spec import SandboxSpec
 
 PATIENCE_S = 60.0

@@ -18,8 +18,9 @@ from toolbox_tools import installed
 from yb import yb
 from youbencha import __version__
 from youbencha.errors import YouBenchaError
-from youbencha.sandbox.images import RECIPES, build_image
-from youbencha.sandbox.toolbox import InstalledAgent, Toolbox
+from youbencha.sandbox.images.build import RECIPES, build_image
+from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.sandbox.toolbox.toolbox import Toolbox
 
 ALL_OF_CONTROL = (
     "import importlib, pkgutil, youbencha.control as c, aiohttp\n"

@@ -18,10 +18,12 @@ from docker_boxes import PATIENCE_S, Box, until
 from youbencha.errors import YouBenchaError
 from youbencha.process import Limits, ProcessStartError, run
 from youbencha.sandbox.base import GATEWAY_PORT, Door
-from youbencha.sandbox.docker import DockerSandbox, labels, reap_containers
+from youbencha.sandbox.docker import ownership
 from youbencha.sandbox.docker.container import Container
 from youbencha.sandbox.docker.engine import connect
-from youbencha.sandbox.docker.system import ContainerSystem
+from youbencha.sandbox.docker.launch import ContainerSystem
+from youbencha.sandbox.docker.ownership import reap_containers
+from youbencha.sandbox.docker.sandbox import DockerSandbox
 
 MIB = 1024 * 1024
 PORT = 5005
@@ -385,7 +387,7 @@ async def test_a_dead_harness_leaves_nothing_running(box: Box, harness: asyncio.
     await until(runs)
     await reap_containers()
     assert await runs(), "its harness lives"
-    socket_dir = Path((await box.containers())[0]["Labels"][labels.LOBBY])
+    socket_dir = Path((await box.containers())[0]["Labels"][ownership.LOBBY])
     assert socket_dir.is_dir()
     harness.send_signal(signal.SIGKILL)
     await harness.wait()

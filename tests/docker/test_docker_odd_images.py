@@ -11,15 +11,12 @@ from docker_boxes import PATIENCE_S, Box, image_of
 
 from youbencha.errors import YouBenchaError
 from youbencha.process import Limits, ProcessStartError
-from youbencha.sandbox.docker import labels
-from youbencha.sandbox.docker.accounts import account_mounts
+from youbencha.sandbox.docker import ownership
 from youbencha.sandbox.docker.container import Container
-from youbencha.sandbox.docker.engine import connect
-from youbencha.sandbox.docker.failures import died_at_once, without_loader
-from youbencha.sandbox.docker.images import ensure_image
+from youbencha.sandbox.docker.engine import User, connect
+from youbencha.sandbox.docker.image import account_mounts, ensure_image, read_volumes
+from youbencha.sandbox.docker.launch import died_at_once, without_loader
 from youbencha.sandbox.docker.mounts import Mounts
-from youbencha.sandbox.docker.settings import User
-from youbencha.sandbox.docker.volumes import read_volumes
 
 LIMITS = Limits(timeout_s=PATIENCE_S)
 VOLUMES = """
@@ -109,7 +106,7 @@ async def test_an_image_without_users(box: Box, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     async with image_of("FROM scratch\nCOPY file /file\n", file=b"x") as tag, connect() as engine:
         image = (await ensure_image(engine, tag, print)).id
-        worn = labels.labels(box.run_id, "none", tmp_path)
+        worn = ownership.labels(box.run_id, "none", tmp_path)
         mounts = await account_mounts(engine, image, User(54321, 54322), worn)
         texts = {str(mount.inside): mount.outside.read_text().splitlines() for mount in mounts}
         assert [line.split(":")[:3] for line in texts["/etc/passwd"]] == [["root", "x", "0"], ["agent", "x", "54321"]]
@@ -130,7 +127,7 @@ async def test_why_a_container_ended_at_once(box: Box, tmp_path: Path) -> None:
     settings = {
         "Image": box.image,
         "Cmd": ["sh", "-c", "exit 3"],
-        "Labels": labels.labels(box.run_id, "none", tmp_path),
+        "Labels": ownership.labels(box.run_id, "none", tmp_path),
     }
     async with connect() as engine:
         container = Container(engine, box.run_id)

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from docker_boxes import Box
 
-from youbencha.sandbox.docker import Reaped, labels, reap_containers
+from youbencha.sandbox.docker import ownership
 from youbencha.sandbox.docker.channel import SocketDir
 from youbencha.sandbox.docker.engine import Engine, connect
-from youbencha.sandbox.docker.reaper import remove_socket_dir
+from youbencha.sandbox.docker.ownership import Reaped, reap_containers, remove_socket_dir
 
 
 @pytest.fixture
@@ -27,26 +27,26 @@ def box(tmp_path: Path, engine: object, image: str) -> Box:
 async def client(box: Box) -> AsyncIterator[Engine]:
     async with connect() as client:
         yield client
-        for each in await client.labelled(f"{labels.RUN}={box.run_id}"):
+        for each in await client.labelled(f"{ownership.RUN}={box.run_id}"):
             await client.remove(each["Id"])
 
 
-def dead_owner() -> labels.Owner:
+def dead_owner() -> ownership.Owner:
     """A process that was there a moment ago."""
-    me = labels.this_owner()
-    script = "from youbencha.sandbox.docker.labels import this_owner; print(this_owner())"
+    me = ownership.this_owner()
+    script = "from youbencha.sandbox.docker.ownership import this_owner; print(this_owner())"
     told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
-    owner = labels.Owner.parse(told)
+    owner = ownership.Owner.parse(told)
     assert owner is not None
     assert owner.here == me.here
     return owner
 
 
 async def test_only_what_the_dead_left(box: Box, client: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = labels.Here(f"computer-of-{box.run_id}", f"boot-of-{box.run_id}", "pid:[1]")
+    here = ownership.Here(f"computer-of-{box.run_id}", f"boot-of-{box.run_id}", "pid:[1]")
     dead = dead_owner()._replace(here=here)
-    monkeypatch.setattr(labels, "_here", lambda: here)  # for other tests that reap, this is another computer
-    me = labels.this_owner()
+    monkeypatch.setattr(ownership, "_here", lambda: here)  # for other tests that reap, this is another computer
+    me = ownership.this_owner()
     socket_dir = SocketDir()
     owners = {
         "dead": str(dead),
@@ -58,7 +58,10 @@ async def test_only_what_the_dead_left(box: Box, client: Engine, monkeypatch: py
         "nobodys": "no owner that anybody could read",
     }
     for name, owner in owners.items():
-        worn = {**labels.labels(box.run_id, "s", socket_dir.path if name == "dead" else Path("/")), labels.OWNER: owner}
+        worn = {
+            **ownership.labels(box.run_id, "s", socket_dir.path if name == "dead" else Path("/")),
+            ownership.OWNER: owner,
+        }
         await client.create(f"{box.run_id}-{name}", {"Image": box.image, "Cmd": ["true"], "Labels": worn})
     expected = {f"{box.run_id}-{name}" for name in ("dead", "same-number", "before-the-restart")}
 
@@ -97,9 +100,9 @@ def test_labels_that_anybody_wrote_remove_nothing(tmp_path: Path) -> None:
         remove_socket_dir(path)
         assert (tmp_path / "precious").is_dir()
     remove_socket_dir(Path(""))
-    assert labels.Owner.parse("x/y/z") is None
-    assert labels.Owner.parse("computer/boot/space/12/") is None
-    assert not labels.is_orphan(None)
+    assert ownership.Owner.parse("x/y/z") is None
+    assert ownership.Owner.parse("computer/boot/space/12/") is None
+    assert not ownership.is_orphan(None)
 
 
 def test_a_computer_without_a_number_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -108,16 +111,16 @@ def test_a_computer_without_a_number_of_its_own(monkeypatch: pytest.MonkeyPatch,
     for text in (None, "", "uninitialized\n"):
         if text is not None:
             file.write_text(text)
-        assert labels.machine_name(file) == labels.NOT_KNOWN
+        assert ownership.machine_name(file) == ownership.NOT_KNOWN
     file.write_text("0123456789abcdef0123456789abcdef\n")
-    named = labels.machine_name(file)
-    assert named not in ("", labels.NOT_KNOWN)
+    named = ownership.machine_name(file)
+    assert named not in ("", ownership.NOT_KNOWN)
     assert "0123456789" not in named
-    owner = labels.this_owner()
-    nameless = owner._replace(here=owner.here._replace(machine=labels.NOT_KNOWN))
-    monkeypatch.setattr(labels, "_here", lambda: nameless.here)
-    assert not labels.is_orphan(nameless._replace(here=nameless.here._replace(boot="another")))
-    assert labels.is_orphan(nameless._replace(started="1"))
+    owner = ownership.this_owner()
+    nameless = owner._replace(here=owner.here._replace(machine=ownership.NOT_KNOWN))
+    monkeypatch.setattr(ownership, "_here", lambda: nameless.here)
+    assert not ownership.is_orphan(nameless._replace(here=nameless.here._replace(boot="another")))
+    assert ownership.is_orphan(nameless._replace(started="1"))
 
 
 async def test_socket_directories_of_the_dead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -20,15 +20,12 @@ from docker_boxes import PATIENCE_S, Box, until
 from youbencha.errors import YouBenchaError
 from youbencha.process import Input, Limits, Started
 from youbencha.sandbox.docker import engine as engine_module
-from youbencha.sandbox.docker import labels, open_docker_sandbox
-from youbencha.sandbox.docker.accounts import Line, account_mounts, with_line
-from youbencha.sandbox.docker.container import Container
-from youbencha.sandbox.docker.engine import Engine, connect
-from youbencha.sandbox.docker.facts import check_same_computer, read_facts
-from youbencha.sandbox.docker.images import ensure_image
-from youbencha.sandbox.docker.mounts import Mounts
-from youbencha.sandbox.docker.places import make_place
-from youbencha.sandbox.docker.settings import User, container_settings, user_inside
+from youbencha.sandbox.docker import ownership
+from youbencha.sandbox.docker.container import Container, container_settings, user_inside
+from youbencha.sandbox.docker.engine import Engine, User, check_same_computer, connect, read_facts
+from youbencha.sandbox.docker.image import Line, account_mounts, ensure_image, with_line
+from youbencha.sandbox.docker.mounts import Mounts, make_place
+from youbencha.sandbox.docker.sandbox import open_docker_sandbox
 from youbencha.spec import SandboxSpec
 
 MIB = 1024 * 1024
@@ -109,7 +106,7 @@ async def test_whoever_runs_it_has_a_name(box: Box, monkeypatch: pytest.MonkeyPa
     user = User(54321, 54322)
     async with connect() as engine:
         image = (await ensure_image(engine, box.image, print)).id
-        worn = labels.labels(box.run_id, "none", tmp_path)
+        worn = ownership.labels(box.run_id, "none", tmp_path)
         mounts = {str(mount.inside): mount for mount in await account_mounts(engine, image, user, worn)}
         assert [mounts[name].outside.read_text().splitlines()[-1] for name in sorted(mounts)] == [
             "agent:x:54322:",
@@ -363,7 +360,7 @@ class SlowEngine(Engine):
 
 async def test_what_is_still_being_created_is_removed_afterwards(box: Box, tmp_path: Path) -> None:
     """The other way round it would be removed first, and then be there."""
-    worn = labels.labels(box.run_id, "none", tmp_path)
+    worn = ownership.labels(box.run_id, "none", tmp_path)
     async with connect() as real:
         engine = SlowEngine(real)
         container = Container(engine, box.run_id)

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from evaluating import problems
 
-from youbencha.evaluators.command.config import CommandConfig
-from youbencha.evaluators.command.environment import command_environment
+from youbencha.evaluators.command_config import CommandConfig, command_environment
 
 JUNIT = {"junit": "report.xml"}
 SCORE = {"metrics": {"score": {"pattern": r"score (\d+)"}}}

@@ -12,10 +12,10 @@ import pytest
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.evaluators import file_copies
-from youbencha.evaluators.command.copying import copy_tree
-from youbencha.evaluators.command.junit import TestCounts, Unusable, count_in, count_tests, reports
-from youbencha.workspace.removal import remove_tree
+from youbencha.evaluators import trees
+from youbencha.evaluators.junit import TestCounts, Unusable, count_in, count_tests, reports
+from youbencha.evaluators.trees import copy_tree
+from youbencha.workspace.trees import remove_tree
 
 
 def no_hurry() -> None: ...
@@ -58,7 +58,7 @@ def test_a_copy_has_everything_but_special_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("clones", [True, False])
 def test_holes_stay_holes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clones: bool) -> None:
     if not clones:
-        monkeypatch.setattr(file_copies, "_FICLONE", 0)
+        monkeypatch.setattr(trees, "_FICLONE", 0)
     tree, copy = tmp_path / "tree", tmp_path / "copy"
     tree.mkdir()
     with (tree / "huge").open("wb") as file:
@@ -79,8 +79,8 @@ def test_holes_stay_holes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clone
 
 
 def test_what_there_is_no_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_copies, "_FICLONE", 0)
-    monkeypatch.setattr(file_copies, "_ROOM_LEFT", 0)
+    monkeypatch.setattr(trees, "_FICLONE", 0)
+    monkeypatch.setattr(trees, "_ROOM_LEFT", 0)
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "file").write_bytes(bytes(10_000))
     with pytest.raises(YouBenchaError, match="more than there is room for"):
@@ -131,7 +131,7 @@ def test_what_may_not_be_read_is_left_out(tmp_path: Path) -> None:
 AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from youbencha.evaluators.command.copying import copy_tree
+from youbencha.evaluators.trees import copy_tree
 if os.geteuid() == 0:
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
 tree = Path(sys.argv[1]) / "tree"
@@ -184,7 +184,7 @@ def test_copying_ends_when_nobody_wants_it(tmp_path: Path) -> None:
 
 
 def test_without_shared_blocks_bytes_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_copies, "_FICLONE", 0)
+    monkeypatch.setattr(trees, "_FICLONE", 0)
     (tmp_path / "tree").mkdir()
     for name in "ab":
         (tmp_path / "tree" / name).write_text(name * 100_000)

@@ -13,7 +13,7 @@ from evaluating import OverRun
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.evaluators import file_copies
+from youbencha.evaluators import trees
 
 PYTHON = sys.executable
 pytestmark = posix_only("the programs here are small shell and Python scripts")
@@ -296,8 +296,8 @@ async def test_nobody_escapes_by_a_file_of_holes(over: OverRun) -> None:
 
 
 async def test_nothing_of_half_a_copy_stays_either(over: OverRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_copies, "_FICLONE", 0)
-    monkeypatch.setattr(file_copies, "_ROOM_LEFT", 0)
+    monkeypatch.setattr(trees, "_FICLONE", 0)
+    monkeypatch.setattr(trees, "_ROOM_LEFT", 0)
     (over.tree / "file").write_bytes(bytes(10_000))
     with pytest.raises(YouBenchaError, match="more than there is room for"):
         await over.evaluate("command", {"command": "true"})

@@ -76,7 +76,7 @@ def test_somebody_elses_are_found_but_replace_none_of_ours() -> None:
     assert "good" in evaluator_names()
     assert get_evaluator("good").description == "Always content."
     assert get_evaluator("good:twice").name == "good"
-    assert type(get_evaluator("git-diff")).__module__ == "youbencha.evaluators.git_diff.evaluator"
+    assert type(get_evaluator("git-diff")).__module__ == "youbencha.evaluators.git_diff"
 
 
 @pytest.mark.parametrize(

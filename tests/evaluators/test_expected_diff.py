@@ -14,9 +14,9 @@ from evaluating import OverRun, problems
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.evaluators.expected_diff import files as comparing
-from youbencha.evaluators.expected_diff.evaluator import MOST_LISTED
-from youbencha.evaluators.threads import in_thread
+from youbencha.evaluators import expected_diff as comparing
+from youbencha.evaluators.base import in_thread
+from youbencha.evaluators.expected_diff import MOST_LISTED
 
 
 def write(tree: Path, **files: str | bytes) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from youbencha.errors import YouBenchaError
-from youbencha.evaluators.git_diff.measure import MOST_LISTED, change_entropy, change_metrics
+from youbencha.evaluators.git_diff import MOST_LISTED, change_entropy, change_metrics
 
 
 async def test_everything_is_counted(over: OverRun) -> None:

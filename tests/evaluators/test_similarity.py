@@ -9,9 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from youbencha.evaluators.expected_diff import similarity
-from youbencha.evaluators.expected_diff.alignment import hunks
-from youbencha.evaluators.expected_diff.similarity import likeness
+from youbencha.evaluators import similarity
+from youbencha.evaluators.similarity import hunks, likeness
 
 TEXTS = st.text("ab \n", max_size=40) | st.text(max_size=40)
 

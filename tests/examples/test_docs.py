@@ -21,9 +21,9 @@ from youbencha.adapters.gemini_cli import GeminiCliConfig
 from youbencha.adapters.opencode import OpenCodeConfig
 from youbencha.cli.app import _COMMANDS
 from youbencha.cli.schema import Format
-from youbencha.evaluators.command.config import CommandConfig
-from youbencha.evaluators.expected_diff.evaluator import ExpectedDiffConfig
-from youbencha.evaluators.git_diff.config import GitDiffConfig
+from youbencha.evaluators.command_config import CommandConfig
+from youbencha.evaluators.expected_diff import ExpectedDiffConfig
+from youbencha.evaluators.git_diff import GitDiffConfig
 from youbencha.evaluators.judge.config import JudgeConfig
 from youbencha.log import ResultsBundle
 from youbencha.spec import (

@@ -12,9 +12,10 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from youbencha.gateway.cassette import Asking, Cassette, CassetteSession, Replay
-from youbencha.gateway.model import Places
-from youbencha.gateway.routes import WireName, route_of
+from youbencha.gateway.api import WireName, route_of
+from youbencha.gateway.cassette.cassette import Cassette, CassetteSession
+from youbencha.gateway.cassette.matching import Asking, Replay
+from youbencha.gateway.cassette.placeholders import Places
 
 HERE = Path("/rec/work space/run-2026-11-16-023149-0ad713/src-modified")
 THERE = Path("/srv/elsewhere/src")

@@ -14,11 +14,10 @@ from typing import Any, NamedTuple, Self, TypeVar
 import aiohttp
 from yarl import URL
 
-from youbencha.gateway.access import GatewayAccess
+from youbencha.gateway.api import GatewayAccess, Provider, WireName
+from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.keys import Grant
 from youbencha.gateway.ledger import read_ledger
-from youbencha.gateway.model import Call, Labels
-from youbencha.gateway.routes import Provider, WireName
 from youbencha.gateway.script import ScriptedModel, parse_script
 from youbencha.gateway.server import Gateway
 from youbencha.gateway.upstreams import Upstream

@@ -14,7 +14,7 @@ from pathlib import Path
 import aiohttp
 from gateway_lab import ANTHROPIC, HELLO, upstreams_at
 
-from youbencha.gateway.model import Labels
+from youbencha.gateway.call import Labels
 from youbencha.gateway.script import ScriptedModel, parse_script
 from youbencha.gateway.server import Gateway
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.gateway.asked import DEFAULT_MAX_OUTPUT, asked_of, worst_tokens
-from youbencha.gateway.model import Asked
-from youbencha.gateway.routes import WireName
+from youbencha.gateway.api import WireName
+from youbencha.gateway.bounds import DEFAULT_MAX_OUTPUT, Asked, asked_of, worst_tokens
 
 WIRES: tuple[WireName, ...] = get_args(WireName)
 GEMINI = "/v1beta/models/gemini-2.5-pro:generateContent"

@@ -15,12 +15,12 @@ from youbencha.gateway.budget import (
     BudgetRefusal,
     BudgetSpent,
     CallOverCap,
+    Caps,
     PriceUnknown,
     Reservation,
     Spend,
     WorstCase,
 )
-from youbencha.gateway.model import Caps
 
 
 def usd(amount: str) -> Caps:

@@ -11,8 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
-from youbencha.gateway.budget import Account, BudgetSpent, Reservation, Spend, WorstCase
-from youbencha.gateway.model import Caps
+from youbencha.gateway.budget import Account, BudgetSpent, Caps, Reservation, Spend, WorstCase
 
 Asking = tuple[int, WorstCase, asyncio.Task[Reservation]]
 CENT = Decimal("0.01")

@@ -12,10 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from talking import parse_events
 
-from youbencha.gateway.cassette.answers import kept_answer, replay_of
-from youbencha.gateway.cassette.deltas import Slot, Span, rewrite, slots_of
-from youbencha.gateway.cassette.placeholders import Emptying, filling
-from youbencha.gateway.cassette.places import forms_of, texts_of
+from youbencha.gateway.cassette.placeholders import Emptying, Span, filling, forms_of, texts_of
+from youbencha.gateway.cassette.recording import Slot, kept_answer, replay_of, rewrite, slots_of
 from youbencha.process import Redactor
 
 SECRET = "correct-horse-battery-staple"

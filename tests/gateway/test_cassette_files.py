@@ -13,8 +13,9 @@ import pytest
 from cassette_lab import HERE, JSON, SSE, THERE, asking, everything_in, keep_text, messages, places, said, sse, text_of
 
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.cassette import Asking, Cassette
-from youbencha.gateway.cassette.parts import put_together, taken_apart
+from youbencha.gateway.cassette.cassette import Cassette
+from youbencha.gateway.cassette.matching import Asking
+from youbencha.gateway.cassette.store import put_together, taken_apart
 from youbencha.process import Redactor
 
 SECRET = "correct-horse-battery-staple"

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from cassette_lab import HERE, THERE, asking, keep_text, messages, places
 
-from youbencha.gateway.cassette import Cassette, CassetteSession, Mismatch
+from youbencha.gateway.cassette.cassette import Cassette, CassetteSession
+from youbencha.gateway.cassette.matching import Mismatch
 
 SYSTEM = "\n".join(f"Rule {number}." for number in range(2000))
 TOOLS = [{"name": name, "description": name * 300} for name in ("Bash", "Read")]

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from cassette_lab import HERE, HOME, THERE, asking, messages, places
 
-from youbencha.gateway.cassette.days import around
-from youbencha.gateway.cassette.normal import Normal, Normaliser
-from youbencha.gateway.cassette.places import forms_of
-from youbencha.gateway.model import Places
+from youbencha.gateway.cassette.matching import Normal, Normaliser
+from youbencha.gateway.cassette.placeholders import Places, forms_of
+from youbencha.gateway.cassette.volatile import around
 from youbencha.process import Redactor
 
 DAY = date(2026, 11, 16)

@@ -9,10 +9,10 @@ from cassette_lab import Proxy, everything_in, proxied
 
 from agent_clis import NEWEST, OLD
 from claude_lab import API_KEY, ClaudeLab, Session, bash, full, says, script, versions
-from youbencha.gateway.cassette import Cassette
-from youbencha.gateway.model import Places
+from youbencha.gateway.cassette.cassette import Cassette
+from youbencha.gateway.cassette.placeholders import Places
 from youbencha.gateway.script import ScriptedModel
-from youbencha.sandbox.toolbox import InstalledAgent
+from youbencha.sandbox.toolbox.installed import InstalledAgent
 
 GIT = ("git", "-c", "user.name=Lab", "-c", "user.email=lab@example.org", "-c", "commit.gpgsign=false")
 ANSWERS = script(

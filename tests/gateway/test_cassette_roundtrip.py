@@ -12,8 +12,9 @@ from cassette_lab import HERE, JSON, SSE, THERE, asking, keep_text, messages, pl
 from other_wires import CLIENTS, Client
 from talking import ask, parse_events, scripted, together
 
-from youbencha.gateway.cassette import Asking, Cassette
-from youbencha.gateway.routes import route_of
+from youbencha.gateway.api import route_of
+from youbencha.gateway.cassette.cassette import Cassette
+from youbencha.gateway.cassette.matching import Asking
 
 SCRIPT = """
 turns:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from cassette_lab import HERE, THERE, asking, keep_text, messages, places, text_of
 
-from youbencha.gateway.cassette import Asking, Cassette
+from youbencha.gateway.cassette.cassette import Cassette
+from youbencha.gateway.cassette.matching import Asking
 
 GO = asking(messages("go"))
 

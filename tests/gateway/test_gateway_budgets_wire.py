@@ -27,7 +27,8 @@ from gateway_lab import (
     scripted_lab,
 )
 
-from youbencha.gateway.model import Caps, Labels
+from youbencha.gateway.budget import Caps
+from youbencha.gateway.call import Labels
 from youbencha.gateway.prices import Prices
 from youbencha.spec import ModelPrice
 

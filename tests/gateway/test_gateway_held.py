@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gateway_lab import HELLO, asking, scripted_lab, soon
 
-from youbencha.gateway.held import MOST_CONNECTIONS, Held
+from youbencha.gateway.keys import MOST_CONNECTIONS, Held
 
 KIB = 1024
 

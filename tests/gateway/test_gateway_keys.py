@@ -28,9 +28,10 @@ from gateway_lab import (
 
 from youbencha.errors import YouBenchaError
 from youbencha.gateway import proxy
-from youbencha.gateway.model import Caps, Labels
+from youbencha.gateway.budget import Caps
+from youbencha.gateway.call import Labels
 from youbencha.gateway.server import Gateway
-from youbencha.log.tokens import Tokens
+from youbencha.usage import Tokens
 
 each_api = pytest.mark.parametrize("api", APIS, ids=lambda api: api.wire)
 

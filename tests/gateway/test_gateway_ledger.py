@@ -21,10 +21,10 @@ from gateway_lab import ANTHROPIC, HELLO, Lab, scripted_lab, soon
 from systems import linux_only, posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.gateway import ledger as ledger_module
+from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.ledger import Ledger, read_ledger
-from youbencha.gateway.model import Call, Labels
 from youbencha.gateway.script import ScriptedModel, parse_script
-from youbencha.log.tokens import Tokens
+from youbencha.usage import Tokens
 
 CHILD = Path(__file__).with_name("ledger_child.py")
 PROMISED = {

@@ -25,7 +25,7 @@ from gateway_lab import (
     whole,
 )
 
-from youbencha.gateway.incoming import MOST_PARTS
+from youbencha.gateway.request import MOST_PARTS
 from youbencha.gateway.server import MAX_REQUEST_BYTES
 
 

@@ -11,10 +11,10 @@ from urllib.parse import urlencode
 import pytest
 from gateway_lab import ANTHROPIC, APIS, CHAT, GEMINI, REAL_KEY, Api, Connection, raw_lab, scripted_lab, whole
 
-from youbencha.gateway.cassette import Cassette
+from youbencha.gateway.cassette.cassette import Cassette
 from youbencha.gateway.prices import Prices
-from youbencha.log.tokens import Tokens
 from youbencha.spec import CassetteMode, ModelPrice
+from youbencha.usage import Tokens
 
 USAGE = {
     "input_tokens": 1000,

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from gateway_lab import HELLO, scripted_lab
 
-from youbencha.gateway import metrics as metrics_module
-from youbencha.gateway.circuit import Circuit
-from youbencha.gateway.metrics import Metrics
-from youbencha.gateway.model import Call, Labels
-from youbencha.log.tokens import Tokens
+from youbencha.gateway import server as metrics_module
+from youbencha.gateway.call import Call, Labels
+from youbencha.gateway.forward import Circuit
+from youbencha.gateway.server import Metrics
+from youbencha.usage import Tokens
 
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 _LABEL = re.compile(r'(\w+)="((?:[^"\\\n]|\\["\\n])*)"(?:,|$)')

@@ -10,7 +10,8 @@ from typing import Any
 
 from gateway_lab import ANTHROPIC, HELLO, PATIENCE_S, scripted_lab, soon
 
-from youbencha.gateway.model import Caps, Labels
+from youbencha.gateway.budget import Caps
+from youbencha.gateway.call import Labels
 from youbencha.gateway.price_list import PriceList
 from youbencha.gateway.prices import Prices
 

@@ -28,9 +28,10 @@ from gateway_lab import (
     whole,
 )
 
-from youbencha.gateway.cassette import Cassette
-from youbencha.gateway.model import Caps, Labels
-from youbencha.log.tokens import Tokens
+from youbencha.gateway.budget import Caps
+from youbencha.gateway.call import Labels
+from youbencha.gateway.cassette.cassette import Cassette
+from youbencha.usage import Tokens
 
 SEEN = Tokens(input=11, output=7)
 

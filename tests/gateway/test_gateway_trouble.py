@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from gateway_lab import APIS, CHAT, HELLO, Api, Connection, lab_at, raw_lab, scripted_lab, soon, whole
 
-from youbencha.gateway.circuit import FAILURES, Circuit
-from youbencha.gateway.model import Call, Labels
-from youbencha.gateway.tally import Tally
-from youbencha.log.tokens import Tokens
+from youbencha.gateway.call import Call, Labels
+from youbencha.gateway.forward import FAILURES, Circuit
+from youbencha.gateway.keys import Tally
+from youbencha.usage import Tokens
 
 _OWN = {"date", "server", "connection", "content-length", "transfer-encoding"}
 """Headers of one connection."""

@@ -13,9 +13,9 @@ from gateway_lab import EVENTS, MESSAGE, Connection, RawUpstream, lab_at, whole
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.headers import accepted_encoding, retry_after_s
-from youbencha.gateway.model import Caps
-from youbencha.gateway.network import new_client, proxy_for
+from youbencha.gateway.budget import Caps
+from youbencha.gateway.forward import new_client, proxy_for
+from youbencha.gateway.request import accepted_encoding, retry_after_s
 from youbencha.gateway.upstreams import Upstream, find_upstreams, read_secrets, same_for_all, without_version
 from youbencha.spec import GatewaySpec, UpstreamSpec, UpstreamSpecs
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from youbencha.gateway.held_elsewhere import reads_elsewhere
+from youbencha.gateway.bounds import reads_elsewhere
 
 SAYS = {"role": "user", "content": "look at file_id and https://example.org"}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from youbencha.gateway.litellm import ErrorAnswer, provider_error, provider_headers
+from youbencha.gateway.litellm.translate import ErrorAnswer, provider_error, provider_headers
 
 MORE = "\n\nLiteLLM: model group 'm' failed with the error above. No fallback was attempted."
 

@@ -11,9 +11,15 @@ import pytest
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.litellm import Backend, configuration, find_litellm
-from youbencha.gateway.litellm.environment import litellm_environment
-from youbencha.gateway.litellm.own_config import OwnConfig, parse_own_config, read_own_config
+from youbencha.gateway.litellm.config import (
+    Backend,
+    OwnConfig,
+    configuration,
+    litellm_environment,
+    parse_own_config,
+    read_own_config,
+)
+from youbencha.gateway.litellm.process import find_litellm
 
 ALL = [
     Backend("anthropic", "http://a", "A_KEY"),

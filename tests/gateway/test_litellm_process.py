@@ -24,7 +24,9 @@ from talking import Heard, request, send
 from systems import linux_only, posix_only
 from toolbox_tools import installed
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.litellm import LiteLLM, check_litellm, process, provider_error, provider_headers
+from youbencha.gateway.litellm import process
+from youbencha.gateway.litellm.process import LiteLLM, check_litellm
+from youbencha.gateway.litellm.translate import provider_error, provider_headers
 from youbencha.gateway.script import ScriptedModel, parse_script
 
 # One LiteLLM for them all: each start takes six seconds.
@@ -253,7 +255,7 @@ async def test_a_configuration_that_litellm_does_not_like(tmp_path: Path) -> Non
 HARNESS = """
 import asyncio, os, sys
 from pathlib import Path
-from youbencha.gateway.litellm import LiteLLM
+from youbencha.gateway.litellm.process import LiteLLM
 
 async def main():
     program, config, seconds = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])

@@ -14,7 +14,8 @@ from litellm_lab import REAL_KEYS, processes_with, upstreams
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.litellm import LiteLLM, check_litellm, process
+from youbencha.gateway.litellm import process
+from youbencha.gateway.litellm.process import LiteLLM, check_litellm
 from youbencha.process import ProcessStartError
 
 pytestmark = posix_only("the programs are shell scripts")

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from metered_streams import WIRES, Answer, answer, chunkings, cut_at, every_answer, packed
 
-from youbencha.gateway.metering import Metered, meter_for
-from youbencha.gateway.metering.decoding import Decoder
+from youbencha.gateway.api import WireName
+from youbencha.gateway.encoding import Decoder
+from youbencha.gateway.metering import meter_for
 from youbencha.gateway.metering.meter import BodyMeter, StreamMeter
-from youbencha.gateway.metering.openai_chat import ChatReader
-from youbencha.gateway.routes import WireName
-from youbencha.log.tokens import Tokens
+from youbencha.gateway.metering.readers import ChatReader, Metered
+from youbencha.usage import Tokens
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
 a_few = settings(max_examples=25, deadline=None)

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from metered_streams import chunkings
 
-from youbencha.gateway.metering.sse import Event, EventSplitter
+from youbencha.gateway.sse import Event, EventSplitter
 
 
 def split(*chunks: bytes, **options: int) -> list[Event]:

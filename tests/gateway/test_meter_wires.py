@@ -9,9 +9,10 @@ import pytest
 from metered_streams import SCRIPT, TEXT, WIRES, Answer, answer, answers, every_answer, fetch
 from talking import scripted
 
-from youbencha.gateway.metering import Metered, meter_for
-from youbencha.gateway.routes import WireName
-from youbencha.log.tokens import Tokens
+from youbencha.gateway.api import WireName
+from youbencha.gateway.metering import meter_for
+from youbencha.gateway.metering.readers import Metered
+from youbencha.usage import Tokens
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
 

@@ -17,7 +17,7 @@ from genai_prices.data_snapshot import DataSnapshot, set_custom_snapshot
 from systems import ON_WINDOWS
 from youbencha.gateway import price_list
 from youbencha.gateway.price_list import PriceList, Tier, installed_version
-from youbencha.workspace.cache import default_cache_dir
+from youbencha.user_dirs import default_cache_dir
 
 DAY = date(2026, 1, 1)
 

@@ -7,11 +7,11 @@ from importlib.metadata import version
 
 import pytest
 
-from youbencha.gateway.model import Asked
+from youbencha.gateway.api import Provider
+from youbencha.gateway.bounds import Asked
 from youbencha.gateway.prices import Prices
-from youbencha.gateway.routes import Provider
-from youbencha.log.tokens import Tokens
 from youbencha.spec import ModelPrice
+from youbencha.usage import Tokens
 
 PRICES = Prices()
 SOME = Tokens(input=1000, output=100)

@@ -15,11 +15,11 @@ from genai_prices.types import ModelInfo, ModelPrice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.gateway.model import Asked
+from youbencha.gateway.api import Provider
+from youbencha.gateway.bounds import Asked
 from youbencha.gateway.price_list import PriceList
 from youbencha.gateway.prices import Prices
-from youbencha.gateway.routes import Provider
-from youbencha.log.tokens import Tokens
+from youbencha.usage import Tokens
 
 LISTS: dict[str, Provider] = {"anthropic": "anthropic", "openai": "openai", "google": "gemini"}
 PROVIDERS = {each.id: each for each in get_snapshot().providers if each.id in LISTS}

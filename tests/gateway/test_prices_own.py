@@ -6,10 +6,10 @@ from decimal import Decimal
 
 import pytest
 
-from youbencha.gateway.model import Asked
+from youbencha.gateway.bounds import Asked
 from youbencha.gateway.prices import Prices
-from youbencha.log.tokens import Tokens
 from youbencha.spec import ModelPrice
+from youbencha.usage import Tokens
 
 ONE_INPUT = Tokens(1_000_000, 0)
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from talking import request
 
-from youbencha.gateway.routes import Action
+from youbencha.gateway.api import Action
 from youbencha.gateway.script import parse_script
-from youbencha.gateway.script.asked import Incoming
-from youbencha.gateway.script.choosing import Progress
-from youbencha.gateway.script.wires.anthropic import AnthropicMessages
+from youbencha.gateway.script.answering import Progress
+from youbencha.gateway.script.anthropic import AnthropicMessages
+from youbencha.gateway.script.wire import Incoming
 
 WIRE = AnthropicMessages()
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from youbencha.errors import ConfigError
 from youbencha.gateway.script import Script, Turn, load_script, parse_script
-from youbencha.gateway.script.duration import parse_duration
+from youbencha.gateway.script.format import parse_duration
 
 
 def problems(text: str, **options: Any) -> list[str]:

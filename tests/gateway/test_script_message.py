@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from talking import parse_events, together
 
 from youbencha.gateway.script import Answer, Usage
-from youbencha.gateway.script.tokens import Tokens, tokens_of
-from youbencha.gateway.script.variables import names_in, substitute
-from youbencha.gateway.script.wires.anthropic_message import message_events, message_json
-from youbencha.gateway.script.wires.wire import sse
+from youbencha.gateway.script.anthropic import message_events, message_json
+from youbencha.gateway.script.format import substitute
+from youbencha.gateway.script.wire import Tokens, sse, tokens_of
+from youbencha.spec.variables import names_in
 
 ANSWER = Answer.model_validate(
     {

@@ -14,7 +14,7 @@ import pytest
 from talking import ask, request, scripted, send
 
 from youbencha.gateway.script import ScriptedModel, parse_script
-from youbencha.gateway.script.variables import UnknownVariableError
+from youbencha.gateway.script.format import UnknownVariableError
 
 
 async def test_a_streamed_answer() -> None:

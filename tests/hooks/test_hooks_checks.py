@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from youbencha.hooks.checks import hook_problems
+from youbencha.hooks.run import hook_problems
 from youbencha.spec import ScriptConfig, ScriptHook, WebhookConfig, WebhookHook
 
 

@@ -16,8 +16,7 @@ from hook_lab import Lab, bundle
 
 from systems import linux_only, posix_only
 from youbencha.hooks import run_post_evaluation
-from youbencha.hooks.json_lines import append_line
-from youbencha.hooks.locking import opened_and_locked
+from youbencha.hooks.database import append_line, opened_and_locked
 from youbencha.log import HookResult, ResultsBundle
 from youbencha.spec import DatabaseConfig, DatabaseHook
 
@@ -153,8 +152,8 @@ def test_who_waited_for_a_file_that_was_replaced_writes_to_the_new_one(tmp_path:
             [
                 sys.executable,
                 "-c",
-                "import pathlib, sys; import youbencha.hooks.locking as locking\n"
-                "from youbencha.hooks.json_lines import append_line\n"
+                "import pathlib, sys; import youbencha.hooks.database as locking\n"
+                "from youbencha.hooks.database import append_line\n"
                 "was = locking.try_lock\n"
                 "def asked(fd):\n"
                 "    got = was(fd)\n"
@@ -178,7 +177,7 @@ def test_a_disk_that_is_full_leaves_no_half_line(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     file.write_text("old\n")
     script = (
-        "import pathlib, resource, signal; from youbencha.hooks.json_lines import append_line\n"
+        "import pathlib, resource, signal; from youbencha.hooks.database import append_line\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         f"append_line(pathlib.Path({str(file)!r}), b'x' * 5000)"

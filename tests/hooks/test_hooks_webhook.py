@@ -17,8 +17,7 @@ from hook_server import server, status
 from systems import posix_only
 from youbencha import __version__
 from youbencha.hooks import RetryPolicy, run_post_evaluation
-from youbencha.hooks.artifact_texts import MIB, read_artifacts
-from youbencha.hooks.webhook_policy import asked_wait_s
+from youbencha.hooks.webhook import MIB, asked_wait_s, read_artifacts
 from youbencha.log import ArtifactManifest, HookResult, ResultsBundle
 from youbencha.spec import WebhookConfig, WebhookHook
 

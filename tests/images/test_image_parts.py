@@ -13,11 +13,9 @@ import pytest
 from systems import ON_WINDOWS
 from yb import yb
 from youbencha.errors import YouBenchaError
-from youbencha.sandbox.images import RECIPES
-from youbencha.sandbox.images.context import Parts, write_context
-from youbencha.sandbox.images.packages import ImagePython, closure, packages_for
-from youbencha.sandbox.images.recipes import recipe_for
-from youbencha.sandbox.toolbox import Carried
+from youbencha.sandbox.images.build import RECIPES, recipe_for
+from youbencha.sandbox.images.context import ImagePython, Parts, closure, packages_for, write_context
+from youbencha.sandbox.toolbox.portable import Carried
 
 
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.agent)

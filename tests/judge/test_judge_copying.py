@@ -12,8 +12,8 @@ from judge_lab import contents
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.evaluators.judge.copying import copy_tree
-from youbencha.workspace.removal import remove_tree
+from youbencha.evaluators.judge.materials import copy_tree
+from youbencha.workspace.trees import remove_tree
 
 
 def put(tree: Path, files: dict[str, str]) -> Path:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.evaluators.judge.extraction import LOOKED_AT, objects_in
+from youbencha.evaluators.judge.answer import LOOKED_AT, objects_in
 
 VERDICT = {"assertions": {"a": {"score": 1, "reason": 'it says }{ "here" and \\'}}}
 

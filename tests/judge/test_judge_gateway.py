@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from judge_lab import Judge, JudgeLab, ours
 
-from youbencha.gateway.access import GatewayAccess
+from youbencha.gateway.api import GatewayAccess
 from youbencha.spec import AgentSpec
 
 ACCESS = GatewayAccess("http://127.0.0.1:4100", "yb-virtual-0123456789")

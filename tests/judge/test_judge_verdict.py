@@ -6,7 +6,7 @@ import pytest
 
 from youbencha.evaluators.judge import verdict
 from youbencha.evaluators.judge.answer import Answer
-from youbencha.evaluators.judge.assertions import Assertion
+from youbencha.evaluators.judge.config import Assertion
 from youbencha.log import Usage
 
 

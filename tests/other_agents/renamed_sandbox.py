@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from youbencha.sandbox.here import Here
+from youbencha.sandbox.local import Here
 
 
 class RenamedSandbox(Here):

@@ -15,7 +15,7 @@ from renamed_sandbox import RenamedSandbox
 from youbencha.adapters import AgentExecutionResult, needs_model
 from youbencha.adapters.command import CommandAdapter
 from youbencha.errors import ConfigError, YouBenchaError
-from youbencha.gateway.access import GatewayAccess
+from youbencha.gateway.api import GatewayAccess
 from youbencha.log import YouBenchaLog
 
 SIDECAR = ".thunderdome-metrics.json"

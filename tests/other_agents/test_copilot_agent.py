@@ -13,9 +13,8 @@ from recorded_cli import RecordedCli, lines, transcript
 
 from youbencha.adapters.cli_agent import Cli, Task
 from youbencha.adapters.copilot_cli import CopilotCliAdapter, CopilotCliConfig
-from youbencha.adapters.copilot_cli.accounting import usage_in
-from youbencha.adapters.copilot_cli.credentials import has_login
-from youbencha.adapters.copilot_cli.definition import definition_directory
+from youbencha.adapters.copilot_cli.adapter import definition_directory, has_login
+from youbencha.adapters.copilot_cli.events import usage_in
 from youbencha.events import AssistantText, ToolCalled, ToolReturned
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the recorded CLI is a shell script")

@@ -16,7 +16,7 @@ from claude_lab import ClaudeLab, bash, says, versions
 from systems import posix_only
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
 from youbencha.log import YouBenchaLog
-from youbencha.sandbox.toolbox import InstalledAgent
+from youbencha.sandbox.toolbox.installed import InstalledAgent
 
 WRITE = "printf hello > hello.txt"
 CLAUDE = Path(__file__).parents[1] / "data" / "transcripts" / "tool_use-2.1.325.ndjson"

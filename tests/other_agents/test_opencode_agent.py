@@ -11,7 +11,7 @@ import pytest
 from recorded_cli import RecordedCli, lines, transcript
 
 from youbencha.adapters.opencode import OpenCodeAdapter
-from youbencha.adapters.opencode.credentials import has_credentials
+from youbencha.adapters.opencode.adapter import has_credentials
 from youbencha.errors import YouBenchaError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the recorded CLI is a shell script")

@@ -14,8 +14,8 @@ from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecuti
 from youbencha.events import Event
 from youbencha.gateway.script import RecordedRequest, Script, ScriptedModel
 from youbencha.log import YouBenchaLog
-from youbencha.sandbox.toolbox import default_root
 from youbencha.testing import Agent, Prepared, Situation
+from youbencha.user_dirs import default_root
 
 API_KEY = "sk-dummy-0123456789abcdef"
 TOOLBOX = str(default_root())

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from youbencha.process import Redactor, Stream
-from youbencha.process.capture import BoundedText, Capture, truncation_marker, whole_characters
-from youbencha.process.lines import LineMerger, LineSplitter
+from youbencha.process.output import BoundedText, Capture, LineMerger, LineSplitter, truncation_marker, whole_characters
 
 # Few letters, so that lines, ends of lines and halves of characters meet often.
 PIECE = st.lists(st.sampled_from([b"a", b"bc", b"\n", "é".encode(), "🎉".encode(), b"\xff", b"\xe2\x82"])).map(b"".join)

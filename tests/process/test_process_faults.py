@@ -165,13 +165,13 @@ async def test_a_nursery_killed_with_a_request_unread_is_replaced(programs: Prog
 
 
 async def test_a_nursery_that_does_not_answer_is_replaced(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
-    from youbencha.process.systems import guard_line  # not on Windows
+    from youbencha.process import guard_client  # not on Windows
 
     nursery = await ready_nursery(programs)
     nursery.suspend()
     await run(programs.shell(":"))  # by the guard that was ready
     with monkeypatch.context() as impatient:
-        impatient.setattr(guard_line, "_START_WITHIN_S", 0.2)
+        impatient.setattr(guard_client, "_START_WITHIN_S", 0.2)
         with pytest.raises(ProcessStartError, match="does not answer"):
             await run(programs.shell(":"))
     assert not nursery.is_running()

@@ -13,8 +13,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from youbencha.process import Redactor
-from youbencha.process.redact import MASK
-from youbencha.process.secret import secret_values
+from youbencha.process.redact import MASK, secret_values
 
 SECRET = st.text(st.sampled_from('abcXYZ019-_=./+"\\ é漢\n'), min_size=6, max_size=20)
 FILLER = st.one_of(

@@ -11,7 +11,7 @@ import pytest
 
 from systems import ON_LINUX, linux_only, posix_only
 from youbencha.process import Limits, Stream
-from youbencha.process.spool import FreeRange, Spool, punch_hole
+from youbencha.process.streams import FreeRange, Spool, punch_hole
 
 pytestmark = posix_only("these spools are files without a name; its own are in use in test_process_on_windows.py")
 

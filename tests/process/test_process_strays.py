@@ -9,8 +9,7 @@ import pytest
 from process_lab import NO_ADOPTION, Programs
 
 from systems import linux_only
-from youbencha.process import Limits, guard, run
-from youbencha.process.systems import nursery, posix
+from youbencha.process import Limits, guard, guard_client, posix, run
 
 NURSERY_THAT_ADOPTS_NOBODY = f"""
 import runpy, socket, sys
@@ -28,9 +27,8 @@ guard.Nursery(socket.socket(fileno=int(sys.argv[0]))).serve()
 def _as_on_macos(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path_factory.mktemp("guard") / "guard_without_subreaper.py"
     script.write_text(NURSERY_THAT_ADOPTS_NOBODY)
-    stand_in = type("guard", (), {"__file__": str(script)})
-    monkeypatch.setattr(nursery, "guard", stand_in)
-    fresh = nursery.Nursery()
+    monkeypatch.setattr(guard_client, "_GUARD_PROGRAM", str(script))
+    fresh = guard_client.Nursery()
     monkeypatch.setattr(posix, "_the_nursery", lambda: fresh)
 
 

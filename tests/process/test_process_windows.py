@@ -13,9 +13,8 @@ from process_lab import Programs, eventually, open_descriptors, run_into_deadlin
 from windows_stand_in import StandInKernel, StandInPtyProcess, stand_in_winpty
 
 from youbencha.errors import YouBenchaError
-from youbencha.process import Command, Limits, ProcessStartError, run
-from youbencha.process.systems import windows
-from youbencha.process.systems.windows import WindowsSystem
+from youbencha.process import Command, Limits, ProcessStartError, run, windows
+from youbencha.process.windows import WindowsSystem
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.process.systems import windows_kernel
-from youbencha.process.systems.windows_arguments import batch_command_line, is_batch_file
+from youbencha.process import windows_kernel
+from youbencha.process.windows import batch_command_line, is_batch_file
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 import psutil
 
-from youbencha.process.systems.windows_kernel import JobUsage
+from youbencha.process.windows_kernel import JobUsage
 
 
 class StandInKernel:

@@ -9,7 +9,8 @@ import sample
 
 from systems import ON_WINDOWS
 from youbencha.log import ArtifactManifest, ResultsBundle
-from youbencha.report import attachments, read_attachments
+from youbencha.report import html
+from youbencha.report.html import read_attachments
 
 
 def naming(diff: str) -> ResultsBundle:
@@ -17,7 +18,7 @@ def naming(diff: str) -> ResultsBundle:
 
 
 def test_nothing_there_is_no_error(tmp_path: Path) -> None:
-    assert read_attachments(tmp_path, sample.bundle()) == attachments.Attachments()
+    assert read_attachments(tmp_path, sample.bundle()) == html.Attachments()
 
 
 def test_what_is_there(tmp_path: Path) -> None:

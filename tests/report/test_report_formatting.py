@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from youbencha.report.formatting import THIN, count, duration, label, percent, plural, short_value, size, usd, value
+from youbencha.text import THIN, count, duration, label, percent, plural, short_value, size, usd, value
 
 
 @pytest.mark.parametrize(

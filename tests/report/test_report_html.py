@@ -13,8 +13,8 @@ import pytest
 import sample
 
 from youbencha.log import ResultsBundle
-from youbencha.report import Attachments, render_html
-from youbencha.report.text import visible
+from youbencha.report.html import Attachments, render_html
+from youbencha.text import visible
 
 VOID = {"meta", "link", "br"}
 URL_ATTRIBUTES = {"href", "src", "action", "data", "srcset", "xlink:href", "formaction", "poster"}

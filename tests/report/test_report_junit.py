@@ -13,7 +13,7 @@ import pytest
 import sample
 
 from youbencha.log import ResultsBundle
-from youbencha.report import render_junit
+from youbencha.report.junit import render_junit
 
 SUITE = {"name", "tests", "failures", "errors", "skipped", "time", "timestamp"}
 

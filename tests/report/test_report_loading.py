@@ -11,8 +11,7 @@ import pytest
 import sample
 
 from youbencha.errors import YouBenchaError
-from youbencha.report import find_results, load_results
-from youbencha.report.loading import LARGEST_RESULTS
+from youbencha.report.loading import LARGEST_RESULTS, find_results, load_results
 
 
 def write(path: Path, document: Any = None, *, age_s: float = 0) -> Path:

@@ -10,9 +10,8 @@ import sample
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from youbencha.report import render_markdown
-from youbencha.report.markdown_text import block, code, escaped, paragraph, table
-from youbencha.report.text import one_line
+from youbencha.report.markdown import block, code, escaped, paragraph, render_markdown, table
+from youbencha.text import one_line
 
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 OURS = {"<details>", "</details>", "<summary>", "</summary>", "<code>", "</code>"}

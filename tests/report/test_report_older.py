@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from youbencha.report import load_results, read_attachments, render_html, render_junit, render_markdown
+from youbencha.report.html import read_attachments, render_html
+from youbencha.report.junit import render_junit
+from youbencha.report.loading import load_results
+from youbencha.report.markdown import render_markdown
 
 
 def original(**changes: Any) -> dict[str, Any]:

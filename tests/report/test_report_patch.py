@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import sample
 
-from youbencha.report.html.patch import LONGEST_LINE, MOST_FILES, MOST_LINES, MOST_LINES_OF_A_FILE, read_patch
+from youbencha.report.patch import LONGEST_LINE, MOST_FILES, MOST_LINES, MOST_LINES_OF_A_FILE, read_patch
 
 
 def test_what_is_in_it() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import sample
 
-from youbencha.report import (
+from youbencha.report.summary import (
     github_annotations,
     render_step_summary,
     render_terminal,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from youbencha.report.text import first_line, one_line, visible
+from youbencha.text import first_line, one_line, visible
 
 
 @pytest.mark.parametrize(

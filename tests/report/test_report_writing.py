@@ -14,7 +14,7 @@ import sample
 from systems import ON_WINDOWS
 from youbencha.errors import YouBenchaError
 from youbencha.log import ResultsBundle
-from youbencha.report import ReportFormat, render_json, write_report, write_text
+from youbencha.report.formats import ReportFormat, render_json, write_report, write_text
 
 NAMES = {
     "markdown": "report.md",
@@ -91,7 +91,7 @@ def test_a_disk_that_is_full_leaves_the_old_report(tmp_path: Path) -> None:
     target = tmp_path / "report.md"
     target.write_text("old")
     script = (
-        "import resource, signal, sys\nfrom pathlib import Path\nfrom youbencha.report import write_text\n"
+        "import resource, signal, sys\nfrom pathlib import Path\nfrom youbencha.report.formats import write_text\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nresource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "try: write_text(Path(sys.argv[1]), 'x' * 5000)\nexcept Exception as error: print(error.code)\n"
     )
@@ -128,19 +128,9 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 
 def test_the_markdown_needs_none_of_the_heavy_libraries() -> None:
     script = (
-        "import sys\nimport youbencha.report\nassert 'pydantic' not in sys.modules\n"
-        "youbencha.report.render_markdown\nyoubencha.report.render_terminal\nyoubencha.report.write_step_summary\n"
+        "import sys\nimport youbencha.report.markdown, youbencha.report.summary\n"
         "heavy = {'jinja2', 'rich', 'xml', 'html', 'asyncio', 'pydantic', 'typer', 'dataclasses'}\n"
         "print(sorted(heavy & {name.partition('.')[0] for name in sys.modules}))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "[]\n"
-
-
-def test_what_the_package_offers_is_there() -> None:
-    import youbencha.report as package
-
-    for name in package.__all__:
-        assert callable(getattr(package, name)), name
-    with pytest.raises(AttributeError):
-        package.nothing_like_that  # noqa: B018

@@ -15,7 +15,7 @@ from claude_lab import API_KEY
 from yb import SCRIPT, run_here
 from youbencha.gateway.script import ScriptedModel
 from youbencha.log import ResultsBundle, YouBenchaLog
-from youbencha.sandbox.toolbox import InstalledAgent
+from youbencha.sandbox.toolbox.installed import InstalledAgent
 
 GIT = ("git", "-c", "user.name=Lab", "-c", "user.email=lab@example.org", "-c", "commit.gpgsign=false")
 PATIENCE_S = 300

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from youbencha.trial.executable import sha256_of
+from youbencha.trial.agent import sha256_of
 
 LARGE = b"program " * 200_000
 

@@ -10,7 +10,7 @@ from run_lab import RunLab
 from agent_clis import NEWEST
 from claude_lab import bash, says, script, versions
 from youbencha.gateway.script import ScriptedModel
-from youbencha.sandbox.toolbox import InstalledAgent
+from youbencha.sandbox.toolbox.installed import InstalledAgent
 
 
 @versions(NEWEST)

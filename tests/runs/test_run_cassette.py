@@ -14,7 +14,7 @@ from agent_clis import NEWEST, OLD
 from claude_lab import API_KEY, bash, full, says, script, uses, versions
 from youbencha.gateway.script import ScriptedModel
 from youbencha.log import CassetteReport
-from youbencha.sandbox.toolbox import InstalledAgent
+from youbencha.sandbox.toolbox.installed import InstalledAgent
 
 TOKENS = {"input_tokens": 1000, "output_tokens": 25}
 VERDICT = json.dumps({"assertions": {"tax_is_right": {"score": 1, "reason": "0.2 it is"}}})

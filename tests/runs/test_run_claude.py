@@ -10,7 +10,7 @@ from run_lab import Outcome, RunLab, cut_off
 from agent_clis import NEWEST, OLD
 from claude_lab import bash, full, says, script, uses, versions
 from youbencha.gateway.script import Script, ScriptedModel
-from youbencha.sandbox.toolbox import InstalledAgent
+from youbencha.sandbox.toolbox.installed import InstalledAgent
 
 EDIT = bash("echo 'TAX = 0.2' > src/prices.py")
 

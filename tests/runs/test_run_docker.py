@@ -15,7 +15,8 @@ from docker_lab import containers_of
 from toolbox_tools import installed
 from youbencha.gateway.ledger import read_ledger
 from youbencha.gateway.script import Script, ScriptedModel
-from youbencha.sandbox.toolbox import InstalledAgent, default_root
+from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.user_dirs import default_root
 
 TOKENS = {"input_tokens": 1000, "output_tokens": 25, "cache_read_input_tokens": 700, "cache_creation_input_tokens": 50}
 MODEL = "claude-opus-4-5"

@@ -13,7 +13,7 @@ from claude_lab import API_KEY, bash, full, says, script, versions
 from youbencha.gateway.ledger import read_ledger
 from youbencha.gateway.script import Script, ScriptedModel
 from youbencha.log import GatewayReport
-from youbencha.sandbox.toolbox import InstalledAgent
+from youbencha.sandbox.toolbox.installed import InstalledAgent
 
 TOKENS = {"input_tokens": 1000, "output_tokens": 25, "cache_read_input_tokens": 700, "cache_creation_input_tokens": 50}
 EDIT = bash("echo 'TAX = 0.2' > src/prices.py")

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from run_lab import RunLab
 
-from youbencha.gateway.cassette import Asking, Cassette
-from youbencha.gateway.model import NO_PLACES
+from youbencha.gateway.cassette.cassette import Cassette
+from youbencha.gateway.cassette.matching import Asking
+from youbencha.gateway.cassette.placeholders import NO_PLACES
 
 AGENT = {"type": "claude-code", "model": "sonnet", "config": {"prompt": "Do it."}}
 JUDGE = {"assertions": {"good": "It is good."}}

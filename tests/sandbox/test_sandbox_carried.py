@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from youbencha.errors import YouBenchaError
-from youbencha.sandbox.toolbox import InstalledAgent, Toolbox, carry, carry_file
-from youbencha.sandbox.toolbox.installed import Manifest, sha256_of, write_manifest
+from youbencha.sandbox.toolbox.installed import InstalledAgent, Manifest, sha256_of, write_manifest
+from youbencha.sandbox.toolbox.portable import carry, carry_file
+from youbencha.sandbox.toolbox.toolbox import Toolbox
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="CLIs of this computer run in containers on Linux only")
 

@@ -11,10 +11,8 @@ import pytest
 
 from youbencha.log import SandboxReport
 from youbencha.process import Command
-from youbencha.sandbox.here import HERE
-from youbencha.sandbox.local import TOOL_VARIABLES, LocalSandbox, open_local_sandbox
-from youbencha.sandbox.local.tools import tool_homes
-from youbencha.sandbox.toolbox import default_root
+from youbencha.sandbox.local import HERE, TOOL_VARIABLES, LocalSandbox, open_local_sandbox, tool_homes
+from youbencha.user_dirs import default_root
 
 on_posix = pytest.mark.skipif(sys.platform == "win32", reason="homes are elsewhere there")
 

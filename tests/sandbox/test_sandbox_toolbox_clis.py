@@ -13,9 +13,9 @@ from toolbox_tools import installed
 from youbencha.adapters.cli_agent import Cli, Kind
 from youbencha.adapters.cli_agent.locate import Finder
 from youbencha.process import Command, Limits
-from youbencha.sandbox.docker import open_docker_sandbox
-from youbencha.sandbox.toolbox import InstalledAgent
+from youbencha.sandbox.docker.sandbox import open_docker_sandbox
 from youbencha.sandbox.toolbox.catalogue import lookup
+from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.spec import SandboxSpec
 
 pytestmark = [

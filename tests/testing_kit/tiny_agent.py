@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult
-from youbencha.adapters.cli_agent.through_gateway import is_of_a_model
+from youbencha.adapters.cli_agent.environment import is_of_a_model
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.access import GatewayAccess
+from youbencha.gateway.api import GatewayAccess
 from youbencha.log import AgentInfo, ErrorRecord, Message, ModelInfo, Status, YouBenchaLog, iso_time
 from youbencha.process import OUTPUT_LIMIT_BYTES, Command, Limits, ProcessResult, Redactor, run
 from youbencha.testing import Agent, NotApplicable, Prepared, Situation

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from toolbox_packages import Registry, WheelHouse
 
-from youbencha.sandbox.toolbox import Toolbox
+from youbencha.sandbox.toolbox.toolbox import Toolbox
 
 
 @pytest.fixture

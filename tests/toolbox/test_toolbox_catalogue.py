@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from youbencha.errors import YouBenchaError
-from youbencha.sandbox.toolbox import parse_request
-from youbencha.sandbox.toolbox.catalogue import AGENTS, GATEWAYS, lookup, recipes_for
+from youbencha.sandbox.toolbox.catalogue import AGENTS, GATEWAYS, lookup, parse_request, recipes_for
 
 CLAUDE = lookup("claude-code")
 

@@ -7,7 +7,7 @@ import pytest
 from toolbox_packages import WheelHouse, plant, posix, says
 
 from yb import yb
-from youbencha.sandbox.toolbox import Toolbox
+from youbencha.sandbox.toolbox.toolbox import Toolbox
 
 pytestmark = posix
 

@@ -7,8 +7,8 @@ import pytest
 from toolbox_packages import Registry, needs_npm, node_says, posix, says
 
 from youbencha.errors import YouBenchaError
-from youbencha.sandbox.toolbox import Toolbox
-from youbencha.sandbox.toolbox.node import command_for, require_node
+from youbencha.sandbox.toolbox.installed import command_for, require_node
+from youbencha.sandbox.toolbox.toolbox import Toolbox
 
 pytestmark = [posix, needs_npm]
 

@@ -9,7 +9,8 @@ import subprocess
 import pytest
 
 import toolbox_tools
-from youbencha.sandbox.toolbox import InstalledAgent, Toolbox
+from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.sandbox.toolbox.toolbox import Toolbox
 
 pytestmark = pytest.mark.real_cli
 

@@ -19,9 +19,8 @@ import pytest
 from toolbox_packages import WheelHouse, plant, posix, says
 
 from youbencha.errors import YouBenchaError
-from youbencha.sandbox.toolbox import Toolbox
-from youbencha.sandbox.toolbox.place import Place, partial
-from youbencha.sandbox.toolbox.watched import run_watched
+from youbencha.sandbox.toolbox.fetch import Place, partial, run_watched
+from youbencha.sandbox.toolbox.toolbox import Toolbox
 
 pytestmark = posix
 
@@ -29,7 +28,7 @@ INSTALLER = """
 import asyncio, sys
 from pathlib import Path
 from youbencha.errors import YouBenchaError
-from youbencha.sandbox.toolbox import Toolbox
+from youbencha.sandbox.toolbox.toolbox import Toolbox
 toolbox, say = Toolbox(Path(sys.argv[1])), lambda text: print(text, flush=True)
 try:
     asyncio.run(toolbox.install("claude-code", "2.0.62", source="pypi", progress=say))

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 from toolbox_packages import WheelHouse, posix
 
-from youbencha.sandbox.toolbox import Toolbox
+from youbencha.sandbox.toolbox.toolbox import Toolbox
 
 pytestmark = posix
 

@@ -7,8 +7,8 @@ import pytest
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.sandbox.toolbox import default_root
 from youbencha.sandbox.toolbox.versions import is_version, newest_first, printed_version, wanted_version
+from youbencha.user_dirs import default_root
 
 ORDERED = [
     "2.1.0",

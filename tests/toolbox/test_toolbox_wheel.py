@@ -10,8 +10,8 @@ import pytest
 from toolbox_packages import SDK, Registry, WheelHouse, needs_npm, node_says, posix, says
 
 from youbencha.errors import YouBenchaError
-from youbencha.sandbox.toolbox import Toolbox
-from youbencha.sandbox.toolbox.failures import explain
+from youbencha.sandbox.toolbox.fetch import explain
+from youbencha.sandbox.toolbox.toolbox import Toolbox
 
 pytestmark = posix
 

@@ -19,8 +19,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from youbencha.sandbox.toolbox import InstalledAgent, Toolbox
-from youbencha.sandbox.toolbox.installed import Manifest, sha256_of, write_manifest
+from youbencha.sandbox.toolbox.installed import InstalledAgent, Manifest, sha256_of, write_manifest
+from youbencha.sandbox.toolbox.toolbox import Toolbox
 
 SDK = "claude_agent_sdk"
 

@@ -15,10 +15,11 @@ from git_lab import Opener, commit, git
 
 from systems import linux_only, posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.workspace import FileChange, Snapshot, changes_in_repository, large
-from youbencha.workspace.large import entries_of
-from youbencha.workspace.names import shown, without_long_words
-from youbencha.workspace.removal import remove_tree
+from youbencha.text import shown, without_long_words
+from youbencha.workspace import FileChange, Snapshot, diff
+from youbencha.workspace.diff import entries_of
+from youbencha.workspace.trees import remove_tree
+from youbencha.workspace.working_tree import changes_in_repository
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def make_large(path: Path, begin: bytes = b"") -> None:
     """All hole behind its beginning, so that it costs no room."""
     with path.open("wb") as file:
         file.write(begin)
-        file.truncate(large.LARGE + 1)
+        file.truncate(diff.LARGE + 1)
 
 
 async def test_compared_but_not_stored(tree: Path, tmp_path: Path) -> None:
@@ -121,7 +122,7 @@ def test_memory_stays_small(tree: Path, tmp_path: Path) -> None:
     """A terabyte, and what is read of it and others together: neither git nor we take more than a fraction."""
     script = (
         "import asyncio, resource, sys\nfrom pathlib import Path\nfrom youbencha.workspace import Snapshot\n"
-        "import youbencha.workspace.large as large\n"
+        "import youbencha.workspace.diff as large\n"
         "large._READ_AT_MOST = 300 << 20\n"
         "async def main():\n    tree, place = map(Path, sys.argv[1:])\n"
         "    start = await Snapshot.take(tree, place / 'git')\n"

@@ -15,8 +15,10 @@ from git_lab import git
 
 from systems import linux_only, posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.workspace import RunDirectory, old_runs, remove_run, write_atomically
-from youbencha.workspace.removal import remove_tree
+from youbencha.files import write_atomically
+from youbencha.workspace import RunDirectory
+from youbencha.workspace.prune import old_runs, remove_run
+from youbencha.workspace.trees import remove_tree
 
 needs_posix = posix_only("links and modes")
 

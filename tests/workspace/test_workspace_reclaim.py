@@ -17,11 +17,11 @@ from git_lab import Opener, files
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.workspace import RunDirectory, Snapshot, old_runs, remove_run
+from youbencha.workspace import RunDirectory, Snapshot
 from youbencha.workspace.lock import try_lock
-from youbencha.workspace.private import make_private
-from youbencha.workspace.prune import clear_left_behind, left_behind, remove_left_behind
-from youbencha.workspace.removal import remove_tree
+from youbencha.workspace.prune import clear_left_behind, left_behind, old_runs, remove_left_behind, remove_run
+from youbencha.workspace.run_dir import make_private
+from youbencha.workspace.trees import remove_tree
 
 pytestmark = posix_only("shell scripts, links and modes")
 
@@ -390,8 +390,8 @@ AS_NOBODY = """
 import asyncio, os, stat, sys
 from pathlib import Path
 import _strptime, concurrent.futures.thread, json, tempfile, shutil, subprocess  # they cannot be read later
-from youbencha.workspace import RunDirectory, Snapshot, old_runs, remove_run
-import youbencha.workspace.prune, youbencha.workspace.cache
+from youbencha.workspace import RunDirectory, Snapshot; from youbencha.workspace.prune import old_runs, remove_run
+import youbencha.workspace.prune, youbencha.user_dirs
 if os.geteuid() == 0:
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
 top = Path(sys.argv[1])
@@ -457,7 +457,7 @@ def test_a_run_whose_lock_somebody_else_has_is_not_begun(tmp_path: Path, monkeyp
         held.append(taken(tmp_path / "root" / name / ".lock"))
         return make_private(name, cache_dir)
 
-    monkeypatch.setattr("youbencha.workspace.layout.make_private", quicker)
+    monkeypatch.setattr("youbencha.workspace.run_dir.make_private", quicker)
     with pytest.raises(YouBenchaError, match="another process took its lock"):
         RunDirectory.create(tmp_path / "root", cache_dir=tmp_path / "cache")
     os.close(held[0])
@@ -473,7 +473,7 @@ def test_a_lock_that_somebody_else_took_is_told(run: RunDirectory, monkeypatch: 
         if path.name == ".lock":
             held.append(taken(path))
 
-    monkeypatch.setattr("youbencha.workspace.layout.remove_tree", quicker)
+    monkeypatch.setattr("youbencha.workspace.run_dir.remove_tree", quicker)
     agent(run, "rm ../.lock")
     assert "another process took the lock of the run" in run.reclaim()
     assert old_runs(run.path.parent)[0].in_use

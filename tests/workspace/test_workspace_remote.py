@@ -18,7 +18,7 @@ from git_lab import HttpBackend, Opener, PlainFiles, commit, files, git, head, s
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.workspace.cache import default_cache_dir
+from youbencha.user_dirs import default_cache_dir
 
 needs_posix = posix_only("scripts in the place of programs, signals")
 

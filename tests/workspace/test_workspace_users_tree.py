@@ -9,7 +9,8 @@ import pytest
 from git_lab import commit, files, git, head
 
 from systems import posix_only
-from youbencha.workspace import Changes, RunDirectory, changes_in_repository
+from youbencha.workspace import Changes, RunDirectory
+from youbencha.workspace.working_tree import changes_in_repository
 
 
 async def look(directory: Path, tmp_path: Path, **about: object) -> Changes | None:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from youbencha.errors import Problem
 from youbencha.events import EventSink
-from youbencha.gateway.access import GatewayAccess
+from youbencha.gateway.api import GatewayAccess
 from youbencha.log import ErrorRecord, Execution, Status, YouBenchaLog
 from youbencha.sandbox.base import Sandbox
-from youbencha.sandbox.here import HERE
+from youbencha.sandbox.local import HERE
 
 if TYPE_CHECKING:
     import asyncio
 
-    from youbencha.gateway.routes import Provider
+    from youbencha.gateway.api import Provider
 
 DEFAULT_TIMEOUT_MS = 300_000
 

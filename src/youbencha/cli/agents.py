@@ -21,7 +21,9 @@ from youbencha.cli.help import Commands
 from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
-    from youbencha.sandbox.toolbox import AgentOnPath, InstalledAgent, Progress
+    from youbencha.sandbox.toolbox.fetch import Progress
+    from youbencha.sandbox.toolbox.installed import InstalledAgent
+    from youbencha.sandbox.toolbox.toolbox import AgentOnPath
 
 app = Commands(help="Install, list, check and remove pinned versions of agent CLIs.")
 
@@ -58,7 +60,8 @@ def install(
     """
     import asyncio
 
-    from youbencha.sandbox.toolbox import Toolbox, parse_request
+    from youbencha.sandbox.toolbox.catalogue import parse_request
+    from youbencha.sandbox.toolbox.toolbox import Toolbox
 
     requests = [parse_request(text) for text in agents]
     toolbox = Toolbox()
@@ -78,7 +81,7 @@ def list_agents(as_json: Annotated[bool, typer.Option("--json", help="For progra
     """
     import asyncio
 
-    from youbencha.sandbox.toolbox import Toolbox, on_path
+    from youbencha.sandbox.toolbox.toolbox import Toolbox, on_path
 
     toolbox = Toolbox()
     rows = [
@@ -101,7 +104,8 @@ def remove(
 
     Example: `yb agents remove claude-code@2.0.62`
     """
-    from youbencha.sandbox.toolbox import Toolbox, parse_request
+    from youbencha.sandbox.toolbox.catalogue import parse_request
+    from youbencha.sandbox.toolbox.toolbox import Toolbox
 
     request = parse_request(agent)
     if request.version is None:
@@ -120,7 +124,7 @@ def verify() -> None:
 
     Example: `yb agents verify`
     """
-    from youbencha.sandbox.toolbox import Toolbox
+    from youbencha.sandbox.toolbox.toolbox import Toolbox
 
     toolbox = Toolbox()
     complaints = [f"{path} is damaged" for path in toolbox.damaged()]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from typer.main import get_command, get_group
@@ -18,19 +21,20 @@ from youbencha.cli.help import Commands, HelpfulGroup, usage_hint, usage_message
 from youbencha.errors import YouBenchaError
 
 CANNOT_RUN = 2
+
 INTERRUPTED = 130
 
 _COMMANDS = {
     "run": "run:run",
-    "eval": "evaluate:evaluate",
+    "eval": "eval:evaluate",
     "runs": "runs:runs",
     "report": "report:report",
     "validate": "validate:validate",
-    "list": "listing:list_all",
+    "list": "list:list_all",
     "init": "init:init",
     "config": "config:app",
     "install-agents": "install_agents:install_agents",
-    "suggest-testcase": "suggest:suggest_testcase",
+    "suggest-testcase": "suggest_testcase:suggest_testcase",
     "doctor": "doctor:doctor",
     "prune": "prune:prune",
     "agents": "agents:app",
@@ -151,7 +155,7 @@ def _complain(error: YouBenchaError) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from youbencha.cli.layout import hanging
+    from youbencha.cli.console import hanging
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     width = console.width if console.is_terminal else sys.maxsize
@@ -163,3 +167,41 @@ def _complain(error: YouBenchaError) -> None:
 
 if __name__ == "__main__":
     sys.exit(run_app(sys.argv[1:]))
+
+
+# From a command to what it awaits.
+
+Result = TypeVar("Result")
+
+
+def run_async(work: Coroutine[Any, Any, Result]) -> Result:
+    """As `asyncio.run`; and SIGTERM and SIGHUP are like Ctrl-C: what was begun is ended."""
+    startup.loaded()
+    return asyncio.run(_interruptible(work))
+
+
+async def _interruptible(work: Coroutine[Any, Any, Result]) -> Result:
+    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
+        return await work  # no signal can be handled here
+    task = asyncio.ensure_future(work)
+    terminated = False
+
+    def on_terminate() -> None:
+        nonlocal terminated
+        terminated = True
+        task.cancel()
+
+    loop = asyncio.get_running_loop()
+    before = {number: signal.getsignal(number) for number in startup.ending_signals()}
+    for number in before:
+        loop.add_signal_handler(number, on_terminate)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if terminated:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)

@@ -25,8 +25,8 @@ def demo(
 
     The first time, the CLI is fetched into the toolbox (about 160 MB).
     """
-    from youbencha.cli.asynchronous import run_async
-    from youbencha.cli.concluding import conclude, telling_where
+    from youbencha.cli.app import run_async
+    from youbencha.cli.console import conclude, telling_where
     from youbencha.cli.display import choose_display
     from youbencha.demo import prepare_demo, run_demo
     from youbencha.events import Noted

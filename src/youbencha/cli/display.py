@@ -8,9 +8,8 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
-from youbencha.cli.lines import Line
-from youbencha.cli.progress import Progress
 from youbencha.events import Event
+from youbencha.progress import Line, Progress
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

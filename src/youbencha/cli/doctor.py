@@ -76,7 +76,7 @@ def _print(diagnosis: Diagnosis) -> None:
 def _lines(finding: Finding, width: int, screen: int) -> list[Text]:
     from rich.text import Text
 
-    from youbencha.cli.layout import hanging
+    from youbencha.cli.console import hanging
 
     mark, style = _MARKS[finding.state]
     before = width + 6

@@ -34,8 +34,8 @@ def build(
 
     Example: `yb images build claude-code --base youbencha/base:bookworm`
     """
-    from youbencha.cli.asynchronous import run_async
-    from youbencha.sandbox.images import RECIPES, build_image
+    from youbencha.cli.app import run_async
+    from youbencha.sandbox.images.build import RECIPES, build_image
 
     names = agents or list(RECIPES)
     if len(names) > 1 and (tag or version):
@@ -68,8 +68,8 @@ def list_built(as_json: Annotated[bool, typer.Option("--json", help="For program
 
     Example: `yb images list --json`
     """
-    from youbencha.cli.asynchronous import run_async
-    from youbencha.sandbox.images import list_images
+    from youbencha.cli.app import run_async
+    from youbencha.sandbox.images.build import list_images
 
     images = run_async(list_images())
     if as_json:

@@ -33,9 +33,9 @@ def prune(
 
     Example: `yb prune --keep 20`
     """
-    from youbencha.cli.settings import settings_here
-    from youbencha.report.formatting import plural
-    from youbencha.workspace import old_runs, remove_run
+    from youbencha.cli.options import settings_here
+    from youbencha.text import plural
+    from youbencha.workspace.prune import old_runs, remove_run
 
     _reap(dry_run=dry_run)
     root = workspace_dir or settings_here().workspace_dir
@@ -73,8 +73,8 @@ def prune(
 
 def _reap(*, dry_run: bool) -> None:
     """Without asking: nothing of value is in a container whose harness is dead."""
-    from youbencha.cli.asynchronous import run_async
-    from youbencha.sandbox.docker import reap_containers
+    from youbencha.cli.app import run_async
+    from youbencha.sandbox.docker.ownership import reap_containers
 
     reaped = run_async(reap_containers(dry_run=dry_run))
     for name in reaped.names:

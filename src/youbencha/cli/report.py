@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from youbencha.report import ReportFormat
+from youbencha.report.formats import ReportFormat
 
 
 def report(
@@ -32,7 +32,8 @@ def report(
 
     Example: `yb report --from .youbencha-workspace --format html --open`
     """
-    from youbencha.report import find_results, load_results, render_report, write_report
+    from youbencha.report.formats import render_report, write_report
+    from youbencha.report.loading import find_results, load_results
 
     results_file = find_results(source)
     bundle = load_results(results_file)

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from youbencha.cli import run_options as options
+import json
+from typing import TYPE_CHECKING
+
+import typer
+
+from youbencha.cli import options
+
+if TYPE_CHECKING:
+    from youbencha.trial.plan import Plan
 
 
 def run(
@@ -34,15 +42,19 @@ def run(
 
     if not dry_run:
         get_ready()  # while we read the test case and fetch the repository
-    from youbencha.cli.agent_options import agent_choice
-    from youbencha.cli.asynchronous import run_async
-    from youbencha.cli.concluding import conclude, telling_where
+    from youbencha.cli.app import run_async
+    from youbencha.cli.console import conclude, telling_where
     from youbencha.cli.display import choose_display
-    from youbencha.cli.mistakes import advising
-    from youbencha.cli.model_options import gateway_options
-    from youbencha.cli.sandbox_options import sandbox_option
-    from youbencha.cli.settings import settings_here, variables_given
-    from youbencha.trial import make_plan, run_test_case
+    from youbencha.cli.options import (
+        advising,
+        agent_choice,
+        gateway_options,
+        sandbox_option,
+        settings_here,
+        variables_given,
+    )
+    from youbencha.trial.plan import make_plan
+    from youbencha.trial.run import run_test_case
 
     settings = settings_here()
     with advising(config):
@@ -56,8 +68,6 @@ def run(
             agent=agent_choice(agent, model),
         )
     if dry_run:
-        from youbencha.cli.dry_run import show_plan
-
         show_plan(plan, as_json=as_json)
         return 0
     quiet = quiet or settings.settings.log_level in ("warn", "error")
@@ -66,3 +76,67 @@ def run(
     with telling_where(choose_display(title, quiet=quiet)) as display:
         finished = run_async(run_test_case(plan, on_event=display, delete_workspace=delete))
     return conclude(finished.bundle, finished.directory.artifacts, as_json=as_json, quiet=quiet)
+
+
+# `yb run --dry-run`: what would be done.
+
+
+def show_plan(plan: Plan, *, as_json: bool) -> None:
+    """For a person, or as JSON."""
+    told = _told(plan)
+    if as_json:
+        typer.echo(json.dumps(told, indent=2))
+        return
+    typer.echo("Would run:")
+    for name, value in told.items():
+        if value not in (None, []):
+            typer.echo(f"  {name:<16} {', '.join(value) if isinstance(value, list) else value}")
+
+
+def _told(plan: Plan) -> dict[str, object]:
+    from youbencha.workspace import public_url
+
+    case = plan.case
+    return {
+        "test_case": plan.loaded.name,
+        "config_hash": plan.loaded.config_hash,
+        "repo": public_url(case.repo),
+        "branch": case.branch,
+        "commit": case.commit,
+        "expected": case.expected,
+        "agent": case.agent.type,
+        "agent_version": case.agent.version,
+        "model": plan.model,
+        "gateway": _told_gateway(plan),
+        **_told_cassette(plan),
+        "sandbox": _told_sandbox(plan),
+        "timeout_ms": plan.timeout_ms,
+        "pre_execution": [hook.name for hook in case.pre_execution],
+        "evaluators": [evaluator.name for evaluator in plan.loaded.evaluators],
+        "post_evaluation": [hook.name for hook in case.post_evaluation],
+        "workspace_dir": str(plan.workspace_dir),
+    }
+
+
+def _told_gateway(plan: Plan) -> str:
+    if plan.gateway is None:
+        return "none"
+    cassette = plan.gateway.spec.cassette
+    return plan.gateway.type + (f" ({cassette.mode} {plan.gateway.cassette_dir})" if cassette else "")
+
+
+def _told_cassette(plan: Plan) -> dict[str, str | list[str]]:
+    from youbencha.trial.plan import foreseen
+
+    found = foreseen(plan)
+    return {} if found is None else {"cassette": found.holds, "cassette_lacks": list(found.lacks)}
+
+
+def _told_sandbox(plan: Plan) -> str:
+    from youbencha.spec.sandbox import DEFAULT_IMAGE
+
+    spec = plan.sandbox
+    if spec.type == "local":
+        return "local"
+    reached = {"gateway": "reaches only the gateway", "none": "reaches nothing", "open": "reaches the network"}
+    return f"{spec.type} ({spec.image or DEFAULT_IMAGE}; {reached[spec.network]})"

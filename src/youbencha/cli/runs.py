@@ -19,7 +19,7 @@ def runs(
 
     Example: `yb runs -n 5`
     """
-    from youbencha.report.past import as_data, past_runs, table
+    from youbencha.report.history import as_data, past_runs, table
 
     roots = _workspaces(workspace_dir)
     found = past_runs(roots, last)
@@ -36,7 +36,7 @@ def runs(
 def _workspaces(given: Path | None) -> list[Path]:
     """The one that was asked for; else where `yb run` and `yb eval` leave theirs."""
     if given is None:
-        from youbencha.cli.settings import settings_here
+        from youbencha.cli.options import settings_here
 
         settings = settings_here()
         return [settings.workspace_dir, settings.output_dir]

@@ -32,9 +32,9 @@ def validate(
     """
     import json
 
-    from youbencha.cli.mistakes import advising
+    from youbencha.cli.options import advising
     from youbencha.errors import ConfigError
-    from youbencha.trial import advice_on, missing_here
+    from youbencha.trial.checks import advice_on, missing_here
 
     try:
         with advising(config):
@@ -58,9 +58,10 @@ def validate(
 
 
 def _load(config: Path, var: list[str] | None) -> Loaded[TestCase] | Loaded[EvalConfig]:
-    from youbencha.cli.settings import settings_here, variables_given
+    from youbencha.cli.options import settings_here, variables_given
     from youbencha.spec import is_eval_config
-    from youbencha.trial import make_eval_plan, make_plan
+    from youbencha.trial.evaluation import make_eval_plan
+    from youbencha.trial.plan import make_plan
 
     settings, variables = settings_here(), variables_given(var)
     if is_eval_config(config):

@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import json
+import os
+import signal
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from youbencha.control.patience import Patience
+from youbencha.control.driver import Driver, StdioLine
+from youbencha.control.machine import Machine, Patience
+from youbencha.control.messages import END_SESSION, encode
 from youbencha.control.policy import ToolPolicy, problem_in
+from youbencha.control.tally import Tally
+from youbencha.control.websocket import ControlServer
 from youbencha.errors import YouBenchaError
+from youbencha.events import Event, ToolDecided, Warned
+from youbencha.process import Command, Redactor, find_executable, run
+from youbencha.usage import Tokens
 
 DONE, FAILED, BAD_USAGE = 0, 1, 2
+
 _PORT = 9876
+
 _ANY_PORT = 65_535
+
 _DESCRIPTION = """\
 Gives an agent CLI its task, answers its questions about tools, and writes what it spent. The exit code is 0 if the
 agent completed its task, 1 if it failed or did not answer in time, 2 if this command was not understood."""
@@ -39,7 +54,6 @@ def main(arguments: Sequence[str]) -> int:
         options = _options(parser, parser.parse_args(own), command)
     except SystemExit as end:  # --help, or what argparse has complained about already
         return end.code if isinstance(end.code, int) else BAD_USAGE
-    from youbencha.control.session import drive, serve
 
     try:
         return asyncio.run(drive(options) if options.command else serve(options))
@@ -113,3 +127,178 @@ def _task(parser: argparse.ArgumentParser, path: Path) -> str:
     if not task.strip():
         parser.error(f"the task file {path} is empty")
     return task
+
+
+# One session from the command line, by either transport.
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class _Heard:
+    """Hands what comes by the WebSocket to the driver, and tells of it."""
+
+    def __init__(self, driver: Driver, debug: bool) -> None:
+        self._driver = driver
+        self._debug = debug
+
+    def opened(self, send: Callable[[str], None]) -> None:
+        self._driver.connected(send)
+
+    def heard(self, line: str) -> None:
+        if self._debug:
+            _note(Redactor().text(line.strip()))
+        self._driver.heard(line)
+
+    def gone(self) -> None:
+        self._driver.closed()
+
+
+async def serve(options: Options) -> int:
+    """For whoever connects first."""
+    with _session(options) as driver:
+        server = ControlServer(_Heard(driver, options.debug))
+        try:
+            port = await server.listen_on_port(options.port)
+            print(f"listening on ws://127.0.0.1:{port}", flush=True)
+            await driver.ended.wait()
+            await server.hang_up(encode(END_SESSION))
+        finally:
+            await server.close()
+    return _verdict(driver)
+
+
+async def drive(options: Options) -> int:
+    """A CLI of our own. What it prints goes on to standard output as it comes."""
+    with _session(options) as driver:
+        async with StdioLine(driver, knows_end_session=True) as line:
+
+            def on_line(text: bytes) -> None:
+                sys.stdout.buffer.write(text + b"\n")
+                sys.stdout.buffer.flush()
+                line.line(text)
+
+            command = Command(_found(options.command), Path.cwd(), dict(os.environ), stdin=line.stdin)
+            done = await run(command, on_line=on_line, stop=line.stop)
+        for said in done.output.splitlines():
+            if not said.startswith("{"):  # the rest was standard output
+                print(said, file=sys.stderr)
+    ended_by_itself = not done.stopped and done.exit.shell_code
+    return _verdict(driver) and (ended_by_itself or FAILED)
+
+
+def _found(command: tuple[str, ...]) -> tuple[str, ...]:
+    """A path as it is; a name, where PATH leads."""
+    if Path(command[0]).name != command[0]:
+        return (str(Path(command[0]).absolute()), *command[1:])
+    program = find_executable(command[0], os.environ)
+    if program is None:
+        raise YouBenchaError("CONTROL_NO_CLI", f"There is no program {command[0]!r} on PATH.", hint="Install it.")
+    return (str(program), *command[1:])
+
+
+@contextlib.contextmanager
+def _session(options: Options) -> Iterator[Driver]:
+    """A driver that a signal interrupts, and whose metrics are written however it ends."""
+    loop = asyncio.get_running_loop()
+    machine = Machine(options.task, policy=options.policy, patience=options.patience, now=loop.time())
+    driver = Driver(machine, on_event=_teller(options.debug))
+    with contextlib.suppress(NotImplementedError):  # Windows
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, driver.interrupt, f"ended by {number.name}")
+    try:
+        yield driver
+    finally:
+        driver.closed()
+        if options.metrics_file:
+            _write(options.metrics_file, machine)
+
+
+def _write(path: Path, machine: Machine) -> None:
+    try:
+        write_sidecar(path, metrics(machine.tally))
+    except OSError as error:  # the session was what it was
+        _note(f"cannot write {path}: {error.strerror or error}")
+
+
+def _verdict(driver: Driver) -> int:
+    over = driver.over
+    if over is None or not over.ok:
+        _note(over.reason if over else "it ended without a word")
+        return FAILED
+    return DONE
+
+
+def _teller(debug: bool) -> Callable[[Event], None]:
+    def tell(event: Event) -> None:
+        if isinstance(event, Warned):
+            _note(event.message)
+        elif isinstance(event, ToolDecided) and (debug or not event.allowed):
+            _note(f"{'allowed' if event.allowed else 'denied'} {event.name}: {event.reason}")
+
+    return tell
+
+
+def _note(words: str) -> None:
+    print(f"youbencha.control: {words}", file=sys.stderr, flush=True)
+
+
+# The metrics sidecar: what a session cost, in the words of the first harness and a few more.
+
+
+class _Spent(NamedTuple):
+    tokens: Tokens
+    cost_usd: float | None
+    partial: bool
+
+
+def metrics(tally: Tally) -> dict[str, Any]:
+    """Whatever the end. What nobody said is None, never 0; `partial` where more was spent than could be counted."""
+    spent = _spent(tally)
+    return {
+        "input_tokens": spent.tokens.input,
+        "output_tokens": spent.tokens.output,
+        "cache_read_tokens": spent.tokens.cache_read,
+        "cache_creation_tokens": spent.tokens.cache_creation,
+        "turns": tally.turns,
+        "tools_used": tally.tools_used,
+        "duration_ms": tally.duration_ms,
+        "total_cost_usd": spent.cost_usd,
+        "session_id": tally.session_id,
+        "model": tally.model,
+        "ended": tally.how,
+        "partial": spent.partial,
+    }
+
+
+def _spent(tally: Tally) -> _Spent:
+    """The last result is believed. Without one, the answers that were seen are a lower bound.
+
+    Where the CLI repeated a broken call without streaming, 2.1.30 and 1.0.128 forgot its usage: a result of zeros
+    beside answers that carry the real numbers.
+    """
+    said, seen = tally.total, tally.calls
+    if said == Tokens():
+        return _Spent(seen, tally.cost_usd, partial=True)
+    short = any(mine is not None and mine > (theirs or 0) for mine, theirs in zip(seen, said, strict=True))
+    if short and not any(said):
+        return _Spent(seen, tally.cost_usd or None, partial=True)
+    return _Spent(said, tally.cost_usd, partial=short)
+
+
+# Writes the metrics sidecar.
+
+
+def write_sidecar(path: Path, metrics: Mapping[str, Any]) -> None:
+    """Whole or not at all; and never through a link that somebody has put in its place."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(metrics, file, indent=2)
+            file.write("\n")
+        Path(name).chmod(0o644)  # whoever runs an adapter need not be who reads what it wrote
+        Path(name).replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise

@@ -14,24 +14,60 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from youbencha.control import messages
-from youbencha.control.actions import Action, Decided, Over, Send
-from youbencha.control.approval import approval
+from youbencha.control.activity import Work
 from youbencha.control.messages import Request
-from youbencha.control.notices import (
-    LEFT_RUNNING,
-    MALFORMED,
-    NO_HANDSHAKE,
-    REPEATED_REQUEST,
-    UNKNOWN_REQUEST,
-    Notices,
-)
-from youbencha.control.patience import PATIENT, Patience
+from youbencha.control.permissions import Unasked, approval
 from youbencha.control.policy import ALLOW_ALL, ToolPolicy
-from youbencha.control.reading import Message, text
-from youbencha.control.tally import Tally
-from youbencha.control.unasked import Unasked
-from youbencha.control.verdict import verdict_on
-from youbencha.control.work import Work
+from youbencha.control.tally import Message, Tally, text
+
+
+class Send(NamedTuple):
+    message: dict[str, Any]
+
+
+class Decided(NamedTuple):
+    """A tool call was allowed or denied; the answer itself is a `Send` of its own."""
+
+    call_id: str | None
+    tool: str
+    allowed: bool
+    reason: str
+
+
+class Warn(NamedTuple):
+    code: str
+    text: str
+
+
+class Over(NamedTuple):
+    """Said once, and last: close down now. `reason` is for people."""
+
+    ok: bool
+    reason: str
+
+
+Action = Send | Decided | Warn | Over
+
+
+# How long to wait, and for what, in seconds.
+
+
+class Patience(NamedTuple):
+    connect_s: float = 60
+    """For somebody to connect."""
+    handshake_s: float = 20
+    """For an answer to `initialize`; a cold start took 15 s. Then the prompt goes out: not every client answers."""
+    silence_s: float = 300
+    """For the next message. A tool at work is not silence."""
+    interrupt_s: float = 2
+    """For a result after `interrupt`: agents answer it in 0.1 s, and the kill must not wait."""
+    background_s: float = 600
+    """For commands left in the background once the agent said it was done. As long as Claude Code's own print mode."""
+    more_results_s: float = 10
+    """For the turn in which the agent looks at background work that has ended. It begins within milliseconds."""
+
+
+PATIENT = Patience()
 
 _QUOTED = 200
 
@@ -255,3 +291,65 @@ class Machine:
 
 def _keys(message: Message) -> str:
     return ", ".join(sorted(str(key) for key in message))[:_QUOTED] or "(none)"
+
+
+# Warnings, and not without end: a client that sends nothing but rubbish does not fill the log with it.
+
+MALFORMED = "CONTROL_MALFORMED_MESSAGE"
+
+NO_HANDSHAKE = "CONTROL_NO_HANDSHAKE"
+
+UNKNOWN_REQUEST = "CONTROL_UNKNOWN_REQUEST"
+
+REPEATED_REQUEST = "CONTROL_REPEATED_REQUEST"
+
+LEFT_RUNNING = "CONTROL_BACKGROUND_LEFT_RUNNING"
+
+_MOST = 20
+
+
+class Notices:
+    def __init__(self) -> None:
+        self._given = 0
+
+    def __call__(self, code: str, words: str) -> list[Action]:
+        self._given += 1
+        if self._given < _MOST:
+            return [Warn(code, words)]
+        return [Warn(code, f"{words} (no more warnings follow)")] if self._given == _MOST else []
+
+
+# What a `result` says, in words.
+
+COMPLETED = "completed"
+
+_LONGEST = 500
+
+_SUBTYPES = {
+    "error_max_turns": "the agent reached its limit of turns",
+    "error_max_budget_usd": "the agent reached its own budget",
+    "error_during_execution": "the agent stopped in the middle of its work",
+}
+
+
+class Verdict(NamedTuple):
+    ok: bool
+    reason: str
+
+
+def verdict_on(result: Message) -> Verdict:
+    """An absent `subtype` or `is_error` is no error; a wrong `is_error` is one. API errors come as "success"."""
+    subtype = result.get("subtype")
+    wrong = result.get("is_error", False) is not False
+    if subtype in (None, "success") and not wrong:
+        return Verdict(True, COMPLETED)
+    if subtype in (None, "success"):
+        return Verdict(False, _in_words("the agent reported an error", result))
+    return Verdict(False, _in_words(_SUBTYPES.get(str(subtype), f"the agent ended with {str(subtype)[:80]}"), result))
+
+
+def _in_words(what: str, result: Message) -> str:
+    errors = result.get("errors")
+    listed = [error for error in errors if isinstance(error, str)] if isinstance(errors, list) else []
+    details = " ".join(" ".join(listed or [text(result.get("result")) or ""]).split())
+    return f"{what}: {details[:_LONGEST]}" if details else what

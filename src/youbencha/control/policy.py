@@ -14,11 +14,178 @@ A way to measure an agent with fewer tools. Not a boundary: a program that is al
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
-from youbencha.control.rules import Rule, covering, parsed
+_COMMAND, _PATH, _ADDRESS, _PLAIN = "command", "path", "address", "plain"
+
+_ARGUMENTS: dict[str, tuple[str, str]] = {
+    "Bash": ("command", _COMMAND),
+    "Read": ("file_path", _PATH),
+    "Write": ("file_path", _PATH),
+    "Edit": ("file_path", _PATH),
+    "MultiEdit": ("file_path", _PATH),
+    "NotebookEdit": ("notebook_path", _PATH),
+    "LS": ("path", _PATH),
+    "Glob": ("pattern", _PLAIN),
+    "Grep": ("pattern", _PLAIN),
+    "WebFetch": ("url", _ADDRESS),
+    "WebSearch": ("query", _PLAIN),
+    "Task": ("subagent_type", _PLAIN),
+    "Agent": ("subagent_type", _PLAIN),
+    "Skill": ("skill", _PLAIN),
+    "SlashCommand": ("command", _PLAIN),
+}
+"""What a rule's argument is about. Of other tools nobody knows: such a rule never allows them, and always denies."""
+
+_DOMAIN = "domain:"
+
+_LONGEST = 80
+
+
+class Rule(NamedTuple):
+    text: str
+    tool: str
+    argument: str | None
+
+    def __str__(self) -> str:
+        return self.text
+
+    def names(self, tool: str) -> bool:
+        of_server = self.tool.startswith("mcp__") and tool.startswith(f"{self.tool}__")
+        return of_server or like(self.tool, tool)
+
+    def forbids(self, tool: str, given: Mapping[str, object], root: str) -> bool:
+        """In doubt, yes."""
+        if not self.names(tool) or self.argument is None:
+            return self.names(tool)
+        main = _main_argument(tool, given)
+        if main is None:
+            return True
+        kind, value = main
+        if kind == _COMMAND:
+            return any(_FITS[kind](self.argument, part, root) for part in suspects_in(value))
+        return _odd(kind, value) or _FITS[kind](self.argument, value, root) or self._anywhere(kind, value, root)
+
+    def _anywhere(self, kind: str, value: str, root: str) -> bool:
+        """A path that is relative to a place nobody told."""
+        argument = self.argument or ""
+        if kind != _PATH or (root and not argument.startswith("~/")):
+            return False
+        return like(f"*/{argument.removeprefix('~/')}", posixpath.normpath(value))
+
+
+class Covered(NamedTuple):
+    rules: list[str]
+    missing: str | None
+    """The first thing that no rule covers, in words."""
+
+
+@lru_cache(maxsize=1024)
+def parsed(text: str) -> Rule:
+    tool, bracket, argument = text.partition("(")
+    argument = argument.removesuffix(")")
+    return Rule(text, tool, None if not bracket or argument in ("*", ":*") else argument)
+
+
+def covering(rules: Sequence[Rule], tool: str, given: Mapping[str, object], root: str) -> Covered:
+    """Each part of what is asked for has to fall under one of the rules, all of which have an argument."""
+    main = _main_argument(tool, given)
+    if main is None:
+        return Covered([], "an argument that rules can be about")
+    kind, value = main
+    if _odd(kind, value):
+        return Covered([], f"an address like {_short(value)}")
+    try:
+        parts = commands_in(value) if kind == _COMMAND else [value]
+    except Unreadable as problem:
+        return Covered([], f"{problem}, which rules cannot look into")
+    used: dict[str, None] = {}
+    for part in parts or [value]:
+        rule = next((rule for rule in rules if _FITS[kind](rule.argument or "", part, root)), None)
+        if rule is None:
+            return Covered([], _short(part))
+        used[rule.text] = None
+    return Covered(list(used), None)
+
+
+def like(pattern: str, text: str) -> bool:
+    """`*` is any text, line ends included. In one pass, however long the text is."""
+    first, *rest = pattern.split("*")
+    if not rest:
+        return text == pattern
+    *middle, last = rest
+    if not text.startswith(first) or not text.endswith(last) or len(text) < len(first) + len(last):
+        return False
+    at, end = len(first), len(text) - len(last)
+    for piece in middle:
+        found = text.find(piece, at, end)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return True
+
+
+def _main_argument(tool: str, given: Mapping[str, object]) -> tuple[str, str] | None:
+    key, kind = _ARGUMENTS.get(tool, ("", ""))
+    value = given.get(key)
+    return (kind, value) if kind and isinstance(value, str) else None
+
+
+def _fits_command(pattern: str, command: str, root: str) -> bool:
+    """`git *` and `git:*` mean the word `git`, with or without more."""
+    pattern = f"{pattern[:-2]} *" if pattern.endswith(":*") else pattern
+    return like(pattern, command) or (pattern.endswith(" *") and like(pattern[:-2], command))
+
+
+def _fits_path(pattern: str, path: str, root: str) -> bool:
+    """After `..` is taken out, or `/workspace/*` would allow `/workspace/../etc`."""
+    base = root or "."
+    pattern = pattern if pattern.startswith(("*", "~")) else posixpath.normpath(posixpath.join(base, pattern))
+    return like(_single(pattern), _single(posixpath.normpath(posixpath.join(base, path))))
+
+
+def _single(path: str) -> str:
+    return f"/{path.lstrip('/')}" if path.startswith("//") else path
+
+
+def _fits_address(pattern: str, address: str, root: str) -> bool:
+    if pattern.startswith(_DOMAIN):
+        return like(pattern.removeprefix(_DOMAIN).lower(), _host(address) or "")
+    return like(pattern, address)
+
+
+def _fits_plain(pattern: str, text: str, root: str) -> bool:
+    return like(pattern, text)
+
+
+_FITS: dict[str, Callable[[str, str, str], bool]] = {
+    _COMMAND: _fits_command,
+    _PATH: _fits_path,
+    _ADDRESS: _fits_address,
+    _PLAIN: _fits_plain,
+}
+
+
+def _odd(kind: str, value: str) -> bool:
+    """Addresses that programs read differently: to some, a backslash ends the host."""
+    return kind == _ADDRESS and ("\\" in value or not value.isprintable() or " " in value or _host(value) is None)
+
+
+def _host(address: str) -> str | None:
+    try:
+        return urlsplit(address).hostname
+    except ValueError:
+        return None
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+
 
 _RULE = re.compile(r"[^\s()]+(?:\(.+\))?", re.DOTALL)
 
@@ -75,3 +242,84 @@ def problem_in(rule: str) -> str | None:
     if "(" in rule or ")" in rule:
         return f"the rule {rule!r} is not of the form Tool(argument)"
     return f"the rule {rule!r} has a space in the tool's name: for an argument write Tool(argument)"
+
+
+# The simple commands in a line of shell, for rules that look at each of them.
+#
+# Not a shell: whatever cannot be taken apart with certainty is `Unreadable`, and a rule with an argument then does not
+# allow it. Quotes, comments and escapes are followed, because a command that hides in them is how such rules are
+# fooled.
+
+_PIECE = re.compile(
+    r"""
+      (?P<plain>      [^ \t\n\\'"`$;&|<>()\#]+ )
+    | (?P<quiet>      (?: &?>{1,2} [ \t]* /dev/null | >&[12] ) (?![^ \t\n;&|]) )
+    | (?P<space>      [ \t]+ )
+    | (?P<joined>     \\ \n )
+    | (?P<escape>     \\ . )
+    | (?P<single>     ' [^']* ' )
+    | (?P<double>     " (?: [^"\\`$] | \\ . | \$ (?![({]) )* " )
+    | (?P<input>      < (?![<(&>]) )
+    | (?P<separator>  \|\| | && | \|& | [;|\n] | & (?!>) )
+    | (?P<variable>   \$ (?![('"{]) )
+    | (?P<hash>       \# )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+_ONLY_AT_WORD = re.compile(r"(?P<comment>#[^\n]*)|(?P<quiet>[012](?=>))")
+"""The number of a stream belongs to a redirection, but not in `foo2>…`."""
+
+_ROUGH = re.compile(r"[;&|\n()`{}'\"]|\$\(")
+
+_BEFORE_COMMAND = re.compile(r"(?:(?:if|then|elif|else|while|until|do|time|!|\{)[ \t]+|\w+=\S*[ \t]+)+")
+
+_WHY = {
+    "$": "a substitution",
+    "`": "a substitution",
+    '"': "a substitution, or a quotation without an end",
+    "'": "a quotation without an end",
+    "\\": "an escape without an end",
+    "#": "a comment where none can be",
+    "<": "a here-document or a substitution",
+    "(": "a group of commands",
+    ")": "a group of commands",
+}
+
+
+class Unreadable(Exception):
+    """Says what is in the way."""
+
+
+def commands_in(line: str) -> list[str]:
+    """The simple commands, without comments and without redirections to nowhere. Raises `Unreadable`."""
+    commands: list[list[str]] = [[]]
+    for kind, piece in _pieces(line):
+        if kind == "separator":
+            commands.append([])
+        elif kind not in ("joined", "comment", "quiet"):
+            commands[-1].append(piece)
+    texts = ("".join(pieces).strip(" \t") for pieces in commands)
+    return [text for text in texts if text]
+
+
+def suspects_in(line: str) -> list[str]:
+    """Whatever in it may be a command, for rules that forbid: rather one too many."""
+    try:
+        parts = [*commands_in(line), line]
+    except Unreadable:
+        parts = [line, *_ROUGH.split(line)]
+    found = [part.strip() for part in parts if part.strip()]
+    return found + [_BEFORE_COMMAND.sub("", part, count=1) for part in found if _BEFORE_COMMAND.match(part)]
+
+
+def _pieces(line: str) -> Iterator[tuple[str, str]]:
+    at, before = 0, "separator"
+    while at < len(line):
+        found = _ONLY_AT_WORD.match(line, at) if before in ("separator", "space") else None
+        found = found or _PIECE.match(line, at)
+        kind = found.lastgroup if found else None
+        if found is None or kind is None or (kind == "hash" and before == "input"):
+            raise Unreadable(_WHY.get(line[at], "a redirection to a file"))
+        yield kind, found.group()
+        at, before = found.end(), before if kind == "joined" else kind

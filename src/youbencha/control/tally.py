@@ -2,13 +2,52 @@
 
 from __future__ import annotations
 
-from youbencha.control.reading import Message, amount, blocks, count, mapping, mappings, text
-from youbencha.log.tokens import Tokens, add_all
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from youbencha.usage import Tokens, add_all
+
+Message = Mapping[str, Any]
+
+_EMPTY: Message = MappingProxyType({})
+
+
+def text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def mapping(value: object) -> Message:
+    return value if isinstance(value, Mapping) else _EMPTY
+
+
+def mappings(value: object) -> Iterator[Message]:
+    """The objects of a list; whatever else is in it is left out."""
+    return (item for item in value if isinstance(item, Mapping)) if isinstance(value, list) else iter(())
+
+
+def count(value: object) -> int | None:
+    """A whole number from 0 up. `true` is not a number, whatever Python says."""
+    return value if type(value) is int and value >= 0 else None
+
+
+def amount(value: object) -> float | None:
+    """A finite number from 0 up."""
+    return float(value) if type(value) in (int, float) and 0 <= value < 1e300 else None  # type: ignore[arg-type,operator]
+
+
+def blocks(message: Message) -> Iterator[Message]:
+    """What an `assistant` or `user` message consists of."""
+    return mappings(mapping(message.get("message")).get("content"))
+
 
 _USAGE_KEYS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+
 _MODEL_USAGE_KEYS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
+
 _COSTS = ("total_cost_usd", "total_cost", "cost_usd")
 """The last two are of 1.0.0."""
+
 _SYNTHETIC = "<synthetic>"
 """The "model" of what Claude Code says itself, as in an error message."""
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import hmac
 import secrets
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from youbencha.control.actions import Over
 from youbencha.control.driver import Driver
-from youbencha.control.farewell import END_SESSION, LEAVES_WITHIN_S
-from youbencha.control.ndjson import encode
-from youbencha.control.server import ControlServer
+from youbencha.control.machine import Over
+from youbencha.control.messages import END_SESSION, LEAVES_WITHIN_S, PROTOCOL_ERROR, Frames, encode
+from youbencha.errors import YouBenchaError
 from youbencha.process import Input, Source, Stream
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 
 class Place(NamedTuple):
@@ -101,3 +106,166 @@ class WebSocketLine:
             await self._server.hang_up(encode(END_SESSION))
             await asyncio.sleep(LEAVES_WITHIN_S)
         self.stop.set()
+
+
+# A WebSocket server for one agent: on loopback, or on a Unix socket that a sandbox leads to.
+
+LARGEST_MESSAGE = 64 * 1024 * 1024
+"""One line of Claude Code was seen with 15 MB; aiohttp's own limit is 4 MB."""
+
+_COMES_BACK_WITHIN_S = 10.0
+"""A CLI whose connection breaks connects again, within a second or two."""
+
+_CLOSES_WITHIN_S = 1.0
+
+
+class Listener(Protocol):
+    """Who hears what the agent says."""
+
+    def opened(self, send: Callable[[str], None]) -> None:
+        """It is there, for the first time. `send` never waits."""
+        ...
+
+    def heard(self, line: str) -> None: ...
+
+    def gone(self) -> None:
+        """The connection broke, and it did not come back."""
+        ...
+
+
+class ControlServer:
+    def __init__(self, listener: Listener, *, token: str = "") -> None:
+        """With a token, only who names it in the path of the URL is let in."""
+        self._listener = listener
+        self._token = token
+        self._outbox: deque[str] = deque()
+        self._news = asyncio.Event()
+        self._connection: web.WebSocketResponse | None = None
+        self._sending: asyncio.Task[None] | None = None
+        self._greeted = False
+        self._closing = False
+        self._missing: asyncio.TimerHandle | None = None
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def path(self) -> str:
+        return f"/{self._token}"
+
+    async def listen_on_port(self, port: int = 0) -> int:
+        """On this machine's loopback only. 0: any that is free."""
+        from aiohttp import web
+
+        runner = await self._set_up()
+        site = web.TCPSite(runner, "127.0.0.1", port)
+        await self._start(site, f"port {port}")
+        return int(runner.addresses[0][1])
+
+    async def listen_on_socket(self, path: Path) -> None:
+        from aiohttp import web
+
+        await self._start(web.UnixSite(await self._set_up(), path), str(path))
+
+    async def hang_up(self, goodbye: str = "") -> None:
+        """For good: who comes now is sent away."""
+        self._closing = True
+        if self._missing:
+            self._missing.cancel()
+        if self._connection is None:
+            return
+        if self._sending:  # what it has not sent, we do
+            self._sending.cancel()
+        with contextlib.suppress(ConnectionError, TimeoutError):
+            async with asyncio.timeout(_CLOSES_WITHIN_S):
+                while self._outbox:
+                    await self._connection.send_str(self._outbox.popleft())
+                if goodbye:
+                    await self._connection.send_str(goodbye)
+                await self._connection.close(code=PROTOCOL_ERROR)
+
+    async def close(self) -> None:
+        await self.hang_up()
+        if self._runner:
+            await self._runner.cleanup()
+
+    async def _set_up(self) -> web.AppRunner:
+        from aiohttp import web
+
+        application = web.Application()
+        application.router.add_get("/{path:.*}", self._answer)
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=_CLOSES_WITHIN_S)
+        await self._runner.setup()
+        return self._runner
+
+    async def _start(self, site: web.BaseSite, where: str) -> None:
+        try:
+            await site.start()
+        except OSError as error:
+            raise YouBenchaError(
+                "CONTROL_CANNOT_LISTEN",
+                f"The control server cannot listen on {where}: {error.strerror or error}",
+                hint="Choose another port, or end the program that has it.",
+            ) from error
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        from aiohttp import web
+
+        if "Origin" in request.headers:  # a page in a browser sends it, whoever wrote the page; a CLI does not
+            raise web.HTTPForbidden(text="not for browsers")
+        if self._token and not hmac.compare_digest(request.path.encode(), self.path.encode()):
+            raise web.HTTPForbidden(text="wrong token")
+        if self._closing:
+            raise web.HTTPGone(text="the session is over")
+        if self._connection is not None:
+            raise web.HTTPConflict(text="somebody is connected already")
+        connection = web.WebSocketResponse(max_msg_size=LARGEST_MESSAGE, compress=False)
+        self._connection = connection  # before the first wait: of two who come at once, one is let in
+        try:
+            await connection.prepare(request)
+            await self._converse(connection)
+        finally:
+            self._connection = None
+            self._expect_back()
+        return connection
+
+    async def _converse(self, connection: web.WebSocketResponse) -> None:
+        from aiohttp import WSMsgType
+
+        if self._missing:
+            self._missing.cancel()
+        self._sending = asyncio.create_task(self._send_all(connection))
+        frames = Frames()
+        try:
+            if not self._greeted:
+                self._greeted = True
+                self._listener.opened(self._send)
+            async for message in connection:
+                if message.type is WSMsgType.TEXT:
+                    self._hear(frames.feed(message.data))
+                elif message.type is WSMsgType.BINARY:
+                    self._hear(frames.feed(message.data.decode("utf-8", "replace")))
+            self._hear(frames.finish())
+        finally:
+            self._sending.cancel()
+
+    def _hear(self, lines: list[str]) -> None:
+        for line in lines:
+            self._listener.heard(line)
+
+    def _send(self, line: str) -> None:
+        self._outbox.append(line)
+        self._news.set()
+
+    async def _send_all(self, connection: web.WebSocketResponse) -> None:
+        """What could not be sent stays: the next connection of the same CLI gets it."""
+        with contextlib.suppress(ConnectionError):
+            while True:
+                while self._outbox:
+                    await connection.send_str(self._outbox[0])
+                    self._outbox.popleft()
+                self._news.clear()
+                await self._news.wait()
+
+    def _expect_back(self) -> None:
+        if self._greeted and not self._closing:
+            loop = asyncio.get_running_loop()
+            self._missing = loop.call_later(_COMES_BACK_WITHIN_S, self._listener.gone)

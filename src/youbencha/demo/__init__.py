@@ -1,5 +1,90 @@
 """A complete evaluation that needs no key: the real Claude Code CLI, a scripted model, a repository with a bug."""
 
-from youbencha.demo.evaluation import Demo, prepare_demo, run_demo
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from youbencha.errors import YouBenchaError
+from youbencha.events import EventSink
+from youbencha.gateway.script import ScriptedModel, load_script
+from youbencha.process import Command, Limits, find_executable, run
+from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.sandbox.toolbox.toolbox import Toolbox
+from youbencha.spec.settings import load_settings
+from youbencha.trial.plan import make_plan
+from youbencha.trial.results import TrialResult
+from youbencha.trial.run import run_test_case
 
 __all__ = ["Demo", "prepare_demo", "run_demo"]
+
+
+_HERE = Path(__file__).parent
+
+_IDENTITY = ("-c", "user.name=youBencha", "-c", "user.email=demo@youbencha.invalid", "-c", "commit.gpgsign=false")
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What the demo is made of: everything lies in one directory, to be looked at."""
+
+    directory: Path
+    claude: InstalledAgent
+
+    @property
+    def test_case(self) -> Path:
+        return self.directory / "testcase.yaml"
+
+
+async def prepare_demo(directory: Path, *, progress: Callable[[str], None]) -> Demo:
+    """The CLI into the toolbox if it is not there, a repository with a bug, and a test case."""
+    claude = Toolbox().find("claude-code") or await Toolbox().install("claude-code", progress=progress)
+    _make_place(directory.parent)
+    repository = directory / "repository"
+    shutil.copytree(_HERE / "repository", repository, ignore=shutil.ignore_patterns("__pycache__"))
+    await _git(repository, "init", "--quiet", "--initial-branch=main")
+    await _git(repository, "add", "--all")
+    await _git(repository, *_IDENTITY, "commit", "--quiet", "--message", "A shop whose totals are wrong")
+    shutil.copyfile(_HERE / "testcase.yaml", directory / "testcase.yaml")
+    return Demo(directory, claude)
+
+
+def _make_place(place: Path) -> None:
+    """As for every run: what is in there is nothing for the person's own git."""
+    if not place.exists():
+        place.mkdir(parents=True)
+        (place / ".gitignore").write_text("*\n")
+
+
+async def run_demo(demo: Demo, *, on_event: EventSink) -> TrialResult:
+    """Let Claude Code mend the bug, and judge whether it did."""
+    settings = load_settings(demo.directory, demo.directory)  # nobody's own: the demo is the same everywhere
+    script = load_script(_HERE / "script.yaml")
+    home = demo.directory / "home"
+    home.mkdir()
+    async with ScriptedModel(script, variables={"python": Path(sys.executable).as_posix()}) as model:
+        variables = {
+            "CLAUDE": str(demo.claude.executable),
+            "HOME": str(home),  # nothing of the person's own Claude Code settings, and nothing left in them
+            "MODEL_URL": model.url,
+            "PYTHON": sys.executable,
+        }
+        plan = make_plan(demo.test_case, settings, variables=variables, workspace_dir=demo.directory / "workspace")
+        try:
+            return await run_test_case(plan, on_event=on_event)
+        finally:
+            shutil.rmtree(home, ignore_errors=True)
+
+
+async def _git(repository: Path, *arguments: str) -> None:
+    git = find_executable("git", os.environ)
+    if git is None:
+        raise YouBenchaError("GIT_NOT_FOUND", "git is not on PATH.", hint="Install git, then try again.")
+    env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(repository), "GIT_CONFIG_NOSYSTEM": "1"}
+    done = await run(Command(argv=(str(git), *arguments), cwd=repository, env=env), limits=Limits(timeout_s=60.0))
+    if done.exit.code != 0:
+        raise YouBenchaError("GIT_FAILED", f"git {arguments[0]} failed: {done.output.strip()}")

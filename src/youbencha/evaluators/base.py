@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from youbencha.errors import Problem
+from pydantic import BaseModel, ValidationError
+
+from youbencha.errors import ConfigError, Problem
 from youbencha.events import EventSink
-from youbencha.gateway.access import GatewayAccess
+from youbencha.gateway.api import GatewayAccess
 from youbencha.sandbox.base import Sandbox
-from youbencha.spec import AgentSpec
+from youbencha.spec import AgentSpec, problems_of
 from youbencha.workspace import Changes
 
 if TYPE_CHECKING:
-    from youbencha.log import EvaluationResult, YouBenchaLog
+    from youbencha.log import Artifact, AssertionResult, EvaluationResult, EvaluationStatus, Usage, YouBenchaLog
 
 
 class Place(NamedTuple):
@@ -106,3 +112,145 @@ class Evaluator(Protocol):
     async def evaluate(self, context: EvaluationContext) -> EvaluationResult:
         """The verdict. What prevents one is an exception: it becomes a skipped result with that error."""
         ...
+
+
+# An evaluator's configuration, from what a person wrote to its model.
+
+Model = TypeVar("Model", bound=BaseModel)
+
+Contradictions = Callable[[Model], Iterable[Problem]]
+"""What is wrong with parts that are each right. A validator of the model could tell only the first."""
+
+
+def config_problems(
+    model: type[Model], config: Mapping[str, Any], contradictions: Contradictions[Model] | None = None
+) -> list[Problem]:
+    """Everything that is wrong, for `check_config`."""
+    try:
+        read = model.model_validate(dict(config))
+    except ValidationError as error:
+        return problems_of(error, model)
+    return list(contradictions(read)) if contradictions else []
+
+
+def read_config(
+    model: type[Model],
+    config: Mapping[str, Any],
+    evaluator: str,
+    contradictions: Contradictions[Model] | None = None,
+) -> Model:
+    """The configuration, or one error with every problem: `evaluate` may be called without `check_config`."""
+    problems = config_problems(model, config, contradictions)
+    if problems:
+        raise ConfigError("EVALUATOR_CONFIG_INVALID", f"The configuration of {evaluator}", problems)
+    return model.model_validate(dict(config))
+
+
+# What all evaluators do to hand in what they found.
+
+
+def finished(
+    context: EvaluationContext,
+    started: float,
+    status: EvaluationStatus,
+    message: str,
+    *,
+    metrics: Mapping[str, Any] | None = None,
+    assertions: Sequence[AssertionResult] = (),
+    artifacts: Sequence[Artifact] = (),
+    usage: Usage | None = None,
+) -> EvaluationResult:
+    """The result, under the name that the person gave. `started` is what `time.monotonic()` said then."""
+    from youbencha.log import EvaluationResult, iso_time
+
+    return EvaluationResult(
+        evaluator=context.name,
+        status=status,
+        message=message,
+        metrics=dict(metrics or {}),
+        duration_ms=round((time.monotonic() - started) * 1000),
+        timestamp=iso_time(time.time()),
+        assertions=tuple(assertions),
+        artifacts=tuple(artifacts),
+        usage=usage,
+    )
+
+
+def artifacts_root(context: EvaluationContext) -> Path:
+    """The run's directory of artifacts; an evaluator's own is `evaluators/NAME` in it."""
+    return context.artifacts_dir.parent.parent
+
+
+def artifact(context: EvaluationContext, kind: str, path: Path, description: str) -> Artifact:
+    """A file to name in a result, where every path is relative to the run's directory of artifacts."""
+    from youbencha.log import Artifact
+
+    relative = os.path.relpath(path, artifacts_root(context))
+    return Artifact(type=kind, path=Path(relative).as_posix(), description=description)
+
+
+def printable(path: str) -> str:
+    """A path for a result. Bytes that are no UTF-8 are shown as `\\xff`: JSON has no other way to hold them."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def counted(number: int, thing: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+# `min_NAME` and `max_NAME`, held against metrics. Pure.
+
+
+def limit_results(limits: Mapping[str, float], metrics: Mapping[str, Any]) -> Iterator[AssertionResult]:
+    """What is not known has not reached a limit, nor stayed below it."""
+    from youbencha.log import AssertionResult
+
+    for name, limit in limits.items():
+        end, _, metric = name.partition("_")
+        actual = metrics.get(metric)
+        passed = actual is not None and (actual >= limit if end == "min" else actual <= limit)
+        message = "" if passed else f"{metric} {_wrong(end, actual, limit)}"
+        yield AssertionResult(name=name, passed=passed, expected=limit, actual=actual, message=message)
+
+
+def _wrong(end: str, actual: float | None, limit: float) -> str:
+    if actual is None:
+        return "is not known"
+    return f"is {_number(actual)}, {'less' if end == 'min' else 'more'} than {_number(limit)}"
+
+
+def _number(value: float) -> str:
+    whole = isinstance(value, int) or (value.is_integer() and abs(value) < 1e15)
+    return f"{int(value):,}" if whole else f"{value:.4g}"
+
+
+# Long work beside the event loop, that ends when nobody wants its result any more.
+
+Result = TypeVar("Result")
+
+StillWanted = Callable[[], None]
+"""To be called now and then by the work; raises when it is to end."""
+
+
+class _Unwanted(Exception):
+    pass
+
+
+async def in_thread(work: Callable[[StillWanted], Result]) -> Result:
+    """The result of `work`. If this call is cancelled, it returns when the work has ended: its files are then free."""
+    unwanted = threading.Event()
+
+    def still_wanted() -> None:
+        if unwanted.is_set():
+            raise _Unwanted
+
+    working = asyncio.ensure_future(asyncio.to_thread(work, still_wanted))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        unwanted.set()
+        await asyncio.wait({working})
+        if not working.cancelled():
+            working.exception()  # seen, so that nobody is told that it was not
+        raise

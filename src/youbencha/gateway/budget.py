@@ -13,8 +13,18 @@ from decimal import Decimal
 from typing import ClassVar, Literal, NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.model import NO_CAPS, Caps
 from youbencha.gateway.refusals import Reason
+
+
+class Caps(NamedTuple):
+    """How much may be spent. None: no limit."""
+
+    usd: Decimal | None = None
+    tokens: int | None = None
+    """All four kinds together."""
+
+
+NO_CAPS = Caps()
 
 Kind = Literal["usd", "tokens"]
 

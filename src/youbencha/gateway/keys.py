@@ -6,16 +6,130 @@ import asyncio
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from decimal import Decimal
+from typing import TYPE_CHECKING, NamedTuple
 
 from youbencha.gateway.budget import Account
-from youbencha.gateway.held import Held
-from youbencha.gateway.model import Call, Labels
+from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.refusals import Reason
-from youbencha.gateway.tally import Tally
+from youbencha.usage import Tokens, add_all
 
 if TYPE_CHECKING:
-    from youbencha.gateway.cassette import CassetteSession, Mismatch
+    from youbencha.gateway.cassette.cassette import CassetteSession
+    from youbencha.gateway.cassette.matching import Mismatch
+
+
+PROVIDER_IS_BUSY = frozenset({429, 529})
+
+
+class ModelTally(NamedTuple):
+    requests: int = 0
+    tokens: Tokens = Tokens()
+    cost_usd: Decimal | None = None
+    unpriced: int = 0
+    """Answers with tokens whose price is not known."""
+    partial: bool = False
+
+    def plus(self, call: Call) -> ModelTally:
+        counted = call.tokens != Tokens()
+        known = [cost for cost in (self.cost_usd, call.cost_usd) if cost is not None]
+        return ModelTally(
+            requests=self.requests + 1,
+            tokens=add_all((self.tokens, call.tokens)),
+            cost_usd=sum(known, Decimal(0)) if known else None,
+            unpriced=self.unpriced + (counted and call.cost_usd is None),
+            partial=self.partial or call.partial,
+        )
+
+
+class Tally:
+    """Grows with every call that ends."""
+
+    def __init__(self) -> None:
+        self.total = ModelTally()
+        """Of the calls that ask a model for an answer."""
+        self.models: dict[str, ModelTally] = {}
+        self.paid_usd: Decimal | None = Decimal(0)
+        """What was not replayed; None once a price is missing."""
+        self.requests = 0
+        self.failed = 0
+        self.rate_limited = 0
+        self.refused = 0
+        self.refusal: str | None = None
+        """What the first refusal by a budget said."""
+        self.circuit_refusals = 0
+        self.no_price: str | None = None
+        """What the first refusal for want of a price said."""
+        self.replayed = 0
+        self.unmatched = 0
+        self.provider_wait_s = 0.0
+        self._waiting_since: float | None = None
+
+    def arrived(self, now: float) -> None:
+        """A request is here: whoever was told to wait has done so."""
+        if self._waiting_since is not None:
+            self.provider_wait_s += max(0.0, now - self._waiting_since)
+            self._waiting_since = None
+
+    def refused_because(self, reason: str, message: str) -> None:
+        """The words of a refusal, which a call does not hold."""
+        if reason in ("budget_exceeded", "call_too_dear"):
+            self.refusal = self.refusal or message
+        elif reason == "price_unknown":
+            self.no_price = self.no_price or message
+
+    def ended(self, call: Call, now: float) -> None:
+        self.requests += 1
+        self.failed += call.error is not None
+        self.replayed += call.replayed
+        if call.upstream_status in PROVIDER_IS_BUSY:
+            self.rate_limited += 1
+            self._waiting_since = now
+        if call.billed and (call.partial or (call.status is not None and call.status < 300)):
+            self.total = self.total.plus(call)
+            if not call.replayed and self.paid_usd is not None:
+                self.paid_usd = None if call.cost_usd is None else self.paid_usd + call.cost_usd
+            name = call.model or "unknown"
+            self.models[name] = self.models.get(name, ModelTally()).plus(call)
+        match call.error:
+            case "budget_exceeded" | "call_too_dear":
+                self.refused += 1
+            case "circuit_open":
+                self.circuit_refusals += 1
+            case "not_recorded":
+                self.unmatched += 1
+            case _:
+                pass
+
+
+# How much of an agent's requests may lie in our memory: what it keeps us from forgetting is not in its own limits.
+
+MOST_BYTES = 256 * 1024 * 1024
+"""Of one key. A prompt of a million characters, asked forty times at once, is a sixth of it."""
+
+MOST_CONNECTIONS = 512
+"""At one door of a sandbox. Each costs a descriptor of ours."""
+
+
+class TooMuchError(Exception):
+    """More than may be held."""
+
+
+class Held:
+    """Bytes of requests that have arrived and are not sent on yet."""
+
+    def __init__(self, most: int = MOST_BYTES) -> None:
+        self.bytes = 0
+        self._most = most
+
+    def take(self, size: int) -> None:
+        if self.bytes + size > self._most:
+            raise TooMuchError
+        self.bytes += size
+
+    def give_back(self, size: int) -> None:
+        self.bytes -= size
+
 
 PREFIX = "sk-yb-"
 """So that a person who finds one in a log knows whose it is, and that it opens nothing."""

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.model import Call
+from youbencha.gateway.call import Call
 from youbencha.workspace.lock import try_lock
 
 KILLED = "harness_killed"

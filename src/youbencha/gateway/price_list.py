@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.routes import Provider
-from youbencha.workspace.cache import default_cache_dir
+from youbencha.gateway.api import Provider
+from youbencha.user_dirs import default_cache_dir
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
@@ -206,7 +206,7 @@ def _load(file: Path | None) -> _Models:
 
 def _save(file: Path, data: bytes) -> None:
     """Does nothing where the directory cannot be written to: the table is then made in each process."""
-    from youbencha.workspace import write_atomically
+    from youbencha.files import write_atomically
 
     with suppress(OSError, YouBenchaError):
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -10,11 +10,10 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from youbencha.gateway.asked import worst_output
-from youbencha.gateway.model import Asked
+from youbencha.gateway.api import PROVIDER_OF_PREFIX, Provider
+from youbencha.gateway.bounds import Asked, worst_output
 from youbencha.gateway.price_list import ListedPrices, PriceList, Tier, installed_version
-from youbencha.gateway.routes import PROVIDER_OF_PREFIX, Provider
-from youbencha.log.tokens import Tokens
+from youbencha.usage import Tokens
 
 if TYPE_CHECKING:
     from youbencha.spec.gateway import ModelPrice

@@ -14,24 +14,23 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.asked import asked_of, worst_tokens
+from youbencha.gateway.api import Route
+from youbencha.gateway.bounds import CONTEXT_TOKENS, asked_of, reads_elsewhere, worst_tokens
 from youbencha.gateway.budget import BudgetRefusal, WorstCase
-from youbencha.gateway.exchange import Exchange
-from youbencha.gateway.forwarding import Forwarder
-from youbencha.gateway.held_elsewhere import CONTEXT_TOKENS, reads_elsewhere
-from youbencha.gateway.incoming import Incoming, Refused, arrived, path_of, peer_of, routed, with_usage
+from youbencha.gateway.call import Call, Exchange, Labels
+from youbencha.gateway.forward import Forwarder
 from youbencha.gateway.keys import Grant, KeyRing, presented_key
 from youbencha.gateway.ledger import Ledger
-from youbencha.gateway.model import Call, Labels
 from youbencha.gateway.prices import Prices
 from youbencha.gateway.refusals import Reason, body_of, headers_of, status_of
 from youbencha.gateway.relay import Chunks, play
-from youbencha.gateway.routes import Route
+from youbencha.gateway.request import Incoming, Refused, arrived, path_of, peer_of, routed, with_usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from youbencha.gateway.cassette import Asking, CassetteSession, Replay
+    from youbencha.gateway.cassette.cassette import CassetteSession
+    from youbencha.gateway.cassette.matching import Asking, Replay
 
 _MOST_REFUSED_KEYS = 1000
 """Written down; beyond, they are only counted: nobody fills a disk by guessing."""
@@ -167,7 +166,7 @@ class Proxy:
     async def _with_cassette(
         self, incoming: Incoming, cassette: CassetteSession, grant: Grant, exchange: Exchange
     ) -> web.StreamResponse:
-        from youbencha.gateway.cassette import Asking
+        from youbencha.gateway.cassette.matching import Asking
 
         route = incoming.route
         method = incoming.request.method

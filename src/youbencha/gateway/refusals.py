@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import orjson
 
-from youbencha.gateway.routes import WireName
+from youbencha.gateway.api import WireName
 
 Reason = Literal[
     "key_missing",

@@ -10,14 +10,15 @@ import aiohttp
 from aiohttp import web
 from multidict import CIMultiDict
 
-from youbencha.gateway.exchange import Exchange
-from youbencha.gateway.headers import Headers, returned
-from youbencha.gateway.metering import Meter, meter_for
+from youbencha.gateway.api import WireName
+from youbencha.gateway.call import Exchange
+from youbencha.gateway.metering import meter_for
+from youbencha.gateway.metering.meter import Meter
 from youbencha.gateway.metering.usage_chunk import UsageChunkFilter
-from youbencha.gateway.routes import WireName
+from youbencha.gateway.request import Headers, returned
 
 if TYPE_CHECKING:
-    from youbencha.gateway.cassette import Replay
+    from youbencha.gateway.cassette.matching import Replay
 
 Chunks = list[tuple[float, bytes]]
 """Pieces of an answer, each with the milliseconds since the request came."""

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.routes import Provider
+from youbencha.gateway.api import Provider
 from youbencha.spec.gateway import GatewaySpec, UpstreamSpec
 
 KeyHeader = Literal["x-api-key", "authorization", "x-goog-api-key"]

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from youbencha.errors import YouBenchaError
-from youbencha.hooks.result import Done
-from youbencha.hooks.scope import Scope
-from youbencha.log import ResultsBundle, iso_time
+from youbencha.hooks.context import Done, Scope
+from youbencha.log import ResultsBundle, Usage, iso_time
 from youbencha.spec import DatabaseConfig
+from youbencha.workspace.lock import try_lock
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
 
 
 async def export(config: DatabaseConfig, scope: Scope, bundle: ResultsBundle) -> Done:
@@ -38,8 +46,6 @@ def _guarded(write: Writer, config: DatabaseConfig, path: Path, bundle: ResultsB
 
 
 def _to_json_file(config: DatabaseConfig, path: Path, bundle: ResultsBundle, exported_at: str) -> None:
-    from youbencha.hooks.exported import as_json_bytes, as_plain_data, summary_of
-    from youbencha.hooks.json_lines import append_line, replace_with_line
 
     whole = {**as_plain_data(bundle), "exported_at": exported_at}
     line = as_json_bytes(whole if config.include_full_bundle else summary_of(bundle, exported_at))
@@ -47,8 +53,6 @@ def _to_json_file(config: DatabaseConfig, path: Path, bundle: ResultsBundle, exp
 
 
 def _to_sqlite(config: DatabaseConfig, path: Path, bundle: ResultsBundle, exported_at: str) -> None:
-    from youbencha.hooks.exported import as_json_bytes, as_plain_data, summary_of
-    from youbencha.hooks.sqlite_table import write_row
 
     whole = as_json_bytes(as_plain_data(bundle)).decode() if config.include_full_bundle else None
     row = {**summary_of(bundle, exported_at), "bundle": whole}
@@ -56,3 +60,183 @@ def _to_sqlite(config: DatabaseConfig, path: Path, bundle: ResultsBundle, export
 
 
 _WRITERS: dict[str, Writer] = {"json-file": _to_json_file, "sqlite": _to_sqlite}
+
+
+# A result as data that other programs read: whole, or what a table needs of it.
+
+
+def as_plain_data(bundle: ResultsBundle) -> dict[str, Any]:
+    return bundle.model_dump(mode="json")
+
+
+def as_json_bytes(data: Mapping[str, Any]) -> bytes:
+    """One line, and pure ASCII: a file name of the agent's may hold bytes that are no UTF-8, which only this way of
+    writing them survives."""
+    return json.dumps(data, separators=(",", ":")).encode("ascii")
+
+
+def summary_of(bundle: ResultsBundle, exported_at: str) -> dict[str, str | int | float | bool | None]:
+    """One flat row. What is not known is null."""
+    agent, outcome = bundle.agent, bundle.outcome
+    usage = (agent.usage if agent else None) or Usage()
+    return {
+        "run_id": bundle.identity.run_id,
+        "exported_at": exported_at,
+        "test_case": bundle.test_case.name,
+        "agent": agent.type if agent else None,
+        "model": agent.model if agent else None,
+        "overall_status": bundle.summary.overall_status,
+        "outcome": outcome.name if outcome else None,
+        "valid": outcome.valid if outcome else None,
+        "duration_ms": bundle.execution.duration_ms,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cost_usd": usage.cost_usd,
+        "started_at": bundle.execution.started_at,
+        "commit": bundle.test_case.commit,
+    }
+
+
+# One more line in a file that many runs write to at once.
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """All of it or nothing. A last line without its end (an editor, a crash) is given one first."""
+    with opened_and_locked(path) as fd:
+        size = os.fstat(fd).st_size
+        start = b"" if size == 0 or _last_byte(fd, size) == b"\n" else b"\n"
+        try:
+            _write_all(fd, start + line + b"\n")
+        except OSError:  # a full disk: half a line would spoil the file for every reader
+            with contextlib.suppress(OSError):
+                os.ftruncate(fd, size)
+            raise
+
+
+def replace_with_line(path: Path, line: bytes) -> None:
+    """A reader sees the old file or the new one, never a part."""
+    target = path.resolve()
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        temporary.write_bytes(line + b"\n")
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _last_byte(fd: int, size: int) -> bytes:
+    os.lseek(fd, size - 1, os.SEEK_SET)
+    return os.read(fd, 1)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+
+
+# One writer at a time, also among processes.
+#
+# The operating system holds the lock on the file itself and drops it with the process: there is no lock file that
+# could
+# be left behind.
+
+PATIENCE_S = 30.0
+
+_PAUSE_S = 0.005
+
+
+@contextmanager
+def opened_and_locked(path: Path, *, patience_s: float = PATIENCE_S) -> Iterator[int]:
+    """The file, made if need be, for appending, and nobody else's until the end."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o666)
+        try:
+            _wait_for_lock(fd, path, deadline)
+            if _still_there(fd, path):
+                yield fd
+                return
+        finally:
+            os.close(fd)
+
+
+def _wait_for_lock(fd: int, path: Path, deadline: float) -> None:
+    """In small steps, and not for ever: a thread that waits in the kernel could not be called off."""
+    while not try_lock(fd):
+        if time.monotonic() > deadline:
+            raise YouBenchaError(
+                "HOOK_DATABASE_FAILED",
+                f"another program keeps {path} locked",
+                hint="See which one has it open (`lsof`), and end it or wait for it.",
+            )
+        time.sleep(_PAUSE_S)
+
+
+def _still_there(fd: int, path: Path) -> bool:
+    """Whether the file of that name is the one we have locked: while we waited, it may have been replaced."""
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+# A row for each run in a table of SQLite, which `sqlite3 results.db` or a notebook can ask.
+
+COLUMNS: Mapping[str, str] = {
+    "run_id": "TEXT PRIMARY KEY",
+    "exported_at": "TEXT",
+    "test_case": "TEXT",
+    "agent": "TEXT",
+    "model": "TEXT",
+    "overall_status": "TEXT",
+    "outcome": "TEXT",
+    "valid": "INTEGER",
+    "duration_ms": "INTEGER",
+    "input_tokens": "INTEGER",
+    "output_tokens": "INTEGER",
+    "cost_usd": "REAL",
+    "started_at": "TEXT",
+    "commit": "TEXT",
+    "bundle": "TEXT",
+}
+"""Names are always quoted: `commit` is a word of SQL."""
+
+
+def write_row(path: Path, table: str, row: Mapping[str, Any], *, replace_all: bool = False) -> None:
+    """One transaction. The same run written twice is one row; writers wait for each other."""
+    import sqlite3
+
+    try:
+        # Without a write-ahead log: one file that can be copied, also on a network drive. Each write is short.
+        with closing(sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")  # at once: a lock that is only asked for later may be refused
+            _prepare(connection, table)
+            if replace_all:
+                connection.execute(f'DELETE FROM "{table}"')  # noqa: S608 - the model admits plain names only
+            names = ", ".join(f'"{name}"' for name in COLUMNS)
+            places = ", ".join("?" for _ in COLUMNS)
+            insert = f'INSERT OR REPLACE INTO "{table}" ({names}) VALUES ({places})'  # noqa: S608 - see above
+            connection.execute(insert, [row[name] for name in COLUMNS])
+            connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        raise YouBenchaError(
+            "HOOK_DATABASE_FAILED",
+            f"cannot write to the table {table} in {path}: {error}",
+            hint="Check that the file is a SQLite database, can be written, and is not kept locked by another program.",
+        ) from error
+
+
+def _prepare(connection: Connection, table: str) -> None:
+    """Make the table, or give an older one the columns that it lacks."""
+    columns = ", ".join(f'"{name}" {kind}' for name, kind in COLUMNS.items())
+    connection.execute(f'CREATE TABLE IF NOT EXISTS "{table}" ({columns})')
+    present = {name for _, name, *_ in connection.execute(f'PRAGMA table_info("{table}")')}
+    if "run_id" not in present:
+        raise YouBenchaError(
+            "HOOK_DATABASE_FAILED",
+            f"the table {table} is not one of youBencha's: it has no column run_id",
+            hint="Name another one with `table`.",
+        )
+    for name in (name for name in COLUMNS if name not in present):
+        connection.execute(f'ALTER TABLE "{table}" ADD COLUMN "{name}" {COLUMNS[name]}')

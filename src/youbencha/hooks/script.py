@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from youbencha.errors import YouBenchaError
-from youbencha.hooks.program import NO_PROGRAM_HINT, SEVERAL_WORDS_HINT, is_path
-from youbencha.hooks.result import Done, HookFailed
-from youbencha.hooks.scope import Scope
+from youbencha.hooks.context import Done, HookFailed, Scope
 from youbencha.process import Command, Limits, ProcessResult, Redactor, find_executable, run
 from youbencha.spec import ScriptConfig
 
 _TAIL_CHARACTERS = 2000
+
 _NAME_CHARACTERS = 80
 
 
@@ -117,3 +116,15 @@ def _shortened(command: str) -> str:
     """A shell's line may be a whole program."""
     first, *more = command.splitlines()
     return first[:_NAME_CHARACTERS] + "…" if more or len(first) > _NAME_CHARACTERS else first
+
+
+# Which program a script's `command` means.
+
+NO_PROGRAM_HINT = "A path with a slash (./setup.sh) starts at the test case's file; a bare name is looked for on PATH."
+
+SEVERAL_WORDS_HINT = "`command` is one program: put its arguments into `args`, or write `shell: true`."
+
+
+def is_path(program: str) -> bool:
+    """Rather than a name on PATH."""
+    return program.startswith("~") or Path(program).name != program

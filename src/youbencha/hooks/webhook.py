@@ -7,28 +7,29 @@ address itself beyond what the person wrote (of `${SLACK_URL}`, only that).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+import stat
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from youbencha import __version__
 from youbencha.errors import YouBenchaError
-from youbencha.hooks.address import address_of
-from youbencha.hooks.artifact_texts import read_artifacts
-from youbencha.hooks.exported import as_json_bytes, as_plain_data
-from youbencha.hooks.result import Done, HookFailed
-from youbencha.hooks.scope import Scope
-from youbencha.hooks.webhook_policy import RetryPolicy, asked_wait_s, may_pass
-from youbencha.log import ResultsBundle
+from youbencha.hooks.context import Done, HookFailed, Scope
+from youbencha.hooks.database import as_json_bytes, as_plain_data
+from youbencha.log import ArtifactManifest, ResultsBundle
 from youbencha.process import Redactor
 from youbencha.spec import WebhookConfig
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
 
+
 _EXCERPT_BYTES = 500
+
 _SHORTEST_SECRET = 6
 """As everywhere: shorter ones ("prod") are words of ordinary texts."""
 
@@ -190,3 +191,130 @@ def _host(location: str | None) -> str | None:
         return f"{address.scheme}://{address.hostname}" if address.hostname else None
     except ValueError:
         return None
+
+
+# When a webhook is tried again, and how long to wait before.
+
+_WORTH_ANOTHER_TRY = frozenset({408, 425, 429})
+"""Besides 5xx: the server was busy or broken. Any other refusal would only be repeated."""
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    waits_s: tuple[float, ...] = (1.0, 2.0)
+    """Before the second attempt, the third, and so on."""
+    longest_wait_s: float = 30.0
+    """However long the server asks us to wait."""
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    def wait_s(self, failures: int, asked_s: float | None) -> float | None:
+        """How long to wait after that many failures; None: it was the last attempt."""
+        if failures > len(self.waits_s):
+            return None
+        return max(self.waits_s[failures - 1], min(asked_s or 0.0, self.longest_wait_s))
+
+
+def may_pass(status: int) -> bool:
+    """Whether the same request may be answered otherwise in a moment."""
+    return status in _WORTH_ANOTHER_TRY or status >= 500
+
+
+def asked_wait_s(retry_after: str | None) -> float | None:
+    """`Retry-After`: seconds, or a date."""
+    text = (retry_after or "").strip()
+    if text.isdecimal() and text.isascii():
+        return float(text[:9])  # a longer one is for ever, too
+    if not text:
+        return None
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return None
+
+
+# Where a webhook goes to, as far as its text tells.
+
+_SCHEMES = ("http://", "https://")
+
+_CREDENTIALS = re.compile(r"https?://[^/?#]*@", re.IGNORECASE)
+
+
+def address_of(url: str) -> SplitResult | None:
+    """None if nothing can be sent there."""
+    try:
+        address = urlsplit(url)
+        usable = address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
+    except ValueError:  # brackets or a port that are none
+        return None
+    return address if usable else None
+
+
+def may_become_an_address(url: str) -> bool:
+    """Of a text that may hold `${NAME}`: what stands before the first, nothing can mend."""
+    known, reference, _ = url.strip().partition("${")
+    if not reference:
+        return address_of(known) is not None
+    folded = known.lower()
+    if not folded.startswith(_SCHEMES):
+        return any(scheme.startswith(folded) for scheme in _SCHEMES)
+    host_is_known = re.search(r"[/?#]", known.partition("://")[2]) is not None
+    return not host_is_known or address_of(known) is not None
+
+
+def holds_credentials(url: str) -> bool:
+    """`user:password@` before the host, references or not."""
+    return _CREDENTIALS.match(url.strip()) is not None
+
+
+# The texts of a run's artifacts, as far as they can travel in one request.
+
+MIB = 1024 * 1024
+
+LARGEST = MIB
+
+LARGEST_IN_ALL = 10 * MIB
+
+
+@dataclass
+class ArtifactTexts:
+    contents: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Which were not taken, and why: nobody should take a missing one for an empty one."""
+
+
+def read_artifacts(manifest: ArtifactManifest, artifacts_dir: Path) -> ArtifactTexts:
+    """What people read first comes first: should there be too much, the rest is left out."""
+    texts, room = ArtifactTexts(), LARGEST_IN_ALL
+    single = [path for path in (manifest.diff, manifest.agent_log) if path]
+    for path in dict.fromkeys((*manifest.reports, *single, *manifest.evaluator_artifacts)):
+        try:
+            raw = _read(path, artifacts_dir.resolve(), min(LARGEST, room))
+            texts.contents[path] = raw.decode("utf-8")
+            room -= len(raw)
+        except _LeftOut as reason:
+            texts.left_out[path] = str(reason)
+        except UnicodeDecodeError:
+            texts.left_out[path] = "is not text"
+        except OSError as error:
+            texts.left_out[path] = error.strerror or str(error)
+    return texts
+
+
+class _LeftOut(Exception):
+    pass
+
+
+def _read(path: str, root: Path, room: int) -> bytes:
+    file = (root / path).resolve()
+    if not file.is_relative_to(root):  # a link, or `..`: only what lies in the artifacts is meant to leave the machine
+        raise _LeftOut("lies outside of the artifacts")
+    found = file.stat()
+    if not stat.S_ISREG(found.st_mode):  # reading a pipe would wait for ever
+        raise _LeftOut("is not a file")
+    if found.st_size > room:
+        whole = "it alone is larger than 1 MiB" if found.st_size > LARGEST else "there is no room left in 10 MiB"
+        raise _LeftOut(whole)
+    with file.open("rb") as opened:
+        return opened.read(room)

@@ -3,16 +3,38 @@
 Unknown is null. A zero in here was measured.
 """
 
+from __future__ import annotations
+
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter
 from pydantic.functional_validators import AfterValidator
 
+from youbencha.usage import Tokens
+
+
+def usage_of(tokens: Tokens, cost_usd: float | None, *, partial: bool, cost_source: CostSource = "agent") -> Usage:
+
+    both = None not in (tokens.input, tokens.output)
+    return Usage(
+        input_tokens=tokens.input,
+        output_tokens=tokens.output,
+        total_tokens=(tokens.input or 0) + (tokens.output or 0) if both else None,
+        cache_read_tokens=tokens.cache_read,
+        cache_creation_tokens=tokens.cache_creation,
+        cost_usd=cost_usd,
+        cost_source=None if cost_usd is None else cost_source,
+        partial=partial,
+    )
+
+
 LOG_VERSION = "1.0.0"
 
 Status = Literal["success", "failed", "timeout"]
+
 Role = Literal["user", "assistant", "system"]
+
 CostSource = Literal["agent", "gateway", "prices"]
 
 
@@ -30,6 +52,7 @@ def _check_moment(text: str) -> str:
 
 
 Timestamp = Annotated[str, AfterValidator(_check_moment)]
+
 Count = Annotated[int, Field(ge=0)]
 
 
@@ -113,3 +136,18 @@ class YouBenchaLog(_Record):
     errors: tuple[ErrorRecord, ...] = ()
     warnings: tuple[ErrorRecord, ...] = ()
     environment: dict[str, Any] = Field(default_factory=dict)
+
+
+# Records as JSON text, whatever is in them.
+
+
+def as_json(record: BaseModel) -> str:
+    """Indented. A file name that is no UTF-8 (half of a surrogate pair) is escaped; pydantic alone would give up."""
+    from pydantic_core import PydanticSerializationError
+
+    try:
+        return record.model_dump_json(indent=2)
+    except PydanticSerializationError:
+        import json
+
+        return json.dumps(record.model_dump(), indent=2, default=str)

@@ -1,15 +1,22 @@
 """Run programs: no shell, bounded output, a deadline that holds, and no process left behind."""
 
-from youbencha.process.capture import TRUNCATION_MARK
-from youbencha.process.errors import ProcessStartError
-from youbencha.process.input import Input
-from youbencha.process.lines import LineSink, Stream
-from youbencha.process.lookup import find_executable
-from youbencha.process.model import OUTPUT_LIMIT_BYTES, Command, Exit, Limits, ProcessResult, Started
-from youbencha.process.options import RunOptions
+from youbencha.process.model import (
+    OUTPUT_LIMIT_BYTES,
+    Command,
+    Exit,
+    Input,
+    Limits,
+    ProcessResult,
+    Running,
+    RunOptions,
+    Source,
+    Started,
+    System,
+)
+from youbencha.process.output import TRUNCATION_MARK, LineSink, Stream
+from youbencha.process.program import ProcessStartError, find_executable
 from youbencha.process.redact import RedactedStream, Redactor
 from youbencha.process.run import get_ready, run
-from youbencha.process.systems.base import Running, Source, System
 
 __all__ = [
     "OUTPUT_LIMIT_BYTES",

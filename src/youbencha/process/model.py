@@ -2,13 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict
 
-from youbencha.process.input import Input
+from youbencha.process.output import LineSink, Stream
+from youbencha.process.redact import Redactor
+
+if TYPE_CHECKING:
+    import asyncio
+
+
+class Input:
+    """What is written reaches the program at once and in order; writing never waits. Of one run only.
+
+    A thread does the writing: a program that does not read fills its pipe, and nobody else may have to wait for that.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: SimpleQueue[bytes | None] = SimpleQueue()
+        self._closed = False
+
+    def write(self, data: bytes) -> None:
+        """After `close`, and once the program is gone or has closed its end, it goes nowhere."""
+        if not self._closed:
+            self._waiting.put(data)
+
+    def close(self) -> None:
+        """End of file, after all that was written."""
+        if not self._closed:
+            self._closed = True
+            self._waiting.put(None)
+
+    def connect(self, fd: int) -> None:
+        """For whoever starts the program: `fd` is the end of a pipe, and belongs to us from now on."""
+        threading.Thread(target=self._feed, args=(fd,), name="youbencha-stdin", daemon=True).start()
+
+    def _feed(self, fd: int) -> None:
+        try:
+            while (data := self._waiting.get()) is not None:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[os.write(fd, rest) :]
+        except OSError:  # the program is gone, or has closed its end
+            self._closed = True  # what is written from now on would only pile up
+        finally:
+            os.close(fd)
+
 
 MIB = 1024 * 1024
+
 OUTPUT_LIMIT_BYTES = 10 * MIB
 
 
@@ -93,3 +139,70 @@ class ProcessResult(NamedTuple):
 class Started(NamedTuple):
     pid: int
     executable: str
+
+
+# The interface that each operating system fills in.
+
+
+class Source(Protocol):
+    """Where one output stream of a program is read."""
+
+    stream: Stream
+    skipped_bytes: int
+
+    def read(self) -> bytes:
+        """What has arrived, without waiting; empty if nothing has."""
+        ...
+
+    def hurry(self) -> None:
+        """From now on, skip what is not the end: the deadline is over, and the output long since full."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Running(Protocol):
+    """A program that was started, with all that it starts in turn."""
+
+    pid: int | None
+    """None if it ended before its id was known."""
+    sources: tuple[Source, ...]
+
+    async def wait(self) -> Exit:
+        """Returns when the program *and every descendant* are gone."""
+        ...
+
+    def end(self) -> None:
+        """Ask the whole tree to end, and kill what is left after the grace time. Returns at once."""
+        ...
+
+    async def kill(self) -> None:
+        """The last resort, when `wait` did not come back after `end`."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class System(Protocol):
+    async def spawn(self, command: Command, limits: Limits) -> Running:
+        """Start a program. Raises ProcessStartError if that fails."""
+        ...
+
+    def get_ready(self) -> None:
+        """Begin what takes time before the first program can be started, and do not wait for it."""
+        ...
+
+
+# What may be said about a run besides its command: once, for all that hand it on to `process.run`.
+
+
+class RunOptions(TypedDict, total=False):
+    """Each as `process.run` explains it."""
+
+    limits: Limits | None
+    redactor: Redactor | None
+    log_file: Path | None
+    on_line: LineSink | None
+    on_start: Callable[[Started], None] | None
+    stop: asyncio.Event | None
+    also: Sequence[Source]

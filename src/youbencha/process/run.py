@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
 from youbencha.errors import YouBenchaError
-from youbencha.process.capture import Capture
-from youbencha.process.input import Input
-from youbencha.process.lines import LineSink
-from youbencha.process.model import Command, Exit, Limits, ProcessResult, Started
+from youbencha.process.model import Command, Exit, Input, Limits, ProcessResult, Running, Source, Started, System
+from youbencha.process.output import Capture, LineSink
 from youbencha.process.redact import Redactor
-from youbencha.process.systems import Running, Source, System, this_system
 
 _LOOK_EVERY_S = (0.002, 0.025)
 """How long to wait before looking for more output: right after some came, and at the most when nothing comes."""
+
 _KILL_MARGINS_S = (0.25, 0.15)
 """Beyond the grace time: until we stop waiting for the system to end the tree, and for the last resort."""
 
@@ -215,3 +215,20 @@ class _Supervision:
         while self._read_once():
             pass
         self._capture.finish()
+
+
+# What differs between Linux, macOS and Windows, behind one small interface.
+
+
+@cache
+def this_system() -> System:
+    system: System
+    if sys.platform == "win32":
+        from youbencha.process.windows import WindowsSystem
+
+        system = WindowsSystem()
+    else:
+        from youbencha.process.posix import PosixSystem
+
+        system = PosixSystem()
+    return system

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from youbencha.report.formatting import UNKNOWN, count, duration, plural, usd
+from youbencha.text import UNKNOWN, count, duration, plural, usd
 
 if TYPE_CHECKING:
     from youbencha.log import AgentRun, BudgetReport, CassetteReport, GatewayReport, ResultsBundle, SandboxReport, Usage

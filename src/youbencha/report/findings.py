@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.report.figures import Figure, cost, tokens
-from youbencha.report.formatting import count, duration, label, percent, short_value
+from youbencha.text import count, duration, label, percent, short_value
 
 if TYPE_CHECKING:
     from youbencha.log import AssertionResult, EvaluationResult

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from youbencha.report.findings import findings
-from youbencha.report.text import one_line, visible
+from youbencha.text import one_line, visible
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

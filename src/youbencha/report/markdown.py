@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from youbencha.report import figures as told
 from youbencha.report.figures import STATUS_SIGNS, Figure
-from youbencha.report.formatting import count, duration
-from youbencha.report.markdown_evaluators import evaluator_section
-from youbencha.report.markdown_text import code, escaped, paragraph, table
+from youbencha.report.findings import AssertionRow, FileTable, findings
+from youbencha.text import count, duration, one_line, shortened, visible
 
 if TYPE_CHECKING:
-    from youbencha.log import AgentRun, ErrorRecord, HookResult, ResultsBundle
+    from youbencha.log import AgentRun, ErrorRecord, EvaluationError, EvaluationResult, HookResult, ResultsBundle
+
 
 _AGENT_IN_SHORT = frozenset({"Agent", "Agent status", "Model", "Tokens", "Cost"})
 
@@ -147,3 +148,125 @@ def _value(figure: Figure) -> str:
 
 def _folded(heading: str, content: str) -> str:
     return f"<details>\n<summary>{heading}</summary>\n\n{content}\n\n</details>"
+
+
+# One evaluator's section of the markdown report.
+
+
+def evaluator_section(result: EvaluationResult) -> Iterator[str]:
+    found = findings(result)
+    yield f"### {STATUS_SIGNS[result.status]} {escaped(result.evaluator)}"
+    yield from _message(result)
+    if found.assertions:
+        yield _assertions(found.assertions)
+    if found.figures:
+        rows = ((escaped(each.label), escaped(each.value, 600)) for each in found.figures)
+        yield table(("Metric", "Value"), rows)
+    for text in found.texts:
+        yield f"**{escaped(text.label)}**"
+        yield block(text.value)
+    for files in found.files:
+        yield from _files(files)
+    if result.error is not None:
+        yield from _error(result.error)
+    if result.artifacts:
+        yield "\n".join(f"- {code(each.path)} {escaped(each.description or each.type)}" for each in result.artifacts)
+
+
+def _message(result: EvaluationResult) -> Iterator[str]:
+    verdict = f"**{result.status}** in {duration(result.duration_ms)}"
+    if "\n" in result.message.strip():
+        yield f"{verdict}:"
+        yield block(result.message)
+    else:
+        yield f"{verdict}: {escaped(result.message, 2000)}"
+
+
+def _assertions(assertions: tuple[AssertionRow, ...]) -> str:
+    """For a judge: its scores, the thresholds, and its reasons."""
+    if any(each.score is not None and each.threshold is not None for each in assertions):
+        header = ("", "Assertion", "Score", "Threshold", "Reason")
+    else:
+        header = ("", "Assertion", "Actual", "Expected", "Note")
+    return table(header, map(_assertion, assertions), numbers=(2, 3))
+
+
+def _assertion(row: AssertionRow) -> tuple[str, ...]:
+    sign = STATUS_SIGNS["passed" if row.passed else "failed"]
+    return (sign, escaped(row.name), escaped(row.actual), escaped(row.expected), escaped(row.message, 600))
+
+
+def _files(files: FileTable) -> Iterator[str]:
+    if not files.rows:
+        return
+    yield f"**{escaped(files.title)}**"
+    rows = [(code(path), *map(escaped, others)) for path, *others in files.rows]
+    yield table(tuple(map(escaped, files.columns)), rows, numbers=files.numbers)
+    if files.note:
+        yield f"… {files.note}"
+
+
+def _error(error: EvaluationError) -> Iterator[str]:
+    name = f"{code(error.code)}: " if error.code else ""
+    yield f"**Error** {name}{escaped(error.message, 2000)}"
+    if error.hint:
+        yield paragraph(error.hint)
+    if error.stack_trace:
+        trace = block(error.stack_trace)
+        yield f"<details>\n<summary>Stack trace</summary>\n\n{trace}\n\n</details>"
+
+
+# Untrusted text inside markdown, as GitHub reads it: it stays text, in a table as anywhere.
+#
+# Where a character would mean something, a backslash or an entity takes its meaning away. Entities where a backslash
+# is
+# not enough: `\|` ends a cell after another backslash, and `$` begins a formula whatever stands before it.
+
+_GAP = "&#8203;"
+"""Unseen, and enough to keep `@name` and `#1` from calling people and issues."""
+
+_ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "\\": "&#92;", "@": "@" + _GAP, "#": "#" + _GAP}
+
+_ESCAPED |= {sign: f"\\{sign}" for sign in "`*_[]~"}
+
+_MEANINGFUL = re.compile(r"[&<>|\\`*_\[\]~]|@(?=\w)|#(?=\d)")
+
+_BLOCK_START = re.compile(r"^(\d*)([-+#=:]|(?<=\d)[.)])")
+
+_BACKTICKS = re.compile("`+")
+
+_LONGEST_BLOCK = 8000
+
+
+def escaped(text: str, limit: int = 300) -> str:
+    """On one line, meaning nothing but itself. For cells and inside of sentences."""
+    text = _MEANINGFUL.sub(lambda found: _ESCAPED[found.group()], one_line(text, limit))
+    return text.replace("$", "&#36;") if text.count("$") > 1 else text  # one alone begins no formula
+
+
+def paragraph(text: str, limit: int = 2000) -> str:
+    """A line of its own: neither a heading, a list, nor a table."""
+    return _BLOCK_START.sub(lambda found: f"{found[1]}&#{ord(found[2])};", escaped(text, limit))
+
+
+def code(text: str, limit: int = 300) -> str:
+    """A name, a path, a hash. As HTML where backticks would not hold."""
+    line = one_line(text, limit)
+    if not line:
+        return ""
+    if _BACKTICKS.search(line) or "|" in line:
+        return f"<code>{escaped(line, limit * 2)}</code>"
+    return f"`{line}`"
+
+
+def block(text: str, language: str = "text") -> str:
+    """Several lines as they are. The fence is longer than any in the text."""
+    body = shortened(visible(text[: _LONGEST_BLOCK * 2]), _LONGEST_BLOCK).strip("\n")
+    fence = "`" * max(3, 1 + max((len(run) for run in _BACKTICKS.findall(body)), default=0))
+    return f"{fence}{language}\n{body}\n{fence}"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
+    """Cells come escaped. Columns of `numbers` stand on the right."""
+    line = ["---:" if column in numbers else "---" for column in range(len(header))]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, line, *rows))

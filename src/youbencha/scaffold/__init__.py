@@ -1,7 +1,101 @@
 """The first files of a project: a test case to begin with, and the judge's definition for each agent."""
 
-from youbencha.scaffold.agent_files import AGENT_FILES, install_agent_files
-from youbencha.scaffold.files import FileResult
-from youbencha.scaffold.project import TEST_CASE_FILE, begin_project
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+from youbencha.errors import YouBenchaError
+from youbencha.process import Command, Limits, find_executable, run
 
 __all__ = ["AGENT_FILES", "TEST_CASE_FILE", "FileResult", "begin_project", "install_agent_files"]
+
+
+AGENT_FILES = (Path(".github/agents/agentic-judge.md"), Path(".claude/agents/agentic-judge.md"))
+"""Both read the same header: a name and a description."""
+
+
+def install_agent_files(root: Path, *, force: bool = False) -> list[FileResult]:
+    """Write both; one that cannot be written does not keep the other from it."""
+    from youbencha.evaluators.judge import judge_definition
+
+    text = judge_definition()
+    return [write_file(root, path, text, force=force) for path in AGENT_FILES]
+
+
+# Write a file, and say what came of it.
+
+Action = Literal["created", "skipped", "overwritten", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileResult:
+    path: Path
+    """Below the project's directory."""
+    action: Action
+    reason: str = ""
+
+
+def write_file(root: Path, path: Path, text: str, *, force: bool) -> FileResult:
+    """What is there already stays, unless `force` says otherwise. A file is never left half written."""
+    target = root / path
+    exists = os.path.lexists(target)
+    if exists and not force:
+        return FileResult(path, "skipped", "it is there already; --force overwrites it")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _write_whole(target, text)
+    except OSError as error:
+        return FileResult(path, "error", error.strerror or str(error))
+    return FileResult(path, "overwritten" if exists else "created")
+
+
+def _write_whole(target: Path, text: str) -> None:
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        beside.write_text(text, encoding="utf-8", newline="\n")
+        beside.replace(target)
+    finally:
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
+
+
+# `yb init`: a test case that runs as it is, for the repository that one stands in.
+
+TEST_CASE_FILE = Path("testcase.yaml")
+
+_SOME_REPOSITORY = "https://github.com/octocat/Hello-World.git  # put yours here"
+
+_GIT_TIMEOUT_S = 10.0
+
+
+async def begin_project(root: Path, *, force: bool = False) -> list[FileResult]:
+    """Write the test case and the judge's definitions. Nothing is touched where a test case is already."""
+    if os.path.lexists(root / TEST_CASE_FILE) and not force:
+        raise YouBenchaError(
+            "TESTCASE_EXISTS",
+            f"{root / TEST_CASE_FILE} is there already; nothing was written.",
+            hint="`yb init --force` overwrites it, and the agent files too.",
+        )
+    repo = await _repository_around(root) or _SOME_REPOSITORY
+    text = (files("youbencha.scaffold") / "testcase.yaml").read_text(encoding="utf-8").replace("@REPO@", repo)
+    return [write_file(root, TEST_CASE_FILE, text, force=force), *install_agent_files(root, force=force)]
+
+
+async def _repository_around(root: Path) -> str | None:
+    """The way from here to the top of a repository that has a commit; None if there is none to start from."""
+    git = find_executable("git", os.environ)
+    if git is None or not root.is_dir():
+        return None
+    env = {name: os.environ[name] for name in ("PATH", "HOME", "SYSTEMROOT") if name in os.environ}
+    command = Command(argv=(str(git), "rev-parse", "--show-cdup", "HEAD"), cwd=root, env=env)
+    lines: list[bytes] = []
+    done = await run(command, limits=Limits(timeout_s=_GIT_TIMEOUT_S), on_line=lines.append)
+    if done.exit.code != 0 or not lines:
+        return None
+    return lines[0].decode(errors="replace").strip().rstrip("/") or "."

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from youbencha.errors import YouBenchaError
-from youbencha.suggest.git import Git
-from youbencha.suggest.runners import find_tests
+from youbencha.process import Command, Limits, find_executable, run
 from youbencha.workspace import FileChange
-from youbencha.workspace.changes import ChangeKind
+from youbencha.workspace.diff import ChangeKind
 from youbencha.workspace.source import public_url
 
 _MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
+
 _PATCH_BYTES = 20_000
+
 _LARGEST_COUNTED = 1_000_000
+
 _HOW = ("--no-ext-diff", "--no-textconv", "--no-renames", "-z")
+
 _ADDRESS = re.compile(r"[\w.+@-]{2,}:")  # https://…, git@host:…, but no C:\\…
+
 _KINDS: Mapping[str, ChangeKind] = {"A": "added", "D": "deleted", "T": "type_changed"}
 
 
@@ -144,3 +151,112 @@ def _lines(path: Path) -> int | None:
     except OSError:
         return None
     return None if b"\0" in content else len(content.splitlines())
+
+
+# How a project runs its tests, as far as its files tell.
+
+_LARGEST = 1_000_000
+
+_NO_TESTS = "no test specified"
+"""What `npm init` writes where there are none."""
+
+
+def find_tests(directory: Path) -> str | None:
+    """One line, a program and its arguments: of the first that fits, None if none does."""
+    return next((command for fits, command in _KNOWN if fits(directory)), None)
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.is_file() and path.stat().st_size <= _LARGEST:
+            return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        pass
+    return ""
+
+
+def _uses_pytest(directory: Path) -> bool:
+    if any((directory / name).is_file() for name in ("pytest.ini", "conftest.py", "tests/conftest.py")):
+        return True
+    told = ("pyproject.toml", "setup.cfg", "tox.ini", "requirements.txt", "requirements-dev.txt")
+    return any("pytest" in _text(directory / name) for name in told)
+
+
+def _uses_unittest(directory: Path) -> bool:
+    places = (directory, directory / "tests", directory / "test")
+    return any("unittest" in _text(path) for place in places for path in sorted(place.glob("test_*.py"))[:20])
+
+
+def _npm_has_tests(directory: Path) -> bool:
+    try:
+        package = json.loads(_text(directory / "package.json") or "{}")
+        script = package["scripts"]["test"]
+    except (ValueError, KeyError, TypeError):
+        return False
+    return isinstance(script, str) and _NO_TESTS not in script
+
+
+def _make_has_tests(directory: Path) -> bool:
+    names = ("Makefile", "makefile", "GNUmakefile")
+    return any(re.search(r"^test\s*:", _text(directory / name), re.MULTILINE) for name in names)
+
+
+def _has(name: str) -> Callable[[Path], bool]:
+    return lambda directory: (directory / name).is_file()
+
+
+# A Makefile that has a `test` target knows best; then the language's own way.
+_KNOWN: tuple[tuple[Callable[[Path], bool], str], ...] = (
+    (_make_has_tests, "make test"),
+    (_npm_has_tests, "npm test"),
+    (_has("Cargo.toml"), "cargo test"),
+    (_has("go.mod"), "go test ./..."),
+    (_has("pom.xml"), "mvn -q test"),
+    (_has("gradlew"), "./gradlew test"),
+    (_uses_pytest, "python3 -m pytest -q"),
+    (_uses_unittest, "python3 -m unittest -q"),
+)
+
+
+# Ask git about a folder that an agent has worked in. Nothing that its configuration names is run.
+
+_TIMEOUT_S = 60.0
+
+_SAFE = ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "core.quotePath=false", "diff.external=")
+
+_PROGRAMS = r"^filter\..*\.(clean|smudge|process)$"
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    program: Path
+    directory: Path
+    settings: tuple[str, ...] = _SAFE
+
+    @classmethod
+    async def of(cls, directory: Path) -> Self:
+        program = find_executable("git", os.environ)
+        if program is None:
+            raise YouBenchaError("GIT_NOT_FOUND", "git is not on PATH.", hint="Install git, then try again.")
+        git = cls(program, directory)
+        filters = await git.ask("config", "--name-only", "--get-regexp", _PROGRAMS) or ""
+        return cls(program, directory, (*_SAFE, *(f"{name}=" for name in filters.splitlines())))
+
+    async def ask(self, *arguments: str, most_bytes: int | None = None) -> str | None:
+        """What git prints; None if it fails."""
+        settings = [part for setting in self.settings for part in ("-c", setting)]
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "SYSTEMROOT") if name in os.environ}
+        env = kept | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
+        lines: list[bytes] = []
+        room = most_bytes
+
+        def take(line: bytes) -> None:
+            nonlocal room
+            if room is not None:
+                line, room = line[: max(room, 0)], room - len(line) - 1
+            if line or room is None or room > 0:
+                lines.append(line)
+
+        command = Command(argv=(str(self.program), *settings, *arguments), cwd=self.directory, env=env)
+        done = await run(command, limits=Limits(timeout_s=_TIMEOUT_S), on_line=take)
+        return os.fsdecode(b"\n".join(lines)) if done.exit.code == 0 else None

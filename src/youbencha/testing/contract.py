@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult, UsesGateway
-from youbencha.gateway.access import GatewayAccess
+from youbencha.gateway.api import GatewayAccess
 from youbencha.log import YouBenchaLog
 from youbencha.process import OUTPUT_LIMIT_BYTES, TRUNCATION_MARK
 from youbencha.testing.agent import MARKER, Agent, NotApplicable, Prepared, Situation
-from youbencha.testing.gateway import NOWHERE, PROBE, REAL_CREDENTIALS, Behind, environments_with
+from youbencha.testing.kit import NOWHERE, PROBE, REAL_CREDENTIALS, Behind, environments_with
 
 _ISO_8601 = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$")
 _LONG_MS = 120_000

@@ -10,28 +10,18 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
+from importlib import import_module
 
 from youbencha.adapters import AgentExecutionContext
 from youbencha.errors import YouBenchaError
-from youbencha.events import (
-    EvaluatorFinished,
-    Event,
-    EventSink,
-    Noted,
-    PhaseStarted,
-    ProcessStarted,
-    Warned,
-)
+from youbencha.events import EvaluatorFinished, Event, EventSink, Noted, PhaseStarted, ProcessStarted, Warned
 from youbencha.log import EvaluationResult, GatewayReport, TestCaseInfo, YouBenchaLog
 from youbencha.process import Redactor
-from youbencha.trial.bundle import DIFF_FILE, Record
+from youbencha.trial.agent import Digest
 from youbencha.trial.evaluation import Evidence, evaluate_all
-from youbencha.trial.executable import Digest
-from youbencha.trial.files import ResultFiles
-from youbencha.trial.finished import Finished
 from youbencha.trial.plan import Plan
-from youbencha.trial.preparing import Prepared
-from youbencha.trial.sandbox import sandbox_for_evaluators
+from youbencha.trial.prepare import Prepared, prepare, sandbox_for_evaluators
+from youbencha.trial.results import DIFF_FILE, ResultFiles, RunRecord, TrialResult
 from youbencha.workspace import Changes, Snapshot
 
 _LAST_LOOK_S = 10.0
@@ -57,7 +47,7 @@ class Trial:
         redactor = Redactor.for_env(os.environ, plan.env, secrets)
         self._files = ResultFiles(self.directory.artifacts, self._record, redactor)
 
-    async def run(self, *, delete_workspace: bool) -> Finished:
+    async def run(self, *, delete_workspace: bool) -> TrialResult:
         self._begun = await self._start()
         self._files.save_results(complete=False)
         await self._run_agent()
@@ -73,7 +63,7 @@ class Trial:
         )
         if delete_workspace:
             self.directory.delete_sources()
-        return Finished(bundle, self.directory)
+        return TrialResult(bundle, self.directory)
 
     async def keep_what_is_finished(self) -> None:
         """Somebody interrupts: what the agent has changed so far is kept too, if that takes no long time."""
@@ -148,7 +138,7 @@ class Trial:
             self._files.save_metrics()
 
     def _reconciled(self, log: YouBenchaLog, report: GatewayReport) -> YouBenchaLog:
-        from youbencha.trial.gateway.reporting import reconciled, unaccounted
+        from youbencha.trial.gateway_report import reconciled, unaccounted
 
         log, self._record.gateway = reconciled(log, report)
         if beyond := unaccounted(self._record.gateway.difference):
@@ -254,9 +244,9 @@ class Trial:
             self._record.phases_ms[name] = round((time.monotonic() - started) * 1000)
 
 
-def _record(plan: Plan, ready: Prepared) -> Record:
+def _record(plan: Plan, ready: Prepared) -> RunRecord:
     agent, repository = plan.case.agent, ready.repository
-    return Record(
+    return RunRecord(
         run_id=ready.directory.path.name,
         workspace_dir=ready.directory.path,
         test_case=TestCaseInfo(
@@ -277,3 +267,49 @@ def _record(plan: Plan, ready: Prepared) -> Record:
         sandbox=ready.sandbox.report(),
         phases_ms={"checkout": ready.checkout_ms},
     )
+
+
+# One test case from its repository to its verdict.
+
+
+async def run_test_case(plan: Plan, *, on_event: EventSink, delete_workspace: bool = False) -> TrialResult:
+    """Run a plan to its end. What prevents a start raises, and leaves nothing behind; everything else is a result.
+
+    A cancellation leaves a valid bundle of what was finished, marked as interrupted.
+    """
+    async with contextlib.AsyncExitStack() as opened:
+        opened.callback(asyncio.create_task(load_ahead()).cancel)
+        ready = await prepare(plan, on_event, opened)
+
+        trial = Trial(plan, ready, on_event)
+        with trial.directory:
+            try:
+                return await trial.run(delete_workspace=delete_workspace)
+            except asyncio.CancelledError:
+                await trial.keep_what_is_finished()
+                raise
+
+
+# What a run needs only once its workspace is there, loaded while it waits for git and for its agent anyway.
+
+_STEPS = (
+    ("youbencha.log.model", ()),
+    ("youbencha.log.results", ("SandboxReport", "TestCaseInfo", "Environment", "RunExecution", "AgentRun", "Summary")),
+    ("youbencha.trial.run", ()),
+    ("youbencha.log.results", ("Identity", "Hooks", "ArtifactManifest", "ResultsBundle")),
+    ("youbencha.adapters.cli_agent.session", ("SessionFacts",)),
+    ("youbencha.log.model", ("Execution", "AgentInfo", "ModelInfo", "Message", "YouBenchaLog")),
+    ("youbencha.log.results", ("Artifact", "EvaluationResult", "Outcome")),
+    ("youbencha.report.markdown", ()),
+)
+"""In the order in which they are needed: modules, and their models. To build what checks one takes a millisecond."""
+
+
+async def load_ahead() -> None:
+    """In small steps: what has come meanwhile is looked at after each. What is not done in time is done when needed."""
+    for name, models in _STEPS:
+        module = import_module(name)
+        await asyncio.sleep(0)
+        for model in models:
+            getattr(module, model).model_rebuild()
+            await asyncio.sleep(0)

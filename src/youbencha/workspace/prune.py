@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.workspace.layout import ARTIFACTS, LOCK, PRIVATE_PARENT
 from youbencha.workspace.lock import is_locked, lock_file
-from youbencha.workspace.private import find_private, private_in
 from youbencha.workspace.reclaim import open_up
-from youbencha.workspace.removal import not_removable, remove_tree
-from youbencha.workspace.room import size_on_disk
-from youbencha.workspace.run_name import when_made
+from youbencha.workspace.run_dir import ARTIFACTS, LOCK, PRIVATE_PARENT, find_private, private_in, when_made
+from youbencha.workspace.trees import not_removable, remove_tree
+from youbencha.workspace.walk import size_on_disk
 
 _RESULTS = "results.json"
 _LONGEST_NOTE = 65536

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from youbencha.workspace.names import shown
-from youbencha.workspace.removal import remove_tree
+from youbencha.text import shown
+from youbencha.workspace.trees import remove_tree
 
 Identity = tuple[int, int]
 """Tells one file from another in the same place."""

@@ -6,18 +6,30 @@ configuration (filters, hooks, monitors) that would then run on this machine.
 
 from __future__ import annotations
 
+import asyncio
+import os
+import stat
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, Self
 
-from youbencha.workspace.changes import Changes
-from youbencha.workspace.comparison import Comparison, entries_at, indexed
-from youbencha.workspace.git import git
-from youbencha.workspace.git_dir import make_git_dir
-from youbencha.workspace.head import current_commit
-from youbencha.workspace.ignored import ignored_among, keep_rules
-from youbencha.workspace.large import Entries, entries_of
-from youbencha.workspace.walk import Found, files_in
+from youbencha.workspace.diff import (
+    HOW,
+    LARGE,
+    Changes,
+    Entries,
+    Entry,
+    FileChange,
+    changes_of,
+    entries_of,
+    large_among,
+    read_difference,
+)
+from youbencha.workspace.git import ONLY_RECORDED, GitFailed, git
+from youbencha.workspace.git_dir import current_commit, make_git_dir
+from youbencha.workspace.walk import Found, files_in, ignored_among, keep_rules, open_up_to
 
 
 class Snapshot(NamedTuple):
@@ -81,3 +93,173 @@ async def _recorded(tree: Path, git_dir: Path, found: Found) -> tuple[str, Entri
     async with indexed(tree, git_dir, found.files) as index:
         start = (await git(git_dir, "write-tree", index=index.file)).decode().strip()
     return start, await entries_of(tree, index.large, found.too_deep, start)
+
+
+# A tree compared with a state that git holds. Whatever is too large for git is compared beside it.
+
+_GLANCE_S = 0.05
+
+_LARGE_FILES = {"core.bigFileThreshold": str(LARGE)}
+"""git then reads them in pieces, and puts them into a pack."""
+
+
+class Comparison(NamedTuple):
+    tree: Path
+    git_dir: Path
+    start: str
+    """A commit or a tree."""
+    apart: Entries = MappingProxyType({})
+    """What belongs to the start too, but is not in there."""
+    objects: Path | None = None
+    """One more store to read from."""
+    settings: Mapping[str, str] | None = None
+    ours: bool = True
+    """Whether what cannot be read may be made readable."""
+
+    async def run(self, found: Found, patch_file: Path) -> tuple[tuple[FileChange, ...], tuple[str, ...]]:
+        """All that differs, in the order of paths; and the paths of what is not in the patch."""
+        aside = self.apart.keys() & set(found.files) if self.apart else set()
+        paths = found.without(aside).files
+        async with indexed(
+            self.tree, self.git_dir, paths, objects=self.objects, settings=self.settings, ours=self.ours
+        ) as index:
+            before = await self._at_start(index.large)
+            await _put(self.git_dir, index.file, before)  # as they were, so that git finds no difference in them
+            files = await _differences(self.git_dir, self.start, index.file, patch_file, objects=self.objects)
+        now = await entries_of(self.tree, aside | index.large, found.too_deep, self.start, ours=self.ours)
+        beside = changes_of({**self.apart, **before}, now)
+        if not beside:
+            return files, ()
+        return _in_order(*files, *beside), tuple(change.path for change in _in_order(*beside))
+
+    async def _at_start(self, paths: Collection[bytes]) -> dict[bytes, Entry]:
+        if not paths:
+            return {}
+        entries = await entries_at(self.git_dir, self.start, objects=self.objects)
+        return {path: entries[path] for path in paths if path in entries}
+
+
+def _in_order(*changes: FileChange) -> tuple[FileChange, ...]:
+    return tuple(sorted(changes, key=lambda change: os.fsencode(change.path)))
+
+
+async def entries_at(git_dir: Path, start: str, *, objects: Path | None = None) -> dict[bytes, Entry]:
+    """All files of a commit or a tree."""
+    output = await git(git_dir, "ls-tree", "-r", "-z", "--full-tree", start, objects=objects)
+    lines = (line.partition(b"\t") for line in output.split(b"\0") if line)
+    about = ((path, said.decode().split(" ")) for said, _, path in lines)
+    return {path: Entry(mode, name) for path, (mode, _, name) in about}
+
+
+class Index(NamedTuple):
+    file: Path
+    large: frozenset[bytes]
+    """What is too large to be in it."""
+
+
+@asynccontextmanager
+async def indexed(
+    tree: Path,
+    git_dir: Path,
+    paths: Collection[bytes],
+    *,
+    objects: Path | None = None,
+    settings: Mapping[str, str] | None = None,
+    ours: bool = True,
+) -> AsyncIterator[Index]:
+    """An index of every file anew, not only of those whose times have changed: times can be set."""
+
+    async def record(index: Path, paths: Collection[bytes]) -> None:
+        how = ("update-index", "--add", "--remove", "-z", "--stdin")
+        names = b"".join(path + b"\0" for path in paths)
+        about = {**ONLY_RECORDED, **_LARGE_FILES, **(settings or {})}
+        if paths:
+            await git(git_dir, *how, tree=tree, index=index, stdin=names, objects=objects, settings=about)
+
+    index = _new_file(git_dir, "index")
+    # Where line ends may be converted, git reads a file whole in any case.
+    large = frozenset() if ours else large_among(tree, paths, ours=False)
+    try:
+        recording = asyncio.ensure_future(record(index, [path for path in paths if path not in large]))
+        try:
+            met = await _meets_large_file(recording, git_dir)
+            if not met:
+                await recording
+        except GitFailed:
+            if not ours:
+                raise
+            _make_readable(tree, paths)
+            met = True
+        finally:
+            await _ended(recording)
+        if met:
+            large = large_among(tree, paths, ours=ours)
+            index = _new_file(git_dir, "index")  # the lock of the one before may still be there
+            await record(index, [path for path in paths if path not in large])
+        yield Index(index, large)
+    finally:
+        index.unlink(missing_ok=True)
+
+
+async def _meets_large_file(recording: asyncio.Future[None], git_dir: Path) -> bool:
+    """Whether git has begun to put files into a pack, which it does with large ones only. So nobody needs to ask for
+    the size of every file, of which there are many."""
+    before = _packs(git_dir)
+    while True:
+        done, _ = await asyncio.wait([recording], timeout=_GLANCE_S)
+        if not before.issuperset(_packs(git_dir)):
+            return True
+        if done:
+            return False
+
+
+def _packs(git_dir: Path) -> set[str]:
+    try:
+        return set(os.listdir(git_dir / "objects" / "pack"))  # noqa: PTH208 - only the names are wanted
+    except OSError:  # git says better what is wrong
+        return set()
+
+
+async def _ended(task: asyncio.Future[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
+    if not task.cancelled():
+        task.exception()  # seen
+
+
+async def _put(git_dir: Path, index: Path, entries: Entries) -> None:
+    if entries:
+        lines = (f"{entry.mode} {entry.id} 0\t".encode() + path + b"\0" for path, entry in entries.items())
+        known = b"".join(lines)
+        await git(git_dir, "update-index", "-z", "--index-info", index=index, stdin=known, settings=ONLY_RECORDED)
+
+
+async def _differences(
+    git_dir: Path, start: str, index: Path, patch_file: Path, *, objects: Path | None = None
+) -> tuple[FileChange, ...]:
+    """Between the start and the index. By way of a file: what a process writes is kept in memory."""
+    answer = _new_file(git_dir, "answer")
+    try:
+        await git(git_dir, "diff-index", "--cached", *HOW, f"--output={answer}", start, index=index, objects=objects)
+        return read_difference(answer, patch_file)
+    finally:
+        answer.unlink(missing_ok=True)
+
+
+def _new_file(git_dir: Path, what: str) -> Path:
+    """One that nobody else has: a git that was killed leaves its lock beside it."""
+    return git_dir / f"{what}-{os.urandom(4).hex()}"
+
+
+def _make_readable(tree: Path, paths: Collection[bytes]) -> None:
+    """What its owner cannot read: agents leave such in tests of theirs."""
+    top = os.fsencode(tree)
+    for path in paths:
+        file = top + b"/" + path
+        try:
+            mode = os.lstat(file).st_mode
+        except PermissionError:
+            open_up_to(top, path.rpartition(b"/")[0])
+            mode = os.lstat(file).st_mode
+        if stat.S_ISREG(mode) and not mode & stat.S_IRUSR:
+            os.chmod(file, stat.S_IMODE(mode) | stat.S_IRUSR)  # noqa: PTH101 - names need not be text

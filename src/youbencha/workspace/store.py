@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
-from youbencha.workspace.refs import Refs
+from youbencha.errors import YouBenchaError
+from youbencha.workspace.git import FETCH_S, GitFailed, ask_remote, git
+from youbencha.workspace.git_dir import make_git_dir
+from youbencha.workspace.lock import lock_file
+from youbencha.workspace.source import LOCAL_FORMAT, LOCAL_PLACES, Refs, RemotePlace, from_listing, from_local
+from youbencha.workspace.trees import remove_tree
 
 
 class Store(Protocol):
@@ -32,3 +42,328 @@ class Store(Protocol):
     async def renew(self) -> bool:
         """Get everything anew, because something here is damaged. False where that cannot be done."""
         ...
+
+
+# A repository on this machine: read where it is, without a copy and without a transport.
+#
+# What is not committed there is no part of it. Nothing in it is written, and nothing of its configuration is used.
+
+_POINTER = "gitdir:"
+
+_LONGEST_POINTER = 8192
+
+
+class LocalStore:
+    def __init__(self, path: Path) -> None:
+        self.public_url = str(path)
+        try:
+            self._git_dir = find_git_dir(path) or _not_found(path)
+            self.objects = common_dir(self._git_dir) / "objects"
+        except OSError as error:
+            reason = f"{path} cannot be read: {error.strerror or error}"
+            raise YouBenchaError("REPO_NOT_FOUND", reason, hint="Check the path, and that you may read it.") from error
+        self._refs: Refs | None = None
+
+    async def refs(self) -> Refs:
+        """Asked for once: a run is about one state of the repository."""
+        if self._refs is None:
+            output = await git(self._git_dir, "for-each-ref", f"--format={LOCAL_FORMAT}", *LOCAL_PLACES)
+            refs = from_local(output)
+            self._refs = refs if refs.head else refs._replace(head=await commit_at(self._git_dir, "HEAD"))
+        return self._refs
+
+    async def commit(self, written: str) -> str:
+        found = await commit_beginning(self._git_dir, written, self.public_url)
+        if found is None:
+            raise unknown_commit(written, self.public_url)
+        return found
+
+    async def bring(self, object_id: str) -> str:
+        known = self._refs is not None and object_id in self._refs.commits
+        return object_id if known else await self.commit(object_id)
+
+    async def renew(self) -> bool:
+        return False
+
+
+def find_git_dir(path: Path) -> Path | None:
+    """Of a working tree or of a bare repository, whose name may be written without `.git`."""
+    candidates = (path, path.parent / f"{path.name}.git")
+    return git_dir_of_tree(path) or next((each for each in candidates if _is_git_dir(each)), None)
+
+
+def git_dir_of_tree(path: Path) -> Path | None:
+    """Of the working tree whose top this is, a linked one too."""
+    candidate = path / ".git"
+    if candidate.is_file():
+        candidate = _pointed_at(candidate) or candidate
+    return candidate if _is_git_dir(candidate) else None
+
+
+def _is_git_dir(path: Path) -> bool:
+    return (path / "HEAD").is_file() and (common_dir(path) / "objects").is_dir()
+
+
+def common_dir(git_dir: Path) -> Path:
+    """The git directory that holds the objects: linked working trees share one."""
+    pointer = git_dir / "commondir"
+    if not pointer.is_file():
+        return git_dir
+    return git_dir / pointer.read_text(encoding="utf-8", errors="surrogateescape").rstrip("\n")
+
+
+def _pointed_at(file: Path) -> Path | None:
+    if file.stat().st_size > _LONGEST_POINTER:
+        return None
+    text = file.read_text(encoding="utf-8", errors="surrogateescape")
+    return file.parent / text.removeprefix(_POINTER).strip() if text.startswith(_POINTER) else None
+
+
+def _not_found(path: Path) -> Path:
+    if not path.exists():
+        reason, hint = f"There is no directory {path}.", "Check the path; a relative one starts at the file it is in."
+    elif not path.is_dir():
+        reason, hint = f"{path} is a file, not a git repository.", "Name the directory that holds the repository."
+    else:
+        reason, hint = f"{path} is no git repository.", "Make it one: `git init`, `git add .`, `git commit`."
+        if above := next((parent for parent in path.parents if git_dir_of_tree(parent)), None):
+            hint = f"{above} is one: name that."
+    raise YouBenchaError("REPO_NOT_FOUND", reason, hint=hint)
+
+
+# A copy of a remote repository on this machine, so that its second run needs next to nothing from the network.
+#
+# `<cache>/mirrors/<name>-<hash of the address>/mirror.git` holds all branches and tags that were ever fetched. Nothing
+# is cleaned up in it, so what was fetched once stays. It appears in one move when it is whole, and one process at a
+# time writes to it; reading needs no lock. The address is not written into it, and so no password either.
+
+_REFSPECS = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+
+_FETCH = ("fetch", "--quiet", "--no-tags", "--prune", "--no-write-fetch-head", "--no-recurse-submodules")
+
+_LIST = ("ls-remote", "--symref")
+
+_LISTED = ("HEAD", "refs/heads/*", "refs/tags/*")
+
+_PARTIAL = ".partial-"
+
+_Identity = tuple[int, int]
+"""Tells one mirror from the next in the same place."""
+
+_UNDER_WAY = ".fetching"
+"""Exists while something is fetched. Found by the next who has the lock, it says that a fetch was killed."""
+
+
+class Mirror:
+    def __init__(self, place: RemotePlace, cache_dir: Path, progress: Callable[[str], None]) -> None:
+        self.public_url = place.public_url
+        self._place = place
+        self._home = cache_dir.absolute() / "mirrors" / _directory_name(place)
+        self._git_dir = self._home / "mirror.git"
+        self._progress = progress
+        self._refs: Refs | None = None
+        self._known: _Identity | None = None
+        """Which mirror we have read from."""
+
+    @property
+    def objects(self) -> Path:
+        return self._git_dir / "objects"
+
+    async def refs(self) -> Refs:
+        """Asked for once: a run is about one state of the repository."""
+        if self._refs is None:
+            self._make_home()
+            self._refs = from_listing(await ask_remote(self._place, self._home, *_LIST, after=_LISTED))
+        return self._refs
+
+    async def commit(self, written: str) -> str:
+        found = await self._have(written)
+        if found is None:
+            await self.refs()
+            await self._update(written)
+            found = await self._have(written)
+        if found is None:
+            raise unknown_commit(written, self.public_url)
+        self._known = _identity(self._git_dir)
+        return found
+
+    async def bring(self, object_id: str) -> str:
+        return await self.commit(object_id)
+
+    async def renew(self) -> bool:
+        """Whoever comes second finds it done by the first."""
+        async with self._locked():
+            if _identity(self._git_dir) == self._known:
+                self._progress(f"the mirror of {self.public_url} is damaged: fetching it anew")
+                await self.refs()
+                await self._build()
+            self._known = _identity(self._git_dir)
+        return True
+
+    async def _have(self, written: str) -> str | None:
+        if not self._git_dir.exists():
+            return None
+        try:
+            return await commit_beginning(self._git_dir, written, self.public_url)
+        except GitFailed:  # damaged: as if it were not there
+            return None
+
+    async def _update(self, wanted: str) -> None:
+        async with self._locked():
+            if await self._have(wanted):  # another fetched it while we waited
+                return
+            if not self._usable() or not await self._fetched():
+                await self._build()
+            elif wanted in await self._offered() and not await has_object(self._git_dir, wanted):
+                await self._build()  # git says that it is here, but it is not
+            if is_full_id(wanted) and not await has_object(self._git_dir, wanted):
+                # On no branch; most servers give it all the same to who knows its name.
+                await self._fetch(self._git_dir, f"+{wanted}:refs/youbencha/{wanted}", prune=False)
+
+    async def _fetched(self) -> bool:
+        """False if the mirror is not fit for it."""
+        try:
+            await self._fetch(self._git_dir, *_REFSPECS)
+        except GitFailed:
+            return False
+        return True
+
+    async def _offered(self) -> frozenset[str]:
+        return frozenset((await self.refs()).ids.values())
+
+    def _usable(self) -> bool:
+        """Whether there is a mirror, of the same kind as the repository is now."""
+        try:
+            config = (self._git_dir / "config").read_text()
+        except OSError:
+            return False
+        return ("sha256" in config) == (self._object_id_length() == 64)
+
+    def _object_id_length(self) -> int:
+        return next((len(value) for value in (self._refs.ids.values() if self._refs else ())), 40)
+
+    async def _build(self) -> None:
+        """Aside, then in one move. What was there before was in nobody's way until then."""
+        partial = self._home / f"{_PARTIAL}{os.urandom(4).hex()}"
+        try:
+            make_git_dir(partial, "0" * self._object_id_length(), attributes=None)
+            self._progress(f"fetching {self.public_url} into the cache")
+            await self._fetch(partial, *_REFSPECS)
+            if self._git_dir.exists():
+                self._git_dir.rename(self._home / f"{_PARTIAL}{os.urandom(4).hex()}")
+            partial.rename(self._git_dir)
+        except GitFailed as failed:
+            raise _not_writable(self._home, failed.reason) from failed
+        finally:
+            self._clear()
+
+    async def _fetch(self, git_dir: Path, *refspecs: str, prune: bool = True) -> None:
+        how = _FETCH if prune else tuple(option for option in _FETCH if option != "--prune")
+        mark = git_dir / _UNDER_WAY
+        mark.touch()
+        await ask_remote(self._place, git_dir, *how, timeout_s=FETCH_S, after=refspecs)
+        mark.unlink()
+
+    def _clear(self) -> None:
+        """What killed processes left. Only for who holds the lock."""
+        for path in self._home.glob(f"{_PARTIAL}*"):
+            remove_tree(path)
+        if (self._git_dir / _UNDER_WAY).exists():
+            for pattern in ("*.lock", "refs/**/*.lock", "objects/pack/tmp_*"):
+                for path in self._git_dir.glob(pattern):
+                    path.unlink(missing_ok=True)
+            (self._git_dir / _UNDER_WAY).unlink(missing_ok=True)
+
+    @asynccontextmanager
+    async def _locked(self) -> AsyncIterator[None]:
+        self._make_home()
+        try:
+            with lock_file(self._home / ".lock") as lock:
+                await lock.wait(f"fetch of {self.public_url}", self._progress)
+                self._clear()
+                yield
+        except OSError as error:
+            raise _not_writable(self._home, error.strerror or str(error)) from error
+
+    def _make_home(self) -> None:
+        try:
+            self._home.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _not_writable(self._home, error.strerror or str(error)) from error
+
+
+def _not_writable(home: Path, reason: str) -> YouBenchaError:
+    return YouBenchaError(
+        "CACHE_NOT_WRITABLE",
+        f"Cannot keep a mirror of the repository in {home}: {reason}",
+        hint="Make room there, or set `cache_dir` in the settings to a directory that you may write to.",
+    )
+
+
+def _directory_name(place: RemotePlace) -> str:
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", place.key.rpartition("/")[2])[-40:].strip("-.") or "repository"
+    return f"{readable}-{hashlib.sha256(place.key.encode()).hexdigest()[:16]}"
+
+
+def _identity(git_dir: Path) -> _Identity | None:
+    try:
+        about = (git_dir / "config").stat()
+    except OSError:
+        return None
+    return about.st_ino, about.st_mtime_ns
+
+
+# Commits in a store of objects: which id is meant, and whether it is there.
+
+_LENGTHS = (40, 64)
+
+_AT_LEAST = 4
+
+
+def is_full_id(text: str) -> bool:
+    return len(text) in _LENGTHS and all(character in "0123456789abcdefABCDEF" for character in text)
+
+
+async def commit_at(git_dir: Path, object_id: str) -> str | None:
+    """The commit that a full id means: itself, or what the tag of that id names. None if it is not there."""
+    try:
+        output = await git(git_dir, "rev-parse", "--quiet", "--verify", f"{object_id}^{{commit}}")
+    except GitFailed:
+        return None
+    return output.decode().strip()
+
+
+async def has_object(git_dir: Path, object_id: str) -> bool:
+    try:
+        await git(git_dir, "cat-file", "-e", object_id)
+    except GitFailed:
+        return False
+    return True
+
+
+async def commit_beginning(git_dir: Path, prefix: str, where: str) -> str | None:
+    """The one commit whose id begins so. Never a branch that happens to have such a name."""
+    if is_full_id(prefix):
+        return await commit_at(git_dir, prefix.lower())
+    if len(prefix) < _AT_LEAST:
+        raise unknown_commit(prefix, where)
+    candidates = await git(git_dir, "rev-parse", f"--disambiguate={prefix.lower()}")
+    if not candidates:
+        return None
+    about = await git(git_dir, "cat-file", "--batch-check=%(objecttype) %(objectname)", stdin=candidates)
+    commits = [line.split()[1] for line in about.decode().splitlines() if line.startswith("commit ")]
+    if len(commits) > 1:
+        raise YouBenchaError(
+            "REPO_COMMIT_UNKNOWN",
+            f"{len(commits)} commits of the repository {where} begin with {prefix}.",
+            hint=f"Write more of it: {', '.join(commits[:3])}.",
+        )
+    return commits[0] if commits else None
+
+
+def unknown_commit(written: str, where: str, hint: str | None = None) -> YouBenchaError:
+    return YouBenchaError(
+        "REPO_COMMIT_UNKNOWN",
+        f"The repository {where} has no commit {written}.",
+        hint=hint or "Check the id; a commit that is on no branch must be named in full.",
+    )

@@ -1,6 +1,6 @@
 """Aider: the adapter, and the configuration that it takes."""
 
 from youbencha.adapters.aider.adapter import AiderAdapter
-from youbencha.adapters.aider.config import AiderConfig
+from youbencha.adapters.aider.command import AiderConfig
 
 __all__ = ["AiderAdapter", "AiderConfig"]

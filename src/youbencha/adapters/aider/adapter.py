@@ -5,17 +5,99 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from youbencha.adapters.aider.command import Files, aider_command
-from youbencha.adapters.aider.config import AiderConfig
-from youbencha.adapters.aider.providers import CREDENTIALS, VARIABLES, api_of, missing_key, pointing_at, served_by
+from youbencha.adapters.aider.command import AiderConfig, Files, aider_command
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.cli_agent import Cause, CliAdapter, Kind, SessionFacts, Task, codes, words
-from youbencha.gateway.access import GatewayAccess
+from youbencha.adapters.cli_agent.environment import provider_of
+from youbencha.gateway.api import GatewayAccess
 from youbencha.log import YouBenchaLog
 from youbencha.process import Command, ProcessResult
 
 if TYPE_CHECKING:
-    from youbencha.gateway.routes import Provider
+    from youbencha.gateway.api import Provider
+
+
+_ALIASES = {
+    "sonnet": "claude-sonnet", "haiku": "claude-haiku", "opus": "claude-opus",
+    "4": "gpt-4", "4o": "gpt-4o", "4-turbo": "gpt-4-turbo", "35turbo": "gpt-3.5-turbo", "35-turbo": "gpt-3.5-turbo",
+    "3": "gpt-3.5-turbo", "flash": "gemini/flash", "flash-lite": "gemini/flash-lite", "gemini": "gemini/gemini",
+    "deepseek": "deepseek/chat", "r1": "deepseek/reasoner", "grok3": "xai/grok-3",
+}  # fmt: skip
+"""Aider's own short names (0.86.2), as far as whose they are."""
+
+_BASES: Mapping[Provider, tuple[str, ...]] = {
+    "anthropic": ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
+    "openai": ("OPENAI_API_BASE", "OPENAI_BASE_URL"),
+    "gemini": ("GEMINI_API_BASE",),
+}
+
+_PATHS: Mapping[Provider, str] = {"anthropic": "", "openai": "/v1", "gemini": "/v1beta"}
+
+_MAIN_KEYS: Mapping[Provider, str] = {
+    "anthropic": "ANTHROPIC_API_KEY",
+    "openai": "OPENAI_API_KEY",
+    "gemini": "GEMINI_API_KEY",
+}
+
+_KEYS = frozenset({
+    *_MAIN_KEYS.values(), "GOOGLE_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY", "GROQ_API_KEY", "XAI_API_KEY",
+    "MISTRAL_API_KEY", "COHERE_API_KEY", "FIREWORKS_AI_API_KEY", "TOGETHERAI_API_KEY", "CEREBRAS_API_KEY",
+    "AZURE_API_KEY", "AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_BEARER_TOKEN_BEDROCK", "GOOGLE_APPLICATION_CREDENTIALS",
+    "VERTEXAI_PROJECT", "OLLAMA_API_BASE", "LM_STUDIO_API_BASE", "GITHUB_COPILOT_TOKEN",
+})  # fmt: skip
+"""Each, alone, may be all that a model needs."""
+
+CREDENTIALS = _KEYS | {name for names in _BASES.values() for name in names} | {
+    "AZURE_API_BASE", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "OPENROUTER_API_BASE", "DEEPSEEK_API_BASE",
+    "AIDER_OPENAI_API_KEY", "AIDER_ANTHROPIC_API_KEY", "AIDER_API_KEY", "AIDER_OPENAI_API_BASE", "AIDER_SET_ENV",
+    "AIDER_MODEL_SETTINGS_FILE",
+}  # fmt: skip
+
+_HANDED_ON = ("AIDER_API_KEY", "AIDER_OPENAI_API_KEY", "AIDER_ANTHROPIC_API_KEY", "AIDER_SET_ENV")
+"""Variables by which Aider makes others."""
+
+VARIABLES = CREDENTIALS | {
+    "AZURE_API_VERSION", "AWS_REGION", "AWS_REGION_NAME", "AWS_DEFAULT_REGION", "VERTEXAI_LOCATION",
+    "OPENAI_ORGANIZATION",
+}  # fmt: skip
+
+
+def api_of(model: str | None, env: Mapping[str, str]) -> Provider | None:
+    """Without a model, Aider goes by the keys that it finds: one of them tells, two do not."""
+    if model is not None:
+        return provider_of(_ALIASES.get(model, model))
+    found = [provider for provider, name in _MAIN_KEYS.items() if env.get(name)]
+    return found[0] if len(found) == 1 else None
+
+
+def served_by(model: str | None) -> str | None:
+    """In the words of a log: LiteLLM's prefix, where it is not one of the three."""
+    if model is None:
+        return None
+    name = _ALIASES.get(model, model)
+    provider = provider_of(name)
+    if provider is None:
+        return name.partition("/")[0] if "/" in name else None
+    return "google" if provider == "gemini" else provider
+
+
+def pointing_at(access: GatewayAccess, provider: Provider | None) -> dict[str, str]:
+    """A provider that we do not know has OpenAI's API."""
+    provider = provider or "openai"
+    url = access.url + _PATHS[provider]
+    return {**dict.fromkeys(_BASES[provider], url), _MAIN_KEYS[provider]: access.key}
+
+
+def missing_key(model: str | None, env: Mapping[str, str]) -> str | None:
+    """What there is not, as far as that can be told without asking anybody."""
+    if not any(env.get(name) for name in CREDENTIALS):
+        return "there is no API key of any provider."
+    provider = None if model is None else api_of(model, env)
+    # Gemini's may come in several ways.
+    if provider in ("anthropic", "openai") and not any(env.get(name) for name in (_MAIN_KEYS[provider], *_HANDED_ON)):
+        return f"the model {model} needs {_MAIN_KEYS[provider]}."
+    return None
+
 
 AIDER = Kind(
     name="aider",
@@ -95,15 +177,14 @@ class AiderAdapter(CliAdapter[AiderConfig]):
         return served_by(task.config.model) or api_of(None, task.env)
 
     def completed(self, task: Task[AiderConfig], facts: SessionFacts, done: ProcessResult) -> SessionFacts:
-        from youbencha.adapters.aider.own_logs import keep_logs
-        from youbencha.adapters.aider.session import read_session
+        from youbencha.adapters.aider.records import keep_logs, read_session
 
         files, redactor = Files(task.scratch), self.redactor(task)
         keep_logs(files, task.artifacts, redactor)
         return read_session(files, done, redactor)
 
     def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
-        from youbencha.adapters.aider.log import with_conversation
+        from youbencha.adapters.aider.records import with_conversation
 
         return with_conversation(super().normalize_log(result, context), result.details)
 

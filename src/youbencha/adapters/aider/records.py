@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import stat
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
+from pydantic import Field
 
-from youbencha.adapters.cli_agent import fields
-from youbencha.adapters.cli_agent.fields import Record
-from youbencha.log import Usage
-from youbencha.log.tokens import Tokens, add_all, usage_of
-from youbencha.process import OUTPUT_LIMIT_BYTES
+from youbencha import json_lines
+from youbencha.adapters.aider.command import Files
+from youbencha.adapters.cli_agent import SessionFacts
+from youbencha.adapters.cli_agent.causes import read_api_body
+from youbencha.json_lines import Record, clean_text, mapping, text
+from youbencha.log import Message, ToolCall, Usage, YouBenchaLog
+from youbencha.log.model import usage_of
+from youbencha.process import OUTPUT_LIMIT_BYTES, ProcessResult, Redactor
+from youbencha.usage import Tokens, add_all
 
 _DONE = "Completed --message-file"
 
@@ -38,17 +45,17 @@ class Told(NamedTuple):
 def read_analytics(path: Path) -> Told:
     asked, costs, exception = 0, [], None
     waiting = finished = launched = False
-    for record in json_lines(path):
+    for record in read_json_lines(path):
         launched = True
-        properties = fields.mapping(record.get("properties"))
+        properties = json_lines.mapping(record.get("properties"))
         match record.get("event"):
             case "message_send_starting":
                 asked, waiting, exception = asked + 1, True, None
             case "message_send":
                 waiting = False
-                costs.append(fields.amount(properties.get("cost")))
+                costs.append(json_lines.amount(properties.get("cost")))
             case "message_send_exception":
-                exception = fields.text(properties.get("exception")) or ""
+                exception = json_lines.text(properties.get("exception")) or ""
             case "exit":
                 finished = properties.get("reason") == _DONE
     known = [cost for cost in costs if cost]
@@ -72,32 +79,32 @@ class Calls(NamedTuple):
 
 
 def read_calls(path: Path) -> Calls:
-    records = list(json_lines(path))
-    usages = [fields.mapping(record.get("usage")) for record in records]
+    records = list(read_json_lines(path))
+    usages = [json_lines.mapping(record.get("usage")) for record in records]
     tokens = tuple(_tokens(usage) for usage in usages if usage)
-    model = fields.text(records[0].get("model")) if records else None
+    model = json_lines.text(records[0].get("model")) if records else None
     return Calls(model, tokens, len(tokens) == len(records))
 
 
 def _tokens(usage: Record) -> Tokens:
     """LiteLLM's words, in which a prompt's tokens hold the cached ones too, whoever the provider is."""
-    prompt = fields.count(usage.get("prompt_tokens"))
-    details = fields.mapping(usage.get("prompt_tokens_details"))
+    prompt = json_lines.count(usage.get("prompt_tokens"))
+    details = json_lines.mapping(usage.get("prompt_tokens_details"))
     read = _first(usage.get("cache_read_input_tokens"), details.get("cached_tokens"))
-    written = fields.count(usage.get("cache_creation_input_tokens"))
+    written = json_lines.count(usage.get("cache_creation_input_tokens"))
     new = None if prompt is None else max(0, prompt - (read or 0) - (written or 0))
-    return Tokens(new, fields.count(usage.get("completion_tokens")), read, written)
+    return Tokens(new, json_lines.count(usage.get("completion_tokens")), read, written)
 
 
 def _first(*values: object) -> int | None:
-    return next((found for value in values if (found := fields.count(value)) is not None), None)
+    return next((found for value in values if (found := json_lines.count(value)) is not None), None)
 
 
-def json_lines(path: Path) -> Iterator[Record]:
+def read_json_lines(path: Path) -> Iterator[Record]:
     """None where the file is none. What is no record is passed over: the agent may have written there too."""
     for line in read_text(path).splitlines():
         try:
-            yield fields.mapping(orjson.loads(line))
+            yield json_lines.mapping(orjson.loads(line))
         except orjson.JSONDecodeError:
             continue
 
@@ -111,3 +118,190 @@ def read_text(path: Path) -> str:
             return file.read(OUTPUT_LIMIT_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+# A run that is over -> what is known of it, from the files that it left.
+
+EDIT = "edit"
+"""How a log calls what Aider does with an answer. It has no tools that the model could call."""
+
+
+class AiderFacts(SessionFacts):
+    """With what is in files that are gone when the log is made."""
+
+    answers: list[str] = Field(default_factory=list)
+    edited: list[str] = Field(default_factory=list)
+    """As often as each was."""
+
+
+def read_session(files: Files, done: ProcessResult, redactor: Redactor) -> AiderFacts:
+    told, calls = read_analytics(files.analytics), read_calls(files.calls)
+    answers = [redactor.text(clean_text(answer)) for answer in answers_in(read_text(files.conversation))]
+    own = read_own_words(clean_text(done.output), answers)
+    if told.launched and not files.guarded.exists():
+        own = own._replace(limit=NOT_GUARDED)
+    return _facts(told, calls, own, answers, cut_off=done.timed_out or done.stopped or not told.finished)
+
+
+def _facts(told: Told, calls: Calls, own: OwnWords, answers: list[str], *, cut_off: bool) -> AiderFacts:
+    failed = told.unanswered and not cut_off
+    failure = own.failure if failed else None
+    text = failure.said if failure else told.exception or ""
+    return AiderFacts(
+        stream_seen=told.launched,
+        model=calls.model,
+        usage=calls.usage(told.cost_usd, cut_off=cut_off),
+        turns=told.answered or None,
+        # Its exit code is 0 whatever happened: what counts is that it asked, and was answered to the end.
+        results=1 if told.finished and told.answered and not failed else 0,
+        result_is_error=own.limit is not None,
+        result_subtype=own.limit,
+        failed=failed,
+        failure_kind=failure.kind if failure else None,
+        failure_status=failure.status if failure else None,
+        failure_text=text,
+        retries=own.retries,
+        tools_used={EDIT: len(own.edited)} if own.edited else {},
+        answers=answers,
+        edited=list(own.edited),
+    )
+
+
+# What the model said, and what Aider itself said between: its output does not tell one from the other.
+
+_ANSWER = re.compile(r"^LLM RESPONSE [^\n]*\n((?:ASSISTANT[^\n]*\n)*)", re.MULTILINE)
+
+_FAILED = re.compile(r"^litellm\.(?P<kind>\w+): (?P<said>[^\n]*)", re.MULTILINE)
+
+_RETRIED = re.compile(_FAILED.pattern + r"\n(?:[^\n]*\n){0,3}?Retrying in [\d.]+ seconds\.\.\.$", re.MULTILINE)
+
+_EDITED = re.compile(r"^Applied edit to ([^\n]+)$", re.MULTILINE)
+
+_TOKEN_LIMIT = re.compile(r"^Model [^\n]+ has hit a token limit!$", re.MULTILINE)
+
+_REFLECTIONS = re.compile(r"^Only \d+ reflections allowed, stopping\.$", re.MULTILINE)
+
+_STATUS_OF_CLASS = {
+    "AuthenticationError": 401,
+    "BudgetExceededError": 402,
+    "NotFoundError": 404,
+    "RateLimitError": 429,
+    "BadRequestError": 400,
+    "InternalServerError": 500,
+    "BadGatewayError": 502,
+    "ServiceUnavailableError": 503,
+    "Timeout": 504,
+}
+
+_STATUS_OF_TYPE = {
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "overloaded_error": 529,
+}
+"""Anthropic's. LiteLLM takes what it has no class for (402, 403) for a lost connection."""
+
+TOKEN_LIMIT, REFLECTIONS, NOT_GUARDED = "token_limit", "reflections", "not_guarded"
+"""What makes a session that came to its end no success."""
+
+
+class Failure(NamedTuple):
+    kind: str
+    """LiteLLM's name for it."""
+    status: int | None
+    said: str
+
+
+class OwnWords(NamedTuple):
+    """Aider's."""
+
+    failure: Failure | None
+    """The last one that it told of."""
+    retries: dict[str, int]
+    edited: tuple[str, ...]
+    limit: str | None
+    """What makes it no success, though it came to its end."""
+
+
+def answers_in(history: str) -> list[str]:
+    """Of Aider's `llm-history`, where each line of an answer begins with a word that says so."""
+    blocks = (match[1] for match in _ANSWER.finditer(history + "\n"))
+    texts = ("\n".join(map(_said, block.split("\n"))).strip("\n") for block in blocks)
+    return [each for each in texts if each.strip()]
+
+
+def _said(line: str) -> str:
+    return line.removeprefix("ASSISTANT").removeprefix(" ")
+
+
+def read_own_words(output: str, answers: Sequence[str]) -> OwnWords:
+    own = _even(output)
+    for answer in answers:
+        own = own.replace(_even(answer), "", 1)
+    failures = [_failure(match) for match in _FAILED.finditer(own)]
+    retries = Counter(str(_failure(match).status or "no answer") for match in _RETRIED.finditer(own))
+    limits = {TOKEN_LIMIT: _TOKEN_LIMIT, REFLECTIONS: _REFLECTIONS}
+    return OwnWords(
+        failure=failures[-1] if failures else None,
+        retries=dict(retries),
+        edited=tuple(_EDITED.findall(own)),
+        limit=next((name for name, words in limits.items() if words.search(own)), None),
+    )
+
+
+def _even(written: str) -> str:
+    """As a terminal without colours shows it: tabs are blanks, and nothing stands at the end of a line."""
+    return "\n".join(line.expandtabs().rstrip() for line in written.splitlines())
+
+
+def _failure(match: re.Match[str]) -> Failure:
+    kind, said = match["kind"], match["said"]
+    body = said[said.find("{") : said.rfind("}") + 1]
+    read = read_api_body(body) if body else None
+    status = (read and read.status) or _STATUS_OF_TYPE.get(_type(body)) or _STATUS_OF_CLASS.get(kind)
+    return Failure(kind, status, read.message if read and read.message != body else said)
+
+
+def _type(body: str) -> str:
+    try:
+        return text(mapping(mapping(orjson.loads(body)).get("error")).get("type")) or ""
+    except orjson.JSONDecodeError:
+        return ""
+
+
+# Aider's own files, kept beside its terminal output. They repeat what was said, so secrets are masked first.
+
+LOGS = "aider-logs"
+
+
+def keep_logs(files: Files, artifacts: Path, redactor: Redactor) -> None:
+    """From the scratch directory into the artifacts. A log that cannot be kept fails no run."""
+    kept = artifacts / LOGS
+    for path in (files.chat, files.conversation, files.analytics, files.calls):
+        if content := read_text(path):
+            try:
+                kept.mkdir(parents=True, exist_ok=True)
+                (kept / path.name).write_text(redactor.text(content), encoding="utf-8", newline="")
+            except OSError:
+                return
+
+
+# A log's conversation: what the model said, without what Aider said between.
+
+
+def with_conversation(log: YouBenchaLog, details: Mapping[str, Any]) -> YouBenchaLog:
+    """The output stands in a log as one message where nothing more is known of it."""
+    session = details.get("session")
+    if session is None:
+        return log
+    facts = AiderFacts.model_validate(session)
+    asked = [message for message in log.messages if message.role == "user"]
+    said = [Message(role="assistant", content=answer) for answer in facts.answers]
+    return log.model_copy(update={"messages": (*asked, *said), "tool_calls": tuple(map(_edit, facts.edited))})
+
+
+def _edit(path: str) -> ToolCall:
+    return ToolCall(name=EDIT, arguments=orjson.dumps({"path": path}).decode(), is_error=False)

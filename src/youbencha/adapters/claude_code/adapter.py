@@ -11,31 +11,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
-from youbencha.adapters.claude_code.availability import may_be_logged_in, require_authentication
-from youbencha.adapters.claude_code.command import Invocation
-from youbencha.adapters.claude_code.config import ClaudeCodeConfig, parse_config
-from youbencha.adapters.claude_code.config_dir import on_the_host
-from youbencha.adapters.claude_code.definition import agent_definition
-from youbencha.adapters.claude_code.environment import agent_environment
-from youbencha.adapters.claude_code.errors import CLAUDE
+from youbencha.adapters.claude_code.command import (
+    Invocation,
+    Prompt,
+    Scratch,
+    choose_transport,
+    open_scratch,
+    read_prompt,
+)
+from youbencha.adapters.claude_code.config import CLAUDE, ClaudeCodeConfig, parse_config
 from youbencha.adapters.claude_code.execution import Execution
-from youbencha.adapters.claude_code.gateway import CREDENTIALS, gateway_env, gateway_settings, given_settings
-from youbencha.adapters.claude_code.locate import Cli, find_cli, locate_cli
+from youbencha.adapters.claude_code.locate import Cli, find_cli, locate_cli, may_be_logged_in, require_authentication
 from youbencha.adapters.claude_code.normalize import normalize
-from youbencha.adapters.claude_code.prompt import Prompt, read_prompt
-from youbencha.adapters.claude_code.scratch import Scratch, open_scratch
-from youbencha.adapters.claude_code.transport import choose_transport
+from youbencha.adapters.claude_code.own_files import agent_definition, on_the_host
 from youbencha.adapters.claude_code.versions import Feature, supports
-from youbencha.adapters.cli_agent.context import check_context
-from youbencha.adapters.cli_agent.environment import secrets_of
+from youbencha.adapters.cli_agent.environment import secrets_of, started_from
+from youbencha.adapters.cli_agent.invocation import check_context
 from youbencha.adapters.cli_agent.prompt import prompt_is_here
 from youbencha.errors import ConfigError, Problem
-from youbencha.gateway.access import GatewayAccess
+from youbencha.gateway.api import GatewayAccess
 from youbencha.log import YouBenchaLog
 from youbencha.process import Redactor
+from youbencha.sandbox.base import Sandbox
+from youbencha.sandbox.local import HERE
 
 if TYPE_CHECKING:
-    from youbencha.gateway.routes import Provider
+    from youbencha.gateway.api import Provider
+
 
 _CHOOSES_SESSION = frozenset({"--session-id", "--resume", "-r", "--continue", "-c"})
 
@@ -162,3 +164,90 @@ def _session_id(config: ClaudeCodeConfig, cli: Cli) -> str | None:
     chosen = _CHOOSES_SESSION.intersection(argument.partition("=")[0] for argument in config.extra_args)
     is_silent = config.output_format == "text" and not chosen
     return str(uuid.uuid4()) if is_silent and supports(cli.version, Feature.SESSION_ID) else None
+
+
+# Which of the harness's own environment variables Claude Code gets to see, beside those that all agents get.
+
+_CLAUDE = {
+    "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR",
+    "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLOUD_ML_REGION", "ANTHROPIC_VERTEX_PROJECT_ID",
+    "AWS_REGION", "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
+    "AWS_BEARER_TOKEN_BEDROCK", "GOOGLE_APPLICATION_CREDENTIALS", "CLAUDE_CODE_GIT_BASH_PATH", "IS_SANDBOX",
+}  # fmt: skip
+
+_QUIET = {
+    # Fewer connections that have nothing to do with the task, and no update in the middle of a trial.
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_AUTOUPDATER": "1",
+}
+
+
+_CONTAINED = {"IS_SANDBOX": "1"}
+"""What lets Claude Code run with all tools allowed as root. Only ever said where it is true."""
+
+
+def agent_environment(
+    harness: Mapping[str, str],
+    given: Mapping[str, str],
+    gateway: GatewayAccess | None = None,
+    sandbox: Sandbox = HERE,
+) -> dict[str, str]:
+    """What Claude Code runs with. What the test case gives wins over everything but a gateway."""
+    contained = _CONTAINED if sandbox.is_boundary else {}
+    env = {**started_from(sandbox, harness, _CLAUDE), **_QUIET, **contained, **given}
+    if gateway is None:
+        return env
+    from youbencha.adapters.cli_agent.environment import behind_gateway
+
+    return behind_gateway(env, gateway, gateway_env(gateway), given=given, own=CREDENTIALS)
+
+
+# Claude Code and the gateway: what tells it where its model is, and what it gets behind a gateway instead.
+#
+# Its settings files win over its environment: with a base URL in `env` of the user's settings, or of the repository's,
+# it goes there, and a key helper's key is sent beside ours (measured: 1.0.128, 2.0.62, 2.1.325). Only what
+# `--settings`
+# says wins over those files, so that the gateway is said there too.
+
+CREDENTIALS = frozenset({
+    "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS",
+    "ANTHROPIC_UNIX_SOCKET", "ANTHROPIC_PROFILE", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY", "CLAUDE_CODE_USE_MANTLE", "CLAUDE_CODE_USE_GATEWAY",
+    "CLAUDE_CODE_USE_ANTHROPIC_AWS", "CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD",
+})  # fmt: skip
+"""Whoever sets one of these has decided how Claude Code reaches its model."""
+
+_FLAG = "--settings"
+
+
+def gateway_env(access: GatewayAccess) -> dict[str, str]:
+    return {"ANTHROPIC_BASE_URL": access.url, "ANTHROPIC_API_KEY": access.key}
+
+
+def gateway_settings(access: GatewayAccess, env: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
+    """For `--settings`, with what the person gives there."""
+    nothing = dict.fromkeys(sorted(CREDENTIALS), "")
+    around = {name: env[name] for name in ("NO_PROXY", "no_proxy") if name in env}
+    own = given["env"] if isinstance(given.get("env"), dict) else {}
+    return {**given, "apiKeyHelper": "", "env": {**own, **nothing, **around, **gateway_env(access)}}
+
+
+def given_settings(extra_args: Sequence[str], workspace: Path) -> dict[str, Any]:
+    """What the person says by `--settings`: of two, the CLI reads the last, and that is ours.
+
+    A file or JSON, as the CLI takes it; what cannot be read has no effect there either.
+    """
+    flags = [*extra_args, ""]
+    values = [
+        value if equals else flags[at + 1]
+        for at, (name, equals, value) in enumerate(flag.partition("=") for flag in extra_args)
+        if name == _FLAG
+    ]
+    if not values:
+        return {}
+    try:
+        text = values[-1]
+        read = json.loads(text if text.lstrip().startswith("{") else (workspace / text).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return read if isinstance(read, dict) else {}

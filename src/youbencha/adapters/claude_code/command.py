@@ -3,19 +3,105 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from youbencha.adapters.claude_code.codes import ROOT_REFUSED
-from youbencha.adapters.claude_code.config import ClaudeCodeConfig
-from youbencha.adapters.claude_code.errors import invalid_config
+from youbencha.adapters.claude_code.config import CLAUDE, ClaudeCodeConfig, invalid_config, one_problem
 from youbencha.adapters.claude_code.locate import Cli
-from youbencha.adapters.claude_code.prompt import Prompt
-from youbencha.adapters.claude_code.transport import Transport
-from youbencha.adapters.claude_code.versions import Feature, first_version, permission_modes, supports
+from youbencha.adapters.claude_code.versions import (
+    CliVersion,
+    Feature,
+    first_version,
+    last_version,
+    permission_modes,
+    supports,
+)
+from youbencha.adapters.cli_agent.config import fits_argument
+from youbencha.adapters.cli_agent.prompt import read_prompt as read_text
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.process import Command, Input
+from youbencha.sandbox.base import Sandbox
+
+LONGEST_ARGUMENT_CHARACTERS = 7_000
+
+_SLASH_COMMAND = re.compile(r"/[\w:.-]+(?=\s|\Z)")
+"""`/help`, but not `/usr/bin/env is …`. Measured in 1.0.128 to 2.1.325, for arguments and standard input alike."""
+
+Delivery = Literal["argument", "stdin", "file", "message"]
+"""`message`: as the first word of a conversation. There, too, a slash command is one."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    text: str
+    delivery: Delivery
+
+
+def read_prompt(config: ClaudeCodeConfig, *, workspace: Path, config_dir: Path | None) -> Prompt:
+    text = read_text(CLAUDE, config, workspace=workspace, config_dir=config_dir)
+    delivery = _choose_delivery(text, config.prompt_delivery)
+    if delivery != "file" and not config.slash_commands and (command := _SLASH_COMMAND.match(text)):
+        raise one_problem(
+            "prompt",
+            f"starts with {command[0]!r}, which Claude Code takes for a command of its own, and the model never sees",
+            "put a space before it; or set slash_commands: true if the command is what you want",
+        )
+    return Prompt(text, delivery)
+
+
+def _choose_delivery(text: str, wanted: str) -> Delivery:
+    fits = fits_argument(text)
+    if wanted == "argument":
+        if not fits:
+            raise one_problem("prompt_delivery", "an argument cannot hold this prompt", "use stdin or auto")
+        return "argument"
+    if wanted == "stdin":
+        return "stdin"
+    if wanted == "file":
+        return "file"
+    return "argument" if fits and len(text) <= LONGEST_ARGUMENT_CHARACTERS else "stdin"
+
+
+# How we talk to the CLI: print mode, or its control protocol by one of two ways.
+
+Transport = Literal["websocket", "stdio", "print"]
+
+_ASKS_BEFORE = frozenset({"default", "ask", "manual"})
+"""Modes in which the CLI would ask somebody: with a tool policy, there is somebody."""
+
+
+def choose_transport(config: ClaudeCodeConfig, version: CliVersion, *, is_boundary: bool) -> Transport:
+    """Raises where this version cannot do what was asked for."""
+    if config.transport == "print":
+        return "print"
+    if config.transport == "auto" and config.tool_policy is None:
+        usable = supports(version, Feature.ASKS_ABOUT_TOOLS) and not config.print_only
+        return _by_version(version) if is_boundary and usable else "print"
+    key = "tool_policy" if config.transport == "auto" else "transport"
+    if not supports(version, Feature.ASKS_ABOUT_TOOLS):
+        first = first_version(Feature.ASKS_ABOUT_TOOLS)
+        message = f"Claude Code {version} has no {Feature.ASKS_ABOUT_TOOLS.value}"
+        raise one_problem(key, message, f"use {first} or later")
+    if config.transport == "websocket" and not supports(version, Feature.SDK_URL):
+        window = f"{first_version(Feature.SDK_URL)} to {last_version(Feature.SDK_URL)}"
+        raise one_problem(key, f"Claude Code {version} takes no WebSocket of ours", f"use {window}, or stdio")
+    return _by_version(version) if config.transport == "auto" else config.transport
+
+
+def policy_decides(config: ClaudeCodeConfig) -> bool:
+    """Whether what the policy allows is allowed; otherwise the CLI's own mode has the last word."""
+    mode = config.permission_mode
+    return mode in (None, "bypassPermissions") or (config.tool_policy is not None and mode in _ASKS_BEFORE)
+
+
+def _by_version(version: CliVersion) -> Transport:
+    return "websocket" if supports(version, Feature.SDK_URL) else "stdio"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,3 +275,54 @@ def _check_version(invocation: Invocation) -> None:
         )
     if problems:
         raise invalid_config(problems)
+
+
+# Files for the agent to read, outside the workspace so that no diff shows them. For us alone: one may hold a key.
+
+
+@contextmanager
+def open_scratch(sandbox: Sandbox, parent: Path | None = None) -> Iterator[Scratch]:
+    """In `parent`, so that whoever made that finds it even after a kill; else where temporary files go.
+
+    Shared with the sandbox from the start: what is shared has to be, before anything runs.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="youbencha-", dir=parent, ignore_cleanup_errors=True) as prompts,
+        tempfile.TemporaryDirectory(prefix="youbencha-settings-", dir=parent, ignore_cleanup_errors=True) as settings,
+    ):
+        yield Scratch(sandbox, Path(prompts).absolute(), Path(settings).absolute())
+
+
+class Scratch:
+    """Each file in a directory of its own, since the CLI is let into the prompt's."""
+
+    def __init__(self, sandbox: Sandbox, prompts: Path, settings: Path) -> None:
+        self._sandbox = sandbox
+        self._prompts = prompts
+        self._settings = settings
+        sandbox.share(prompts)
+        sandbox.share(settings)
+
+    def put_prompt(self, text: str | None) -> Path | None:
+        """Where the agent finds it."""
+        return self._put(self._prompts / "prompt.md", text)
+
+    def put_settings(self, text: str | None) -> Path | None:
+        return self._put(self._settings / "settings.json", text)
+
+    def _put(self, path: Path, text: str | None) -> Path | None:
+        if text is None:
+            return None
+        path.write_bytes(text.encode())
+        return Path(self._sandbox.inside(path))
+
+    def with_files_of(self, config: ClaudeCodeConfig) -> ClaudeCodeConfig:
+        """A file that the configuration names has to be seen by the agent, too."""
+        named = config.mcp_config
+        if self._sandbox.kind == "local" or named is None or named.lstrip().startswith("{"):
+            return config
+        path = Path(named)
+        if not path.is_absolute() or not path.is_file():  # in the workspace, or for the CLI to complain about
+            return config
+        self._sandbox.share(path)
+        return config.model_copy(update={"mcp_config": self._sandbox.inside(path)})

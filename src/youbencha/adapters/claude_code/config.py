@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from youbencha.adapters.claude_code.errors import CLAUDE
 from youbencha.adapters.cli_agent.config import FITS, AgentConfig, Argument, Matches
 from youbencha.adapters.cli_agent.config import parse_config as parse
+from youbencha.adapters.cli_agent.kind import Kind
 from youbencha.control import problem_in
 from youbencha.spec.base import Written
 
@@ -21,6 +21,7 @@ ToolRule = Annotated[
     Field(max_length=1000),
     Matches(r"[\w\-]+(\([^\n\0]*\))?", "must be a tool (Read) or a tool with a rule in brackets: Bash(git log:*)"),
 ]
+
 ModelName = Annotated[
     str,
     Matches(
@@ -29,6 +30,7 @@ ModelName = Annotated[
         "for a name that only your gateway knows, set ANTHROPIC_MODEL in agent.env",
     ),
 ]
+
 Version = Annotated[str, Matches(r"\d+\.\d+\.\d+", "must be a whole version, such as 2.1.197")]
 
 
@@ -132,3 +134,27 @@ class ClaudeCodeConfig(AgentConfig):
 def parse_config(raw: Mapping[str, Any]) -> ClaudeCodeConfig:
     """Validate; raise one ConfigError with every problem."""
     return parse(CLAUDE, ClaudeCodeConfig, raw)
+
+
+# Claude Code among the agents: its names, and what keeps it from being started, as exceptions.
+
+HOW_TO_AUTHENTICATE = (
+    "Set ANTHROPIC_API_KEY (in agent.env or your environment), or log in once: run `claude` and type /login "
+    "(newer versions: `claude auth login`)."
+)
+
+CLAUDE = Kind(
+    name="claude-code",
+    title="Claude Code",
+    prefix="CLAUDE",
+    command="claude",
+    logs="claude-code-logs",
+    provider="anthropic",  # who made the model; Bedrock and Vertex only serve it
+    how_to_authenticate=HOW_TO_AUTHENTICATE,
+)
+
+auth_failed = CLAUDE.auth_failed
+
+invalid_config = CLAUDE.invalid_config
+
+one_problem = CLAUDE.one_problem

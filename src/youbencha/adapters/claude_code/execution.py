@@ -9,18 +9,78 @@ from dataclasses import replace
 from pathlib import Path
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
-from youbencha.adapters.claude_code.availability import credentials_given
 from youbencha.adapters.claude_code.command import Invocation, build_command
-from youbencha.adapters.claude_code.config_dir import config_dir, on_the_host
-from youbencha.adapters.claude_code.conversation import Conversation, when
-from youbencha.adapters.claude_code.debug_log import watch_debug_log
-from youbencha.adapters.claude_code.errors import CLAUDE
-from youbencha.adapters.claude_code.facts import SessionFacts
-from youbencha.adapters.claude_code.result import build_result
-from youbencha.adapters.claude_code.session_file import with_session_file
-from youbencha.adapters.claude_code.watch import Watch
-from youbencha.adapters.cli_agent.artifacts import new_log_file
-from youbencha.process import Command, Limits, Redactor
+from youbencha.adapters.claude_code.config import CLAUDE
+from youbencha.adapters.claude_code.control_mode import Conversation, when
+from youbencha.adapters.claude_code.locate import credentials_given
+from youbencha.adapters.claude_code.own_files import config_dir, on_the_host, watch_debug_log, with_session_file
+from youbencha.adapters.claude_code.session import Session, SessionFacts
+from youbencha.adapters.claude_code.stream import ModelCalled
+from youbencha.adapters.claude_code.verdict import Ending, judge
+from youbencha.adapters.cli_agent.adapter import TAIL_CHARACTERS, TIMEOUT_EXIT_CODE, process_details, so_far
+from youbencha.adapters.cli_agent.invocation import new_log_file
+from youbencha.adapters.cli_agent.stream import LiveWatch
+from youbencha.adapters.cli_agent.warnings import process_warnings
+from youbencha.events import Event, EventSink, RequestRetried
+from youbencha.log import iso_time
+from youbencha.process import Command, Limits, ProcessResult, Redactor
+
+_UNAUTHORIZED = 401
+
+
+class Watch(LiveWatch):
+    """Fed with each line of the CLI's output. `stop` is set when the key was rejected for good, or as told."""
+
+    def __init__(
+        self,
+        on_event: EventSink | None,
+        *,
+        redactor: Redactor | None = None,
+        session_id: str | None = None,
+        key_may_recover: bool = False,
+        stopping: asyncio.Event | None = None,
+    ) -> None:
+        """`key_may_recover`: the CLI can renew its login by itself, so that one rejection is not the end."""
+        self.session = Session()
+        super().__init__(self.session, on_event, redactor, stopping)
+        self._given_id = session_id
+        self._rejections_allowed = 1 if key_may_recover else 0
+        self.key_rejected = False
+        self.stop = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def following(self, stopping: asyncio.Event | None) -> AsyncIterator[None]:
+        """Stop, too, when somebody else wants the agent to end."""
+        if stopping is None:
+            yield
+            return
+        following = asyncio.create_task(self._follow(stopping))
+        try:
+            yield
+        finally:
+            following.cancel()
+
+    async def _follow(self, stopping: asyncio.Event) -> None:
+        await stopping.wait()
+        self.stop.set()
+
+    @property
+    def session_id(self) -> str | None:
+        return self._given_id or self.session.session_id
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, ModelCalled) and (so_far := self.session.usage_so_far()):
+            self._tell(so_far)
+        if isinstance(event, RequestRetried) and event.status == _UNAUTHORIZED:
+            self.on_rejected_key()
+
+    def on_rejected_key(self) -> None:
+        """The API rejected the key. The CLI would try it ten times more, for three minutes."""
+        if self._rejections_allowed:
+            self._rejections_allowed -= 1
+            return
+        self.key_rejected = True
+        self.stop.set()
 
 
 class Execution:
@@ -136,3 +196,62 @@ class Execution:
             watching.cancel()
             with contextlib.suppress(asyncio.CancelledError, OSError):  # a log that cannot be read costs only time
                 await watching
+
+
+# What is handed back when the process is gone.
+
+
+def build_result(
+    done: ProcessResult,
+    facts: SessionFacts,
+    invocation: Invocation,
+    context: AgentExecutionContext,
+    *,
+    log_file: Path,
+    redactor: Redactor,
+    key_rejected: bool = False,
+    answered_first: bool = False,
+    interrupted: bool = False,
+    unresponsive: str | None = None,
+) -> AgentExecutionResult:
+    cli = invocation.cli
+    if (done.stopped or interrupted) and not answered_first:
+        facts = facts.model_copy(update={"usage": so_far(facts.usage)})
+    duration_ms = round(done.duration_s * 1000)
+    at = iso_time(done.ended_at)
+    ending = Ending(
+        exit_code=done.exit.code,
+        signal=done.exit.signal,
+        timed_out=done.timed_out,
+        timeout_ms=context.timeout,
+        duration_ms=duration_ms,
+        key_rejected=done.stopped and key_rejected,
+        stopped=done.stopped,
+        answered_first=answered_first,
+        interrupted=interrupted and not answered_first,
+        unresponsive=unresponsive,
+        truncated=done.truncated,
+        breach=done.exit.breach,
+        stream_expected=invocation.config.output_format == "stream-json",
+        output_tail=done.output[-TAIL_CHARACTERS:],
+        facts=facts,
+    )
+    verdict = judge(ending, at=at)
+    return AgentExecutionResult(
+        exit_code=TIMEOUT_EXIT_CODE if done.timed_out else done.exit.shell_code,
+        status=verdict.status,
+        output=done.output,
+        started_at=iso_time(done.started_at),
+        completed_at=at,
+        duration_ms=duration_ms,
+        errors=verdict.errors,
+        warnings=(*verdict.warnings, *process_warnings(CLAUDE, done, cli.path, at, errors=verdict.errors)),
+        agent_version=str(cli.version),
+        log_file=log_file,
+        details={
+            "session": facts.model_dump(mode="json"),
+            "prompt": redactor.text(invocation.prompt.text),
+            "transport": invocation.transport,
+            **process_details(done, cli.path, cli.sha256),
+        },
+    )

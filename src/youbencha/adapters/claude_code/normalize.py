@@ -12,14 +12,13 @@ from typing import Any
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code.codes import MALFORMED_LINE, OUTPUT_TRUNCATED
-from youbencha.adapters.claude_code.errors import CLAUDE
-from youbencha.adapters.claude_code.facts import SessionFacts
-from youbencha.adapters.claude_code.session import Session
-from youbencha.adapters.claude_code.text import read_text
-from youbencha.adapters.claude_code.usage import plain_usage
-from youbencha.adapters.cli_agent.problems import malformed, truncated
-from youbencha.adapters.cli_agent.reading import event_spans, has_code, truncation, with_prompt
-from youbencha.adapters.cli_agent.transcript import Transcript
+from youbencha.adapters.claude_code.config import CLAUDE
+from youbencha.adapters.claude_code.session import Session, SessionFacts
+from youbencha.adapters.claude_code.stream import plain_usage
+from youbencha.adapters.claude_code.texts import read_text
+from youbencha.adapters.cli_agent.kind import malformed, truncated
+from youbencha.adapters.cli_agent.normalize import event_spans, has_code, truncation, with_prompt
+from youbencha.adapters.cli_agent.stream import Transcript
 from youbencha.events import AssistantText, AssistantTextDelta
 from youbencha.log import AgentInfo, ErrorRecord, Message, ModelInfo, ToolCall, YouBenchaLog
 from youbencha.process import Redactor

@@ -6,20 +6,18 @@ Exit 0 is not success: it comes with `is_error`, with `error_max_turns` (2.1.30,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from youbencha.adapters.claude_code import codes
-from youbencha.adapters.claude_code.causes import CAUSES, Evidence, cause_of, find_cause
-from youbencha.adapters.claude_code.errors import CLAUDE
-from youbencha.adapters.claude_code.facts import SessionFacts
-from youbencha.adapters.claude_code.notices import notices
-from youbencha.adapters.claude_code.reset_time import moment_of
-from youbencha.adapters.cli_agent import ending, problems
+from youbencha.adapters.claude_code.config import CLAUDE
+from youbencha.adapters.claude_code.session import SessionFacts, base_model
+from youbencha.adapters.claude_code.texts import CAUSES, Evidence, cause_of, find_cause, moment_of
+from youbencha.adapters.cli_agent import verdict
 from youbencha.adapters.cli_agent.causes import Cause
-from youbencha.adapters.cli_agent.ending import ProcessEnding
-from youbencha.adapters.cli_agent.problems import problem
+from youbencha.adapters.cli_agent.kind import malformed, plural, problem, truncated
+from youbencha.adapters.cli_agent.verdict import ProcessEnding
 from youbencha.log import ErrorRecord, Status
 
 _UNAUTHORIZED = 401
@@ -58,7 +56,7 @@ def judge(end: Ending, *, at: str) -> Verdict:
     if status == "timeout" and (unanswered := _unanswered(end, at)):
         errors.append(unanswered)
     if end.truncated:
-        errors.append(problems.truncated(CLAUDE, at))
+        errors.append(truncated(CLAUDE, at))
     return Verdict(status=status, errors=tuple(errors), warnings=notices(end.facts, at))
 
 
@@ -99,11 +97,11 @@ def _evidence(end: Ending) -> Evidence | None:
 
 
 def _plain_evidence(end: Ending) -> Evidence:
-    return Evidence(text="\n".join(ending.last_lines(end)))
+    return Evidence(text="\n".join(verdict.last_lines(end)))
 
 
 def _timeout(end: Ending, at: str) -> ErrorRecord | None:
-    return ending.timeout(CLAUDE, end, at, finished=end.facts.result is not None and not end.interrupted)
+    return verdict.timeout(CLAUDE, end, at, finished=end.facts.result is not None and not end.interrupted)
 
 
 def _unanswered(end: Ending, at: str) -> ErrorRecord | None:
@@ -114,13 +112,13 @@ def _unanswered(end: Ending, at: str) -> ErrorRecord | None:
     last = facts.retries[-1]
     evidence = Evidence(text="", kind=last.reason, status=last.status)
     record = _by_cause(cause_of(evidence), end, evidence, at)
-    calls = problems.plural(sum(retry.times for retry in facts.retries), "call")
+    calls = plural(sum(retry.times for retry in facts.retries), "call")
     message = f"Until its time was up, no call to the model was answered ({calls} failed). {record.message}"
     return record.model_copy(update={"message": message, "context": {**(record.context or {}), "unanswered": True}})
 
 
 def _by_cause(cause: Cause, end: Ending, evidence: Evidence, at: str) -> ErrorRecord:
-    said = ending.quote(evidence.text)
+    said = verdict.quote(evidence.text)
     context: dict[str, object] = {"kind": cause.kind, "status": evidence.http_status(), "exit_code": end.exit_code}
     if cause.code == codes.RATE_LIMIT:
         limit = end.facts.rate_limit
@@ -147,11 +145,11 @@ def _unresponsive(end: Ending, at: str) -> ErrorRecord | None:
 
 
 def _stopped(end: Ending, at: str) -> ErrorRecord | None:
-    return ending.stopped(CLAUDE, end, at)
+    return verdict.stopped(CLAUDE, end, at)
 
 
 def _sandbox_limit(end: Ending, at: str) -> ErrorRecord | None:
-    return ending.sandbox_limit(CLAUDE, end, at, blames_model=end.facts.failure is not None)
+    return verdict.sandbox_limit(CLAUDE, end, at, blames_model=end.facts.failure is not None)
 
 
 def _said(end: Ending, at: str) -> ErrorRecord | None:
@@ -166,7 +164,7 @@ def _said_plainly(end: Ending, at: str) -> ErrorRecord | None:
 
 
 def _crashed(end: Ending, at: str) -> ErrorRecord | None:
-    return ending.crashed(CLAUDE, end, at)
+    return verdict.crashed(CLAUDE, end, at)
 
 
 def _no_result(end: Ending, at: str) -> ErrorRecord | None:
@@ -174,12 +172,12 @@ def _no_result(end: Ending, at: str) -> ErrorRecord | None:
         "An interrupt (Ctrl-C), a lost end of the output or a configuration it could not read (MCP file) do this; "
         "see the raw log."
     )
-    return ending.no_result(CLAUDE, end, at, hint)
+    return verdict.no_result(CLAUDE, end, at, hint)
 
 
 def _exit_code(end: Ending, at: str) -> ErrorRecord:
     hint = "The lines quoted are its own last ones; an unknown option means that this version of the CLI is too old."
-    return ending.exit_code(CLAUDE, end, at, hint)
+    return verdict.exit_code(CLAUDE, end, at, hint)
 
 
 _EXPLANATIONS: tuple[Callable[[Ending, str], ErrorRecord | None], ...] = (
@@ -195,3 +193,93 @@ _EXPLANATIONS: tuple[Callable[[Ending, str], ErrorRecord | None], ...] = (
     _exit_code,
 )
 """Why a run that did not succeed did not. The first that has something to say explains it."""
+
+
+# What a person should know about a run even if it succeeded: facts -> warnings.
+
+
+def notices(facts: SessionFacts, at: str) -> tuple[ErrorRecord, ...]:
+    return tuple(record for notice in _NOTICES for record in notice(facts, at))
+
+
+def _denied_tools(facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
+    by_policy = facts.denied_by_policy
+    others = {name: times - by_policy.get(name, 0) for name, times in facts.denied_tools.items()}
+    others = {name: times for name, times in others.items() if times > 0}
+    if by_policy:
+        message = f"The tool policy denied: {_counted(by_policy)}. The run went on without them."
+        hint = "See which rules apply: `tool_policy` of agent.config. A denied tool shows in what the agent can do."
+        yield problem(codes.TOOL_DENIED, message, at, hint, tools=by_policy, by="tool_policy")
+    if others:
+        yield problem(
+            codes.TOOL_DENIED,
+            f"Claude Code was not allowed to use its tools: {_counted(others)}. The run went on without them.",
+            at,
+            "Add them to `allowed_tools`, or set `permission_mode: bypassPermissions` (in a sandbox).",
+            tools=others,
+        )
+
+
+def _counted(tools: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} ({times}x)" for name, times in tools.items())
+
+
+def _failed_mcp(facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
+    if not facts.failed_mcp_servers:
+        return
+    count = plural(len(facts.failed_mcp_servers), "MCP server")
+    yield problem(
+        codes.MCP_FAILED,
+        f"{count} did not start: {', '.join(facts.failed_mcp_servers)}. The agent worked without their tools.",
+        at,
+        "Start the server's command by hand to see its error, and check that it exists where the agent runs.",
+        servers=list(facts.failed_mcp_servers),
+    )
+
+
+def _model_fallback(facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
+    for switch in facts.switches:
+        yield problem(
+            codes.MODEL_FALLBACK,
+            f"Claude Code went over from {switch.original or 'its model'} to {switch.fallback or 'another'} "
+            f"({switch.trigger or 'no reason given'}).",
+            at,
+            "The run does not measure the model asked for. Leave out `fallback_model`, or run it again.",
+            original=switch.original,
+            fallback=switch.fallback,
+            trigger=switch.trigger,
+        )
+    asked, used = facts.init_model, facts.model
+    if not facts.switches and asked and used and base_model(asked) != base_model(used):
+        yield problem(
+            codes.MODEL_FALLBACK,
+            f"Claude Code set out with {asked}, but {used} answered.",
+            at,
+            "A gateway that renames models does this, and so does an old CLI that falls back without a word.",
+            original=asked,
+            fallback=used,
+            trigger=None,
+        )
+
+
+def _retries(facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
+    if not facts.retries:
+        return
+    times = plural(sum(retry.times for retry in facts.retries), "time")
+    kinds = ", ".join(f"{retry.reason or 'unknown'} ({retry.status or 'no answer'})" for retry in facts.retries)
+    yield problem(
+        codes.REQUESTS_RETRIED,
+        f"Calls to the model failed and were repeated {times}: {kinds}. The run's duration includes the waiting.",
+        at,
+        "Run fewer trials at a time, or leave this run out of comparisons of speed.",
+        retries=[retry.model_dump() for retry in facts.retries],
+    )
+
+
+def _malformed(facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
+    # In plain text no line is an event, and that is no news.
+    if facts.stream_seen and facts.malformed_lines:
+        yield malformed(CLAUDE, facts.malformed_lines, facts.malformed_example, at)
+
+
+_NOTICES = (_denied_tools, _failed_mcp, _model_fallback, _retries, _malformed)

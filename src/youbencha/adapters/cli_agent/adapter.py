@@ -10,30 +10,30 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult, UsesGateway
-from youbencha.adapters.cli_agent.artifacts import new_log_file
+from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.config import AgentConfig, parse_config
-from youbencha.adapters.cli_agent.context import check_context
 from youbencha.adapters.cli_agent.environment import secrets_of, started_from
-from youbencha.adapters.cli_agent.facts import SessionFacts
-from youbencha.adapters.cli_agent.kind import Kind
+from youbencha.adapters.cli_agent.invocation import Task, check_context, new_log_file, scratch_directory
+from youbencha.adapters.cli_agent.kind import Kind, problem
 from youbencha.adapters.cli_agent.locate import Cli, Finder
 from youbencha.adapters.cli_agent.prompt import check_prompt, read_prompt
-from youbencha.adapters.cli_agent.result import Finished, build_result
-from youbencha.adapters.cli_agent.scratch import scratch_directory
-from youbencha.adapters.cli_agent.task import Task
-from youbencha.adapters.cli_agent.watch import LiveWatch
+from youbencha.adapters.cli_agent.session import SessionFacts
+from youbencha.adapters.cli_agent.stream import LiveWatch
+from youbencha.adapters.cli_agent.verdict import Ending, judge
+from youbencha.adapters.cli_agent.warnings import process_warnings
 from youbencha.errors import ConfigError, Problem
-from youbencha.log import YouBenchaLog
+from youbencha.log import ErrorRecord, Usage, YouBenchaLog, iso_time
 from youbencha.process import Command, Limits, ProcessResult, Redactor
 from youbencha.sandbox.base import Sandbox
-from youbencha.sandbox.here import HERE
+from youbencha.sandbox.local import HERE
 
 if TYPE_CHECKING:
     from youbencha.adapters.cli_agent.causes import Cause
     from youbencha.adapters.cli_agent.session import Session, StreamReader
+
 
 C = TypeVar("C", bound=AgentConfig)
 
@@ -243,10 +243,108 @@ class CliAdapter(ABC, Generic[C]):
             return env
         if not isinstance(self, UsesGateway):
             raise self.kind.no_gateway()
-        from youbencha.adapters.cli_agent.through_gateway import behind_gateway
+        from youbencha.adapters.cli_agent.environment import behind_gateway
 
         pointing = self.gateway_env(access, self.model_for_gateway(config), context.env)
         return behind_gateway(env, access, pointing, given=context.env, own=self.credentials)
 
     def _harness_env(self) -> Mapping[str, str]:
         return os.environ if self._env is None else self._env
+
+
+# What is handed back when the process is gone.
+
+TAIL_CHARACTERS = 8_000
+
+TIMEOUT_EXIT_CODE = -1
+
+
+class Finished(NamedTuple):
+    """A run that is over, and what its adapter knows of it."""
+
+    kind: Kind
+    task: Task[Any]
+    done: ProcessResult
+    facts: SessionFacts
+    timeout_ms: int
+    log_file: Path
+    redactor: Redactor
+    answered_first: bool
+    """Its closing word came before it was stopped, if it was."""
+    provider: str | None
+    stream_expected: bool
+    good_exit_codes: frozenset[int]
+    own_causes: tuple[Cause, ...]
+    has_agents: bool
+
+
+def build_result(run: Finished) -> AgentExecutionResult:
+    done, cli, facts = run.done, run.task.cli, run.facts
+    if done.stopped and not run.answered_first:
+        facts = facts.model_copy(update={"usage": so_far(facts.usage)})
+    at = iso_time(done.ended_at)
+    duration_ms = round(done.duration_s * 1000)
+    end = Ending(
+        exit_code=done.exit.code,
+        signal=done.exit.signal,
+        timed_out=done.timed_out,
+        stopped=done.stopped,
+        answered_first=run.answered_first,
+        timeout_ms=run.timeout_ms,
+        duration_ms=duration_ms,
+        truncated=done.truncated,
+        breach=done.exit.breach,
+        stream_expected=run.stream_expected,
+        good_exit_codes=run.good_exit_codes,
+        output_tail=done.output[-TAIL_CHARACTERS:],
+        facts=facts,
+    )
+    verdict = judge(run.kind, end, at=at, own_causes=run.own_causes)
+    return AgentExecutionResult(
+        exit_code=TIMEOUT_EXIT_CODE if done.timed_out else done.exit.shell_code,
+        status=verdict.status,
+        output=done.output,
+        started_at=iso_time(done.started_at),
+        completed_at=at,
+        duration_ms=duration_ms,
+        errors=verdict.errors,
+        warnings=(
+            *verdict.warnings,
+            *process_warnings(run.kind, done, cli.path, at, errors=verdict.errors),
+            *_ignored(run, at),
+        ),
+        agent_version=cli.version or None,
+        log_file=run.log_file,
+        details={
+            "session": facts.model_dump(mode="json"),
+            "prompt": run.redactor.text(run.task.prompt),
+            "provider": run.provider,
+            **process_details(done, cli.path, cli.sha256),
+        },
+    )
+
+
+def so_far(usage: Usage | None) -> Usage | None:
+    """Of a run that was cut off: the call that it was in is not in the sum."""
+    return usage and usage.model_copy(update={"partial": True})
+
+
+def process_details(done: ProcessResult, executable: Path, sha256: str | None) -> dict[str, Any]:
+    """What ran, and what it took."""
+    return {
+        "truncated": done.truncated,
+        "executable": str(executable),
+        "executable_sha256": sha256,
+        "cpu_s": done.exit.cpu_s,
+        "peak_rss_bytes": done.exit.peak_rss_bytes,
+        "process_s": done.exit.lifetime_s,
+    }
+
+
+def _ignored(run: Finished, at: str) -> tuple[ErrorRecord, ...]:
+    """A custom agent that was asked for and not used: what was measured is another."""
+    name = run.task.config.agent_name
+    if run.has_agents or name is None:
+        return ()
+    message = f"{run.kind.title} has no custom agents: agent_name {name!r} had no effect."
+    return (problem(run.kind.code(codes.AGENT_IGNORED), message, at, "Put its instructions into the prompt."),)

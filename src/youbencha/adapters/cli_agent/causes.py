@@ -9,9 +9,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
+
+import orjson
 
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.kind import Kind
+from youbencha.json_lines import count, mapping, text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,3 +178,21 @@ def execution_cause(kind: Kind) -> Cause:
         says=f"{kind.title} broke off in the middle of its work",
         hint="The raw log shows the last thing it did. Run it again.",
     )
+
+
+# Some agents quote an API's whole answer as their error text. Its message says all of it.
+
+
+class ApiBody(NamedTuple):
+    message: str
+    status: int | None = None
+
+
+def read_api_body(said: str) -> ApiBody:
+    """`said` itself, where it is no such body."""
+    try:
+        error = mapping(mapping(orjson.loads(said)).get("error")) if said.lstrip().startswith("{") else {}
+    except orjson.JSONDecodeError:
+        error = {}
+    code = count(error.get("code"))
+    return ApiBody(text(error.get("message")) or said, code if code is not None and 400 <= code <= 599 else None)

@@ -1,29 +1,36 @@
-"""Which of the harness's own environment variables an agent gets to see.
-
-A list of what passes, not of what is held back: the next secret in somebody's shell is then held back too. It also
-keeps a harness that itself runs inside an agent (CLAUDECODE, CODEX_SANDBOX …) from changing a trial.
-"""
+"""Build the environment of an agent: allowed variables, model credentials, gateway addresses, home."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from youbencha.gateway.access import GatewayAccess
+from youbencha.adapters.base import AgentAdapter, StoresLogin, UsesGateway
+from youbencha.gateway.api import PROVIDER_OF_PREFIX, GatewayAccess, Provider
 from youbencha.sandbox.base import Sandbox
-from youbencha.sandbox.local.tools import TOOL_VARIABLES
+from youbencha.sandbox.local import TOOL_VARIABLES
+
+if TYPE_CHECKING:
+    from youbencha.spec.sandbox import Home
+
 
 _SYSTEM = {
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "TEMP", "TMP",
     "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "YOUBENCHA_TOOLBOX",
 }  # fmt: skip
+
 _WINDOWS = {
     "APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROGRAMDATA", "PROGRAMFILES",
     "PROGRAMFILES(X86)", "SYSTEMDRIVE", "SYSTEMROOT", "USERNAME", "USERPROFILE", "WINDIR",
 }  # fmt: skip
+
 _NETWORK = {
     "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE",
 }  # fmt: skip
+
 _PASSES = frozenset(_SYSTEM | _WINDOWS | _NETWORK | TOOL_VARIABLES)
 
 
@@ -45,3 +52,147 @@ def started_from(sandbox: Sandbox, harness: Mapping[str, str], own: Collection[s
 def secrets_of(access: GatewayAccess | None) -> dict[str, str]:
     """For whoever masks secrets: the key of a gateway is one, though good for one trial only."""
     return {"GATEWAY_KEY": access.key} if access else {}
+
+
+# An agent behind a gateway: what is taken from its environment, and what stands there instead.
+#
+# The names are those of models' providers, whichever agent it is: a key of another provider is a way around the
+# gateway
+# too. What a person gives their agent for other purposes (a database, a deployment) is theirs, and stays.
+
+_PROVIDERS = frozenset({
+    "AI21", "AZURE", "AZURE_AI", "AZURE_OPENAI", "CEREBRAS", "CLAUDE", "CODEX", "COHERE", "DASHSCOPE", "DATABRICKS",
+    "DEEPINFRA", "DEEPSEEK", "FIREWORKS", "FIREWORKS_AI", "GEMINI", "GOOGLE", "GOOGLE_CLOUD", "GOOGLE_GEMINI",
+    "GOOGLE_GENERATIVE_AI", "GOOGLE_VERTEX", "GROQ", "HUGGINGFACE", "LITELLM", "LITELLM_PROXY", "MISTRAL", "MOONSHOT",
+    "NVIDIA_NIM", "OLLAMA", "OPENAI", "OPENCODE", "OPENROUTER", "PERPLEXITY", "REPLICATE", "TOGETHER", "TOGETHERAI",
+    "TOGETHER_AI", "VERTEX", "VERTEXAI", "XAI", "ZAI",
+})  # fmt: skip
+
+_WHAT = (
+    "ACCESS_TOKEN", "API_BASE", "API_BASE_URL", "API_HOST", "API_KEY", "API_TOKEN", "API_URL", "AUTH_TOKEN",
+    "BASE_URL", "BEARER_TOKEN", "CUSTOM_HEADERS", "ENDPOINT", "OAUTH_TOKEN",
+)  # fmt: skip
+
+_OTHERS = (
+    # All but what chooses a model: there are many, and each version has more (2.1.325).
+    "ANTHROPIC_(?!MODEL|DEFAULT_|SMALL_FAST_MODEL|CUSTOM_MODEL|BETAS|LOG).+",
+    "CLAUDE_CODE_USE_(?:BEDROCK|VERTEX|FOUNDRY|MANTLE|GATEWAY|ANTHROPIC_.+)", "CLAUDE_CODE_SKIP_.+_AUTH",
+    "CLAUDE_CODE_.*(?:TOKEN|FILE_DESCRIPTOR|API_BASE_URL|OAUTH_URL)", "CLAUDE_CODE_CLIENT_(?:CERT|KEY).*",
+    "OPENAI_(?:ORG_ID|ORGANIZATION|PROJECT|PROJECT_ID)",
+    "AWS_(?:ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN|SECURITY_TOKEN|PROFILE|BEARER_TOKEN_BEDROCK|ROLE_ARN)",
+    "AWS_(?:WEB_IDENTITY_TOKEN_FILE|SHARED_CREDENTIALS_FILE|CONFIG_FILE|CONTAINER_.+)",
+    "AZURE_(?:CLIENT_SECRET|CLIENT_CERTIFICATE_PATH|AD_TOKEN|RESOURCE_NAME)",
+    "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_GENAI_USE_.+", "GEMINI_CLI_USE_COMPUTE_ADC", "GEMINI_CLI_CUSTOM_HEADERS",
+    "COPILOT_PROVIDER_(?:BASE_URL|API_KEY.*|BEARER_TOKEN|HEADERS)",
+)  # fmt: skip
+
+_OTHER = re.compile("|".join(_OTHERS))
+
+_PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
+
+
+def behind_gateway(
+    env: Mapping[str, str],
+    access: GatewayAccess,
+    pointing: Mapping[str, str],
+    *,
+    given: Mapping[str, str],
+    own: Collection[str] = (),
+) -> dict[str, str]:
+    """`env` with `pointing` in the place of every credential and every address of a model.
+
+    `given` is the part of `env` that the test case gives; `own` are names, in capitals, that for this agent alone are
+    credentials. The harness's proxies go too: all that the agent needs is beside it, and they may hold a password.
+    """
+    kept = {
+        name: value
+        for name, value in env.items()
+        if not is_of_a_model(name, own) and (name in given or name.upper() not in _PROXIES)
+    }
+    return {**kept, **pointing, **_without_proxy(access, given)}
+
+
+def is_of_a_model(name: str, own: Collection[str] = ()) -> bool:
+    upper = name.upper()
+    return upper in own or _is_of_a_provider(upper) or _OTHER.fullmatch(upper) is not None
+
+
+def _is_of_a_provider(name: str) -> bool:
+    return any(name.removesuffix(f"_{what}") in _PROVIDERS for what in _WHAT if name.endswith(f"_{what}"))
+
+
+def _without_proxy(access: GatewayAccess, given: Mapping[str, str]) -> dict[str, str]:
+    """A proxy of the test case's own is for the agent's commands, and would not find the gateway."""
+    others = (given.get("NO_PROXY") or given.get("no_proxy") or "").split(",")
+    hosts = ",".join(dict.fromkeys([urlsplit(access.url).hostname or "", *(each.strip() for each in others if each)]))
+    return {"NO_PROXY": hosts, "no_proxy": hosts}
+
+
+# Whose API a model is reached by, as far as its name tells.
+
+_BEGINNINGS: Mapping[str, Provider] = {
+    "claude": "anthropic",
+    "gpt-": "openai",
+    "chatgpt-": "openai",
+    "codex-": "openai",
+    "o1": "openai",
+    "o3": "openai",
+    "o4": "openai",
+    "gemini-": "gemini",
+}
+
+
+def provider_of(model: str | None) -> Provider | None:
+    """None for a name that does not tell."""
+    before, slash, name = (model or "").partition("/")
+    if slash:
+        return PROVIDER_OF_PREFIX.get(before) if "/" not in name else None
+    return next((provider for start, provider in _BEGINNINGS.items() if before.startswith(start)), None)
+
+
+# Whether an agent that runs on this computer gets a home of its own, or the person's.
+
+_OF_AWS = ("AWS_ACCESS_KEY_ID", "AWS_BEARER_TOKEN_BEDROCK", "CLAUDE_CODE_SKIP_BEDROCK_AUTH")
+
+_OF_GOOGLE = ("GOOGLE_APPLICATION_CREDENTIALS", "CLAUDE_CODE_SKIP_VERTEX_AUTH", "GOOGLE_API_KEY")
+
+_BY_A_CLOUD = {
+    "CLAUDE_CODE_USE_ANTHROPIC_AWS": _OF_AWS,
+    "CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD": _OF_GOOGLE,
+    "CLAUDE_CODE_USE_BEDROCK": _OF_AWS,
+    "CLAUDE_CODE_USE_FOUNDRY": ("ANTHROPIC_FOUNDRY_API_KEY", "CLAUDE_CODE_SKIP_FOUNDRY_AUTH"),
+    "CLAUDE_CODE_USE_MANTLE": _OF_AWS,
+    "CLAUDE_CODE_USE_VERTEX": _OF_GOOGLE,
+    "GEMINI_CLI_USE_COMPUTE_ADC": _OF_GOOGLE,
+    "GOOGLE_GENAI_USE_GCA": (),
+    "GOOGLE_GENAI_USE_VERTEXAI": _OF_GOOGLE,
+}
+"""What sends an agent to a cloud, whatever else it has, and what spares it the cloud's own login in the home."""
+
+_NAMES_A_FILE = frozenset({"ANTHROPIC_PROFILE", "AWS_PROFILE", "VERTEXAI_PROJECT"})
+"""Credentials that are in the home."""
+
+_NO_PROOF = ("_URL", "_API_BASE", "_HOST", "_HOME", "_PATH", "_SETTINGS_FILE", "_CONFIG", "_CONFIG_CONTENT", "_TYPE")
+"""These say where a model is, or where settings are, and not who asks."""
+
+
+def fresh_home_for(
+    adapter: AgentAdapter,
+    spec_home: Home,
+    *,
+    harness_env: Mapping[str, str],
+    agent_env: Mapping[str, str],
+    behind_gateway: bool,
+) -> bool:
+    """`auto`: a fresh one, unless the agent could then not prove who it is, and perhaps can in the person's own."""
+    if spec_home != "auto":
+        return spec_home == "fresh"
+    if behind_gateway or not isinstance(adapter, StoresLogin):
+        return True
+    env = {**harness_env, **agent_env}
+    named = {name.upper() for name in adapter.credentials_in(env)} if isinstance(adapter, UsesGateway) else set()
+    if any(not any(map(env.get, enough)) for name, enough in _BY_A_CLOUD.items() if name in named):
+        return False
+    if any(name not in _NAMES_A_FILE and not name.endswith(_NO_PROOF) for name in named):
+        return True
+    return not (named & _NAMES_A_FILE or adapter.stored_login(env))

@@ -1,12 +1,14 @@
-"""What tells one agent from another in messages, error codes and files. Everything else here is the same for all."""
+"""Describe a kind of agent: its names, its error codes, and its error records."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from youbencha.adapters.cli_agent import codes
 from youbencha.errors import ConfigError, Problem, YouBenchaError
+from youbencha.log import ErrorRecord
+from youbencha.process import OUTPUT_LIMIT_BYTES
 
 
 class Kind(NamedTuple):
@@ -43,3 +45,37 @@ class Kind(NamedTuple):
 
     def one_problem(self, path: str, message: str, hint: str | None = None) -> ConfigError:
         return self.invalid_config([Problem(path, message, hint)])
+
+
+# The records that say what went wrong or was odd in a run.
+
+
+def problem(code: str, message: str, at: str, hint: str | None = None, **context: Any) -> ErrorRecord:
+    return ErrorRecord(code=code, message=message, timestamp=at, hint=hint, context=context or None)
+
+
+def truncated(kind: Kind, at: str) -> ErrorRecord:
+    return problem(
+        kind.code(codes.OUTPUT_TRUNCATED),
+        f"The output was truncated: only its first 10MB ({OUTPUT_LIMIT_BYTES} bytes) were kept.",
+        at,
+        "The run itself was not affected. Tokens, cost and result were read from the whole stream as it came; "
+        "messages and tool calls after the cut are not in the log.",
+        limit_bytes=OUTPUT_LIMIT_BYTES,
+    )
+
+
+def malformed(kind: Kind, count: int, example: str | None, at: str) -> ErrorRecord:
+    lines = "1 line of the output was" if count == 1 else f"{count} lines of the output were"
+    return problem(
+        kind.code(codes.MALFORMED_LINE),
+        f"{lines} not a stream-json event and left out.",
+        at,
+        "Usually a hook, a wrapper script or a debug setting that prints to stdout; the raw log has every line.",
+        lines=count,
+        example=example,
+    )
+
+
+def plural(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"

@@ -6,19 +6,17 @@ otherwise it is plain text, and all of it is the assistant's one message.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.cli_agent import codes
-from youbencha.adapters.cli_agent.facts import SessionFacts
-from youbencha.adapters.cli_agent.kind import Kind
-from youbencha.adapters.cli_agent.problems import truncated
-from youbencha.adapters.cli_agent.reading import event_spans, has_code, truncation, with_prompt
-from youbencha.adapters.cli_agent.terminal_text import clean_text
+from youbencha.adapters.cli_agent.kind import Kind, truncated
+from youbencha.adapters.cli_agent.session import SessionFacts
 from youbencha.events import AssistantText, AssistantTextDelta, Event
+from youbencha.json_lines import clean_text, strip_ansi
 from youbencha.log import AgentInfo, ErrorRecord, Message, ModelInfo, ToolCall, YouBenchaLog
-from youbencha.process import Redactor
+from youbencha.process import TRUNCATION_MARK, Redactor
 
 if TYPE_CHECKING:
     from youbencha.adapters.cli_agent.session import StreamReader
@@ -77,7 +75,7 @@ def live_facts(details: Mapping[str, Any]) -> SessionFacts | None:
 def _read_stream(kind: Kind, reader: StreamReader, output: str, end: int, redactor: Redactor) -> _Reading | None:
     """None if there is no event in it."""
     from youbencha.adapters.cli_agent.session import Session
-    from youbencha.adapters.cli_agent.transcript import Transcript
+    from youbencha.adapters.cli_agent.stream import Transcript
 
     session, transcript, draft = Session(kind, reader), Transcript(), _Draft(redactor)
     for start, stop in event_spans(output, end):
@@ -127,3 +125,49 @@ def _errors(kind: Kind, result: AgentExecutionResult, *, cut: bool) -> tuple[Err
     if not cut or has_code(result.errors, kind.code(codes.OUTPUT_TRUNCATED)):
         return result.errors
     return (*result.errors, truncated(kind, result.completed_at))
+
+
+# Reading a bounded output again: where it was cut, and where its events are. No copy of it is taken.
+
+_NOISE = "\x1b\r \t"
+
+
+def truncation(output: str) -> int | None:
+    """Where the marker stands, if the output was cut. Inside an event it would follow no raw line end."""
+    if output.startswith(TRUNCATION_MARK):
+        return 0
+    found = output.find("\n" + TRUNCATION_MARK)
+    if found >= 0:
+        return found + 1
+    last = output.rfind("\n", 0, len(output) - 1) + 1
+    found = output.find(TRUNCATION_MARK, last)
+    # Whole events in the last line only quote it.
+    return found if found >= 0 and not output.rstrip().endswith("}") else None
+
+
+def event_spans(output: str, end: int) -> Iterator[tuple[int, int]]:
+    """Where the lines are that may be events. By "\\n" alone: splitlines() would also cut at U+2028 inside a text."""
+    start, find = 0, output.find
+    while start < end:
+        stop = find("\n", start, end)
+        if stop < 0:
+            stop = end
+        first = output[start]
+        if first == "{" or (first in _NOISE and strip_ansi(output[start:stop]).lstrip().startswith("{")):
+            yield start, stop
+        start = stop + 1
+
+
+def with_prompt(messages: list[Message], prompt: object, redactor: Redactor) -> list[Message]:
+    """The conversation begins with what the agent was asked to do."""
+    if not isinstance(prompt, str) or not prompt:
+        return messages
+    # The output came redacted; the prompt comes straight from the configuration, and may name a secret too.
+    prompt = redactor.text(clean_text(prompt))
+    # Some CLIs repeat it in their output.
+    replayed = messages and messages[0].role == "user" and messages[0].content == prompt
+    return messages if replayed else [Message(role="user", content=prompt), *messages]
+
+
+def has_code(records: tuple[ErrorRecord, ...], code: str) -> bool:
+    return any(record.code == code for record in records)

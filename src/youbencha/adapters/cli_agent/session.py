@@ -1,7 +1,4 @@
-"""One run's facts, gathered line by line. Keeps no content, so it may watch a stream of any length.
-
-An agent brings a `StreamReader`, which turns its records into events; all that is counted is counted here.
-"""
+"""Collect the facts of a session from its events."""
 
 from __future__ import annotations
 
@@ -10,12 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from youbencha.adapters.cli_agent import codes
-from youbencha.adapters.cli_agent.facts import SessionFacts
-from youbencha.adapters.cli_agent.fields import Record
-from youbencha.adapters.cli_agent.json_lines import decode, quoted
 from youbencha.adapters.cli_agent.kind import Kind
-from youbencha.adapters.cli_agent.signals import CallFailed, CallMetered, SessionNamed, TurnTaken
 from youbencha.events import (
     AssistantText,
     Event,
@@ -27,8 +22,77 @@ from youbencha.events import (
     UsageReported,
     Warned,
 )
+from youbencha.json_lines import Record, decode, quoted
 from youbencha.log import Usage
-from youbencha.log.tokens import Tokens, add_all, usage_of
+from youbencha.log.model import usage_of
+from youbencha.usage import Tokens, add_all
+
+
+class CallFailed(Event):
+    """A call to the model failed for good."""
+
+    kind: str | None
+    status: int | None
+    text: str
+
+
+class CallMetered(Event):
+    """What one call to the model took; calls add up."""
+
+    tokens: Tokens
+    cost_usd: float | None = None
+    model: str | None = None
+
+
+class SessionNamed(Event):
+    """Which session it was, told after its beginning."""
+
+    session_id: str | None
+
+
+class TurnTaken(Event):
+    """The model was asked once more, in the main conversation."""
+
+
+# What is known of a session, as plain data: the evidence that the verdict and the log are made from.
+
+
+class SessionFacts(BaseModel):
+    """`model_dump(mode="json")` goes into a result's details, `model_validate` takes it out again."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+
+    stream_seen: bool = False
+    session_id: str | None = None
+    model: str | None = None
+    agent_version: str | None = None
+    usage: Usage | None = None
+    turns: int | None = None
+    results: int = 0
+    """How often the agent said a closing word; the last one counts."""
+    result_subtype: str | None = None
+    result_is_error: bool = False
+    result_text: str | None = None
+    failed: bool = False
+    """A call to the model failed for good, and nothing came after it."""
+    failure_kind: str | None = None
+    failure_status: int | None = None
+    failure_text: str = ""
+    retries: dict[str, int] = Field(default_factory=dict)
+    """How often calls were tried again, by their HTTP status (`no answer` where there was none)."""
+    denied_tools: dict[str, int] = Field(default_factory=dict)
+    """How often each was denied."""
+    tools_used: dict[str, int] = Field(default_factory=dict)
+    """How often each was called."""
+    unread_metrics: tuple[str, ...] = ()
+    """What was wrong with the file in which it told its figures."""
+    malformed_lines: int = 0
+    malformed_example: str | None = None
+
+
+# One run's facts, gathered line by line. Keeps no content, so it may watch a stream of any length.
+#
+# An agent brings a `StreamReader`, which turns its records into events; all that is counted is counted here.
 
 MALFORMED_WARNINGS = 20
 """So many lines are reported one by one, the rest only counted: a broken stream can have millions."""

@@ -5,17 +5,36 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from youbencha.adapters.cli_agent import CliAdapter, Kind, SessionFacts, StreamReader, Task
-from youbencha.adapters.codex.config import CodexConfig
-from youbencha.adapters.codex.events import CodexReader
-from youbencha.adapters.codex.session_file import with_session_file
-from youbencha.gateway.access import GatewayAccess
+from youbencha.adapters.cli_agent import AgentConfig, CliAdapter, Kind, SessionFacts, StreamReader, Task, Word
+from youbencha.adapters.cli_agent.config import Matches
+from youbencha.adapters.codex.events import CodexReader, with_session_file
+from youbencha.gateway.api import GatewayAccess
 from youbencha.process import Command, ProcessResult
 
 if TYPE_CHECKING:
-    from youbencha.gateway.routes import Provider
+    from youbencha.gateway.api import Provider
+
+
+Effort = Annotated[str, Matches(r"[a-z]+", "must be a single word in small letters, such as low, medium or high")]
+
+
+class CodexConfig(AgentConfig):
+    own_flags: ClassVar[frozenset[str]] = frozenset(
+        {
+            "--json", "-m", "--model", "-C", "--cd", "--skip-git-repo-check", "-s", "--sandbox", "-p", "--profile",
+            "--dangerously-bypass-approvals-and-sandbox", "--yolo",
+        }
+    )  # fmt: skip
+
+    sandbox: Literal["read-only", "workspace-write", "danger-full-access"] | None = None
+    """What the agent's commands may do. Left out, Codex neither asks nor restricts: our own sandbox is the only one."""
+    reasoning_effort: Effort | None = None
+    """How much the model thinks. Which words there are depends on the model; Codex passes on any."""
+    profile: Word | None = None
+    """A profile of Codex's own configuration."""
+
 
 KIND = Kind(
     name="codex",
@@ -28,9 +47,13 @@ KIND = Kind(
 )
 
 _KEYS = ("CODEX_API_KEY", "OPENAI_API_KEY")
+
 _BASE_URL = "OPENAI_BASE_URL"
+
 _CREDENTIALS = frozenset({*_KEYS, _BASE_URL, "CODEX_ACCESS_TOKEN", "OPENAI_ORGANIZATION", "OPENAI_PROJECT"})
+
 _PROVIDER = "youbencha"
+
 _OWN_WAYS = frozenset({"model_provider", "oss_provider", "cli_auth_credentials_store"})
 """Settings of Codex that lead to a model without what we could see: another provider, a system's key ring."""
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-from youbencha.adapters.cli_agent import CallFailed, Handler, StreamReader
-from youbencha.adapters.cli_agent.api_body import read_api_body
-from youbencha.adapters.cli_agent.fields import Record, count, mapping, text
+import orjson
+
+from youbencha.adapters.cli_agent import CallFailed, Handler, SessionFacts, StreamReader
+from youbencha.adapters.cli_agent.agent_files import lines_left
+from youbencha.adapters.cli_agent.causes import read_api_body
 from youbencha.events import (
     AssistantText,
     AssistantThinking,
@@ -22,9 +25,12 @@ from youbencha.events import (
     UsageReported,
     Warned,
 )
-from youbencha.log.tokens import Tokens
+from youbencha.json_lines import Record, count, mapping, text
+from youbencha.log.model import usage_of
+from youbencha.usage import Tokens
 
 _RETRY = re.compile(r"Reconnecting\.\.\. (?P<attempt>\d+)/\d+(?: \((?P<why>.*)\))?\s*$", re.DOTALL)
+
 _STATUS = re.compile(r"\bstatus:? (?P<status>[45]\d\d)\b")
 
 _TOOL_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
@@ -156,3 +162,47 @@ def _content(item: Record) -> str:
     parts = mapping(item.get("result")).get("content")
     texts = (text(mapping(part).get("text")) for part in parts) if isinstance(parts, list) else ()
     return "\n".join(part for part in texts if part)
+
+
+# What only Codex's own record of a session tells: the model, how often it was asked, and the tokens of a run that
+# was stopped. Its last event would have told the tokens, and never comes then.
+
+_ID = re.compile(r"[0-9a-f-]{8,64}")
+
+_WANTED = (b'"turn_context"', b'"token_count"')
+"""Of lines that may hold megabytes, only these are parsed."""
+
+
+def with_session_file(facts: SessionFacts, home: Path | None) -> SessionFacts:
+    path = _session_file(home, facts.session_id)
+    if path is None or home is None:
+        return facts
+    model: str | None = None
+    totals: list[Tokens] = []
+    for kind, payload in _payloads(path, home):
+        if kind == "turn_context":
+            model = text(payload.get("model")) or model
+        elif total := mapping(mapping(payload.get("info")).get("total_token_usage")):
+            tokens = tokens_of(total)
+            # It is told again with every change of a rate limit.
+            totals += [] if totals and totals[-1] == tokens else [tokens]
+    usage = facts.usage or (usage_of(totals[-1], None, partial=True) if totals else None)
+    return facts.model_copy(update={"model": model or facts.model, "turns": len(totals) or facts.turns, "usage": usage})
+
+
+def _session_file(home: Path | None, session_id: str | None) -> Path | None:
+    if home is None or session_id is None or not _ID.fullmatch(session_id):
+        return None
+    return next(home.glob(f"sessions/*/*/*/rollout-*-{session_id}.jsonl"), None)
+
+
+def _payloads(path: Path, home: Path) -> Iterator[tuple[str, Record]]:
+    for line in lines_left(path, home, _WANTED):
+        try:
+            record = mapping(orjson.loads(line))
+        except orjson.JSONDecodeError:  # the last line of a process that was killed
+            continue
+        payload = mapping(record.get("payload"))
+        kind = text(record.get("type"))
+        if kind == "turn_context" or payload.get("type") == "token_count":
+            yield kind or "", payload

@@ -1,6 +1,6 @@
 """Any program as an agent: it gets the prompt, works in the workspace, and ends."""
 
 from youbencha.adapters.command.adapter import CommandAdapter
-from youbencha.adapters.command.config import CommandConfig
+from youbencha.adapters.command.program import CommandConfig
 
 __all__ = ["CommandAdapter", "CommandConfig"]

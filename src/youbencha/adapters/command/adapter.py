@@ -11,19 +11,15 @@ from typing import TYPE_CHECKING
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.cli_agent import Cli, CliAdapter, SessionFacts, Task
-from youbencha.adapters.command.config import CommandConfig
-from youbencha.adapters.command.ending import with_ending
-from youbencha.adapters.command.kind import COMMAND
 from youbencha.adapters.command.metrics import with_metrics
-from youbencha.adapters.command.program import find_program
-from youbencha.adapters.command.words import command_for
-from youbencha.gateway.access import GatewayAccess
+from youbencha.adapters.command.program import COMMAND, CommandConfig, command_for, find_program
+from youbencha.gateway.api import GatewayAccess
 from youbencha.log import YouBenchaLog
 from youbencha.process import Command, ProcessResult
 
 if TYPE_CHECKING:
     from youbencha.adapters.cli_agent import StreamReader
-    from youbencha.gateway.routes import Provider
+    from youbencha.gateway.api import Provider
 
 
 class CommandAdapter(CliAdapter[CommandConfig]):
@@ -52,12 +48,11 @@ class CommandAdapter(CliAdapter[CommandConfig]):
         return None
 
     def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
-        from youbencha.adapters.command.gateway import usual_variables
 
         return usual_variables(access)
 
     def credentials_in(self, env: Mapping[str, str]) -> Sequence[str]:
-        from youbencha.adapters.cli_agent.through_gateway import is_of_a_model
+        from youbencha.adapters.cli_agent.environment import is_of_a_model
 
         return [name for name, value in env.items() if value and is_of_a_model(name)]
 
@@ -66,7 +61,7 @@ class CommandAdapter(CliAdapter[CommandConfig]):
 
     def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
         """With the calls of tools that it told of: how often each, and no more is known of them."""
-        from youbencha.adapters.command.calls import calls_told
+        from youbencha.adapters.command.metrics import calls_told
 
         log = super().normalize_log(result, context)
         return log.model_copy(update={"tool_calls": calls_told(result.details)})
@@ -75,3 +70,36 @@ class CommandAdapter(CliAdapter[CommandConfig]):
         self, config: CommandConfig, env: Mapping[str, str], context: AgentExecutionContext | None
     ) -> Cli[str]:
         return find_program(config, env, context)
+
+
+# How a program that we do not know finds the gateway: by the variables that most look at.
+
+
+def usual_variables(access: GatewayAccess) -> dict[str, str]:
+    return {
+        "PROXY_URL": access.url,  # Thunderdome's adapters know this one
+        "ANTHROPIC_BASE_URL": access.url,
+        "ANTHROPIC_API_BASE": access.url,
+        "ANTHROPIC_API_KEY": access.key,
+        # Anthropic's clients add the version themselves, OpenAI's do not.
+        "OPENAI_BASE_URL": f"{access.url}/v1",
+        "OPENAI_API_BASE": f"{access.url}/v1",
+        "OPENAI_API_KEY": access.key,
+        "GOOGLE_GEMINI_BASE_URL": access.url,
+        "GEMINI_API_KEY": access.key,
+    }
+
+
+# What an exit code means beyond good and bad, by the contract of Thunderdome's adapters: 2 is for giving up.
+
+_GAVE_UP = 2
+
+_TAIL = 2_000
+
+
+def with_ending(config: CommandConfig, facts: SessionFacts, done: ProcessResult) -> SessionFacts:
+    if done.exit.code != _GAVE_UP or _GAVE_UP in config.success_exit_codes:
+        return facts
+    lines = [line.strip() for line in done.output[-_TAIL:].splitlines() if line.strip()]
+    last = lines[-1] if lines else ""
+    return facts.model_copy(update={"result_is_error": True, "result_subtype": "gave_up", "failure_text": last})

@@ -9,17 +9,20 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any
 
-from youbencha.adapters.cli_agent import SessionFacts, Task, fields
-from youbencha.adapters.cli_agent.fields import Record
-from youbencha.adapters.command.reading import read_object
-from youbencha.log import Usage
-from youbencha.log.sidecar import SIDECAR
-from youbencha.log.tokens import Tokens, usage_of
+from youbencha import json_lines
+from youbencha.adapters.cli_agent import SessionFacts, Task
+from youbencha.adapters.cli_agent.agent_files import read_object
+from youbencha.adapters.cli_agent.normalize import live_facts
+from youbencha.json_lines import Record
+from youbencha.log import ToolCall, Usage
+from youbencha.log.model import usage_of
 from youbencha.process import Redactor
+from youbencha.usage import SIDECAR, Tokens
 
 METRICS_VARIABLE = "YOUBENCHA_METRICS_FILE"
 
@@ -42,10 +45,10 @@ def with_metrics(task: Task[Any], facts: SessionFacts, redactor: Redactor) -> Se
     known = _Fields(told.record, redactor)
     found = {
         "usage": known.usage(),
-        "turns": known.read("turns", fields.count),
+        "turns": known.read("turns", json_lines.count),
         "tools_used": known.read("tools_used", _tools),
-        "model": known.read("model", fields.text),
-        "session_id": known.read("session_id", fields.text),
+        "model": known.read("model", json_lines.text),
+        "session_id": known.read("session_id", json_lines.text),
         "unread_metrics": (*told.problems, *known.problems),
     }
     return facts.model_copy(update={name: value for name, value in found.items() if value})
@@ -68,12 +71,12 @@ class _Fields:
 
     def usage(self) -> Usage | None:
         tokens = Tokens(
-            self.read("input_tokens", fields.count),
-            self.read("output_tokens", fields.count),
-            self.read("cache_read_tokens", fields.count),
-            self.read("cache_creation_tokens", fields.count),
+            self.read("input_tokens", json_lines.count),
+            self.read("output_tokens", json_lines.count),
+            self.read("cache_read_tokens", json_lines.count),
+            self.read("cache_creation_tokens", json_lines.count),
         )
-        cost, total = self.read("cost_usd", fields.amount), self.read("total_cost_usd", fields.amount)
+        cost, total = self.read("cost_usd", json_lines.amount), self.read("total_cost_usd", json_lines.amount)
         cost = total if cost is None else cost
         return None if tokens == Tokens() and cost is None else usage_of(tokens, cost, partial=False)
 
@@ -90,10 +93,24 @@ def _take_out(path: Path) -> None:
 def _tools(value: object) -> dict[str, int] | None:
     """`{"Bash": 3}`, or the names one by one: `["Bash", "Read", "Bash"]`."""
     if isinstance(value, dict):
-        return value if all(fields.count(times) is not None for times in value.values()) else None
-    is_names = isinstance(value, list) and len(fields.texts(value)) == len(value)
-    return dict(Counter(fields.texts(value))) if is_names else None
+        return value if all(json_lines.count(times) is not None for times in value.values()) else None
+    is_names = isinstance(value, list) and len(json_lines.texts(value)) == len(value)
+    return dict(Counter(json_lines.texts(value))) if is_names else None
 
 
 def _shortened(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:40]}…"
+
+
+# The calls of tools in the log of a program that only counted them.
+
+_MOST = 10_000
+"""Whoever claims more does not fill our memory."""
+
+
+def calls_told(details: Mapping[str, Any]) -> tuple[ToolCall, ...]:
+    facts = live_facts(details)
+    if facts is None:
+        return ()
+    names = chain.from_iterable(repeat(name, times) for name, times in facts.tools_used.items())
+    return tuple(ToolCall(name=name, arguments="") for name in islice(names, _MOST))

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
 
 from youbencha.adapters.base import AgentExecutionContext
-from youbencha.adapters.cli_agent import Cli, Task
-from youbencha.adapters.command.config import CommandConfig
-from youbencha.adapters.command.kind import COMMAND
-from youbencha.errors import YouBenchaError
-from youbencha.process import find_executable
+from youbencha.adapters.cli_agent import Cli, Kind, Task, fits_argument
+from youbencha.adapters.cli_agent.config import AgentConfig, Argument
+from youbencha.adapters.command.metrics import METRICS_VARIABLE, look_before, metrics_file
+from youbencha.errors import ConfigError, YouBenchaError
+from youbencha.process import Command, find_executable
 
 _NOT_FOUND = "NOT_FOUND"
+
 _OF_ANY_SYSTEM = tuple(map(Path, ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/lib")))
 """Whoever names a program there, for a container, means the one that the image has."""
 
@@ -89,3 +94,140 @@ def _relative(written: Path, context: AgentExecutionContext) -> Path:
 
 def _missing(message: str) -> YouBenchaError:
     return COMMAND.error(_NOT_FOUND, message, "Correct agent.config.command, or install the program.")
+
+
+# From configuration to command line. Never interprets a prompt: it is one argument, a file, or standard input.
+
+_PLACEHOLDER = re.compile(r"\{(prompt|prompt_file|model|agent_name|workspace)\}|\{config_dir\}(\S*)")
+
+_OF_THE_PROMPT = re.compile(r"\{prompt(_file)?\}")
+
+PROMPT_VARIABLE = "YOUBENCHA_PROMPT"
+
+
+def command_for(task: Task[CommandConfig]) -> Command:
+    config, prompt_file = task.config, task.scratch / "prompt.md"
+    if task.prompt:
+        prompt_file.write_bytes(task.prompt.encode())
+    look_before(task)
+    return Command(
+        argv=_shell_line(task) if config.shell else _argv(task, prompt_file),
+        cwd=task.workspace,
+        env={**_variables(task, prompt_file), **task.env},
+        stdin=task.prompt.encode() if config.prompt_by == "stdin" and task.prompt else None,
+    )
+
+
+def _argv(task: Task[CommandConfig], prompt_file: Path) -> tuple[str, ...]:
+    values = {
+        "prompt": task.prompt,
+        "prompt_file": task.seen(prompt_file) if task.prompt else "",
+        "model": task.config.model or "",
+        "agent_name": task.config.agent_name or "",
+        "workspace": task.seen(task.workspace),
+    }
+    written = task.config.words[1:]
+    # In one pass: what a prompt holds in braces is not looked at again.
+    words = [
+        _PLACEHOLDER.sub(lambda found: values[found[1]] if found[1] else beside(task, found[2]), word)
+        for word in written
+    ]
+    if task.prompt and task.config.prompt_by == "argument" and not any(map(_OF_THE_PROMPT.search, written)):
+        words.append(task.prompt)
+    return (*task.cli.argv, *_fitting(words))
+
+
+def _shell_line(task: Task[CommandConfig]) -> tuple[str, ...]:
+    assert isinstance(task.config.command, str)  # the configuration sees to it
+    rest = [*task.config.args, *task.config.extra_args]
+    if task.prompt and task.config.prompt_by == "argument":
+        rest.insert(0, task.prompt)
+    if os.name == "nt":
+        return (*task.cli.argv, "/d", "/s", "/c", task.config.command)
+    return (*task.cli.argv, "-c", task.config.command, "sh", *_fitting(rest))
+
+
+def _fitting(words: list[str]) -> list[str]:
+    if not all(map(fits_argument, words)):
+        raise _too_long("an argument cannot hold this prompt")
+    return words
+
+
+def _variables(task: Task[CommandConfig], prompt_file: Path) -> dict[str, str]:
+    """What the program is told beside its arguments; the first two are those of Thunderdome's adapters."""
+    told = {"TASK_DIR": task.seen(task.workspace), METRICS_VARIABLE: task.seen(metrics_file(task))}
+    if task.prompt:
+        told["TASK_DESCRIPTION"] = task.seen(prompt_file)
+    if task.config.model:
+        told["YOUBENCHA_MODEL"] = task.config.model
+    if task.config.agent_name:
+        told["YOUBENCHA_AGENT_NAME"] = task.config.agent_name
+    if task.prompt and task.config.prompt_by == "environment":
+        if not fits_argument(f"{PROMPT_VARIABLE}={task.prompt}"):
+            raise _too_long("an environment variable cannot hold this prompt")
+        told[PROMPT_VARIABLE] = task.prompt
+    return told
+
+
+def _too_long(message: str) -> ConfigError:
+    return COMMAND.one_problem("prompt_by", message, "use stdin or file")
+
+
+# CommandConfig: which program, and how the prompt reaches it.
+
+Words = Annotated[tuple[Argument, ...], Field(strict=False)]
+
+
+class CommandConfig(AgentConfig):
+    """Options of the command adapter. A prompt is optional here: a program may know what to do."""
+
+    prompt_needed = False
+
+    command: Argument | Annotated[tuple[Argument, ...], Field(strict=False, min_length=1)]
+    """The program and its first arguments: a list, or one line that is split as a shell would split it."""
+    args: Words = ()
+    """Further arguments. `{prompt}`, `{prompt_file}`, `{model}`, `{agent_name}`, `{workspace}` and `{config_dir}` stand
+    for what they name, here and in `command`."""
+    shell: bool = False
+    """Give `command` to a shell as it is. The prompt is then "$1", and never part of the line."""
+    prompt_by: Literal["argument", "stdin", "file", "environment", "none"] = "argument"
+    """How the prompt reaches the program. `argument`: in the place of `{prompt}`, else as the last one."""
+    success_exit_codes: Annotated[tuple[int, ...], Field(strict=False, min_length=1)] = (0,)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The program and all that is written after it, with placeholders."""
+        first = self.command if isinstance(self.command, tuple) else tuple(shlex.split(self.command))
+        return (*first, *self.args, *self.extra_args)
+
+    @model_validator(mode="after")
+    def _can_be_run(self) -> Self:
+        if self.shell:
+            self._check_shell()
+        elif isinstance(self.command, str):
+            self._check_line(self.command)
+        return self
+
+    def _check_shell(self) -> None:
+        from youbencha.spec.problems import ProblemAt
+
+        if not isinstance(self.command, str):
+            raise ProblemAt("command", "must be one line of text where `shell` is true")
+        if "{prompt}" in self.command:
+            hint = 'write "$1" for the prompt'
+            raise ProblemAt("command", "must not hold {prompt}: a shell would run what the prompt says", hint=hint)
+
+    def _check_line(self, line: str) -> None:
+        from youbencha.spec.problems import ProblemAt
+
+        try:
+            found = shlex.split(line)
+        except ValueError as error:
+            raise ProblemAt("command", f"cannot be split into words: {error}", hint="write it as a list") from None
+        if not found:
+            raise ProblemAt("command", "names no program")
+
+
+# What tells this agent from others.
+
+COMMAND = Kind(name="command", title="The command", prefix="COMMAND", command="", logs="command-logs")

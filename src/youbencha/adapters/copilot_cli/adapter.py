@@ -2,30 +2,105 @@
 
 from __future__ import annotations
 
+import re
 import uuid
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
 
 from youbencha.adapters.cli_agent import Cause, CliAdapter, Kind, SessionFacts, Task, codes, fits_argument, words
-from youbencha.adapters.copilot_cli.accounting import usage_in
-from youbencha.adapters.copilot_cli.config import CopilotCliConfig
-from youbencha.adapters.copilot_cli.credentials import (
-    BASE_URL,
-    CREDENTIALS,
-    TYPE,
-    copilot_home,
-    has_login,
-    own_model_type,
-    stored_login,
-)
-from youbencha.adapters.copilot_cli.definition import definition_directory
-from youbencha.adapters.copilot_cli.events import CopilotReader
-from youbencha.adapters.copilot_cli.own_log import keep_logs
-from youbencha.gateway.access import GatewayAccess
+from youbencha.adapters.cli_agent.agent_files import read_definition
+from youbencha.adapters.cli_agent.config import AgentConfig
+from youbencha.adapters.cli_agent.environment import provider_of
+from youbencha.adapters.copilot_cli.events import CopilotReader, keep_logs, usage_in
+from youbencha.gateway.api import GatewayAccess
 from youbencha.process import Command, ProcessResult
 
 if TYPE_CHECKING:
-    from youbencha.gateway.routes import Provider
+    from youbencha.gateway.api import Provider
+
+
+class CopilotCliConfig(AgentConfig):
+    """Options of the Copilot CLI adapter."""
+
+    own_flags = frozenset({
+        "--", "-p", "--prompt", "-i", "--interactive", "-h", "--help", "-v", "--version", "-s", "--silent", "--acp",
+        "-C", "--model", "--agent", "--output-format", "--stream", "--log-dir", "--log-level", "--reasoning-effort",
+        "--max-ai-credits", "--allow-all-tools", "--allow-all-paths", "--no-color", "--no-ask-user",
+    })  # fmt: skip
+
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    log_level: Literal["none", "error", "warning", "info", "debug", "all", "default"] = "all"
+    """Of the CLI's own log, which is kept beside its output."""
+    allow_all_tools: bool = True
+    """Without it the CLI denies every tool that could change something: nobody is there to ask."""
+    allow_all_paths: bool = True
+    max_ai_credits: Annotated[int, Field(ge=30)] | None = None
+    """A soft cap of the CLI's own; it takes no less than 30."""
+
+
+# Where the Copilot CLI keeps what belongs to the user, and whether it may talk to a model. Spends nothing.
+
+BASE_URL, TYPE = "COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_TYPE"
+
+CREDENTIALS = frozenset({
+    "COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "GH_HOST", "COPILOT_GH_HOST", BASE_URL,
+    "COPILOT_PROVIDER_API_KEY", "COPILOT_PROVIDER_API_KEY_COMMAND", "COPILOT_PROVIDER_BEARER_TOKEN",
+    "COPILOT_PROVIDER_HEADERS", "COPILOT_PROVIDER_TRANSPORT", "COPILOT_PROVIDER_AZURE_API_VERSION",
+})  # fmt: skip
+
+_TOKENS = ("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", BASE_URL)
+
+_LOGGED_IN = re.compile(rb'"(?:last_?)?logged_?in_?users?"\s*:\s*[\[{]\s*[^\]}\s]', re.IGNORECASE)
+"""In `config.json`, which is there after the first start, login or none."""
+
+
+def copilot_home(env: Mapping[str, str]) -> Path | None:
+    """None where the environment names no home at all."""
+    if given := env.get("COPILOT_HOME"):
+        return Path(given)
+    home = env.get("HOME") or env.get("USERPROFILE")
+    return Path(home) / ".copilot" if home else None
+
+
+def own_model_type(model: str | None, env: Mapping[str, str]) -> Literal["anthropic", "openai"]:
+    """As which kind of provider a model of one's own is reached: as the test case says, or by the model's name.
+
+    Azure's paths are no gateway's; what is neither Anthropic's nor OpenAI's is mostly served by OpenAI's API.
+    """
+    named = provider_of(model or env.get("COPILOT_MODEL"))
+    given = env.get(TYPE) or ("anthropic" if named == "anthropic" else "openai")
+    return "anthropic" if given == "anthropic" else "openai"
+
+
+def has_login(env: Mapping[str, str]) -> bool:
+    """As far as the environment and files tell: a token may lie in the system's keychain, and be out of date."""
+    return any(env.get(name) for name in _TOKENS) or stored_login(env)
+
+
+def stored_login(env: Mapping[str, str]) -> bool:
+    home = copilot_home(env)
+    return (home is not None and _logged_in(home / "config.json")) or _logged_in_by_gh(env)
+
+
+def _logged_in(config: Path) -> bool:
+    try:
+        return _LOGGED_IN.search(config.read_bytes()) is not None
+    except OSError:
+        return False
+
+
+def _logged_in_by_gh(env: Mapping[str, str]) -> bool:
+    """The CLI takes over a login of GitHub's own `gh`."""
+    if given := env.get("GH_CONFIG_DIR"):
+        return (Path(given) / "hosts.yml").is_file()
+    if given := env.get("XDG_CONFIG_HOME"):
+        return (Path(given) / "gh" / "hosts.yml").is_file()
+    home = env.get("HOME") or env.get("USERPROFILE")
+    return home is not None and (Path(home) / ".config" / "gh" / "hosts.yml").is_file()
+
 
 COPILOT = Kind(
     name="copilot-cli",
@@ -37,6 +112,7 @@ COPILOT = Kind(
     how_to_authenticate="Set COPILOT_GITHUB_TOKEN, GH_TOKEN or GITHUB_TOKEN (in agent.env or your environment), run "
     "`copilot` and type /login, or bring a model of your own: COPILOT_PROVIDER_BASE_URL and COPILOT_MODEL.",
 )
+
 _CHOOSES_SESSION = frozenset({"--session-id", "--resume", "-r", "--continue", "--connect"})
 
 
@@ -159,3 +235,40 @@ def _session_id(task: Task[CopilotCliConfig]) -> str | None:
     if _CHOOSES_SESSION.intersection(argument.partition("=")[0] for argument in task.config.extra_args):
         return None
     return str(uuid.uuid5(uuid.NAMESPACE_URL, task.scratch.as_uri()))
+
+
+# A custom agent's definition that is not the repository's own: `.github/agents/NAME.agent.md` beside the test case, or
+# `~/.copilot/agents` of the person.
+#
+# The CLI looks into each directory that it is given (`--add-dir`), so the definition is put where it is, in a copy.
+
+_AGENTS = Path(".github", "agents")
+
+
+def definition_directory(task: Task[CopilotCliConfig], harness: Mapping[str, str]) -> Path | None:
+    """A directory with the definition of the task's agent in it; None where the CLI finds its own, or there is none."""
+    name = task.config.agent_name
+    if name is None or _definition(task.workspace / _AGENTS, name, below=task.workspace) is not None:
+        return None
+    found = next((text for place in _places(task, harness) if (text := _definition(place, name)) is not None), None)
+    if found is None:
+        return None
+    directory = task.scratch / "definition"
+    (directory / _AGENTS).mkdir(parents=True)
+    (directory / _AGENTS / f"{name}.agent.md").write_bytes(found)
+    return directory
+
+
+def _places(task: Task[CopilotCliConfig], harness: Mapping[str, str]) -> Iterator[Path]:
+    """The test case's, then the person's, whose home may not be the agent's."""
+    from youbencha.user_dirs import project_directories
+
+    if task.config_dir is not None:
+        yield from (place / _AGENTS for place in project_directories(task.config_dir))
+    if (home := copilot_home(harness)) is not None:
+        yield home / "agents"
+
+
+def _definition(place: Path, name: str, below: Path | None = None) -> bytes | None:
+    texts = (read_definition(place / f"{name}{ending}", below=below) for ending in (".agent.md", ".md"))
+    return next((text for text in texts if text is not None), None)

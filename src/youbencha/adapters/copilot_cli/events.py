@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+import stat
 from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
-from youbencha.adapters.cli_agent import (
-    CallFailed,
-    CallMetered,
-    Handler,
-    SessionNamed,
-    StreamReader,
-    TurnTaken,
-    fields,
-)
-from youbencha.adapters.cli_agent.fields import Record
+import orjson
+
+from youbencha import json_lines
+from youbencha.adapters.cli_agent import CallFailed, CallMetered, Handler, SessionNamed, StreamReader, Task, TurnTaken
+from youbencha.adapters.cli_agent.agent_files import lines_left
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
@@ -26,7 +25,11 @@ from youbencha.events import (
     ToolDenied,
     ToolReturned,
 )
-from youbencha.log.tokens import Tokens
+from youbencha.json_lines import Record
+from youbencha.log import Usage
+from youbencha.log.model import usage_of
+from youbencha.process import OUTPUT_LIMIT_BYTES, Redactor
+from youbencha.usage import Tokens, add_all
 
 
 class CopilotReader(StreamReader):
@@ -51,7 +54,7 @@ class CopilotReader(StreamReader):
         }
 
     def _started(self, record: Record) -> Iterator[Event]:
-        model = fields.text(_data(record).get("model"))
+        model = json_lines.text(_data(record).get("model"))
         yield SessionStarted(session_id=None, model=model, agent_version=None)
 
     def _turn(self, record: Record) -> Iterator[Event]:
@@ -61,70 +64,141 @@ class CopilotReader(StreamReader):
     def _message(self, record: Record) -> Iterator[Event]:
         data, parent = _data(record), _parent(record)
         if parent is None:
-            yield CallMetered(tokens=Tokens(), model=fields.text(data.get("model")))
-        if thought := fields.text(data.get("reasoningText")):
+            yield CallMetered(tokens=Tokens(), model=json_lines.text(data.get("model")))
+        if thought := json_lines.text(data.get("reasoningText")):
             yield AssistantThinking(text=thought, parent=parent)
-        if text := fields.text(data.get("content")):
-            yield AssistantText(text=text, parent=parent, sent_at=fields.text(record.get("timestamp")))
+        if text := json_lines.text(data.get("content")):
+            yield AssistantText(text=text, parent=parent, sent_at=json_lines.text(record.get("timestamp")))
 
     def _delta(self, record: Record) -> Iterator[Event]:
-        if text := fields.text(_data(record).get("deltaContent")):
+        if text := json_lines.text(_data(record).get("deltaContent")):
             yield AssistantTextDelta(text=text, parent=_parent(record))
 
     def _tool_started(self, record: Record) -> Iterator[Event]:
         data = _data(record)
-        call_id = fields.text(data.get("toolCallId"))
-        name = fields.text(data.get("toolName")) or "(unnamed)"
+        call_id = json_lines.text(data.get("toolCallId"))
+        name = json_lines.text(data.get("toolName")) or "(unnamed)"
         if call_id is not None:
             self._tools[call_id] = name
-        arguments = fields.mapping(data.get("arguments"))
+        arguments = json_lines.mapping(data.get("arguments"))
         yield ToolCalled(call_id=call_id, name=name, arguments=arguments, parent=_parent(record))
 
     def _tool_ended(self, record: Record) -> Iterator[Event]:
         data = _data(record)
-        call_id = fields.text(data.get("toolCallId"))
-        error = fields.mapping(data.get("error"))
+        call_id = json_lines.text(data.get("toolCallId"))
+        error = json_lines.mapping(data.get("error"))
         if error.get("code") == "denied":
             yield ToolDenied(call_id=call_id, name=self._tools.get(call_id or "", "(unnamed)"))
-        content = fields.text(fields.mapping(data.get("result")).get("content"))
+        content = json_lines.text(json_lines.mapping(data.get("result")).get("content"))
         yield ToolReturned(
             call_id=call_id,
-            content=content if content is not None else fields.text(error.get("message")) or "",
+            content=content if content is not None else json_lines.text(error.get("message")) or "",
             is_error=data.get("success") is not True,
             parent=_parent(record),
         )
 
     def _call_failed(self, record: Record) -> Iterator[Event]:
-        self._last_status = fields.count(_data(record).get("statusCode"))
+        self._last_status = json_lines.count(_data(record).get("statusCode"))
         return iter(())
 
     def _retried(self, record: Record) -> Iterator[Event]:
-        reason = fields.text(_data(record).get("reason"))
+        reason = json_lines.text(_data(record).get("reason"))
         yield RequestRetried(attempt=None, status=self._last_status, reason=reason, delay_ms=None)
 
     def _error(self, record: Record) -> Iterator[Event]:
         data = _data(record)
         yield CallFailed(
-            kind=fields.text(data.get("errorType")),
-            status=fields.count(data.get("statusCode")),
-            text=fields.text(data.get("message")) or "",
+            kind=json_lines.text(data.get("errorType")),
+            status=json_lines.count(data.get("statusCode")),
+            text=json_lines.text(data.get("message")) or "",
         )
 
     def _result(self, record: Record) -> Iterator[Event]:
-        yield SessionNamed(session_id=fields.text(record.get("sessionId")))
+        yield SessionNamed(session_id=json_lines.text(record.get("sessionId")))
         yield SessionResult(
             subtype=None,
             is_error=record.get("exitCode") != 0,
             text=None,
             turns=None,
-            duration_ms=fields.count(fields.mapping(record.get("usage")).get("sessionDurationMs")),
+            duration_ms=json_lines.count(json_lines.mapping(record.get("usage")).get("sessionDurationMs")),
         )
 
 
 def _data(record: Record) -> Record:
-    return fields.mapping(record.get("data"))
+    return json_lines.mapping(record.get("data"))
 
 
 def _parent(record: Record) -> str | None:
     """The tool call that started the subagent whose event this is."""
-    return fields.text(_data(record).get("parentToolCallId"))
+    return json_lines.text(_data(record).get("parentToolCallId"))
+
+
+# Tokens of a session, from `session-state/ID/events.jsonl` in the CLI's home.
+#
+# `inputTokens` there holds the cached ones too (1,000 new, 700 read and 50 written make 1,750), ours does not. The
+# last
+# line, `session.shutdown`, has the totals; a session that was cut off has only a record for each call.
+
+_WANTED = (b'"session.usage_record"', b'"session.shutdown"')
+
+
+def usage_in(home: Path | None, session_id: str | None) -> Usage | None:
+    """None where nobody wrote it down."""
+    if home is None or session_id is None or Path(session_id).name != session_id:
+        return None
+    calls: list[Tokens] = []
+    for record in _records(home / "session-state" / session_id / "events.jsonl", home):
+        data = json_lines.mapping(record.get("data"))
+        if record.get("type") == "session.usage_record":
+            calls.append(_tokens(json_lines.mapping(data.get("usage"))))
+        elif totals := _totals(data):
+            return usage_of(add_all(totals), None, partial=False)
+    return usage_of(add_all(calls), None, partial=True) if calls else None
+
+
+def _totals(shutdown: Record) -> list[Tokens]:
+    metrics = json_lines.mapping(json_lines.mapping(shutdown.get("accountingSnapshot")).get("modelMetrics"))
+    return [_tokens(json_lines.mapping(json_lines.mapping(model).get("usage"))) for model in metrics.values()]
+
+
+def _tokens(usage: Record) -> Tokens:
+    given = json_lines.count(usage.get("inputTokens"))
+    read, written = json_lines.count(usage.get("cacheReadTokens")), json_lines.count(usage.get("cacheWriteTokens"))
+    new = None if given is None else max(0, given - (read or 0) - (written or 0))
+    return Tokens(new, json_lines.count(usage.get("outputTokens")), read, written)
+
+
+def _records(path: Path, home: Path) -> Iterator[Record]:
+    yield from map(_parsed, lines_left(path, home, _WANTED))
+
+
+def _parsed(line: bytes) -> Record:
+    try:
+        return json_lines.mapping(orjson.loads(line))
+    except orjson.JSONDecodeError:
+        return {}
+
+
+# The CLI's own log, kept beside its terminal output. It repeats what the model said, so secrets are masked first.
+
+LOGS = "copilot-logs"
+
+
+def keep_logs(task: Task[Any], redactor: Redactor) -> None:
+    """From the scratch directory into the artifacts. A log that cannot be kept fails no run."""
+    kept, logs = task.artifacts / LOGS, task.scratch / "logs"
+    try:
+        for path in [] if logs.is_symlink() else sorted(logs.glob("*.log")):
+            if stat.S_ISREG(path.lstat().st_mode):  # a link would lead the reader to where the agent wants
+                _keep(path, kept / path.name, redactor)
+    except OSError:
+        return
+
+
+def _keep(path: Path, target: Path, redactor: Redactor) -> None:
+    with path.open("rb") as file:
+        data = file.read(OUTPUT_LIMIT_BYTES)
+    stream = redactor.stream()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(stream.feed(data) + stream.finish())
+    shutil.copystat(path, target)

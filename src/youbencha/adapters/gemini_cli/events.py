@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from youbencha.adapters.cli_agent import CallFailed, CallMetered, Handler, StreamReader
-from youbencha.adapters.cli_agent.api_body import read_api_body
-from youbencha.adapters.cli_agent.fields import Record, count, mapping, text
+from youbencha.adapters.cli_agent.causes import read_api_body
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
@@ -20,7 +19,8 @@ from youbencha.events import (
     UsageReported,
     Warned,
 )
-from youbencha.log.tokens import Tokens
+from youbencha.json_lines import Record, count, mapping, text
+from youbencha.usage import Tokens
 
 _API_ERROR = re.compile(r"^\[API Error: (?P<said>.*)\]\s*$", re.DOTALL)
 

@@ -2,27 +2,98 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import Field
 
 from youbencha.adapters.cli_agent import Cause, CliAdapter, Kind, SessionFacts, Task, codes, words
-from youbencha.adapters.cli_agent.model_names import provider_of
-from youbencha.adapters.opencode.config import OpenCodeConfig
-from youbencha.adapters.opencode.credentials import (
-    CONFIGURED,
-    CREDENTIALS,
-    OWN_VARIABLES,
-    has_credentials,
-    stored_login,
-)
-from youbencha.adapters.opencode.events import OpenCodeReader
-from youbencha.adapters.opencode.settings import pointing_at, with_settings
-from youbencha.adapters.opencode.stderr import AGENT_NOT_FOUND, with_stderr
-from youbencha.gateway.access import GatewayAccess
+from youbencha.adapters.cli_agent.config import AgentConfig, Matches, Word
+from youbencha.adapters.cli_agent.environment import provider_of
+from youbencha.adapters.opencode.events import AGENT_NOT_FOUND, OpenCodeReader, with_stderr
+from youbencha.gateway.api import PROVIDER_OF_PREFIX, GatewayAccess
 from youbencha.process import Command, ProcessResult
 
 if TYPE_CHECKING:
-    from youbencha.gateway.routes import Provider
+    from youbencha.gateway.api import Provider
+
+
+ProviderName = Annotated[str, Field(max_length=100), Matches(r"[\w.\-]+", "must be one word, such as anthropic")]
+
+
+class OpenCodeConfig(AgentConfig):
+    """Options of the opencode adapter. `model` is `provider/model`, or a model of `provider`."""
+
+    own_flags = frozenset({
+        "--", "-h", "--help", "-v", "--version", "--format", "--auto", "-m", "--model", "--agent", "--variant",
+        "--title", "--print-logs", "--log-level", "--dir", "--attach", "-i", "--interactive", "--command",
+    })  # fmt: skip
+
+    provider: ProviderName = "anthropic"
+    """Whose model is meant where `model` does not say."""
+    base_url: Word | None = None
+    """Where the provider's API is; else ANTHROPIC_BASE_URL or OPENAI_BASE_URL say so. The key comes from the
+    environment, as always with opencode."""
+    variant: Word | None = None
+    """Of the model: its reasoning effort (high, max, minimal)."""
+    auto_approve: bool = True
+    """Without it opencode rejects what needs approval, and stops: nobody is there to ask."""
+
+    @property
+    def chosen_provider(self) -> str:
+        provider, slash, _ = (self.model or "").partition("/")
+        return provider if slash else self.provider
+
+    @property
+    def full_model(self) -> str | None:
+        if self.model is None or "/" in self.model:
+            return self.model
+        return f"{self.provider}/{self.model}"
+
+
+# Which variables are opencode's own, and whether it may talk to a model. Spends nothing.
+
+_API_KEYS = frozenset({
+    "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENCODE_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY",
+    "GOOGLE_GENERATIVE_AI_API_KEY", "GROQ_API_KEY", "XAI_API_KEY", "DEEPSEEK_API_KEY", "MISTRAL_API_KEY",
+    "AZURE_API_KEY", "AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_BEARER_TOKEN_BEDROCK", "GITHUB_TOKEN",
+    "GOOGLE_APPLICATION_CREDENTIALS", "OPENCODE_AUTH_CONTENT",
+})  # fmt: skip
+
+CREDENTIALS = _API_KEYS | {"ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"}
+
+CONFIGURED = frozenset({"OPENCODE_CONFIG", "OPENCODE_CONFIG_CONTENT"})
+"""A configuration of one's own may hold a key."""
+
+OWN_VARIABLES = (CREDENTIALS - {"GITHUB_TOKEN"}) | CONFIGURED | {
+    "OPENCODE_CONFIG_DIR", "OPENCODE_DISABLE_MODELS_FETCH", "OPENCODE_MODELS_PATH", "OPENCODE_GIT_BASH_PATH",
+    "AWS_REGION", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AZURE_RESOURCE_NAME", "GOOGLE_CLOUD_PROJECT",
+}  # fmt: skip
+
+
+def has_credentials(env: Mapping[str, str]) -> bool:
+    return any(env.get(name) for name in _API_KEYS) or stored_login(env)
+
+
+def stored_login(env: Mapping[str, str]) -> bool:
+    """A login, or a configuration of the person's own that may hold a key."""
+    return any(env.get(name) for name in CONFIGURED) or _logged_in(env)
+
+
+def _logged_in(env: Mapping[str, str]) -> bool:
+    if given := env.get("XDG_DATA_HOME"):
+        data = Path(given)
+    elif home := env.get("HOME") or env.get("USERPROFILE"):
+        data = Path(home) / ".local" / "share"
+    else:
+        return False
+    try:
+        return len((data / "opencode" / "auth.json").read_bytes().strip()) > len(b"{}")
+    except OSError:
+        return False
+
 
 OPENCODE = Kind(
     name="opencode",
@@ -123,3 +194,84 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
 
     def completed(self, task: Task[OpenCodeConfig], facts: SessionFacts, done: ProcessResult) -> SessionFacts:
         return with_stderr(facts, done.output)
+
+
+# Where opencode finds the model's API, told by a configuration of ours.
+#
+# As the content of a variable it stands above the repository's own `opencode.json`: a repository must not send a key
+# to
+# an address of its choice. No key is in it: opencode takes that from the environment.
+
+CONTENT, FILE, DATABASE = "OPENCODE_CONFIG_CONTENT", "OPENCODE_CONFIG", "OPENCODE_DB"
+
+_BASE_URLS = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL"}
+
+_GATEWAY_KEYS: Mapping[Provider, str] = {
+    "anthropic": "ANTHROPIC_API_KEY",
+    "openai": "OPENAI_API_KEY",
+    "gemini": "GOOGLE_GENERATIVE_AI_API_KEY",
+}
+
+_VERSIONS: Mapping[Provider, str] = {"gemini": "/v1beta"}
+
+
+def with_settings(task: Task[OpenCodeConfig]) -> dict[str, str]:
+    """The agent's environment, with our configuration in it."""
+    # Two that share one make its tables at the same time, and one of them ends with that (1.18.33).
+    own_database = {DATABASE: task.seen(task.scratch / "opencode.db")}
+    if task.gateway is not None:
+        return {**own_database, **task.env, CONTENT: _at_gateway(task, task.gateway)}
+    return {**own_database, **_settings(task), **task.env}
+
+
+def pointing_at(access: GatewayAccess, provider: Provider | None) -> dict[str, str]:
+    """The key alone: where it is good, the configuration says. A provider that we do not know has OpenAI's API."""
+    return {_GATEWAY_KEYS[provider or "openai"]: access.key}
+
+
+def _at_gateway(task: Task[OpenCodeConfig], access: GatewayAccess) -> str:
+    """No other provider is there, and this one takes the gateway's key, whatever login is stored (1.18.33)."""
+    name = task.config.chosen_provider
+    provider = PROVIDER_OF_PREFIX.get(name, "openai")
+    url = access.url + _VERSIONS.get(provider, "/v1")
+    at = _provider(task, {"baseURL": url, "apiKey": f"{{env:{_GATEWAY_KEYS[provider]}}}"})
+    only = {"provider": {name: at}, "enabled_providers": [name], "disabled_providers": []}
+    return json.dumps({**_read(task.env.get(CONTENT)), **only})
+
+
+def _read(content: str | None) -> dict[str, Any]:
+    """What the person configures beside providers; nothing where it is more than JSON."""
+    try:
+        read = json.loads(content or "{}")
+    except ValueError:
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
+def _settings(task: Task[OpenCodeConfig]) -> dict[str, str]:
+    url = _base_url(task)
+    if url is None:
+        return {}
+    text = json.dumps({"provider": {task.config.chosen_provider: _provider(task, {"baseURL": url})}})
+    if CONTENT not in task.env:
+        return {CONTENT: text}
+    path = task.scratch / "opencode.json"
+    path.write_text(text, encoding="utf-8")
+    return {FILE: task.seen(path)}
+
+
+def _provider(task: Task[OpenCodeConfig], options: Mapping[str, str]) -> dict[str, Any]:
+    model = task.config.full_model
+    # So that it takes names that only a gateway knows.
+    models: dict[str, Any] = {"models": {model.partition("/")[2]: {}}} if model else {}
+    return {"options": options, **models}
+
+
+def _base_url(task: Task[OpenCodeConfig]) -> str | None:
+    provider = task.config.chosen_provider
+    url = task.config.base_url or task.env.get(_BASE_URLS.get(provider, ""))
+    if not url:
+        return None
+    # Anthropic's own convention leaves out the version, and opencode wants it.
+    bare = url.rstrip("/")
+    return f"{bare}/v1" if provider == "anthropic" and not bare.endswith("/v1") else bare

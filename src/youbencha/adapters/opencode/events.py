@@ -5,15 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from youbencha.adapters.cli_agent import (
-    CallFailed,
-    CallMetered,
-    Handler,
-    StreamReader,
-    TurnTaken,
-    fields,
-)
-from youbencha.adapters.cli_agent.fields import Record
+from youbencha import json_lines
+from youbencha.adapters.cli_agent import CallFailed, CallMetered, Handler, SessionFacts, StreamReader, TurnTaken
 from youbencha.events import (
     AssistantText,
     AssistantThinking,
@@ -24,10 +17,13 @@ from youbencha.events import (
     ToolDenied,
     ToolReturned,
 )
-from youbencha.log.tokens import Tokens
+from youbencha.json_lines import Record, strip_ansi
+from youbencha.usage import Tokens
 
 _GOES_ON = "tool-calls"
+
 _BROKEN_OFF = frozenset({"length", "content-filter", "error"})
+
 _DENIED = re.compile(r"rejected permission|prevents you from using", re.IGNORECASE)
 
 
@@ -52,58 +48,83 @@ class OpenCodeReader(StreamReader):
     def _start(self, record: Record) -> Iterator[Event]:
         if not self._started:
             self._started = True
-            session_id = fields.text(record.get("sessionID"))
+            session_id = json_lines.text(record.get("sessionID"))
             yield SessionStarted(session_id=session_id, model=None, agent_version=None)
 
     def _text(self, record: Record) -> Iterator[Event]:
-        if text := fields.text(_part(record).get("text")):
+        if text := json_lines.text(_part(record).get("text")):
             yield AssistantText(text=text)
 
     def _thought(self, record: Record) -> Iterator[Event]:
-        if text := fields.text(_part(record).get("text")):
+        if text := json_lines.text(_part(record).get("text")):
             yield AssistantThinking(text=text)
 
     def _tool(self, record: Record) -> Iterator[Event]:
         part = _part(record)
-        state = fields.mapping(part.get("state"))
-        call_id, name = fields.text(part.get("callID")), fields.text(part.get("tool")) or "(unnamed)"
-        yield ToolCalled(call_id=call_id, name=name, arguments=fields.mapping(state.get("input")))
-        error = fields.text(state.get("error"))
+        state = json_lines.mapping(part.get("state"))
+        call_id, name = json_lines.text(part.get("callID")), json_lines.text(part.get("tool")) or "(unnamed)"
+        yield ToolCalled(call_id=call_id, name=name, arguments=json_lines.mapping(state.get("input")))
+        error = json_lines.text(state.get("error"))
         if error is not None and _DENIED.search(error):
             yield ToolDenied(call_id=call_id, name=name)
-        content = fields.text(state.get("output")) if error is None else error
+        content = json_lines.text(state.get("output")) if error is None else error
         failed = state.get("status") != "completed"
         yield ToolReturned(call_id=call_id, content=content or "", is_error=failed)
 
     def _finished(self, record: Record) -> Iterator[Event]:
         part = _part(record)
-        yield CallMetered(tokens=_tokens(fields.mapping(part.get("tokens"))), cost_usd=fields.amount(part.get("cost")))
-        reason = fields.text(part.get("reason"))
+        yield CallMetered(
+            tokens=_tokens(json_lines.mapping(part.get("tokens"))), cost_usd=json_lines.amount(part.get("cost"))
+        )
+        reason = json_lines.text(part.get("reason"))
         if reason != _GOES_ON:
             broken = reason in _BROKEN_OFF
             yield SessionResult(subtype=reason, is_error=broken, text=None, turns=None, duration_ms=None)
 
     def _error(self, record: Record) -> Iterator[Event]:
         yield from self._start(record)
-        error = fields.mapping(record.get("error"))
-        data = fields.mapping(error.get("data"))
-        name = fields.text(error.get("name"))
-        text = fields.text(data.get("message")) or name or ""
-        yield CallFailed(kind=name, status=fields.count(data.get("statusCode")), text=text)
+        error = json_lines.mapping(record.get("error"))
+        data = json_lines.mapping(error.get("data"))
+        name = json_lines.text(error.get("name"))
+        text = json_lines.text(data.get("message")) or name or ""
+        yield CallFailed(kind=name, status=json_lines.count(data.get("statusCode")), text=text)
         yield SessionResult(subtype="error", is_error=True, text=text, turns=None, duration_ms=None)
 
 
 def _part(record: Record) -> Record:
-    return fields.mapping(record.get("part"))
+    return json_lines.mapping(record.get("part"))
 
 
 def _tokens(tokens: Record) -> Tokens:
     """Reasoning is output that the model does not show; the API charges it as such."""
-    cache = fields.mapping(tokens.get("cache"))
-    output, reasoning = fields.count(tokens.get("output")), fields.count(tokens.get("reasoning"))
+    cache = json_lines.mapping(tokens.get("cache"))
+    output, reasoning = json_lines.count(tokens.get("output")), json_lines.count(tokens.get("reasoning"))
     return Tokens(
-        fields.count(tokens.get("input")),
+        json_lines.count(tokens.get("input")),
         None if output is None else output + (reasoning or 0),
-        fields.count(cache.get("read")),
-        fields.count(cache.get("write")),
+        json_lines.count(cache.get("read")),
+        json_lines.count(cache.get("write")),
     )
+
+
+# What opencode says on stderr only: the real reason of a failure, and that it took another agent than it was told.
+
+AGENT_NOT_FOUND = "agent_not_found"
+
+_OTHER_AGENT = re.compile(r'^\W*(agent "[^"\n]*" not found\. Falling back to default agent)', re.MULTILINE)
+
+_LOGGED = re.compile(r'^timestamp=\S+ level=ERROR [^\n]*? error="((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
+
+_VAGUE = "Unexpected server error"
+
+
+def with_stderr(facts: SessionFacts, output: str) -> SessionFacts:
+    if "Falling back to default agent" in output and (found := _OTHER_AGENT.search(strip_ansi(output))):
+        # It ends well, but what was measured is not what was asked for.
+        return facts.model_copy(
+            update={"result_is_error": True, "result_subtype": AGENT_NOT_FOUND, "result_text": found[1]}
+        )
+    if facts.failed and facts.failure_text.startswith(_VAGUE):
+        reasons = _LOGGED.findall(output)
+        return facts.model_copy(update={"failure_text": reasons[-1]}) if reasons else facts
+    return facts

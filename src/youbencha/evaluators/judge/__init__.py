@@ -1,6 +1,6 @@
 """Any agent as a judge of another one's work."""
 
-from youbencha.evaluators.judge.definition import judge_definition
+from youbencha.evaluators.judge.agent import judge_definition
 from youbencha.evaluators.judge.evaluator import AgenticJudge
 
 __all__ = ["AgenticJudge", "judge_definition"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from youbencha.evaluators.judge.answer import Answer
-from youbencha.evaluators.judge.assertions import Assertion
+from youbencha.evaluators.judge.config import Assertion
 from youbencha.log import AssertionResult, Usage
 
 _COUNTS = ("input_tokens", "output_tokens", "total_tokens", "cache_read_tokens", "cache_creation_tokens", "cost_usd")

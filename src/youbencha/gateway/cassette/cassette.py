@@ -2,20 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.cassette.days import Clock, around
-from youbencha.gateway.cassette.model import Asking
-from youbencha.gateway.cassette.normal import Normal
-from youbencha.gateway.cassette.session import CassetteSession
-from youbencha.gateway.cassette.shelf import Shelf, Takes
-from youbencha.gateway.cassette.takes import distinct
-from youbencha.gateway.model import Places
+from youbencha.gateway.bounds import asked_of
+from youbencha.gateway.cassette.matching import Asking, Mismatch, Normal, Normaliser, Replay, numbered
+from youbencha.gateway.cassette.placeholders import Emptying, Places, filling, forms_of, texts_of
+from youbencha.gateway.cassette.recording import Kept, kept_answer, replay_of
+from youbencha.gateway.cassette.store import Exchange, Shelf, Takes
+from youbencha.gateway.cassette.volatile import Clock, around
+from youbencha.gateway.json_fields import one_line
 from youbencha.process import Redactor
 from youbencha.spec.gateway import CassetteMode, CassetteTiming
+
+
+class CassetteSession:
+    def __init__(self, cassette: Cassette, places: Places) -> None:
+        self.recorded = 0
+        self.left_out = 0
+        """Answers that were none, or not all there: they are not in the cassette."""
+        self._cassette = cassette
+        self._forms, self._texts = forms_of(places), texts_of(places)
+        self._normaliser = Normaliser(self._forms, cassette.redactor)
+        self._asked: dict[str, int] = {}
+        self._take: dict[str, int] = {}
+        self._own: dict[str, list[Kept]] = {}
+
+    @property
+    def mode(self) -> CassetteMode:
+        return self._cassette.mode
+
+    def find(self, asking: Asking) -> Replay | None:
+        """The same request again gets the next answer, and the last one over and over.
+
+        None if nothing was recorded for it, and always while recording. Raises YouBenchaError if a file is broken.
+        """
+        if self._cassette.mode == "record":
+            return None
+        for days in self._cassette.todays():
+            normal = self._normaliser.normal(asking, days)
+            if normal.fingerprint in self._own:  # asked a second time, and answered by the model the first time
+                return None
+            if takes := self._cassette.takes(normal.fingerprint):
+                return self._replay(normal, takes)
+        return None
+
+    def keep(
+        self, asking: Asking, status: int, headers: Mapping[str, str], chunks: Sequence[tuple[float, bytes]]
+    ) -> None:
+        """An answer as the upstream gave it, each chunk with its milliseconds since the request.
+
+        What is no answer is not kept: limits, failures, wrong keys, and answers without their end. Raises
+        YouBenchaError if it cannot be written.
+        """
+        if self._cassette.mode == "replay":
+            return
+        normal = self._normaliser.normal(asking, self._cassette.today())
+        emptying = Emptying(self._forms, normal.names)
+        answer = kept_answer(status, headers, chunks, emptying, self._cassette.redactor)
+        if answer is None:
+            self.left_out += 1
+            return
+        take = self._own.setdefault(normal.fingerprint, [])
+        take.append(answer)
+        self._cassette.keep(asking, normal, take)
+        self.recorded += 1
+
+    def mismatch(self, asking: Asking) -> Mismatch:
+        """What differs from the nearest request that was recorded."""
+        from youbencha.gateway.cassette.mismatch import mismatch  # difflib is only needed when something went wrong
+
+        *_, days = self._cassette.todays()
+        normal = self._normaliser.normal(asking, days)
+        return mismatch(asking, normal.body, self._cassette.shelf)
+
+    def _replay(self, normal: Normal, takes: Takes) -> Replay:
+        fingerprint = normal.fingerprint
+        answers = takes[self._take_of(fingerprint) % len(takes)]
+        number = self._asked.get(fingerprint, 0)
+        self._asked[fingerprint] = number + 1
+        try:
+            answer = answers[min(number, len(answers) - 1)]
+            return replay_of(answer, filling({**self._texts, **normal.names}), self._cassette.timing)
+        except (KeyError, TypeError, ValueError) as error:
+            where = f"exchange {fingerprint[:12]} of {self._cassette.directory}"
+            raise YouBenchaError("CASSETTE_BROKEN", f"An answer in {where} is broken: {error}") from error
+
+    def _take_of(self, fingerprint: str) -> int:
+        if fingerprint not in self._take:
+            self._take[fingerprint] = self._cassette.next_take(fingerprint)
+        return self._take[fingerprint]
+
 
 _DAYS_TRIED = 5
 """Of a cassette that was recorded on many, the latest."""
@@ -95,3 +175,56 @@ def _nothing_there(directory: Path) -> YouBenchaError:
         f"There is nothing to replay: {directory} {what}",
         hint="Record it first, with `--record DIR`, or check the name of the directory.",
     )
+
+
+# Trials that were answered the same need not be kept apart. Pure.
+
+_WHEN = frozenset({"ms"})
+
+
+def distinct(takes: list[list[dict[str, Any]]], days: frozenset[date]) -> list[list[dict[str, Any]]]:
+    """Without those that say no more than another does, but for ids, the time of these days, and how long it took."""
+    told = [[_told(answer, days) for answer in take] for take in takes]
+    kept: list[int] = []
+    for number, one in enumerate(told):
+        if not any(one == told[other][: len(one)] for other in kept):
+            kept = [other for other in kept if told[other] != one[: len(told[other])]] + [number]
+    return [takes[number] for number in kept]
+
+
+def _told(answer: dict[str, Any], days: frozenset[date]) -> str:
+    return numbered(one_line(_timeless(answer)), days)
+
+
+def _timeless(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _timeless(each) for key, each in value.items() if key not in _WHEN}
+    return [_timeless(each) for each in value] if isinstance(value, list) else value
+
+
+# What a cassette holds, for people who want to know before they replay it.
+
+
+class Contents(NamedTuple):
+    exchanges: int
+    models: tuple[str, ...]
+    """As requests name them."""
+    apis: tuple[str, ...]
+    outdated: int
+    """Exchanges that no request is the same as any more: other requests were the same when they were recorded."""
+
+
+def contents_of(directory: Path) -> Contents:
+    """Raises YouBenchaError for what cannot be replayed: nothing there, or files that are none of ours."""
+    shelf = Cassette(directory, "replay").shelf
+    held = [shelf.read(file) for file in shelf.files()]
+    return Contents(
+        exchanges=len(held),
+        models=tuple(sorted({model for each in held if (model := _model(each))})),
+        apis=tuple(sorted({each.wire for each in held if each.wire})),
+        outdated=sum(each.outdated for each in held),
+    )
+
+
+def _model(exchange: Exchange) -> str | None:
+    return asked_of(exchange.wire, exchange.path, exchange.body, 0).model if exchange.wire else None

@@ -6,23 +6,195 @@ Each kind was seen in what real agents send (docs/cassettes.md says which).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from datetime import date
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
-from youbencha.gateway.cassette import days as dates
-from youbencha.gateway.cassette.kinds import (
-    ANY_FIRST,
-    COUNTED,
-    DIGIT_FIRST,
-    FILE_NAME,
-    LETTER_FIRST,
-    MIXED,
-    TOOL_ANY_FIRST,
-    TOOL_DIGIT_FIRST,
-    TOOL_LETTER_FIRST,
+Clock = Callable[[], date]
+
+CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?"
+
+ZONE = r"(?: ?(?:Z|UTC|GMT|[+-]\d{2}:?\d{2})(?![A-Za-z0-9]))"
+
+WEEKDAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}"
+
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
 )
+"""Not from `calendar`, which speaks the language of the machine."""
+
+_NTH = "(?:st|nd|rd|th)?"
+
+_TIME = rf"(?:(?:T|,? (?:at )?){CLOCK}(?: ?[AP]M(?![a-z]))?{ZONE}?(?:[+-]\d{{4}}(?: \([A-Z][A-Za-z ]+\))?)?)?"
+
+_EPOCH_BLOCK = 100_000
+"""Seconds: what numbers of ten digits have in common if their first five are the same."""
+
+
+def around(day: date) -> frozenset[date]:
+    """The day before and after, too: a run may go on over midnight, and a container live in another time zone."""
+    return frozenset(day + timedelta(days=shift) for shift in (-1, 0, 1))
+
+
+def letter_first(days: Iterable[date]) -> Mapping[str, str]:
+    days = sorted(days)
+    if not days:
+        return {}
+    written = _any_of(f"{_iso(day)}|{_slashes(day)}|{_day_first(day)}" for day in days)
+    named = _any_of(
+        rf"{_month(day)} +0?{day.day}{_NTH},? +(?:{CLOCK}(?: [AP]M)? (?:[A-Z]{{3,5}} )?)?{day.year}" for day in days
+    )
+    return {
+        "today_named": rf"(?:{WEEKDAY},? +)?{named}(?!\d){_TIME}",
+        "today_weekday": rf"{WEEKDAY},? +{written}{_TIME}",
+        "this_month": rf"(?:[Cc]urrent|[Tt]his) (?:month|year) is (?P<month>{_any_of(map(_this_month, days))})(?!\d)",
+    }
+
+
+def digit_first(days: Iterable[date]) -> Mapping[str, str]:
+    days = sorted(days)
+    if not days:
+        return {}
+    epochs = _any_of(sorted({block for day in days for block in _epoch_blocks(day)}))
+    return {
+        "today_iso": _any_of(map(_iso, days)) + _TIME,
+        "today_slashes": _any_of(map(_slashes, days)) + _TIME,
+        "today_packed": _any_of(f"{day:%Y%m%d}" for day in days) + r"(?:[T_-]?\d{4,6}Z?)?(?![A-Za-z0-9])",
+        "today_day_first": _any_of(map(_day_first, days)) + _TIME,
+        "now_in_ms": rf"{epochs}\d{{8}}(?![A-Za-z0-9])",
+        "now": rf"{epochs}\d{{5}}(?:\.\d+)?(?![A-Za-z0-9])",
+    }
+
+
+def _iso(day: date) -> str:
+    return rf"{day:%Y-%m-%d}(?!\d)"
+
+
+def _slashes(day: date) -> str:
+    """As it is written in America and elsewhere, and in Germany with dots."""
+    year = rf"(?:{day.year}|{day:%y})"
+    month_and_day = rf"(?:0?{day.month}/0?{day.day}|0?{day.day}/0?{day.month})/{year}"
+    return rf"(?:{month_and_day}|{day.year}/0?{day.month}/0?{day.day}|0?{day.day}\.0?{day.month}\.{day.year})(?![\w/])"
+
+
+def _day_first(day: date) -> str:
+    return rf"0?{day.day}{_NTH} {_month(day)},? {day.year}(?!\d)"
+
+
+def _this_month(day: date) -> str:
+    return f"(?:{_month(day)} )?{day.year}"
+
+
+def _month(day: date) -> str:
+    name = _MONTHS[day.month - 1]
+    return f"(?:{name}|{name[:3]})"
+
+
+def _epoch_blocks(day: date) -> Iterable[str]:
+    start = int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp())
+    return (str(second // _EPOCH_BLOCK) for second in (start, start + 86_399))
+
+
+def _any_of(patterns: Iterable[str]) -> str:
+    return "(?:" + "|".join(patterns) + ")"
+
+
+# The kinds of what differs from run to run: how each is written. Pure.
+#
+# In what a tool gave back, to take too much for volatile does little harm. In a person's words it does: a changed task
+# would be taken for the one that was recorded. So there it must be an id that nobody would write by hand.
+
+_END = r"(?![A-Za-z0-9])"
+
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"
+
+_ID_PREFIX = (
+    "toolu|tooluse|tool|msg|call|resp|fc|fco|rs|ctc|ctco|cmpl|chatcmpl|req|ses|prt|item|run|thread|srvtoolu|gen|user"
+)
+
+_LINE = r"(?:(?<![^\n])|(?<=\\n))"
+"""Where a line starts, also in text that is itself in JSON."""
+
+_LOOSE = r"(?=[A-Za-z]{0,19}\d)[A-Za-z0-9]{6,20}"
+"""With a digit: else it may be any word."""
+
+_MADE_UP = "[a-z0-9]{6,12}"
+"""Without one too, where nobody but Claude Code would write it."""
+
+MIXED = r"(?<![A-Za-z0-9])(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]"
+
+COUNTED = rf"[A-Za-z]+\d+{_END}"
+"""A word with a number, as people call the second of its kind."""
+
+_TEMPORARY = r"(?:(?<=/tmp/)|(?<=/shm/)|(?<=/T/)|(?<=\\Temp\\))"
+
+FILE_NAME = r"[^/\s\"'`<>|:;,()\[\]{}\\*?$]+"
+
+# -- in anybody's words ---------------------------------------------------------------------------------------------
+
+DIGIT_FIRST: Mapping[str, str] = {"run": rf"\d{{4}}-\d\d-\d\d-\d{{6}}-[0-9a-f]{{6}}{_END}"}
+
+_IDS: Mapping[str, str] = {
+    "billing": r"x-anthropic-billing-header:[^\n]*",
+    "loose": r"(?:(?:with|Chunk|agent|shell|task|session) ID|agentId|(?:agent|bash|shell|task|session)_id)"
+    rf"\\?[\"']?[:=]? ?\\?[\"']?(?P<loose_id>{_LOOSE}){_END}",
+    "loose_tag": rf"(?:task|agent|shell|bash)-?id>(?P<tag_id>{_LOOSE})(?=<)",
+    "loose_file": rf"(?:tasks|tool-results)/(?P<file_id>{_LOOSE})(?=\.[a-z]+)",
+}
+
+LETTER_FIRST: Mapping[str, str] = {
+    **_IDS,
+    "prefixed": rf"(?:{_ID_PREFIX})[_-](?=[A-Za-z0-9_-]*?{MIXED}{{12}})[A-Za-z0-9_-]{{12,}}",
+    "system": r"OS Version: [^\n]+",
+}
+
+ANY_FIRST: Mapping[str, str] = {
+    # Claude Code's list of commits in its system prompt: one hash in 26 has no letter, or no digit.
+    "listed_commit": r"(?<=Recent commits:\n)[0-9a-f]{7,40}(?= )",
+    "temporary": _TEMPORARY + FILE_NAME,
+    "uuid": rf"[0-9a-fA-F]{{8}}-(?:[0-9a-fA-F]{{4}}-){{3}}[0-9a-fA-F]{{12}}{_END}",
+    "hex": rf"(?=[a-fA-F]*\d)(?=\d*[a-fA-F])(?:[0-9a-fA-F]{{12,}}|[0-9a-f]{{7,11}}){_END}",
+}
+
+# -- in what a tool gave back ---------------------------------------------------------------------------------------
+
+TOOL_DIGIT_FIRST: Mapping[str, str] = {
+    **DIGIT_FIRST,
+    "iso_date": rf"\d{{4}}-\d\d-\d\d(?:[T ]{CLOCK}{ZONE}?)?(?!\d)",
+    "packed_date": rf"20\d{{6}}[T_-]?\d{{4,6}}Z?{_END}",
+    "slash_date": r"\d{1,4}/\d{1,2}/\d{2,4}(?![\w/])",
+    "day_first": rf"\d{{1,2}} {_MONTH},? \d{{4}}(?: {CLOCK})?{ZONE}?",
+    "duration": rf"(?:\d+[hm] ?)*\d+(?:\.\d+)? ?(?:ms|[µu]s|ns|s|secs?|seconds?|milliseconds?|minutes?){_END}",
+    "clock": rf"(?<![.:/-]){CLOCK}(?: ?[AP]M)?(?![\w:])",
+    "socket": r"\d{2,7}(?=\.(?:sock|pid)\b)",
+    "epoch": rf"1[5-9]\d{{8}}(?:\.\d+)?{_END}",
+}
+
+TOOL_LETTER_FIRST: Mapping[str, str] = {
+    **_IDS,
+    "made_up": rf"running in background with ID: (?P<made_up_id>{_MADE_UP}){_END}",
+    "made_up_tag": rf"(?:task|agent|shell|bash)-id>(?P<made_up_tag_id>{_MADE_UP})(?=</)",
+    "made_up_file": rf"(?:tasks|tool-results)/(?P<made_up_file_id>{_MADE_UP})(?=\.(?:output|txt)\b)",
+    "prefixed": rf"(?:{_ID_PREFIX})[_-](?=[A-Za-z_-]{{0,40}}\d)[A-Za-z0-9_-]{{8,}}",
+    "named_date": rf"(?:{WEEKDAY},? +)?{_MONTH} +\d{{1,2}}(?:,? +(?:{CLOCK}|\d{{4}}))+"
+    rf"(?: [A-Z]{{3,4}} \d{{4}})?{ZONE}?",
+    "pid": r"(?:(?:PID|pid|PGID|pgid)s?|[Pp]rocess)[ =:]{1,2}(?P<pid_number>\d{2,7})(?!\d)",
+    "counted": rf"(?:Original token count: \d+|(?:{_LINE}|(?<=: ))total [\d.]+[KMG]?(?=\n|$))",
+    "system": r"(?:OS Version: [^\n]+|(?:Linux|Darwin) \d+\.\d+\.\d+[-\w.]*)",
+    "port_named": r"(?:localhost|host\.docker\.internal):(?P<named_port>\d{2,5})(?!\d)",
+}
+
+TOOL_ANY_FIRST: Mapping[str, str] = {
+    "temporary": _TEMPORARY + FILE_NAME,
+    "uuid": ANY_FIRST["uuid"],
+    "commit": rf"(?:(?<=commit )[0-9a-f]{{7,40}}(?=[\s,.)])|{_LINE}[0-9a-f]{{7,11}}(?= \S))",
+    "hex": rf"(?:[0-9a-fA-F]{{12,}}|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{{7,11}}){_END}",
+    "port": r"(?:127\.0\.0\.1|0\.0\.0\.0|\[::1\]):(?P<port_number>\d{2,5})(?!\d)",
+    "rule": r"={4,}",
+    "listing": rf"{_LINE}[-bcdlps][-rwxsStT]{{9}}[.+@]?(?P<owner_and_size> +\d+ +\S+ +\S+ +\d[\d.,]*[KMG]?)(?= )",
+}
 
 
 class Name(NamedTuple):
@@ -60,6 +232,7 @@ def _volatile(letter: Mapping[str, str], either: Mapping[str, str], digit: Mappi
 _CHOSEN_BY_NOBODY = re.compile(
     rf"^tmp|^youbencha-|^claude-\d+$|\d{{5}}|(?!{COUNTED}){MIXED}{{6}}|[-._](?=[A-Za-z]*[a-z][A-Z])[A-Za-z]{{6}}$"
 )
+
 TOOLS = Reading(
     _volatile(TOOL_LETTER_FIRST, TOOL_ANY_FIRST, TOOL_DIGIT_FIRST),
     re.compile(r"\d|^tmp|[-._][A-Za-z0-9_]{6,10}$"),
@@ -69,7 +242,7 @@ TOOLS = Reading(
 @lru_cache(maxsize=8)
 def words(days: frozenset[date]) -> Reading:
     """Of whoever speaks; with these days as the day of the run."""
-    letter, digit = dates.letter_first(days), dates.digit_first(days)
+    letter, digit = letter_first(days), digit_first(days)
     return Reading(_volatile({**LETTER_FIRST, **letter}, ANY_FIRST, {**DIGIT_FIRST, **digit}), _CHOSEN_BY_NOBODY)
 
 
@@ -77,6 +250,7 @@ _HINT = re.compile(
     r"\d[^\n\d]|[^\n\d]\d|\d{7}|ID|[_-]id|Id|tasks/|tool-results/|/tmp/|/T/|Temp|====|billing|(?<![^\n])[a-f]{7}"
 )
 """A line without any of these has nothing volatile in it: no words without digits, no short number alone."""
+
 _CHILD = re.compile(rf"(?P<separator>[/\\]+)(?P<child>{FILE_NAME})")
 
 Match = re.Match[str]

@@ -5,19 +5,4 @@ async with LiteLLM(executable, upstreams, env=os.environ) as litellm:
     ...  # ask litellm.url, with litellm.master_key
 """
 
-from youbencha.gateway.litellm.answers import ErrorAnswer, provider_error, provider_headers
-from youbencha.gateway.litellm.config import Backend, configuration
-from youbencha.gateway.litellm.health import check_litellm
-from youbencha.gateway.litellm.locate import find_litellm
-from youbencha.gateway.litellm.process import LiteLLM
-
-__all__ = [
-    "Backend",
-    "ErrorAnswer",
-    "LiteLLM",
-    "check_litellm",
-    "configuration",
-    "find_litellm",
-    "provider_error",
-    "provider_headers",
-]
+from __future__ import annotations

@@ -5,16 +5,24 @@ Every setting was tried with LiteLLM 1.106.2 and real agents; docs/litellm.md te
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from youbencha.gateway.routes import Provider
+from youbencha.errors import YouBenchaError
+from youbencha.gateway.api import Provider
+from youbencha.gateway.upstreams import Upstream
 
 MASTER_KEY = "LITELLM_MASTER_KEY"
 """The variable that LiteLLM takes its own key from."""
+
 AUTH_TOKEN = "ANTHROPIC_AUTH_TOKEN"  # noqa: S105 - the name of a variable
 """LiteLLM sends what this variable holds as `Authorization: Bearer`, if it is given no key; a key as `x-api-key`."""
+
 FROM_ENVIRONMENT = "os.environ/"
 """How its configuration names a variable instead of a value."""
 
@@ -47,6 +55,7 @@ _KINDS: Mapping[Provider, _Kind] = {
     ),
     "gemini": _Kind(("gemini-*",), "/v1beta"),
 }
+
 _NO_KEY = "none"  # LiteLLM does not call a provider without one
 
 _SETTINGS: Mapping[str, Mapping[str, Any]] = {
@@ -112,3 +121,165 @@ def _key(backend: Backend) -> dict[str, str]:
 
 def _bare(url: str) -> str:
     return url.rstrip("/").removesuffix("/v1").removesuffix("/v1beta")
+
+
+# A configuration of LiteLLM that the user wrote: what it needs from us. Pure, but for reading the file.
+
+
+class OwnConfig(NamedTuple):
+    variables: frozenset[str]
+    """Of the environment, that it names."""
+    master_key: str | None
+    """If it has one of its own, word for word."""
+    master_key_env: str = MASTER_KEY
+    """Where it looks for one, if not."""
+
+
+def read_own_config(path: Path) -> OwnConfig:
+    try:
+        return parse_own_config(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise YouBenchaError(
+            "LITELLM_CONFIG_INVALID",
+            f"{path} cannot be used as LiteLLM's configuration: {reason}",
+            hint="It is the file that `litellm --config` takes. Without one, we write it.",
+        ) from error
+
+
+def parse_own_config(text: str) -> OwnConfig:
+    """Raises ValueError for what is no such configuration."""
+    document = _load(text)
+    general = document.get("general_settings")
+    key = general.get("master_key") if isinstance(general, dict) else None
+    variables = frozenset(_variables(document))
+    if not isinstance(key, str):
+        return OwnConfig(variables, None)
+    if key.startswith(FROM_ENVIRONMENT):
+        name = key.removeprefix(FROM_ENVIRONMENT)
+        return OwnConfig(variables - {name}, None, name)
+    return OwnConfig(variables, key)
+
+
+def _load(text: str) -> dict[str, Any]:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    try:
+        document = YAML(typ="safe", pure=True).load(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise ValueError(f"{where}{error.problem}") from error
+    except YAMLError as error:
+        raise ValueError("it is not YAML") from error
+    if not isinstance(document, dict):
+        raise ValueError("it has no settings, such as `model_list`")
+    return document
+
+
+def _variables(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        value = [*value.values()]
+    if isinstance(value, list):
+        for item in value:
+            yield from _variables(item)
+    elif isinstance(value, str) and value.startswith(FROM_ENVIRONMENT):
+        yield value.removeprefix(FROM_ENVIRONMENT)
+
+
+# The world that LiteLLM runs in: what the system and a company's network need, the keys it is given, and no more.
+
+_KEPT = frozenset({
+    "PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "TMP", "TEMP",
+    "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "PATHEXT", "COMSPEC", "PROGRAMDATA", "NUMBER_OF_PROCESSORS",
+    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
+})  # fmt: skip
+
+_OF_THE_USER = frozenset({"HOME", "USER", "LOGNAME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "XDG_CONFIG_HOME"})
+"""Where cloud credentials lie, which a configuration of the user's may rely on; ours does not."""
+
+_LOOPBACK = "127.0.0.1,localhost,::1"
+
+QUIET: Mapping[str, str] = MappingProxyType(
+    {
+        # Its lists as they came with it: no request leaves this computer but the agent's. (Without a network, the
+        # first of these also saves the six seconds that it tries for.)
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
+        "LITELLM_LOCAL_BLOG_POSTS": "True",
+        "LITELLM_LOCAL_POLICY_TEMPLATES": "True",
+        "LITELLM_LOCAL_AUTOROUTER_PRESETS": "True",
+        # No `.env` that lies about is read.
+        "LITELLM_MODE": "PRODUCTION",
+        "LITELLM_LOG": "WARNING",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONUTF8": "1",
+    }
+)
+
+
+def litellm_environment(
+    env: Mapping[str, str], given: Mapping[str, str], *, home: Path, as_user: bool
+) -> dict[str, str]:
+    """`given` are the keys; `as_user` leaves it the user's own home directory."""
+    wanted = _KEPT | _OF_THE_USER if as_user else _KEPT
+    kept = {name: value for name, value in env.items() if name.upper() in wanted}
+    homes = {} if as_user else dict.fromkeys(("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"), str(home))
+    return {**kept, **homes, **_past_the_proxy(kept), **QUIET, **given}
+
+
+def _past_the_proxy(kept: Mapping[str, str]) -> dict[str, str]:
+    """What is on this computer is never asked for through a proxy."""
+    if not any(name.upper().endswith("_PROXY") for name in kept):
+        return {}
+    said = next((kept[name] for name in ("no_proxy", "NO_PROXY") if kept.get(name)), "")
+    exceptions = f"{said},{_LOOPBACK}" if said else _LOOPBACK
+    return {"NO_PROXY": exceptions, "no_proxy": exceptions}
+
+
+# All that a start of LiteLLM needs but the port: with a configuration of ours, or with the user's own.
+
+
+class StartPlan(NamedTuple):
+    config_file: Path
+    cwd: Path
+    env: Mapping[str, str]
+    master_key: str
+
+
+def plan_of_ours(upstreams: Sequence[Upstream], models: Sequence[str], env: Mapping[str, str], home: Path) -> StartPlan:
+    """Writes the configuration into `home`, which is LiteLLM's own."""
+    backends = [Backend(upstream.provider, upstream.url, _variable(upstream)) for upstream in upstreams]
+    config_file = home / "config.yaml"
+    # JSON is YAML, too.
+    config_file.write_text(json.dumps(configuration(backends, models), indent=2), encoding="utf-8")
+    master_key = _new_key()
+    given = {**{_variable(upstream): upstream.key for upstream in upstreams}, MASTER_KEY: master_key}
+    return StartPlan(config_file, home, litellm_environment(env, given, home=home, as_user=False), master_key)
+
+
+def plan_of_user(config_file: Path, env: Mapping[str, str], home: Path) -> StartPlan:
+    own = read_own_config(config_file)
+    missing = sorted(name for name in own.variables if not env.get(name))
+    if missing:
+        raise YouBenchaError(
+            "LITELLM_CONFIG_INVALID",
+            f"{config_file} names variables that are not set: {', '.join(missing)}",
+            hint="Export them, or write them into the file that `gateway.secrets_file` names.",
+        )
+    master_key = own.master_key or _new_key()
+    given = {**{name: env[name] for name in own.variables}, own.master_key_env: master_key}
+    theirs = litellm_environment(env, given, home=home, as_user=True)
+    # Paths in it are relative to where people start it, and that is where it lies.
+    return StartPlan(config_file, config_file.parent, theirs, master_key)
+
+
+def _variable(upstream: Upstream) -> str:
+    bearer = upstream.provider == "anthropic" and upstream.key_header == "authorization"
+    return AUTH_TOKEN if bearer else f"UPSTREAM_{upstream.provider.upper()}_API_KEY"
+
+
+def _new_key() -> str:
+    return f"sk-{secrets.token_urlsafe(32)}"

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 import socket
+import sys
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.litellm.health import Health, health_of, new_client
-from youbencha.gateway.litellm.plan import StartPlan, plan_of_ours, plan_of_user
+from youbencha.gateway.litellm.config import StartPlan, plan_of_ours, plan_of_user
 from youbencha.gateway.upstreams import Upstream
-from youbencha.process import Command, ProcessResult, Redactor, Started, run
+from youbencha.process import Command, ProcessResult, Redactor, Started, find_executable, run
 
 if TYPE_CHECKING:
+    import aiohttp
     from aiohttp import ClientSession
 
+
 _LOOK_EVERY_S = 0.1
+
 _PORTS_TO_TRY = 5
+
 _PORT_TAKEN = re.compile(r"address already in use|Errno 10048|WinError 10048", re.IGNORECASE)
+
 _LAST_LINES = 15
 
 
@@ -182,3 +189,95 @@ def _not_ready(what: str, result: ProcessResult | None) -> YouBenchaError:
         f"{what}. It said last:\n{said}" if said else f"{what}, and said nothing.",
         hint="See what it needs, or give it more time with `gateway.litellm.startup_timeout_s`.",
     )
+
+
+# Whether a LiteLLM is there, and takes a key.
+
+_PATIENCE_S = 10.0
+
+
+class Health(Enum):
+    SILENT = "silent"
+    """Nobody answers, or somebody who is no LiteLLM."""
+    REFUSING = "refusing"
+    """It runs, but does not take this key."""
+    READY = "ready"
+
+
+def new_client() -> aiohttp.ClientSession:
+    import aiohttp
+
+    return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_PATIENCE_S), cookie_jar=aiohttp.DummyCookieJar())
+
+
+async def health_of(client: aiohttp.ClientSession, url: str, key: str) -> Health:
+    if await _status(client, f"{url}/health/liveliness") != 200:
+        return Health.SILENT
+    # The first question answers to anybody. This one asks for the key, and so also tells that this is the LiteLLM
+    # we mean, and not one of somebody else's that has the port by now.
+    status = await _status(client, f"{url}/v1/models", {"Authorization": f"Bearer {key}"})
+    return Health.READY if status == 200 else Health.REFUSING
+
+
+async def _status(client: aiohttp.ClientSession, url: str, headers: dict[str, str] | None = None) -> int | None:
+    import aiohttp
+
+    try:
+        async with client.get(url, headers=headers, allow_redirects=False) as answer:
+            await answer.read()
+            return answer.status
+    except (aiohttp.ClientError, TimeoutError, ValueError):
+        return None
+
+
+async def check_litellm(url: str, key: str) -> None:
+    """For one that runs already: an error that says what is wrong with it."""
+    async with new_client() as client:
+        health = await health_of(client, url.rstrip("/").removesuffix("/v1"), key)
+    if health is Health.SILENT:
+        raise YouBenchaError(
+            "LITELLM_NOT_READY",
+            f"no LiteLLM answers at {url}",
+            hint=f"Start it, and see that `curl {url.rstrip('/')}/health/liveliness` works. "
+            "Without `gateway.litellm.url`, one is started for you.",
+        )
+    if health is Health.REFUSING:
+        raise YouBenchaError(
+            "LITELLM_KEY_REFUSED",
+            f"the LiteLLM at {url} does not take the key that it was given",
+            hint="`gateway.litellm.key_env` names the variable that holds its master key or a virtual key.",
+        )
+
+
+# Find the program `litellm`.
+
+_NAME = "litellm"
+
+
+def find_litellm(explicit: str | None, env: Mapping[str, str], toolbox_path: Path | None) -> Path:
+    """The one that was named; else the one installed with us, the one on PATH, or the one in the toolbox."""
+    if explicit is not None:
+        return _named(explicit, env)
+    # `pip install 'youbencha[litellm]'` puts it beside our own Python, which need not be on PATH.
+    beside_us = {**env, "PATH": str(Path(sys.executable).parent)}
+    found = find_executable(_NAME, beside_us) or find_executable(_NAME, env) or toolbox_path
+    if found is None:
+        raise YouBenchaError(
+            "LITELLM_NOT_FOUND",
+            "`gateway: litellm` needs LiteLLM, and it is not here",
+            hint="`yb agents install litellm` gives it an environment of its own; `pip install 'youbencha[litellm]'` "
+            "puts it into this one. `gateway: builtin` needs neither.",
+        )
+    return found
+
+
+def _named(explicit: str, env: Mapping[str, str]) -> Path:
+    path = Path(explicit).expanduser()
+    found = find_executable(explicit, env) if path.name == explicit else path.absolute()
+    if found is None or not found.is_file() or not os.access(found, os.X_OK):
+        raise YouBenchaError(
+            "LITELLM_NOT_FOUND",
+            f"gateway.litellm.executable: {explicit} is no program that can be run",
+            hint="Give the path of `litellm`, or leave it out: it is then looked for.",
+        )
+    return found

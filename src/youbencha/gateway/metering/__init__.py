@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from youbencha.gateway.metering.anthropic import MessagesReader
-from youbencha.gateway.metering.decoding import Decoder
-from youbencha.gateway.metering.gemini import GeminiReader
+from youbencha.gateway.api import WireName
+from youbencha.gateway.encoding import Decoder
 from youbencha.gateway.metering.meter import BlindMeter, BodyMeter, DecodedMeter, Meter, StreamMeter
-from youbencha.gateway.metering.metered import Metered
-from youbencha.gateway.metering.openai_chat import ChatReader
-from youbencha.gateway.metering.openai_responses import ResponsesReader
-from youbencha.gateway.metering.reader import Reader
-from youbencha.gateway.metering.usage_chunk import UsageChunkFilter, with_usage_asked
-from youbencha.gateway.routes import WireName
-
-__all__ = ["Meter", "Metered", "UsageChunkFilter", "meter_for", "with_usage_asked"]
+from youbencha.gateway.metering.readers import ChatReader, GeminiReader, MessagesReader, Reader, ResponsesReader
 
 _READERS: Mapping[WireName, Callable[[], Reader]] = {
     "anthropic-messages": MessagesReader,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from youbencha.gateway.metering.decoding import Decoder
-from youbencha.gateway.metering.metered import Metered
-from youbencha.gateway.metering.reader import Reader
-from youbencha.gateway.metering.sse import EventSplitter
-from youbencha.gateway.metering.values import read_json
+from youbencha.gateway.encoding import Decoder
+from youbencha.gateway.json_fields import read_json
+from youbencha.gateway.metering.readers import Metered, Reader
+from youbencha.gateway.sse import EventSplitter
 
 MOST_BODY_BYTES = 64 * 1024 * 1024
 

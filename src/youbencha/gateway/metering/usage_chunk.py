@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from youbencha.gateway.metering.sse import event_of
-from youbencha.gateway.metering.values import mapping, read_json
+from youbencha.gateway.json_fields import mapping, read_json
+from youbencha.gateway.sse import event_of
 
 _MOST_HELD = 64 * 1024
 """A larger event is not the one looked for: it goes on as it comes."""

@@ -2,23 +2,55 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     JsonValue,
     ValidationInfo,
+    WithJsonSchema,
     field_validator,
     model_validator,
 )
 
-from youbencha.gateway.script.duration import Duration
-from youbencha.gateway.script.variables import AUTOMATIC, names_in
-from youbencha.spec import ProblemAt
+from youbencha.spec import ProblemAt, load_yaml_model, parse_yaml_model
+from youbencha.spec.variables import REFERENCE, names_in
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+
+_WRITTEN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m)?\s*")
+
+
+def parse_duration(value: Any) -> float:
+    """Seconds."""
+    if isinstance(value, str) and (found := _WRITTEN.fullmatch(value)):
+        return float(found[1]) * _UNITS[found[2] or "s"]
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0:
+        return float(value)
+    raise ValueError("must be a duration such as 250ms, 2s or 1m, or a number of seconds")
+
+
+Duration = Annotated[
+    float,
+    BeforeValidator(parse_duration),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "minimum": 0},
+                {"type": "string", "pattern": r"^\s*\d+(\.\d+)?\s*(ms|s|m)?\s*$"},
+            ],
+            "examples": ["250ms", "2s", 0.5],
+        }
+    ),
+]
 
 VARIABLES = "variables"
 """Under this name the known variables come with the validation's context, if they are known at all."""
@@ -46,6 +78,7 @@ def _variables_are_known(value: Any, info: ValidationInfo) -> Any:
 
 
 Template = Annotated[str, AfterValidator(_variables_are_known)]
+
 JsonTemplate = Annotated[dict[str, JsonValue], AfterValidator(_variables_are_known)]
 
 
@@ -108,8 +141,11 @@ class Drop(_Part):
 
 
 _CONTENT = ("text", "thinking", "tools")
+
 _STREAM_FAULTS = ("error_mid_stream", "drop", "hang")
+
 _INSTEAD = ("error", "garbage")
+
 _BESIDE_INSTEAD = frozenset({"error", "garbage", "delay", "times"})
 
 
@@ -230,3 +266,76 @@ class Script(_Part):
         if not self.turns and not self.conversations:
             raise ProblemAt("turns", "is required: a script needs at least one turn")
         return self
+
+
+# Script files.
+
+_CODE = "SCRIPT_INVALID"
+
+_WHAT = "The model script"
+
+
+def load_script(path: Path, *, variables: Mapping[str, str] | None = None) -> Script:
+    """Read a script. With `variables` given, a `${name}` that is not among them is a problem already here."""
+    return load_yaml_model(path, Script, code=_CODE, what=_WHAT, context=_context(variables))
+
+
+def parse_script(text: str, *, variables: Mapping[str, str] | None = None) -> Script:
+    """The same from text: handy in tests."""
+    return parse_yaml_model(text, Script, code=_CODE, what=_WHAT, context=_context(variables))
+
+
+def _context(variables: Mapping[str, str] | None) -> dict[str, Any] | None:
+    return None if variables is None else {VARIABLES: variables}
+
+
+# `${name}` in a script: what it stands for, and where the working directory is found in a request.
+
+_WORKING_DIRECTORY = re.compile(
+    r"^[ \t]*(?:[-*] )?(?:primary |current )?working directory:[ \t]*(\S.*?)\s*?$"
+    r"|^[ \t]*<cwd>(\S.*?)</cwd>[ \t]*$"
+    r"|^- \*\*Workspace Directories:\*\*\n[ \t]+- (\S.*?)[ \t]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Claude Code 1.0.x: `<env>\\nWorking directory: /x`; 2.1.x: ` - Primary working directory: /x`; Copilot: `* Current
+working directory: /x`; Codex: `<cwd>/x</cwd>`; Gemini: `- **Workspace Directories:**\\n  - /x`. Lines of their own,
+because the tools' descriptions speak of working directories too."""
+
+AUTOMATIC = frozenset({"cwd"})
+"""Known from the request, if it says so."""
+
+
+class UnknownVariableError(Exception):
+    """A script names a variable that nobody gave."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def substitute(value: Any, variables: Mapping[str, str]) -> Any:
+    """The same value with every `${name}` in its texts replaced; `$${name}` stays as `${name}`."""
+    if isinstance(value, str):
+        return REFERENCE.sub(lambda found: _replacement(found, variables), value)
+    if isinstance(value, Mapping):
+        return {substitute(key, variables): substitute(item, variables) for key, item in value.items()}
+    if isinstance(value, list):
+        return [substitute(item, variables) for item in value]
+    return value
+
+
+def _replacement(found: re.Match[str], variables: Mapping[str, str]) -> str:
+    escape, name = found.groups()
+    if escape:
+        return found.group()[1:]
+    if name not in variables:
+        raise UnknownVariableError(name)
+    return variables[name]
+
+
+def working_directory(*texts: str) -> str | None:
+    """Where the agent says that it works; the first text that says so wins."""
+    for text in texts:
+        if found := _WORKING_DIRECTORY.search(text):
+            return next(group for group in found.groups() if group)
+    return None

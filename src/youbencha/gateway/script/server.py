@@ -13,11 +13,10 @@ from typing import Any, Self
 
 from aiohttp import web
 
-from youbencha.gateway.script.asked import Incoming
-from youbencha.gateway.script.deciding import Decider, Kind
+from youbencha.gateway.api import WireName
+from youbencha.gateway.script.answering import Decider, Ending, Kind, Reply
 from youbencha.gateway.script.format import Script
-from youbencha.gateway.script.reply import Ending, Reply
-from youbencha.gateway.script.wires import WireName
+from youbencha.gateway.script.wire import Incoming
 
 MAX_REQUEST_BYTES = 64 * 1024 * 1024
 """A prompt of a million characters is tried in earnest, and agents send it again with every turn."""

@@ -7,25 +7,3 @@ async with open_docker_sandbox(spec, workspace=tree, scratch=scratch, run_id=run
 """
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from youbencha.later import imported_when_asked
-
-if TYPE_CHECKING:
-    from youbencha.sandbox.docker.opening import open_docker_sandbox
-    from youbencha.sandbox.docker.reaper import Reaped, reap_containers
-    from youbencha.sandbox.docker.sandbox import DockerSandbox, Identity
-
-__all__ = ["DockerSandbox", "Identity", "Reaped", "open_docker_sandbox", "reap_containers"]
-
-_HOMES = {
-    "DockerSandbox": "sandbox",
-    "Identity": "sandbox",
-    "Reaped": "reaper",
-    "open_docker_sandbox": "opening",
-    "reap_containers": "reaper",
-}
-"""A run without a container needs none of it."""
-
-__getattr__ = imported_when_asked(__name__, _HOMES)

@@ -19,15 +19,15 @@ from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.sandbox.base import Door
-from youbencha.sandbox.docker.labels import this_owner
-from youbencha.sandbox.docker.reaper import (
+from youbencha.sandbox.docker.container import DOORS
+from youbencha.sandbox.docker.ownership import (
     SOCKET_DIR_OWNER,
     SOCKET_DIR_PREFIX,
     remove_socket_dir,
     socket_dir_parents,
+    this_owner,
 )
-from youbencha.sandbox.docker.settings import DOORS
-from youbencha.workspace.cache import default_cache_dir
+from youbencha.user_dirs import default_cache_dir
 
 _INIT = Path(__file__).parent / "init"
 _ARCHITECTURES = ("x86_64", "aarch64")

@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import posixpath
+import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.sandbox.docker.places import make_place
-from youbencha.sandbox.docker.volumes import touches
+
+
+def touches(volume: PurePosixPath, place: PurePosixPath) -> bool:
+    """Whether one lies in the other."""
+    return volume.is_relative_to(place) or place.is_relative_to(volume)
+
 
 WORKSPACE = PurePosixPath("/workspace")
+
 HOME = PurePosixPath("/home/agent")
+
 TMP = PurePosixPath("/tmp")  # noqa: S108 - the container's own
+
 LOBBY = PurePosixPath("/.youbencha")
 """Where the harness's own things are: the first program, its lifeline, the doors."""
 
 REFUSED = "SANDBOX_SHARE_REFUSED"
+
 _OWN = (WORKSPACE, HOME, TMP, LOBBY)
+
 _SYSTEM = ("bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "proc", "root", "run", "sbin", "sys")
+
 _OF_THE_IMAGE = frozenset(
     PurePosixPath("/", name) for name in (*_SYSTEM, "usr", "usr/bin", "usr/lib", "usr/local", "usr/local/bin", "var")
 )
 """Hiding one of these would leave no image to run in."""
+
 _OF_THE_KERNEL = tuple(PurePosixPath("/", name) for name in ("dev", "proc", "sys"))
 
 
@@ -140,3 +154,35 @@ def _is_harmless(path: Path) -> bool:
     in_ours = inside.is_relative_to(WORKSPACE) or inside.is_relative_to(LOBBY)
     of_kernel = any(inside.is_relative_to(place) for place in _OF_THE_KERNEL)
     return not (hides_ours or in_ours or of_kernel or inside in _OF_THE_IMAGE)
+
+
+# Places to mount something on, in a directory where an agent may have been before.
+
+_WAY = getattr(os, "O_PATH", 0) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+
+
+def make_place(root: Path, name: PurePosixPath, *, directory: bool) -> None:
+    """An empty directory or file `name` below `root`, unless it is there already. Raises OSError if another thing is.
+
+    No link is followed: an agent could have made one that leads to the harness's own files.
+    """
+    at = os.open(root, _WAY & ~getattr(os, "O_NOFOLLOW", 0))
+    try:
+        for part in name.parts if directory else name.parts[:-1]:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(part, dir_fd=at)
+            deeper = os.open(part, _WAY, dir_fd=at)
+            os.close(at)
+            at = deeper
+        if not directory:
+            _make_file(name.name, at)
+    finally:
+        os.close(at)
+
+
+def _make_file(name: str, directory: int) -> None:
+    try:
+        os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode=0o644, dir_fd=directory))
+    except FileExistsError:
+        if not stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+            raise

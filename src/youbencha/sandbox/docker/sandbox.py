@@ -4,31 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from youbencha.errors import YouBenchaError
-from youbencha.events import EventSink, Warned
+from youbencha.events import EventSink, Noted, Warned
 from youbencha.sandbox.base import GATEWAY_PORT, Door
-from youbencha.sandbox.docker import labels
-from youbencha.sandbox.docker.accounts import NAME
-from youbencha.sandbox.docker.channel import SocketDir
-from youbencha.sandbox.docker.container import Container
+from youbencha.sandbox.docker import ownership
+from youbencha.sandbox.docker.channel import SocketDir, init_program
+from youbencha.sandbox.docker.container import DOORS, LIFELINE, Container, container_settings, user_inside
 from youbencha.sandbox.docker.disk import DiskWatch
-from youbencha.sandbox.docker.engine import Engine
-from youbencha.sandbox.docker.images import Image
-from youbencha.sandbox.docker.mounts import HOME, TMP, Mount, Mounts
+from youbencha.sandbox.docker.engine import Engine, connect
+from youbencha.sandbox.docker.image import (
+    NAME,
+    Image,
+    account_mounts,
+    ensure_image,
+    keep_volumes,
+    keeper_of,
+    read_volumes,
+)
+from youbencha.sandbox.docker.launch import ContainerSystem, World
+from youbencha.sandbox.docker.mounts import HOME, LOBBY, TMP, WORKSPACE, Mount, Mounts
 from youbencha.sandbox.docker.mounts import LOBBY as LOBBY_INSIDE
-from youbencha.sandbox.docker.settings import DOORS, LIFELINE, container_settings, user_inside
-from youbencha.sandbox.docker.system import ContainerSystem, World
-from youbencha.sandbox.docker.volumes import keeper_of
+from youbencha.sandbox.docker.ownership import labels
+from youbencha.sandbox.local import write_git_identity
+from youbencha.spec.sandbox import DEFAULT_IMAGE
 
 if TYPE_CHECKING:
     from youbencha.log import SandboxReport
     from youbencha.process import Command, ProcessResult, RunOptions
     from youbencha.spec.sandbox import SandboxSpec
+
 
 _PASSED_ON = ("LANG", "LANGUAGE", "TZ", "TERM")
 
@@ -125,7 +136,7 @@ class DockerSandbox:
         for container in self._containers:
             with contextlib.suppress(YouBenchaError):
                 await container.removed()
-        mine = f"{labels.SANDBOX}={self._name}"
+        mine = f"{ownership.SANDBOX}={self._name}"
         for _ in range(2):
             left = await self._engine.labelled(mine)
             if not left:
@@ -182,3 +193,54 @@ class DockerSandbox:
         for each in done:
             each.result()
         running.end_for_disk()
+
+
+# Everything that a sandbox needs, found or made, and cleared away at the end.
+
+
+@asynccontextmanager
+async def open_docker_sandbox(
+    spec: SandboxSpec, *, workspace: Path, scratch: Path, run_id: str, on_event: EventSink
+) -> AsyncIterator[DockerSandbox]:
+    """A sandbox around `workspace`; its home and temporary directory are made in `scratch`. All is gone at the end."""
+
+    def progress(text: str) -> None:
+        on_event(Noted(text=text))
+
+    async with connect() as engine:
+        for what in engine.facts.cannot():
+            on_event(Warned(code="SANDBOX_UNLIMITED", message=f"This container engine cannot limit {what}."))
+        image = await ensure_image(engine, spec.image or DEFAULT_IMAGE, progress)
+        program = init_program(engine.facts.architecture)
+        with contextlib.closing(SocketDir()) as lobby:
+            name = f"youbencha-{uuid.uuid4().hex[:12]}"
+            worn = labels(run_id, name, lobby.path)
+            account = await account_mounts(engine, image.id, user_inside(engine.facts), worn)
+            material = Material(image, program, account, lobby, scratch, worn)
+            sandbox = DockerSandbox(name, spec, engine, _mounts(workspace, scratch, image), material, on_event)
+            try:
+                if image.volumes:
+                    await _surely(keep_volumes(engine, image.id, name, worn))
+                yield sandbox
+            finally:
+                await _surely(sandbox.freeze())
+
+
+def _mounts(workspace: Path, scratch: Path, image: Image) -> Mounts:
+    volumes = read_volumes(image.name, image.volumes, (WORKSPACE, LOBBY))
+    home, tmp = scratch / "home", scratch / "tmp"
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_git_identity(home)
+    tmp.mkdir(exist_ok=True)
+    tmp.chmod(0o1777)
+    return Mounts(workspace, home, tmp, volumes)
+
+
+async def _surely(work: Coroutine[Any, Any, None]) -> None:
+    """To its end, also if we are cancelled meanwhile."""
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise

@@ -1,0 +1,145 @@
+"""Claude Code driven by its control protocol: who decides about tools, and how it is ended in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+
+from youbencha.adapters.base import AgentExecutionContext
+from youbencha.adapters.claude_code.command import Invocation, first_words, policy_decides
+from youbencha.adapters.claude_code.versions import Feature, supports
+from youbencha.control import Machine, Patience, ToolPolicy
+from youbencha.control.driver import Driver, StdioLine
+from youbencha.control.permissions import Hooks
+from youbencha.control.websocket import Place, WebSocketLine
+from youbencha.events import Event, ToolDecided, Warned
+from youbencha.process import ProcessResult, Redactor
+
+INTERRUPT_S = 1.0
+"""For a result after `interrupt`, which comes within 0.1 s. Then it is ended, result or not."""
+
+_BACKSTOP_S = 0.5
+
+_STARTS_WITHIN_S = 60.0
+"""A CLI of 350 MB that comes from a cold disk took 15 s."""
+
+_CONTROL_PORT = 9876
+
+
+class Conversation:
+    """One session by the protocol. Inside a running event loop."""
+
+    def __init__(self, invocation: Invocation, context: AgentExecutionContext, redactor: Redactor) -> None:
+        self._context = context
+        self._redactor = redactor
+        config = invocation.config
+        rules = config.tool_policy
+        machine = Machine(
+            first_words(invocation),
+            policy=ToolPolicy(
+                rules.allow if rules else None,
+                rules.deny if rules else (),
+                root=context.sandbox.inside(invocation.workspace),
+            ),
+            patience=Patience(
+                connect_s=_STARTS_WITHIN_S,
+                handshake_s=_STARTS_WITHIN_S,
+                silence_s=config.silence_timeout_s,
+                interrupt_s=INTERRUPT_S,
+            ),
+            now=asyncio.get_running_loop().time(),
+            awaits_model=context.gateway.is_busy if context.gateway else lambda: False,
+        )
+        self._driver = Driver(machine, hooks=Hooks(decide=policy_decides(config)), on_event=self._note)
+        self.line = self._line(invocation)
+        self.denied: Counter[str] = Counter()
+        self._deadline_passed = False
+
+    @property
+    def interrupting(self) -> asyncio.Event:
+        return self._driver.interrupting
+
+    def unresponsive(self, done: ProcessResult) -> str | None:
+        """Why it was given up, if it was: not because somebody wanted it to end, and not after its result."""
+        over = self._driver.over
+        given_up = done.stopped and over is not None and self._driver.machine.result is None
+        return over.reason if over and given_up and not self.interrupting.is_set() else None
+
+    def settled(self, done: ProcessResult) -> ProcessResult:
+        """How it ended, as print mode would have it: some versions have to be ended after their last word."""
+        if self.interrupting.is_set():
+            return done._replace(timed_out=self._deadline_passed, stopped=not self._deadline_passed)
+        over = self._driver.over
+        if not done.stopped or over is None or self._driver.machine.result is None:
+            return done
+        left = done.exit._replace(code=0 if over.ok else 1, signal=None, signal_number=None)
+        return done._replace(stopped=False, exit=left)
+
+    @property
+    def timeout_s(self) -> float | None:
+        """When the process is ended even if all else fails."""
+        limit = self._context.timeout_s
+        return None if limit is None else limit + INTERRUPT_S + _BACKSTOP_S
+
+    @contextlib.contextmanager
+    def deadline(self) -> Iterator[None]:
+        """Interrupts when the time is over."""
+        limit = self._context.timeout_s
+        if limit is None:
+            yield
+            return
+        timer = asyncio.get_running_loop().call_later(limit, self._on_deadline)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    @contextlib.asynccontextmanager
+    async def stopping(self) -> AsyncIterator[None]:
+        """Interrupts when the agent has to end before its time."""
+        async with when(self._context.stop, lambda: self._driver.interrupt("the run was stopped")):
+            yield
+
+    def _on_deadline(self) -> None:
+        self._deadline_passed = self._driver.over is None
+        self._driver.interrupt("the deadline has passed")
+
+    def _line(self, invocation: Invocation) -> StdioLine | WebSocketLine:
+        version = invocation.cli.version
+        if invocation.transport == "stdio":
+            return StdioLine(self._driver, knows_end_session=supports(version, Feature.END_SESSION))
+        door = self._context.sandbox.door(_CONTROL_PORT)
+        place = Place(door.socket, door.address) if door else None
+        leaves = supports(version, Feature.LEAVES_WEBSOCKET)
+        return WebSocketLine(self._driver, place=place, leaves_by_itself=leaves)
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, ToolDecided) and not event.allowed:
+            self.denied[event.name] += 1
+        if self._context.on_event is None:
+            return
+        if isinstance(event, Warned):  # it may quote what came over the wire
+            event = event.but(message=self._redactor.text(event.message))
+        if isinstance(event, ToolDecided):
+            event = event.but(reason=self._redactor.text(event.reason))
+        self._context.on_event(event)
+
+
+@contextlib.asynccontextmanager
+async def when(event: asyncio.Event | None, act: Callable[[], object]) -> AsyncIterator[None]:
+    """Act once the event is set, if it is while this is open."""
+    if event is None:
+        yield
+        return
+    following = asyncio.create_task(_follow(event, act))
+    try:
+        yield
+    finally:
+        following.cancel()
+
+
+async def _follow(event: asyncio.Event, act: Callable[[], object]) -> None:
+    await event.wait()
+    act()

@@ -1,0 +1,278 @@
+"""Find and read Claude Code's own files: configuration, agents, debug log, session record."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from youbencha.adapters.claude_code.config import one_problem
+from youbencha.adapters.claude_code.session import SessionFacts
+from youbencha.adapters.claude_code.stream import Ledger, ModelCalled, read_usage
+from youbencha.adapters.cli_agent.agent_files import lines_left, read_definition
+from youbencha.adapters.cli_agent.config import fits_argument
+from youbencha.json_lines import Record, mapping, text
+from youbencha.log import Usage
+from youbencha.sandbox.base import Sandbox
+
+_PLACES = ("CLAUDE_CONFIG_DIR", "HOME", "USERPROFILE", "XDG_STATE_HOME")
+
+
+def config_dir(env: Mapping[str, str]) -> Path | None:
+    """None where the environment names no home at all."""
+    if given := env.get("CLAUDE_CONFIG_DIR"):
+        return Path(given)
+    home = env.get("HOME") or env.get("USERPROFILE")
+    return Path(home) / ".claude" if home else None
+
+
+def on_the_host(sandbox: Sandbox, env: Mapping[str, str]) -> dict[str, str]:
+    """The agent's environment with its places as the host knows them; without those that are only in there."""
+    seen = {name: sandbox.outside(env[name]) for name in _PLACES if env.get(name)}
+    others = {name: value for name, value in env.items() if name not in seen}
+    return {**others, **{name: str(path) for name, path in seen.items() if path is not None}}
+
+
+# A custom agent's definition: `.claude/agents/NAME.md`, a YAML header and a prompt.
+#
+# The CLI gets it both ways, as `--agents` with the definition and `--agent` with the name: a name alone is silently
+# ignored by some versions when the file is not where they look, and then the wrong agent is measured.
+
+_AGENTS = Path(".claude", "agents")
+
+_FENCE = "---"
+
+_LISTS = {"tools", "disallowedTools", "skills"}
+"""Written as `A, B` in a header; `--agents` takes lists only."""
+
+
+def agent_definition(
+    name: str,
+    *,
+    workspace: Path,
+    env: Mapping[str, str],
+    harness: Mapping[str, str] | None = None,
+    project: Path | None = None,
+) -> str:
+    """The value of `--agents` for one agent, or an error that says where it was looked for.
+
+    `project` is where the test case lies; `harness` is the person's own environment, as the agent's home may be fresh.
+    """
+    places = _places(workspace, project, (env, harness or {}))
+    for path in (path for place in places for path in sorted(place.glob("*.md"))):
+        # What a link leads to out of the repository is not for a model to see.
+        text = read_definition(path, below=workspace if path.is_relative_to(workspace) else None)
+        if text is None:
+            continue
+        header, prompt = _split(text.decode("utf-8", errors="replace").replace("\r\n", "\n"))
+        fields = _read_header(header)
+        if str(fields.get("name") or path.stem) == name:  # the CLI goes by the header, not by the file's name
+            return _argument(json.dumps({name: _definition(fields, prompt, name)}, default=str), path)
+    looked = ", ".join([f"{_AGENTS.as_posix()} of the repository", *map(str, _lasting(places[1:], env, harness))])
+    raise one_problem(
+        "agent_name", f"no definition of agent {name!r} was found", f"put {name}.md into one of: {looked}"
+    )
+
+
+def _places(workspace: Path, project: Path | None, environments: Sequence[Mapping[str, str]]) -> list[Path]:
+    """The task's own, the test case's, the person's. Each once."""
+    from youbencha.user_dirs import project_directories
+
+    homes = [place / "agents" for place in map(config_dir, environments) if place]
+    above = project_directories(project) if project else []
+    return list(dict.fromkeys([workspace / _AGENTS, *(place / _AGENTS for place in above), *homes]))
+
+
+def _lasting(places: Sequence[Path], env: Mapping[str, str], harness: Mapping[str, str] | None) -> list[Path]:
+    """Without a home that is made for one run: nothing can be put there."""
+    own, persons = config_dir(env), config_dir(harness or env)
+    return [place for place in places if own == persons or own is None or place != own / "agents"]
+
+
+def _argument(text: str, path: Path) -> str:
+    if not fits_argument(text):
+        raise one_problem("agent_name", f"{path} is too long for a command line", "shorten the agent's prompt")
+    return text
+
+
+def _definition(fields: Mapping[str, Any], prompt: str, name: str) -> dict[str, Any]:
+    """Every field of the header goes along: what is left out here would not hold for the agent."""
+    definition = {key: value for key, value in fields.items() if key != "name" and value not in (None, "", [])}
+    for key in _LISTS & set(definition):
+        value = definition.pop(key)
+        names = value.split(",") if isinstance(value, str) else value
+        if isinstance(names, list):
+            definition[key] = [str(each).strip() for each in names]
+    described = definition.get("description")
+    description = described if isinstance(described, str) else name
+    return {**definition, "description": description, "prompt": prompt}
+
+
+def _split(text: str) -> tuple[str, str]:
+    """The header between two fences, if the file starts with one, and the rest."""
+    text = text.removeprefix("\ufeff")
+    lines = text.splitlines(keepends=True)
+    if lines and lines[0].strip() == _FENCE:
+        for number, line in enumerate(lines[1:], start=1):
+            if line.strip() == _FENCE:
+                return "".join(lines[1:number]), "".join(lines[number + 1 :]).strip()
+    return "", text.strip()
+
+
+def _read_header(header: str) -> Mapping[str, Any]:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        fields = YAML(typ="safe").load(header)
+    except YAMLError:
+        # `description: Use when: asked` is no YAML, but such files are common, and the CLI takes them.
+        pairs = (line.partition(":") for line in header.splitlines() if not line.startswith((" ", "\t", "#")))
+        return {key.strip(): value.strip() for key, colon, value in pairs if colon}
+    return fields if isinstance(fields, Mapping) else {}
+
+
+# The CLI's own debug log, read for one thing: that the model's API rejected the key.
+#
+# Versions before 2.1.77 try a wrong key ten times, for three minutes, and say nothing of it on their output; in text
+# mode
+# all do so. Their debug log has the first answer after a second at the most. (2.1.19 was found to leave it out; there
+# the
+# wait remains.)
+
+_LOOK_EVERY_S = 0.25
+
+_LONGEST_READ = 1024 * 1024
+
+_LONGEST_START = 256
+"""Of a line, as much as has to be seen to know it."""
+
+_REJECTED = re.compile(
+    rb"^(?:\d{4}-\d\d-\d\dT[\d:.]+Z )?\[ERROR\] "
+    rb"(?:(?P<kind>Error streaming|API error)"
+    rb"(?:, falling back to non-streaming mode:| \(attempt \d+/\d+\): 401)) 401 \{",
+    re.MULTILINE,
+)
+
+
+async def watch_debug_log(
+    session_id: Callable[[], str | None], on_rejected: Callable[[], None], *, env: Mapping[str, str], cwd: Path
+) -> None:
+    """Runs until cancelled; tells each time that the key was rejected."""
+    shared = _Tail(_shared_log(env, cwd), from_end=True)
+    own: _Tail | None = None
+    base = config_dir(env)
+    while True:
+        await asyncio.sleep(_LOOK_EVERY_S)
+        session = session_id()
+        if own is None and session and base:
+            own = _Tail(base / "debug" / f"{session}.txt")
+        for _ in range(sum(tail.rejections() for tail in (shared, own) if tail)):
+            on_rejected()
+
+
+class _Tail:
+    """A file that grows. Each part of it is read once: a debug log has megabytes, and the event loop waits."""
+
+    def __init__(self, path: Path, *, from_end: bool = False) -> None:
+        self._path = path
+        self._offset = path.stat().st_size if from_end and path.is_file() else 0
+        self._begun = b""
+
+    def rejections(self) -> int:
+        """How many attempts were rejected since the last look."""
+        try:
+            if not self._path.is_file():  # not there yet; or a pipe, which would be waited on for ever
+                return 0
+            with self._path.open("rb") as file:
+                if self._path.stat().st_size < self._offset:
+                    self._offset = 0  # somebody began it anew
+                file.seek(self._offset)
+                new = file.read(_LONGEST_READ)
+        except OSError:  # not ours to read, or gone again
+            return 0
+        self._offset += len(new)
+        text = self._begun + new
+        whole = text.rfind(b"\n") + 1
+        # A line that is not finished is looked at again, with what comes; of a long one its start is enough.
+        self._begun = text[whole:][:_LONGEST_START]
+        kinds = Counter(match["kind"] for match in _REJECTED.finditer(text[:whole]))
+        # One attempt may be told of twice, once as a stream that failed and once by its number.
+        return max(kinds.values(), default=0)
+
+
+def _shared_log(env: Mapping[str, str], cwd: Path) -> Path:
+    """Where 1.0.x logs: one file for each working directory, which earlier sessions may have written to."""
+    given = env.get("XDG_STATE_HOME")
+    state = Path(given) if given else Path(env.get("HOME", "/")) / ".local" / "state"
+    slug = re.sub(r"[^A-Za-z0-9]", "-", str(cwd))
+    return state / "claude-cli-nodejs" / slug / "debug-logs" / "debug.txt"
+
+
+# What only the CLI's own record of a session tells: the model, the turns and the tokens where its output does not.
+#
+# Text mode prints the answer alone. And a session that was ended before its totals has one output token for each call
+# in the stream of 2.1.x; in its record they are final (seen in 1.0.128, 2.0.62 and 2.1.325). Side models are not in
+# it,
+# so what it tells is the least that was used.
+
+_ID = re.compile(r"[0-9a-f-]{8,64}")
+
+_WANTED = (b'"assistant"',)
+
+_OF_THE_CLIENT = "<synthetic>"
+"""The model of messages that the CLI writes itself: an error of the API, say."""
+
+
+def with_session_file(facts: SessionFacts, session_id: str | None, config: Path | None) -> SessionFacts:
+    """`config` is where the CLI keeps what is its user's."""
+    if facts.usage is not None and not facts.usage.partial:
+        return facts
+    path = _session_file(config, session_id or facts.session_id)
+    if path is None or config is None:
+        return facts
+    ledger, model, ids = Ledger(), None, set()
+    for message in _messages(path, config):
+        name, key = text(message.get("model")), text(message.get("id"))
+        if name == _OF_THE_CLIENT or key is None:
+            continue
+        model = name or model
+        ids.add(key)
+        tokens = read_usage(message.get("usage"))
+        ledger.note_call(ModelCalled(message_id=key, model=name, tokens=tokens, final=True))
+    told = {
+        "model": facts.model or model,
+        "turns": len(ids) or None if facts.turns is None else facts.turns,
+        "usage": _at_least(facts.usage, ledger.total()),
+    }
+    return facts.model_copy(update=told)
+
+
+def _session_file(config: Path | None, session_id: str | None) -> Path | None:
+    if config is None or session_id is None or not _ID.fullmatch(session_id):
+        return None
+    return next(config.glob(f"projects/*/{session_id}.jsonl"), None)
+
+
+def _messages(path: Path, config: Path) -> Iterator[Record]:
+    for line in lines_left(path, config, _WANTED):
+        try:
+            record = mapping(orjson.loads(line))
+        except orjson.JSONDecodeError:  # the last line of a process that was killed
+            continue
+        if record.get("type") == "assistant":
+            yield mapping(record.get("message"))
+
+
+def _at_least(seen: Usage | None, recorded: Usage | None) -> Usage | None:
+    """Neither knows all of it: the stream may have got further than what was written down."""
+    if seen is None or recorded is None:
+        return recorded or seen
+    more = (recorded.output_tokens or 0) >= (seen.output_tokens or 0)
+    return recorded.model_copy(update={"cost_usd": seen.cost_usd, "cost_source": seen.cost_source}) if more else seen

@@ -1,0 +1,114 @@
+"""One run of a CLI agent: what it was given, and the directories it uses."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from itertools import count
+from pathlib import Path
+from types import MappingProxyType
+from typing import Generic, NamedTuple, TypeVar
+
+from youbencha.adapters.base import AgentExecutionContext
+from youbencha.adapters.cli_agent.config import AgentConfig
+from youbencha.adapters.cli_agent.kind import Kind
+from youbencha.adapters.cli_agent.locate import Cli
+from youbencha.errors import Problem, YouBenchaError
+from youbencha.gateway.api import GatewayAccess
+from youbencha.log import iso_time
+from youbencha.sandbox.base import Sandbox
+from youbencha.sandbox.local import HERE
+
+C = TypeVar("C", bound=AgentConfig)
+
+
+class Task(NamedTuple, Generic[C]):
+    config: C
+    """With the test case's own model in it, if it names one."""
+    cli: Cli[str]
+    prompt: str
+    workspace: Path
+    artifacts: Path
+    scratch: Path
+    """An empty directory outside the workspace, gone after the run: for prompts and settings in files."""
+    env: Mapping[str, str]
+    """What the agent runs with."""
+    given: Mapping[str, str] = MappingProxyType({})
+    """What the test case gives for it. Behind a gateway, not all of it is in `env`."""
+    gateway: GatewayAccess | None = None
+    config_dir: Path | None = None
+    """Where the file lies that the configuration comes from."""
+    sandbox: Sandbox = HERE
+    """Where the agent runs. Paths here are the host's; what the agent is told of them is `seen`."""
+
+    def seen(self, path: Path) -> str:
+        """How the agent names a file of the host: in its arguments, its environment, its settings."""
+        return self.sandbox.inside(path)
+
+    def unseen(self, path: Path | None) -> Path | None:
+        """Where the host has what the agent names so, if it has it at all."""
+        return None if path is None else self.sandbox.outside(str(path))
+
+
+# Whether what the engine hands over can be used at all.
+
+
+def check_context(kind: Kind, context: AgentExecutionContext) -> None:
+    """Raise one ConfigError with every problem."""
+    if problems := [*_timeout(context.timeout), *_environment(context), *_workspace(context)]:
+        raise kind.invalid_config(problems)
+
+
+def _timeout(timeout: object) -> Iterator[Problem]:
+    if isinstance(timeout, bool) or not isinstance(timeout, int):
+        yield Problem("timeout", "must be a whole number of milliseconds", "0 means none")
+    elif timeout < 0:
+        yield Problem("timeout", "must be at least 0", "0 means none")
+
+
+def _environment(context: AgentExecutionContext) -> Iterator[Problem]:
+    for name, value in context.env.items():
+        where = f"env.{name}"
+        if not isinstance(name, str) or not name or set(name) & {"=", "\0"}:
+            yield Problem(where, "is no name for an environment variable")
+        elif not isinstance(value, str):
+            yield Problem(where, "must be text", "put it in quotes")
+        elif "\0" in value:
+            yield Problem(where, "contains a NUL character, which no environment can hold")
+
+
+def _workspace(context: AgentExecutionContext) -> Iterator[Problem]:
+    if not context.workspace_dir.is_dir():
+        yield Problem("workspace_dir", f"there is no directory {context.workspace_dir}")
+
+
+# A directory for one run's prompts and settings, and for what the agent writes beside its work.
+
+
+@contextlib.contextmanager
+def scratch_directory(parent: Path | None = None) -> Iterator[Path]:
+    """In `parent`, so that whoever made that finds it even after a kill; else where temporary files go.
+
+    Gone afterwards, whatever the agent left there. Python's own TemporaryDirectory would follow links (3.11.7).
+    """
+    path = Path(tempfile.mkdtemp(prefix="youbencha-", dir=parent)).absolute()
+    try:
+        yield path
+    finally:
+        from youbencha.workspace.trees import remove_tree
+
+        with contextlib.suppress(YouBenchaError):
+            remove_tree(path)
+
+
+# Where an execution's terminal output is kept.
+
+
+def new_log_file(artifacts: Path, logs: str) -> Path:
+    """`<logs>/terminal-output-<time>.log`, one that does not exist yet. Windows takes no colons in names."""
+    stamp = iso_time(time.time()).replace(":", "-").replace(".", "-")
+    directory = artifacts / logs
+    names = (f"terminal-output-{stamp}{'' if number == 1 else f'-{number}'}.log" for number in count(1))
+    return next(path for path in map(directory.joinpath, names) if not path.exists())

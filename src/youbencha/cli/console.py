@@ -1,0 +1,117 @@
+"""The end of a run: what came of it, shown to a person, to a program, to GitHub."""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from youbencha.cli.display import Display
+    from youbencha.log import ResultsBundle
+
+
+NOT_PASSED = 1
+
+_STYLES = {"passed": "bold green", "failed": "bold red", "partial": "bold yellow", "skipped": "yellow"}
+
+
+@contextmanager
+def telling_where(display: Display) -> Iterator[Display]:
+    """Whoever interrupts a run learns where that is which was finished."""
+    try:
+        with display:
+            yield display
+    except KeyboardInterrupt:
+        if display.progress.directory is not None:
+            typer.echo(f"interrupted; what was finished is in {display.progress.directory}", err=True)
+        raise
+
+
+def conclude(bundle: ResultsBundle, artifacts: Path, *, as_json: bool, quiet: bool) -> int:
+    """Show what came of it: to a person, to a program, to GitHub. The exit code."""
+    _tell_github(bundle)
+    try:
+        _tell(bundle, artifacts, as_json=as_json, quiet=quiet)
+    except (OSError, ValueError) as error:  # a reader that is gone, or a full disk, changes no verdict
+        if not isinstance(error, BrokenPipeError):
+            with suppress(OSError, ValueError):
+                typer.echo(f"warning: the result could not be printed ({error}); it is in {artifacts}", err=True)
+    return 0 if bundle.summary.overall_status == "passed" else NOT_PASSED
+
+
+def _tell(bundle: ResultsBundle, artifacts: Path, *, as_json: bool, quiet: bool) -> None:
+    if as_json:
+        from youbencha.report.formats import render_json
+
+        typer.echo(render_json(bundle), nl=False)
+    elif quiet:
+        typer.echo(f"{bundle.summary.overall_status}  {artifacts}")
+    else:
+        _show(bundle, artifacts)
+
+
+def _tell_github(bundle: ResultsBundle) -> None:
+    if not {"GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS"} & os.environ.keys():
+        return
+    from youbencha.report.summary import github_annotations, write_step_summary
+
+    write_step_summary(bundle)
+    for line in github_annotations(bundle):
+        typer.echo(line, err=True)
+
+
+def _show(bundle: ResultsBundle, artifacts: Path) -> None:
+    from youbencha.report.summary import render_terminal, terminal_text
+
+    lines = render_terminal(bundle, artifacts)
+    if sys.stdout is None or not sys.stdout.isatty():
+        typer.echo(terminal_text(lines))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    width = max(len(label) for label, _ in lines) + 2
+    for label, value in lines:
+        # Never markup: a model may be called "opus[1m]". And never a table, which cuts a path that is too long.
+        style = _STYLES.get(value.partition(":")[0].partition(",")[0], "")
+        told = value if label == "Results" else hanging(value, console.width, indent=width)
+        console.print(Text.assemble((f"{label:<{width}}", "dim"), (told, style)))
+
+
+# Long lines on a terminal: broken between words, and what goes on begins below what it belongs to.
+
+_LEAST_ROOM = 16
+"""Where there is less, the terminal may break lines as it likes."""
+
+
+def hanging(text: str, width: int, *, indent: int, taken: int | None = None) -> str:
+    """`taken` characters stand before the text in its first line; a line of its own keeps its own indentation."""
+    first, *others = text.split("\n")
+    lines = [_broken(first, width, taken=indent if taken is None else taken, indent=indent)]
+    for line in others:
+        own = len(line) - len(line.lstrip(" "))
+        lines.append(" " * own + _broken(line[own:], width, taken=own, indent=own + 2))
+    return "\n".join(lines)
+
+
+def _broken(text: str, width: int, *, taken: int, indent: int) -> str:
+    """Words are never broken: a path that is too long can still be copied."""
+    if width - max(taken, indent) < _LEAST_ROOM:
+        return text
+    lines = textwrap.wrap(
+        text,
+        width,
+        initial_indent=" " * taken,
+        subsequent_indent=" " * indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+    return "\n".join(lines)[taken:]

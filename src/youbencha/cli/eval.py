@@ -1,0 +1,40 @@
+"""`yb eval`: judge a directory without running an agent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def evaluate(
+    config: Annotated[
+        Path, typer.Option("--config", "-c", help="The eval configuration (YAML or JSON).", show_default=False)
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print results.json to standard output.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict, and no progress.")] = False,
+    var: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="What ${NAME} stands for (NAME:=5 for a number); may be repeated."),
+    ] = None,
+) -> int:
+    """Judge a directory as it is: no agent is run, and nothing in the directory is touched.
+
+    Exit codes as for `yb run`.
+
+    Example: `yb eval -c eval.yaml`
+    """
+    from youbencha.cli.app import run_async
+    from youbencha.cli.console import conclude, telling_where
+    from youbencha.cli.display import choose_display
+    from youbencha.cli.options import advising, settings_here, variables_given
+    from youbencha.trial.evaluation import evaluate_directory, make_eval_plan
+
+    settings = settings_here()
+    quiet = quiet or settings.settings.log_level in ("warn", "error")
+    with advising(config):
+        plan = make_eval_plan(config, settings, variables=variables_given(var))
+    with telling_where(choose_display(plan.loaded.name, quiet=quiet)) as display:
+        finished = run_async(evaluate_directory(plan, on_event=display))
+    return conclude(finished.bundle, finished.directory.artifacts, as_json=as_json, quiet=quiet)

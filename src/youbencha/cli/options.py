@@ -1,0 +1,277 @@
+"""Options that several commands share, and what they mean."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
+
+import typer
+
+from youbencha.errors import ConfigError, YouBenchaError
+
+if TYPE_CHECKING:
+    from youbencha.spec.gateway import CassetteMode, CassetteSpec
+    from youbencha.spec.sandbox import SandboxSpec
+    from youbencha.spec.settings import LoadedSettings
+    from youbencha.spec.testcase import AgentChoice
+    from youbencha.trial.gateway_plan import GatewayOptions
+
+
+_AGENT, _PLACE, _MODEL = "The agent", "Where it runs", "The model"
+"""Headings in the help."""
+
+Config = Annotated[Path, typer.Option("--config", "-c", help="The test case (YAML or JSON).", show_default=False)]
+
+DeleteWorkspace = Annotated[
+    bool | None,
+    typer.Option(
+        "--delete-workspace/--keep-workspace",
+        help="Remove the agent's files afterwards; the results stay.",
+        show_default=False,
+    ),
+]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print results.json to standard output.")]
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict, and no progress.")]
+
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Check the files, options and names, and say what would be done; run nothing."),
+]
+
+Var = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="What ${NAME} stands for (NAME:=5 for a number); may be repeated."),
+]
+
+Agent = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TYPE[@VERSION]",
+        help="Another agent than the test case's.",
+        show_default=False,
+        rich_help_panel=_AGENT,
+    ),
+]
+
+Model = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Another model than the test case's.", show_default=False, rich_help_panel=_AGENT
+    ),
+]
+
+Sandbox = Annotated[
+    str | None,
+    typer.Option(
+        metavar="local|docker",
+        help="Where the agent runs, over the test case.",
+        show_default=False,
+        rich_help_panel=_PLACE,
+    ),
+]
+
+Image = Annotated[
+    str | None,
+    typer.Option(
+        metavar="IMAGE", help="Run it in a container of this image.", show_default=False, rich_help_panel=_PLACE
+    ),
+]
+
+Network = Annotated[
+    str | None,
+    typer.Option(
+        metavar="gateway|none|open",
+        help="What a container reaches, over the test case.",
+        show_default=False,
+        rich_help_panel=_PLACE,
+    ),
+]
+
+Gateway = Annotated[
+    str | None,
+    typer.Option(
+        metavar="auto|builtin|litellm|none",
+        help="How the agent reaches its model, over the test case.",
+        show_default=False,
+        rich_help_panel=_MODEL,
+    ),
+]
+
+Budget = Annotated[
+    float | None,
+    typer.Option(metavar="USD", help="What the agent may spend at most.", show_default=False, rich_help_panel=_MODEL),
+]
+
+Record = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Keep the model's answers there.", show_default=False, rich_help_panel=_MODEL),
+]
+
+Replay = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Answer from what was recorded there; ask no model.",
+        show_default=False,
+        rich_help_panel=_MODEL,
+    ),
+]
+
+Cassette = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Answer from what was recorded there; ask and record the rest.",
+        show_default=False,
+        rich_help_panel=_MODEL,
+    ),
+]
+
+WorkspaceDir = Annotated[
+    Path | None,
+    typer.Option(
+        help="Where runs are kept, over the test case and the settings.", show_default=False, rich_help_panel=_PLACE
+    ),
+]
+
+
+# Options of `yb run` that say who does the work.
+
+
+def agent_choice(agent: str | None, model: str | None) -> AgentChoice:
+    """`agent` is TYPE or TYPE@VERSION, as `yb agents install` takes it."""
+    from youbencha.spec.testcase import AgentChoice
+
+    kind, at, version = (agent or "").partition("@")
+    if agent is not None:
+        from youbencha.adapters import get_adapter
+
+        if at and not version:
+            hint = f"Such as {kind or 'claude-code'}@1.2.3; `yb agents list` shows what is installed."
+            raise YouBenchaError("OPTION_INVALID", f"--agent {agent}: no version is given", hint=hint)
+        get_adapter(kind)  # an error of its own, with the names there are
+    if model is not None and (not model or model.startswith("-") or any(letter.isspace() for letter in model)):
+        raise YouBenchaError("OPTION_INVALID", f"--model {model!r} is no model's name", hint="Such as --model opus")
+    return AgentChoice(kind or None, version or None, model)
+
+
+# Options that say how a model is reached: of `yb run`, and in part of `yb gateway`.
+
+
+def gateway_options(
+    kind: str | None, budget: float | None, *, record: Path | None, replay: Path | None, auto: Path | None
+) -> GatewayOptions:
+    from youbencha.spec.gateway import GatewayType
+    from youbencha.trial.gateway_plan import GatewayOptions
+
+    if kind is not None and kind not in get_args(GatewayType):
+        known = ", ".join(get_args(GatewayType))
+        raise YouBenchaError("OPTION_INVALID", f"--gateway cannot be {kind}", hint=f"It is one of {known}.")
+    if budget is not None and (budget < 0 or not math.isfinite(budget)):
+        raise YouBenchaError("OPTION_INVALID", f"--budget {budget}: not an amount", hint="Give dollars: --budget 2.50")
+    return GatewayOptions(cast("GatewayType | None", kind), budget, cassette_given(record, replay, auto))
+
+
+def cassette_given(record: Path | None, replay: Path | None, auto: Path | None) -> CassetteSpec | None:
+    from youbencha.spec.gateway import CassetteSpec
+
+    modes: dict[CassetteMode, Path | None] = {"record": record, "replay": replay, "auto": auto}
+    given = [CassetteSpec(dir=str(path), mode=mode) for mode, path in modes.items() if path is not None]
+    if len(given) > 1:
+        exclude = "--record, --replay and --cassette exclude each other"
+        raise YouBenchaError("OPTION_INVALID", exclude, hint="Choose one of them.")
+    return given[0] if given else None
+
+
+# Options of `yb run` that say where the agent runs.
+
+
+def sandbox_option(kind: str | None, image: str | None, network: str | None) -> SandboxSpec | None:
+    """None: as the test case and the settings say. An image, or a network, speaks of a container by itself."""
+    if kind is None and image is None and network is None:
+        return None
+    from youbencha.spec.sandbox import Network, SandboxSpec, SandboxType
+
+    if image is not None and not image.strip():
+        raise YouBenchaError("OPTION_INVALID", "--image: no name is given", hint="Such as --image node:20-bookworm")
+    _check("--sandbox", kind, get_args(SandboxType))
+    _check("--network", network, get_args(Network))
+    if kind == "local" and (image or network):
+        option = "--image" if image else "--network"
+        raise YouBenchaError("OPTION_INVALID", f"{option} is for containers", hint="Say --sandbox docker.")
+    given: dict[str, Any] = {"type": kind or "docker", "image": image, "network": network}
+    return SandboxSpec(**{name: value for name, value in given.items() if value is not None})
+
+
+def _check(option: str, value: str | None, known: tuple[str, ...]) -> None:
+    if value is not None and value not in known:
+        raise YouBenchaError("OPTION_INVALID", f"{option} cannot be {value}", hint=f"It is one of {', '.join(known)}.")
+
+
+# The settings that hold where a command is given, and the variables that it is given.
+
+
+def settings_here() -> LoadedSettings:
+    from youbencha.spec.settings import load_settings
+
+    loaded = load_settings(Path.cwd(), Path.home())
+    for warning in loaded.warnings:
+        print(f"warning  {warning}", file=sys.stderr)
+    return loaded
+
+
+def variables_given(written: Sequence[str] | None) -> dict[str, Any]:
+    """`--var NAME=TEXT` or `--var NAME:=NUMBER`, as often as it was given."""
+    return dict(_variable(each) for each in written or ())
+
+
+def _variable(written: str) -> tuple[str, Any]:
+    name, equals, value = written.partition("=")
+    is_json = name.endswith(":")
+    name = name.removesuffix(":")
+    if not equals or not name.isidentifier():
+        hint = "Write NAME=TEXT, or NAME:=VALUE for a number, true or false."
+        raise YouBenchaError("VARIABLE_INVALID", f"--var {written}: not a variable", hint=hint)
+    return name, _json_value(name, value) if is_json else value
+
+
+def _json_value(name: str, value: str) -> Any:
+    try:
+        found = json.loads(value)
+    except ValueError:
+        found = None
+    if not isinstance(found, int | float | str):
+        hint = f"For text write {name}=TEXT."
+        raise YouBenchaError("VARIABLE_INVALID", f"--var {name}:={value}: no number, true or false", hint=hint)
+    return found
+
+
+# What to do about the mistakes that everybody makes once with a file.
+
+
+@contextmanager
+def advising(config: Path) -> Iterator[None]:
+    """A complaint about a file that is not there, or is for another command, says what to do next."""
+    try:
+        yield
+    except ConfigError as error:
+        error.hint = error.hint or _advice(config, error)
+        raise
+
+
+def _advice(config: Path, error: ConfigError) -> str | None:
+    if not config.exists():
+        return "`yb init` writes a test case to begin with."
+    unknown = {problem.path for problem in error.problems if problem.message.startswith("unknown key")}
+    if error.code == "EVAL_CONFIG_INVALID" and unknown & {"repo", "agent"}:
+        return f"This is a test case, with an agent to run: `yb run -c {config}`."
+    if error.code == "TEST_CASE_INVALID" and "directory" in unknown:
+        return f"To judge a directory as it is, without an agent: `yb eval -c {config}`."
+    return None

@@ -1,0 +1,136 @@
+"""What the agent has under way, as its messages tell.
+
+Two questions hang on it: is a silent agent stuck, or does a tool run; and is a `result` the last one? Claude Code
+2.1.325 (measured) gives a result while commands and subagents go on in the background, and takes another turn when
+one of them has ended. They are announced (`task_started`, `background_tasks_changed`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from youbencha.control.tally import Message, blocks, mapping, mappings, text
+
+COMMAND = "local_bash"
+"""The kind of a background task that is a shell command: a server, say, which never ends."""
+
+_ENDED = frozenset({"completed", "failed", "killed", "stopped", "cancelled"})
+
+
+class _Call(NamedTuple):
+    parent: str | None
+    """The call of the subagent that made this one."""
+    message: str | None
+
+
+class _Task(NamedTuple):
+    kind: str
+    call: str | None
+
+
+class Work:
+    def __init__(self) -> None:
+        self._calls: dict[str, _Call] = {}
+        self._nameless_call = False
+        self._tasks: dict[str, _Task] = {}
+        self._turns_begun = 0
+        self._results = 0
+        self._untold = False  # something has ended, and the model does not know yet
+        self.in_turn = True
+        self.expecting_since: float | None = None
+        """Since when another turn is to be expected that nobody announces."""
+
+    @property
+    def tool_running(self) -> bool:
+        return bool(self._calls) or self._nameless_call
+
+    @property
+    def agents_running(self) -> bool:
+        """Something in the background that speaks."""
+        return any(task.kind != COMMAND for task in self._tasks.values())
+
+    @property
+    def commands_running(self) -> int:
+        return sum(task.kind == COMMAND for task in self._tasks.values())
+
+    @property
+    def finished(self) -> bool:
+        return not self.in_turn and not self._tasks and self.expecting_since is None
+
+    def note(self, message: Message, now: float) -> None:
+        kind = message.get("type")
+        if kind == "assistant":
+            self._announced(message)
+        elif kind == "user":
+            self._returned(message)
+        elif kind == "system":
+            self._told(message, now)
+        elif kind == "result":
+            self._turn_ended(now)
+
+    def decided(self, call: str | None, *, allowed: bool) -> None:
+        """1.0.128 does not say which call it asks about."""
+        if not allowed:
+            self._calls.pop(call or "", None)
+        elif call is None:
+            self._nameless_call = True
+        else:
+            self._calls.setdefault(call, _Call(None, None))
+
+    def _announced(self, message: Message) -> None:
+        """A new answer of the model means that all calls of its last one are done, even if one got lost."""
+        parent = text(message.get("parent_tool_use_id"))
+        answer = text(mapping(message.get("message")).get("id"))
+        stale = [key for key, call in self._calls.items() if call.parent == parent and call.message != answer]
+        for key in stale:
+            del self._calls[key]
+        self._nameless_call = False
+        made = [text(block.get("id")) for block in blocks(message) if block.get("type") == "tool_use"]
+        self._calls |= {call: _Call(parent, answer) for call in made if call is not None}
+
+    def _returned(self, message: Message) -> None:
+        results = [block for block in blocks(message) if block.get("type") == "tool_result"]
+        for block in results:
+            self._calls.pop(text(block.get("tool_use_id")) or "", None)
+        if results:
+            self._nameless_call = False
+            if message.get("parent_tool_use_id") is None:
+                self._untold = False  # the model is asked again in this turn, and told what has ended
+
+    def _told(self, message: Message, now: float) -> None:
+        subtype, name = message.get("subtype"), text(message.get("task_id"))
+        if subtype == "init":
+            self._turns_begun += 1
+            self.in_turn, self.expecting_since, self._untold = True, None, False
+        elif subtype == "background_tasks_changed":
+            self._tasks_are({key: task for key, task in map(_task_in, mappings(message.get("tasks"))) if key}, now)
+        elif name is None:
+            return
+        elif subtype == "task_started" and message.get("is_backgrounded") is not False:
+            self._tasks[name] = _task_in(message)[1]
+        elif subtype == "task_notification" or (
+            subtype == "task_updated" and text(mapping(message.get("patch")).get("status")) in _ENDED
+        ):
+            self._tasks_are({key: task for key, task in self._tasks.items() if key != name}, now)
+
+    def _tasks_are(self, tasks: dict[str, _Task], now: float) -> None:
+        for name in self._tasks.keys() - tasks.keys():
+            self._untold = True
+            self.expecting_since = None if self.in_turn else now
+            of_task = self._tasks[name].call
+            for key in [key for key, call in self._calls.items() if of_task and call.parent == of_task]:
+                del self._calls[key]
+        self._tasks = {name: self._tasks.get(name, task) for name, task in tasks.items()}
+
+    def _turn_ended(self, now: float) -> None:
+        """In print mode 2.1.325 holds the first result back until the second turn is over: both come at the end."""
+        self._results += 1
+        self.in_turn = False
+        self._nameless_call = False
+        self._calls = {key: call for key, call in self._calls.items() if call.parent and self._tasks}
+        self.expecting_since = now if self._untold or self._turns_begun > self._results else None
+
+
+def _task_in(message: Message) -> tuple[str, _Task]:
+    kind = text(message.get("task_type")) or COMMAND
+    return text(message.get("task_id")) or "", _Task(kind, text(message.get("tool_use_id")))

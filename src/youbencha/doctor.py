@@ -1,0 +1,356 @@
+"""Is everything here that a run needs? Looks, asks, and says how to mend what is missing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+from youbencha.adapters import adapter_names, get_adapter
+from youbencha.errors import ConfigError, YouBenchaError
+from youbencha.gateway.upstreams import find_upstreams, read_secrets
+from youbencha.process import Command, Limits, ProcessStartError, find_executable, run
+from youbencha.sandbox.toolbox.catalogue import parse_request
+from youbencha.sandbox.toolbox.toolbox import Toolbox
+from youbencha.sandbox.toolbox.versions import ask_version
+from youbencha.spec import Settings
+from youbencha.spec.settings import LoadedSettings, load_settings
+from youbencha.user_dirs import default_cache_dir, default_root
+
+__all__ = ["DEADLINE_S", "Diagnosis", "Finding", "State", "examine"]
+
+
+State = Literal["ok", "note", "failed"]
+
+Group = Literal["system", "storage", "agents"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    group: Group
+    name: str
+    state: State
+    """`note`: something that a run may do without. `failed`: it cannot be used as it is."""
+    detail: str
+    fix: str | None = None
+    """What to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    findings: tuple[Finding, ...]
+
+    @property
+    def usable_agents(self) -> tuple[str, ...]:
+        return tuple(each.name for each in self.findings if each.group == "agents" and each.state == "ok")
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What keeps every run from working. One agent is enough, whichever it is."""
+        broken = [each.name for each in self.findings if each.group != "agents" and each.state == "failed"]
+        return (*broken, *(() if self.usable_agents else ("an agent that can be used",)))
+
+    @property
+    def ready(self) -> bool:
+        return not self.missing
+
+
+# All checks at once, each with a deadline of its own: one program that hangs holds up nothing but its own line.
+
+DEADLINE_S = 30.0
+"""For each check. The first start of a large CLI from a cold disk was seen to take 15 s."""
+
+
+async def examine(directory: Path, home: Path, env: Mapping[str, str], *, deadline_s: float = DEADLINE_S) -> Diagnosis:
+    """Look at this computer as a run in `directory` would find it."""
+
+    def begin(group: Group, name: str, check: Coroutine[Any, Any, Finding]) -> asyncio.Task[Finding]:
+        return asyncio.create_task(_in_time(group, name, check, deadline_s))
+
+    system = [
+        begin("system", "git", check_git(env)),
+        begin("system", "node", check_node(env)),
+        begin("system", "docker", check_docker(env)),
+    ]
+    agents = [begin("agents", name, check_agent(name, env)) for name in examined_agents()]
+    checked = check_settings(directory, home)
+    storage = check_storage(checked.settings)
+    return Diagnosis(
+        (
+            check_python(),
+            *await asyncio.gather(*system),
+            check_gateway(checked.settings, env),
+            checked.finding,
+            *storage,
+            *await asyncio.gather(*agents),
+        )
+    )
+
+
+async def _in_time(group: Group, name: str, check: Coroutine[Any, Any, Finding], deadline_s: float) -> Finding:
+    try:
+        async with asyncio.timeout(deadline_s):
+            return await check
+    except TimeoutError:
+        detail = f"gave no answer within {deadline_s:g} s"
+        fix = f"Start {name} by hand to see what it waits for; `yb doctor --timeout SECONDS` waits longer."
+    except YouBenchaError as error:
+        detail, fix = error.message, error.hint or ""
+    except Exception as error:  # noqa: BLE001 (somebody else's adapter may raise anything: that is its own line)
+        detail, fix = f"its check failed: {type(error).__name__}: {error}", ""
+    return Finding(group=group, name=name, state="failed", detail=" ".join(detail.split()), fix=fix or None)
+
+
+# Each agent: where it is, which version, and whether it may talk to a model.
+
+_ANY_PROGRAM = "command"
+"""It runs whatever the test case names, so there is nothing to look for."""
+
+_AGENT_VARIABLES = ("PATH", "HOME", "SYSTEMROOT", "PATHEXT", "COMSPEC", "USERPROFILE", "APPDATA", "LOCALAPPDATA")
+
+
+def examined_agents() -> list[str]:
+    return [name for name in adapter_names() if name != _ANY_PROGRAM]
+
+
+async def check_agent(name: str, env: Mapping[str, str]) -> Finding:
+    """Not to be there is no fault: nobody has all of them. To be there and of no use is one."""
+    where = await _where(name, env)
+    try:
+        available = await get_adapter(name).check_availability()
+    except YouBenchaError as error:
+        detail = f"{where}: {error.message}" if where else error.message
+        return Finding(
+            group="agents", name=name, state="failed", detail=" ".join(detail.split()), fix=error.hint or None
+        )
+    if not available:
+        fix = f"To use it: yb agents install {name}" if _can_be_installed(name) else None
+        return Finding(group="agents", name=name, state="note", detail="not installed", fix=fix)
+    return Finding(group="agents", name=name, state="ok", detail=where or "ready")
+
+
+async def _where(name: str, env: Mapping[str, str]) -> str:
+    """On PATH first, as adapters look for it; then all that is in the toolbox."""
+    if not _can_be_installed(name):
+        return ""
+    found = []
+    program = find_executable(parse_request(name).agent.command, env)
+    if program is not None:
+        found.append(f"{await _version(program, env) or 'unknown version'} on PATH ({program})")
+    kept = [have.version for have in Toolbox(default_root(env)).installed(name)]
+    if kept:
+        found.append(f"{', '.join(kept)} in the toolbox")
+    return "; ".join(found)
+
+
+async def _version(program: Path, env: Mapping[str, str]) -> str | None:
+    kept = {key: env[key] for key in _AGENT_VARIABLES if key in env} | {"DISABLE_AUTOUPDATER": "1"}
+    try:
+        return (await ask_version((str(program),), cwd=Path(tempfile.gettempdir()), env=kept)).version
+    except ProcessStartError:
+        return None
+
+
+def _can_be_installed(name: str) -> bool:
+    try:
+        parse_request(name)
+    except YouBenchaError:
+        return False
+    return True
+
+
+# Which models a gateway could reach from here: whose keys there are.
+
+
+def check_gateway(settings: LoadedSettings, env: Mapping[str, str]) -> Finding:
+    spec = settings.gateway
+    try:
+        secrets = read_secrets(Path(spec.secrets_file)) if spec.secrets_file else {}
+        keys = find_upstreams(spec, {**env, **secrets})
+    except YouBenchaError as error:
+        return Finding(group="system", name="gateway", state="failed", detail=error.message, fix=error.hint)
+    if spec.type == "none":
+        return Finding(group="system", name="gateway", state="ok", detail="none, as the settings say")
+    if keys:
+        served = ", ".join(f"{name} ({upstream.url})" for name, upstream in keys.items())
+        return Finding(group="system", name="gateway", state="ok", detail=f"{spec.type}; has keys for {served}")
+    return Finding(
+        group="system",
+        name="gateway",
+        state="note",
+        detail=f"{spec.type}; has no key, so that agents reach their models by themselves",
+        fix="For budgets, exact counts and cassettes, export ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY.",
+    )
+
+
+# The settings files: are they right, and where do they send what a run leaves?
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedSettings:
+    finding: Finding
+    settings: LoadedSettings
+    """The defaults, where the files cannot be used."""
+
+
+def check_settings(directory: Path, home: Path) -> CheckedSettings:
+    try:
+        loaded = load_settings(directory, home)
+    except ConfigError as error:
+        told = "; ".join(str(problem) for problem in error.problems)
+        finding = Finding(
+            group="storage", name="settings", state="failed", detail=told, fix="Mend it, or `yb config unset` the key."
+        )
+        return CheckedSettings(finding, LoadedSettings(Settings(), directory, home))
+    files = ", ".join(str(file) for file in loaded.files) or "none, so the defaults hold"
+    if loaded.warnings:
+        told = "; ".join(loaded.warnings)
+        return CheckedSettings(Finding(group="storage", name="settings", state="note", detail=told), loaded)
+    return CheckedSettings(Finding(group="storage", name="settings", state="ok", detail=files), loaded)
+
+
+# Is there room, and may we write?
+
+_GB = 1_000_000_000
+
+_LITTLE = 2 * _GB
+"""Less than what two agents and a large repository take."""
+
+_TOO_LITTLE = _GB // 5
+
+
+def check_storage(settings: LoadedSettings) -> list[Finding]:
+    cache = settings.cache_dir or default_cache_dir()
+    places = {"workspace": settings.workspace_dir, "cache": cache, "toolbox": default_root()}
+    return [_check_writable(settings.workspace_dir), *_check_room(places)]
+
+
+def _check_writable(workspace: Path) -> Finding:
+    """Tried where it would be made, without making it."""
+    there = _nearest(workspace)
+    try:
+        if not there.is_dir():
+            raise NotADirectoryError(20, f"{there} is not a directory")
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        return Finding(
+            group="storage",
+            name="workspace",
+            state="failed",
+            detail=f"{workspace} cannot be written: {error.strerror or error}",
+            fix="Choose another place: `yb config set workspace_dir DIR`, or `workspace_dir` in the test case.",
+        )
+    return Finding(group="storage", name="workspace", state="ok", detail=str(workspace))
+
+
+def _check_room(places: dict[str, Path]) -> list[Finding]:
+    """One line for each disk, not for each directory on it."""
+    disks: dict[int, list[str]] = {}
+    for name, place in places.items():
+        disks.setdefault(_nearest(place).stat().st_dev, []).append(name)
+    return [_room(names, _nearest(places[names[0]])) for names in disks.values()]
+
+
+def _room(names: list[str], there: Path) -> Finding:
+    free = shutil.disk_usage(there).free
+    state: State = "ok" if free >= _LITTLE else "note" if free >= _TOO_LITTLE else "failed"
+    return Finding(
+        group="storage",
+        name="disk",
+        state=state,
+        detail=f"{free / _GB:.1f} GB free for {', '.join(names)}",
+        fix=None if state == "ok" else "Make room: `yb prune` removes old workspaces, `yb agents remove` old agents.",
+    )
+
+
+def _nearest(place: Path) -> Path:
+    """The place itself, or what it would be made in."""
+    place = place.absolute()
+    return next((each for each in (place, *place.parents) if os.path.lexists(each)), Path(place.anchor))
+
+
+# Python, git, Node.js, Docker.
+
+_OLDEST_PYTHON = (3, 11)
+
+_OLDEST_GIT = (2, 25)
+"""From there on, `git clone --filter` and partial checkouts do what we ask of them."""
+
+_OLDEST_NODE = (20, 0)
+
+_SYSTEM_VARIABLES = ("PATH", "HOME", "SYSTEMROOT", "PATHEXT", "COMSPEC", "USERPROFILE", "DOCKER_HOST", "DOCKER_CONTEXT")
+
+_NUMBERS = re.compile(r"(\d+)\.(\d+)(?:\.\d+)*")
+
+
+def check_python() -> Finding:
+    new_enough = sys.version_info >= _OLDEST_PYTHON
+    return Finding(
+        group="system",
+        name="python",
+        state="ok" if new_enough else "failed",
+        detail=f"{platform.python_version()}  {sys.executable}",
+        fix=None if new_enough else "Install Python 3.11 or newer, and youBencha with it.",
+    )
+
+
+async def check_git(env: Mapping[str, str]) -> Finding:
+    fix = "Install git 2.25 or newer: https://git-scm.com/downloads"
+    return await _check_program("git", env, _OLDEST_GIT, without="failed", fix=fix)
+
+
+async def check_node(env: Mapping[str, str]) -> Finding:
+    fix = "Only agents that come from npm need it: install Node.js 20 or newer."
+    return await _check_program("node", env, _OLDEST_NODE, without="note", fix=fix)
+
+
+async def check_docker(env: Mapping[str, str]) -> Finding:
+    """Asked as a run would ask: of its socket, whether or not there is a `docker` to type."""
+    from youbencha.errors import YouBenchaError
+    from youbencha.sandbox.docker.engine import connect, find_engine
+
+    try:
+        find_engine(env)
+        await asyncio.to_thread(import_module, "aiodocker")  # takes half a second, and others have deadlines
+        async with connect(env) as engine:
+            detail = f"{engine.facts.name} {engine.facts.version}  {find_engine(env)}"
+    except YouBenchaError as error:
+        fix = f"Only runs with `sandbox: docker` need one. {error.hint or ''}".strip()
+        return Finding(group="system", name="docker", state="note", detail=error.message, fix=fix)
+    return Finding(group="system", name="docker", state="ok", detail=detail)
+
+
+async def _check_program(
+    name: str, env: Mapping[str, str], oldest: tuple[int, int], *, without: State, fix: str
+) -> Finding:
+    path = find_executable(name, env)
+    if path is None:
+        return Finding(group="system", name=name, state=without, detail="not on PATH", fix=fix)
+    said = await _said(path, env, "--version")
+    found = _NUMBERS.search(said or "")
+    if found is None:
+        detail = f"{path} does not say which version it is"
+        return Finding(group="system", name=name, state=without, detail=detail, fix=fix)
+    if (int(found[1]), int(found[2])) < oldest:
+        detail = f"{found[0]} is too old  {path}"
+        return Finding(group="system", name=name, state=without, detail=detail, fix=fix)
+    return Finding(group="system", name=name, state="ok", detail=f"{found[0]}  {path}")
+
+
+async def _said(program: Path, env: Mapping[str, str], *arguments: str) -> str | None:
+    """What it prints; None if it fails. Who waits too long for it is the caller's business."""
+    kept = {name: env[name] for name in _SYSTEM_VARIABLES if name in env}
+    lines: list[bytes] = []
+    command = Command(argv=(str(program), *arguments), cwd=Path(tempfile.gettempdir()), env=kept)
+    done = await run(command, limits=Limits(), on_line=lines.append)
+    return b"\n".join(lines).decode(errors="replace").strip() if done.exit.code == 0 else None

@@ -1,0 +1,322 @@
+"""Run the tests, or any program, on what the agent left behind."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from itertools import count
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from youbencha.errors import Problem, YouBenchaError
+from youbencha.evaluators.base import (
+    EvaluationContext,
+    artifact,
+    config_problems,
+    counted,
+    finished,
+    in_thread,
+    limit_results,
+    read_config,
+)
+from youbencha.evaluators.command_config import CommandConfig, MetricPattern, command_environment, contradictions
+from youbencha.evaluators.junit import junit_metrics, reports
+from youbencha.evaluators.trees import copy_tree
+from youbencha.log import AssertionResult, EvaluationResult
+from youbencha.process import Command, Limits, ProcessResult, ProcessStartError, Redactor, find_executable
+from youbencha.sandbox.base import Sandbox
+from youbencha.sandbox.local import HERE
+from youbencha.workspace.trees import remove_tree
+
+__all__ = ["CommandEvaluator"]
+
+
+class CommandEvaluator:
+    name = "command"
+    description = "Runs a program on the result, such as its tests: exit code, timeout, JUnit and regex metrics."
+
+    def check_config(
+        self, config: Mapping[str, Any], config_dir: Path, *, agent_type: str | None = None
+    ) -> Sequence[Problem]:
+        return config_problems(CommandConfig, config, contradictions)
+
+    async def evaluate(self, context: EvaluationContext) -> EvaluationResult:
+        started = time.monotonic()
+        config = read_config(CommandConfig, context.config, context.name, contradictions)
+        redactor = Redactor.for_env(os.environ, command_environment({}, config.env, os.environ))
+        log = _log_file(context.artifacts_dir)
+        try:
+            async with _own_tree(context, config) as tree, _place(context, config, tree) as sandbox:
+                env = command_environment(sandbox.environment(os.environ), config.env, os.environ)
+                if sandbox is HERE:
+                    env.setdefault("YOUBENCHA_CONFIG_DIR", str(context.config_dir))
+                metrics = await _measured(config, tree, sandbox, env, redactor, log)
+        except NotThere as missing:
+            return finished(context, started, "failed", redactor.text(f"{_called(config)} cannot run: {missing}."))
+        results = assertion_results(config, metrics)
+        failures = [result.message for result in results if not result.passed]
+        return finished(
+            context,
+            started,
+            "failed" if failures else "passed",
+            redactor.text(_message(config, metrics, failures)),
+            metrics=metrics,
+            assertions=results,
+            artifacts=[artifact(context, "log", log, "What the command printed")] if log.is_file() else [],
+        )
+
+
+@asynccontextmanager
+async def _own_tree(context: EvaluationContext, config: CommandConfig) -> AsyncIterator[Path]:
+    """A copy, which is gone afterwards. In `yb eval` always: the directory may be where somebody works."""
+    in_somebodys_tree = context.log is None
+    if not config.in_copy and not in_somebodys_tree:
+        yield context.directory
+        return
+    place = Path(mkdtemp(prefix="command-", dir=context.scratch_dir))
+    try:
+        copy = place / "tree"
+        await in_thread(lambda wanted: copy_tree(context.directory, copy, wanted, context.left_out))
+        yield copy
+    finally:
+        with suppress(YouBenchaError):  # what a container of another user wrote, say: it is no part of the verdict
+            await in_thread(lambda _: remove_tree(place))
+
+
+@asynccontextmanager
+async def _place(context: EvaluationContext, config: CommandConfig, tree: Path) -> AsyncIterator[Sandbox]:
+    if context.open_sandbox is None or not config.sandbox:
+        yield HERE
+        return
+    async with context.open_sandbox(tree) as place:
+        yield place.sandbox
+
+
+async def _measured(
+    config: CommandConfig, tree: Path, sandbox: Sandbox, env: Mapping[str, str], redactor: Redactor, log: Path
+) -> dict[str, Any]:
+    before = await in_thread(lambda _: reports(tree, config.junit)) if config.junit else {}
+    result = await _run(config, tree, sandbox, env, redactor, log)
+    metrics = {**process_metrics(result, tail(result.output)), **metrics_in(result.output, config.metrics)}
+    if config.junit:
+        metrics |= await in_thread(lambda _: junit_metrics(tree, config.junit, before))
+    return metrics
+
+
+async def _run(
+    config: CommandConfig, tree: Path, sandbox: Sandbox, env: Mapping[str, str], redactor: Redactor, log: Path
+) -> ProcessResult:
+    directory = working_directory(config, tree)
+    argv = arguments(config, directory, env) if sandbox is HERE else arguments_inside(config, directory, sandbox)
+    try:
+        return await sandbox.run(
+            Command(argv=argv, cwd=directory, env=env),
+            limits=Limits(timeout_s=config.timeout / 1000),
+            redactor=redactor,
+            log_file=log,
+        )
+    except ProcessStartError as error:
+        if Path(argv[0]).is_relative_to(tree.resolve()):
+            raise NotThere(error.message) from error
+        raise YouBenchaError("COMMAND_NOT_STARTED", error.message, hint=error.hint, context=error.context) from error
+
+
+def _message(config: CommandConfig, metrics: Mapping[str, Any], failures: Sequence[str]) -> str:
+    happened = f"{_called(config)} {summary(metrics)}"
+    return f"{happened}; but {'; '.join(failures)}." if failures else f"{happened}."
+
+
+def _called(config: CommandConfig) -> str:
+    """The person's name for it, or the beginning of the command."""
+    if config.label:
+        return config.label
+    line = config.command if isinstance(config.command, str) else " ".join(config.command)
+    first = line.strip().splitlines()[0]
+    return f"`{first[:80]}{'…' if len(first) > 80 or first != line.strip() else ''}`"
+
+
+def _log_file(directory: Path) -> Path:
+    names = (f"output{'' if number == 1 else f'-{number}'}.log" for number in count(1))
+    return next(path for path in map(directory.joinpath, names) if not path.exists())
+
+
+# Metrics out of what a program printed. Pure.
+
+_SEARCHED = 1024 * 1024
+"""Characters from the end. The program runs an agent's code, that may print anything for ever."""
+
+_LONGEST_LINE = 4_096
+
+_LARGEST_INT = 2**53
+"""Beyond, not every reader of JSON keeps all digits."""
+
+TAIL_CHARACTERS = 4_000
+
+
+def metrics_in(output: str, patterns: Mapping[str, MetricPattern]) -> dict[str, Any]:
+    """Each metric, None if there is no such line or its value is not of the type that was asked for."""
+    if not patterns:
+        return {}
+    lines = [line[:_LONGEST_LINE] for line in output[-_SEARCHED:].splitlines()]
+    return {name: _value(lines, metric) for name, metric in patterns.items()}
+
+
+def tail(output: str) -> str:
+    """The end, from the beginning of a line where there is one."""
+    if len(output) <= TAIL_CHARACTERS:
+        return output
+    end = output[-TAIL_CHARACTERS:]
+    return end.partition("\n")[2] or end
+
+
+def _value(lines: list[str], metric: MetricPattern) -> Any:
+    pattern = re.compile(metric.pattern)
+    group = metric.group if metric.group is not None else min(1, pattern.groups)
+    for line in reversed(lines):
+        if match := pattern.search(line):
+            text: str | None = match[group]
+            return None if text is None else _converted(text, metric.type)
+    return None
+
+
+def _converted(text: str, kind: str) -> Any:
+    if kind == "string":
+        return text
+    plain = text.strip().replace(",", "")
+    try:
+        number = int(plain) if kind == "int" else float(plain)
+    except ValueError:
+        return None
+    if isinstance(number, float):
+        return number if math.isfinite(number) else None
+    return number if abs(number) <= _LARGEST_INT else None
+
+
+# What exactly is run, and where.
+
+
+class NotThere(Exception):
+    """Something that the command needs is not in the tree: the agent's doing, and a verdict."""
+
+
+def working_directory(config: CommandConfig, tree: Path) -> Path:
+    root = tree.resolve()
+    directory = (root / (config.working_dir or ".")).resolve()
+    if not directory.is_relative_to(root):
+        raise NotThere(f"{config.working_dir} leads out of the tree")
+    if not directory.is_dir():
+        raise NotThere(f"there is no directory {config.working_dir} in the tree")
+    return directory
+
+
+def arguments(config: CommandConfig, directory: Path, env: Mapping[str, str]) -> tuple[str, ...]:
+    """The program by its full path, and what it is given."""
+    if config.shell:
+        assert isinstance(config.command, str)
+        return _shell(config.command, config.args, env)
+    program, *rest = config.words()
+    if Path(program).name == program:
+        return str(_on_path(program, env)), *rest
+    path = directory / program
+    if not path.is_file():
+        if Path(program).is_absolute():
+            raise _not_found(program, "there is no such file")
+        raise NotThere(f"there is no {program} in the tree")
+    if sys.platform != "win32" and not os.access(path, os.X_OK):
+        raise NotThere(f"{program} is not executable")
+    return str(path), *rest
+
+
+def arguments_inside(config: CommandConfig, directory: Path, sandbox: Sandbox) -> tuple[str, ...]:
+    """As `arguments`, for a place that is not this system: what has no slash in it is looked for there."""
+    if config.shell:
+        assert isinstance(config.command, str)
+        return "sh", "-c", config.command, "sh", *config.args
+    program, *rest = config.words()
+    if "/" not in program or Path(program).is_absolute():
+        return program, *rest
+    if not (directory / program).is_file():
+        raise NotThere(f"there is no {program} in the tree")
+    return sandbox.inside(directory / program), *rest
+
+
+def _shell(line: str, args: tuple[str, ...], env: Mapping[str, str]) -> tuple[str, ...]:
+    if sys.platform == "win32":
+        return str(_on_path("cmd", env)), "/d", "/s", "/c", line, *args
+    return str(_on_path("sh", env)), "-c", line, "sh", *args
+
+
+def _on_path(program: str, env: Mapping[str, str]) -> Path:
+    found = find_executable(program, env)
+    if found is None:
+        raise _not_found(program, "it is not on PATH")
+    return found
+
+
+def _not_found(program: str, why: str) -> YouBenchaError:
+    return YouBenchaError(
+        "COMMAND_NOT_FOUND",
+        f"Cannot run {program}: {why}.",
+        hint="Install it, mend the name, or set PATH under `env`. A program of the tree is named with a slash: ./NAME.",
+    )
+
+
+# From what happened to a verdict. Pure.
+
+
+def assertion_results(config: CommandConfig, metrics: Mapping[str, Any]) -> list[AssertionResult]:
+    """The exit code and the report, always; then what was asked for."""
+    results = [_exit_result(config, metrics)]
+    if config.junit:
+        wrong = metrics.get("junit_error", "")
+        results.append(AssertionResult(name="junit", passed=not wrong, expected=list(config.junit), message=wrong))
+    return [*results, *limit_results(config.assertions, metrics)]
+
+
+def _exit_result(config: CommandConfig, metrics: Mapping[str, Any]) -> AssertionResult:
+    expected = config.expect_exit_code
+    passed = not metrics["timed_out"] and metrics["exit_code"] in expected
+    return AssertionResult(
+        name="exit_code",
+        passed=passed,
+        expected=expected[0] if len(expected) == 1 else list(expected),
+        actual=metrics["exit_code"],
+        message="" if passed else _wrong_end(config, metrics),
+    )
+
+
+def _wrong_end(config: CommandConfig, metrics: Mapping[str, Any]) -> str:
+    if metrics["timed_out"]:
+        return f"it was ended after {config.timeout / 1000:g} s"
+    if metrics["signal"]:
+        return f"{metrics['signal']} ended it"
+    if metrics["exit_code"] is None:
+        return "nobody knows how it ended"
+    expected = " or ".join(map(str, config.expect_exit_code))
+    return f"its exit code is {metrics['exit_code']}, not {expected}"
+
+
+def process_metrics(result: ProcessResult, output_tail: str) -> dict[str, Any]:
+    return {
+        "exit_code": result.exit.code,
+        "signal": result.exit.signal,
+        "timed_out": result.timed_out,
+        "duration_ms": round(result.duration_s * 1000),
+        "output_tail": output_tail,
+        "output_truncated": result.truncated,
+    }
+
+
+def summary(metrics: Mapping[str, Any]) -> str:
+    """What there is to say besides failures: how long it took, and how many tests there were."""
+    parts = [f"took {metrics['duration_ms'] / 1000:.1f} s"]
+    if "tests" in metrics:
+        bad = metrics["failures"] + metrics["errors"]
+        parts.append(f"{counted(metrics['tests'], 'test')}, {bad:,} failed, {metrics['skipped']:,} skipped")
+    return "; ".join(parts)

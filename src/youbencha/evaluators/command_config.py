@@ -1,0 +1,229 @@
+"""What a person may write under `config` of command."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, field_validator, model_validator
+
+from youbencha.errors import Problem
+from youbencha.evaluators.globs import GlobText
+from youbencha.spec import ProblemAt, Written
+from youbencha.spec.base import Line, Milliseconds
+from youbencha.text import did_you_mean
+
+DEFAULT_TIMEOUT_MS = 300_000
+
+Strings = Annotated[tuple[str, ...], Field(strict=False)]
+
+
+def _one_or_more(value: object) -> object:
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"is not a regular expression: {error}") from None
+    return text
+
+
+class MetricPattern(Written):
+    """A number or a text that the program prints. The last line that matches counts: summaries come last."""
+
+    pattern: Annotated[str, Field(min_length=1), AfterValidator(_pattern)]
+    """Searched in each line of the last megabyte of the output, of which very long lines are cut."""
+    type: Literal["int", "float", "string"] = "float"
+    group: int | str | None = None
+    """Which group holds the value, by number or name; by default the first, or the whole if there is none."""
+
+    @model_validator(mode="after")
+    def _group_exists(self) -> Self:
+        pattern = re.compile(self.pattern)
+        if isinstance(self.group, str) and self.group not in pattern.groupindex:
+            raise ProblemAt("group", "there is no group of this name in `pattern`")
+        if isinstance(self.group, int) and not 0 <= self.group <= pattern.groups:
+            raise ProblemAt("group", f"there are only {pattern.groups} groups in `pattern`")
+        return self
+
+
+MetricName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$")]
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class CommandConfig(Written):
+    command: Annotated[Line | Strings, Field(union_mode="left_to_right")]
+    """Split into words as a shell would do it, but run without one; or a list, taken as it is."""
+    args: Strings = ()
+    shell: bool = False
+    """`command` is then one line for the system's shell; `args` are its $1, $2 …"""
+    timeout: Annotated[Milliseconds, Field(validation_alias=AliasChoices("timeout", "timeout_ms"))] = DEFAULT_TIMEOUT_MS
+    env: dict[str, str] = Field(default_factory=dict)
+    """`${NAME}` is taken from the environment of youBencha, of which the program gets nothing secret otherwise."""
+    working_dir: Line | None = None
+    """Below the tree."""
+    expect_exit_code: Annotated[tuple[int, ...], BeforeValidator(_one_or_more), Field(strict=False, min_length=1)] = (
+        0,
+    )
+    """One code or several."""
+    junit: Annotated[tuple[GlobText, ...], BeforeValidator(_one_or_more), Field(strict=False)] = ()
+    """Where the program writes its JUnit XML, below the tree. What was there before it ran does not count."""
+    metrics: dict[MetricName, MetricPattern] = Field(default_factory=dict)
+    assertions: dict[str, Number] = Field(default_factory=dict)
+    """`min_NAME` and `max_NAME` of any metric that is a number."""
+    in_copy: Annotated[bool, Field(validation_alias="copy")] = True
+    """Run in a copy of the tree, so that no evaluator disturbs another. False saves the time of copying."""
+    sandbox: bool = True
+    """Where the agent ran in a container, run this in one of the same image, too. False: on the host."""
+    label: Annotated[str | None, Field(validation_alias="name")] = None
+    """What to call it in messages."""
+
+    @field_validator("command")
+    @classmethod
+    def _some_words(cls, command: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        if not command or (isinstance(command, tuple) and not command[0].strip()):
+            raise ValueError("must name a program")
+        return command
+
+    @field_validator("working_dir")
+    @classmethod
+    def _below_the_tree(cls, directory: str | None) -> str | None:
+        if directory is not None:
+            posix, windows = PurePosixPath(directory), PureWindowsPath(directory)
+            if posix.is_absolute() or windows.anchor or ".." in (*posix.parts, *windows.parts):
+                raise ValueError("must be a path below the tree, without `..`")
+        return directory
+
+    def words(self) -> tuple[str, ...]:
+        """The program and its arguments, where no shell is asked for."""
+        first = self.command if isinstance(self.command, tuple) else tuple(shlex.split(self.command))
+        return (*first, *self.args)
+
+
+# What is wrong with a configuration whose parts are each right.
+
+_OWN = ("exit_code", "duration_ms", "timed_out", "signal", "output_tail", "output_truncated", "junit_error")
+
+_OWN_NUMBERS = ("exit_code", "duration_ms")
+
+_JUNIT = ("tests", "failures", "errors", "skipped", "pass_rate")
+
+_SHELL_WORDS = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "<", "2>", "2>&1", "&>"})
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+
+
+def contradictions(config: CommandConfig) -> Iterator[Problem]:
+    yield from _about_command(config)
+    yield from missing_references(os.environ, config.env)
+    for name in config.metrics:
+        if name in _OWN or (config.junit and name in _JUNIT):
+            yield Problem(f"metrics.{name}", "has a meaning of its own", "choose another name")
+    for name in config.assertions:
+        yield from _about_assertion(config, name)
+
+
+def _about_command(config: CommandConfig) -> Iterator[Problem]:
+    if isinstance(config.command, tuple):
+        if config.shell:
+            yield Problem("command", "must be one line of text if `shell` is true")
+        return
+    if config.shell:
+        return
+    try:
+        words = shlex.split(config.command)
+    except ValueError as error:
+        yield Problem("command", f"cannot be split into words: {str(error).lower()}")
+        return
+    operators = [word for word in words if word in _SHELL_WORDS or word.endswith(";")]
+    if operators:
+        hint = "add `shell: true`; or write a list of words if it is meant as it stands"
+        yield Problem("command", f"{operators[0]!r} means something only to a shell", hint)
+    elif not words or not words[0]:
+        yield Problem("command", "must name a program")
+    elif _ASSIGNMENT.match(words[0]):
+        yield Problem("command", "must begin with a program", "variables go into `env`")
+
+
+def _about_assertion(config: CommandConfig, name: str) -> Iterator[Problem]:
+    where = f"assertions.{name}"
+    end, _, metric = name.partition("_")
+    known = list(_numbers(config))
+    if end in ("min", "max") and metric in known:
+        if end == "min" and config.assertions[name] > config.assertions.get(f"max_{metric}", float("inf")):
+            yield Problem(where, f"must not be more than max_{metric}: nothing could pass")
+    elif end in ("min", "max") and metric in _JUNIT:
+        yield Problem(where, f"needs `junit`, which gives {metric}")
+    else:
+        choices = [f"{which}_{each}" for each in known for which in ("min", "max")]
+        hint = did_you_mean(name, choices) or f"known: {', '.join(choices)}"
+        yield Problem(where, "there is nothing to hold it against", hint)
+
+
+def _numbers(config: CommandConfig) -> Iterator[str]:
+    yield from _OWN_NUMBERS
+    if config.junit:
+        yield from _JUNIT
+    yield from (name for name, metric in config.metrics.items() if metric.type != "string")
+
+
+# What a program gets to see that tests an agent's work. It runs the agent's code: nothing secret is for it.
+#
+# A list of what passes, not of what is held back: the next secret in somebody's shell is then held back too.
+
+_SYSTEM = {
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "TEMP", "TMP",
+    "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME",
+}  # fmt: skip
+
+_WINDOWS = {
+    "APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "NUMBER_OF_PROCESSORS", "PATHEXT", "PROGRAMDATA",
+    "PROGRAMFILES", "PROGRAMFILES(X86)", "SYSTEMDRIVE", "SYSTEMROOT", "USERNAME", "USERPROFILE", "WINDIR",
+}  # fmt: skip
+
+_TOOLS = {
+    "VIRTUAL_ENV", "CONDA_PREFIX", "PYENV_ROOT", "UV_CACHE_DIR", "PIP_CACHE_DIR", "NVM_DIR", "NODE_PATH", "PNPM_HOME",
+    "NPM_CONFIG_CACHE", "GOPATH", "GOROOT", "GOCACHE", "GOMODCACHE", "GOTOOLCHAIN", "CARGO_HOME", "RUSTUP_HOME",
+    "JAVA_HOME", "MAVEN_HOME", "GRADLE_HOME", "GRADLE_USER_HOME", "DOTNET_ROOT", "RBENV_ROOT", "GEM_HOME", "GEM_PATH",
+}  # fmt: skip
+
+_NETWORK = {
+    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE",
+}  # fmt: skip
+
+_PASSES = _SYSTEM | _WINDOWS | _TOOLS | _NETWORK
+
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def command_environment(
+    base: Mapping[str, str], given: Mapping[str, str], harness: Mapping[str, str]
+) -> dict[str, str]:
+    """What the program runs with: what may pass of `base`, and over it what the configuration gives.
+
+    That may refer to variables of the harness; each was found to be set.
+    """
+    resolved = {name: _REFERENCE.sub(lambda match: harness[match[1]], value) for name, value in given.items()}
+    return {**{name: value for name, value in base.items() if _passes(name, value)}, **resolved}
+
+
+def missing_references(harness: Mapping[str, str], given: Mapping[str, str]) -> Iterator[Problem]:
+    for name, value in given.items():
+        for reference in _REFERENCE.findall(value):
+            if reference not in harness:
+                hint = "set it before you start youBencha, or give it under `variables` of your settings"
+                yield Problem(f"env.{name}", f"refers to {reference}, which is not set", hint)
+
+
+def _passes(name: str, value: str) -> bool:
+    if name.upper() in _NETWORK and "@" in value:
+        return False  # a proxy with a password
+    return name.upper() in _PASSES or name.startswith("LC_")

@@ -1,5 +1,0 @@
-"""How much the agent changed, and where."""
-
-from youbencha.evaluators.git_diff.evaluator import GitDiff
-
-__all__ = ["GitDiff"]

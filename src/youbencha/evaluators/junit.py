@@ -1,0 +1,159 @@
+"""Test results out of JUnit XML that the agent's own code may have written.
+
+The parser is fed directly: no tree is built, and a document type ends it at once, so that there are no entities to
+expand or to fetch, in whatever encoding they come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from youbencha.evaluators.base import printable
+from youbencha.evaluators.globs import Glob
+from youbencha.evaluators.trees import files_below
+
+LARGEST_REPORT = 32 * 1024 * 1024
+
+MOST_REPORTS = 2_000
+
+_ENDS = {"failure": "failures", "error": "errors", "skipped": "skipped"}
+
+_NOT_RUN = frozenset({"notrun", "disabled"})
+
+Stamp = tuple[int, int, int, int]
+
+
+class Unusable(Exception):
+    """Why a report says nothing."""
+
+
+@dataclass(slots=True)
+class TestCounts:
+    __test__ = False  # not a class of tests, whatever pytest thinks of its name
+
+    tests: int = 0
+    failures: int = 0
+    errors: int = 0
+    skipped: int = 0
+
+    @property
+    def pass_rate(self) -> float | None:
+        """Of the tests that were run. None if there were none."""
+        ran = self.tests - self.skipped
+        return (ran - self.failures - self.errors) / ran if ran else None
+
+    def metrics(self) -> dict[str, Any]:
+        return {
+            "tests": self.tests,
+            "failures": self.failures,
+            "errors": self.errors,
+            "skipped": self.skipped,
+            "pass_rate": self.pass_rate,
+        }
+
+
+def reports(tree: Path, patterns: Iterable[str]) -> dict[Path, Stamp]:
+    """The files that match, each with what tells whether it was written since. No link leads to one."""
+    globs = tuple(map(Glob, patterns))
+    if not globs:
+        return {}
+    found = (file for file in files_below(tree) if not file.is_link and any(g.matches(file.path) for g in globs))
+    return {path: stamp for file in found if (stamp := _stamp(path := Path(file.place)))}
+
+
+def junit_metrics(tree: Path, patterns: Iterable[str], before: Mapping[Path, Stamp]) -> dict[str, Any]:
+    """The counts, or `junit_error`: a report that was promised and says nothing is no success."""
+    try:
+        return count_tests(tree, patterns, before).metrics()
+    except Unusable as unusable:
+        return {"junit_error": str(unusable)}
+
+
+def count_tests(tree: Path, patterns: Iterable[str], before: Mapping[Path, Stamp]) -> TestCounts:
+    """All tests in the reports that were written since. What lay there before was left by the agent."""
+    patterns = tuple(patterns)
+    written = sorted(path for path, stamp in reports(tree, patterns).items() if before.get(path) != stamp)
+    if not written:
+        raise Unusable(f"no JUnit report was written to {', '.join(patterns)}")
+    if len(written) > MOST_REPORTS:
+        raise Unusable(f"there are more than {MOST_REPORTS:,} JUnit reports")
+    counts = TestCounts()
+    for path in written:
+        count_in(_read(path), counts, printable(path.name))
+    return counts
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            xml = file.read(LARGEST_REPORT + 1)
+    except OSError as error:
+        raise Unusable(f"the JUnit report {path.name} cannot be read: {error.strerror}") from None
+    if len(xml) > LARGEST_REPORT:
+        raise Unusable(f"the JUnit report {path.name} is larger than {LARGEST_REPORT // 1024 // 1024} MiB")
+    return xml
+
+
+def count_in(xml: bytes, counts: TestCounts, name: str = "report") -> None:
+    """Add the test cases of one report. They are counted, not believed: the sums that a report states may be stale."""
+    from xml.parsers import expat
+
+    reader = _Reader(counts)
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = reader.refuse
+    parser.StartElementHandler = reader.start
+    parser.EndElementHandler = reader.end
+    try:
+        parser.Parse(xml, True)
+    except (expat.ExpatError, LookupError, ValueError) as error:  # the latter two: an encoding that nobody knows
+        raise Unusable(f"the JUnit report {name} is not XML: {error}") from None
+    except _HasDoctype:
+        raise Unusable(f"the JUnit report {name} declares a document type, which none needs") from None
+    if not reader.is_junit:
+        raise Unusable(f"the XML file {name} is no JUnit report")
+
+
+class _HasDoctype(Exception):
+    pass
+
+
+class _Reader:
+    def __init__(self, counts: TestCounts) -> None:
+        self._counts = counts
+        self._depth = 0
+        self._end: str | None = None
+        self._test_at: int | None = None
+        self.is_junit = False
+
+    def refuse(self, *_: object) -> None:
+        raise _HasDoctype
+
+    def start(self, name: str, attributes: Mapping[str, str]) -> None:
+        self._depth += 1
+        if self._depth == 1:
+            self.is_junit = name in ("testsuites", "testsuite")
+        elif name == "testcase" and self._test_at is None:
+            self._counts.tests += 1
+            self._test_at = self._depth
+            self._end = "skipped" if attributes.get("status") in _NOT_RUN else None
+        elif self._test_at is not None and self._depth == self._test_at + 1:
+            self._end = self._end or _ENDS.get(name)  # a test that fails and then fails to tidy up is one
+
+    def end(self, _: str) -> None:
+        if self._depth == self._test_at:
+            if self._end is not None:
+                setattr(self._counts, self._end, getattr(self._counts, self._end) + 1)
+            self._test_at = None
+        self._depth -= 1
+
+
+def _stamp(path: Path) -> Stamp | None:
+    """Nobody sets the time of the last change of a file's state, unlike that of its content."""
+    try:
+        state = path.stat()
+    except OSError:  # gone, or its path is too long: nobody can read it
+        return None
+    return state.st_ino, state.st_ctime_ns, state.st_mtime_ns, state.st_size

@@ -1,0 +1,108 @@
+"""What an agent is told of the gateway: where it is, and a key that is good for one trial."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from enum import Enum
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+
+def _nobody_knows() -> bool:
+    return False
+
+
+class GatewayAccess(NamedTuple):
+    url: str
+    """Without a path: `http://127.0.0.1:41234`. Some clients want `/v1` behind it."""
+    key: str
+    """A virtual key. The real one never leaves the gateway."""
+    is_busy: Callable[[], bool] = _nobody_knows
+    """Whether a request with this key is under way."""
+
+    def __repr__(self) -> str:
+        return f"GatewayAccess(url={self.url!r}, key=…)"
+
+
+# Which path belongs to which API, and what it asks for. Pure.
+#
+# Prefixes of a path do not matter: base URLs have them.
+
+WireName = Literal["anthropic-messages", "openai-chat", "openai-responses", "gemini"]
+"""An API as it is spoken."""
+
+Provider = Literal["anthropic", "openai", "gemini"]
+"""Whose API it is: one base URL and one key for each."""
+
+PROVIDER_OF: Mapping[WireName, Provider] = {
+    "anthropic-messages": "anthropic",
+    "openai-chat": "openai",
+    "openai-responses": "openai",
+    "gemini": "gemini",
+}
+
+PROVIDER_OF_PREFIX: Mapping[str, Provider] = {
+    "anthropic": "anthropic",
+    "openai": "openai",
+    "google": "gemini",
+    "gemini": "gemini",
+}
+"""What stands before the slash of `provider/model`, in opencode's words and in LiteLLM's."""
+
+
+class Action(Enum):
+    """What a path asks for."""
+
+    ANSWER = "answer"
+    COUNT = "count"
+    MODELS = "models"
+
+
+class Route(NamedTuple):
+    wire: WireName
+    action: Action
+    path: str
+    """As the API itself has it, without what a base URL put before it."""
+
+    @property
+    def provider(self) -> Provider:
+        return PROVIDER_OF[self.wire]
+
+
+_GEMINI_MODEL = r"/v1(?:alpha|beta)?/models/[^/:]+"
+
+_ROWS: tuple[tuple[str, str, WireName, Action], ...] = (
+    ("POST", r"/v1/messages", "anthropic-messages", Action.ANSWER),
+    ("POST", r"/v1/messages/count_tokens", "anthropic-messages", Action.COUNT),
+    ("POST", r"/v1/chat/completions", "openai-chat", Action.ANSWER),
+    ("POST", r"/v1/responses", "openai-responses", Action.ANSWER),
+    ("POST", rf"{_GEMINI_MODEL}:(?:g|streamG)enerateContent", "gemini", Action.ANSWER),
+    ("POST", rf"{_GEMINI_MODEL}:countTokens", "gemini", Action.COUNT),
+    ("GET", r"/v1/models(?:/[^/:]+)?", "anthropic-messages", Action.MODELS),
+    ("GET", r"/v1(?:alpha|beta)/models(?:/[^/:]+)?", "gemini", Action.MODELS),
+)
+
+
+def route_of(method: str, path: str, headers: Mapping[str, str]) -> Route | None:
+    """`headers` by lower-case names. None for a path that is none of these APIs'."""
+    found = _by_path(method, path)
+    if found and found.action is Action.MODELS and found.wire == "anthropic-messages":
+        return found._replace(wire=_of_client(headers))
+    return found
+
+
+@lru_cache(maxsize=256)
+def _by_path(method: str, path: str) -> Route | None:
+    for wanted, pattern, wire, action in _ROWS:
+        if wanted == method and (found := re.search(f"{pattern}/?$", path)):
+            return Route(wire, action, found.group().rstrip("/"))
+    return None
+
+
+def _of_client(headers: Mapping[str, str]) -> WireName:
+    """Three APIs list their models under one path: then the client's own headers tell."""
+    if "x-goog-api-key" in headers:
+        return "gemini"
+    bearer_only = "authorization" in headers and "anthropic-version" not in headers
+    return "openai-chat" if bearer_only else "anthropic-messages"

@@ -1,0 +1,160 @@
+"""What a request's body asks for, in each API's own words. Pure.
+
+Bodies come from agents, so nothing in them is taken for granted: what makes no sense is unknown, and the provider may
+complain about it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from youbencha.gateway.api import WireName
+
+
+class Asked(NamedTuple):
+    """What a request's body says that matters here."""
+
+    model: str | None
+    stream: bool
+    max_output: int | None
+    """The most tokens that the answer may have; None if the client set no limit."""
+    size: int
+    """Of the body, in bytes: no token is less than a byte."""
+
+
+DEFAULT_MAX_OUTPUT = 128_000
+"""For a client that sets no limit: no model in common use answers with more."""
+
+_MOST = 10_000_000
+"""No limit that a provider takes is beyond this."""
+
+_LONGEST_NAME = 256
+
+
+class _Fields(NamedTuple):
+    """Where an API has its limits. Of several names the first that makes sense counts."""
+
+    limit: tuple[str, ...]
+    answers: tuple[str, ...] = ()
+    """How many answers are wanted; the limit is for each."""
+    inside: tuple[str, ...] = ()
+    """The object that holds them, if it is not the body itself."""
+
+
+_FIELDS: Mapping[WireName, _Fields] = {
+    "anthropic-messages": _Fields(limit=("max_tokens",)),
+    "openai-chat": _Fields(limit=("max_completion_tokens", "max_tokens"), answers=("n",)),
+    "openai-responses": _Fields(limit=("max_output_tokens",)),
+    # Google's parsers take both spellings.
+    "gemini": _Fields(
+        limit=("maxOutputTokens", "max_output_tokens"),
+        answers=("candidateCount", "candidate_count"),
+        inside=("generationConfig", "generation_config"),
+    ),
+}
+
+_GEMINI_PATH = re.compile(r"/models/([^/:]+):(\w+)")
+
+
+def asked_of(wire: WireName, path: str, body: object, size: int) -> Asked:
+    """`body` as it was parsed, `size` as it came. Gemini has the model and the manner in the path."""
+    content = body if isinstance(body, Mapping) else {}
+    if wire == "gemini":
+        found = _GEMINI_PATH.search(path)
+        model, action = found.groups() if found else (None, "")
+        return Asked(_name(model), action == "streamGenerateContent", _max_output(wire, content), size)
+    return Asked(_name(content.get("model")), content.get("stream") is True, _max_output(wire, content), size)
+
+
+def worst_output(asked: Asked) -> int:
+    """The most tokens that the answer may have."""
+    return DEFAULT_MAX_OUTPUT if asked.max_output is None else asked.max_output
+
+
+def worst_tokens(asked: Asked) -> int:
+    """The most tokens that the call may take, of all kinds."""
+    return asked.size + worst_output(asked)
+
+
+def _max_output(wire: WireName, body: Mapping[str, object]) -> int | None:
+    fields = _FIELDS[wire]
+    for key in fields.inside:
+        if isinstance(inner := body.get(key), Mapping):
+            body = inner
+            break
+    limit, answers = _first(body, fields.limit), _first(body, fields.answers) or 1
+    if answers == 1:
+        return limit
+    return answers * (DEFAULT_MAX_OUTPUT if limit is None else limit)
+
+
+def _first(body: Mapping[str, object], keys: tuple[str, ...]) -> int | None:
+    return next((count for key in keys if (count := _count(body.get(key))) is not None), None)
+
+
+def _count(value: object) -> int | None:
+    if isinstance(value, float) and value.is_integer():  # some clients write 1024.0
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if 0 <= value <= _MOST else None
+
+
+def _name(value: object) -> str | None:
+    """Whatever a ledger's line can hold."""
+    good = isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME and value.isprintable()
+    return value if isinstance(value, str) and good else None
+
+
+# Whether a request makes the provider read what is not in it: an earlier answer, a file, an address. Pure.
+#
+# Such input is paid for, and no byte of it is seen here, so that the size of the request bounds nothing.
+
+CONTEXT_TOKENS = 1_000_000
+"""The most that a model takes in, as far as is common: the bound where the request has none."""
+
+_REFERENCES = frozenset({
+    "previous_response_id", "conversation", "file_id", "file_ids", "file_url", "fileUri", "file_uri", "cachedContent",
+    "cached_content", "container", "vector_store_ids", "mcp_servers", "googleSearch", "google_search", "urlContext",
+    "url_context",
+})  # fmt: skip
+
+_TELLING = _REFERENCES | {"image_url"}
+
+_SERVER_TOOLS = ("web_search", "web_fetch", "file_search", "code_interpreter", "code_execution", "mcp", "tool_search")
+"""Tools that the provider runs by itself, and whose findings it reads."""
+
+_ONLY_WORDS = frozenset({"input_schema", "parameters", "properties", "arguments"})
+"""What is below is somebody's own: a tool may well have a field called `conversation`."""
+
+
+def reads_elsewhere(body: object) -> bool:
+    """`body` as it was parsed. Without recursion: how deep it is, its sender says."""
+    waiting = [body]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += value
+        elif isinstance(value, dict):
+            if _refers(value):
+                return True
+            is_call = value.get("type") == "tool_use"
+            for key, inner in value.items():
+                if isinstance(inner, dict | list) and key not in _ONLY_WORDS and not (is_call and key == "input"):
+                    waiting.append(inner)
+    return False
+
+
+def _refers(found: dict[str, object]) -> bool:
+    if not _TELLING.isdisjoint(found):
+        for key in _REFERENCES & found.keys():
+            if found[key] is not None:
+                return True
+        image = found.get("image_url")
+        address = image.get("url") if isinstance(image, dict) else image
+        if isinstance(address, str) and not address.startswith("data:"):
+            return True
+    kind = found.get("type")
+    return isinstance(kind, str) and (kind == "url" or kind.startswith(_SERVER_TOOLS))

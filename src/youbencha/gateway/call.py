@@ -1,0 +1,182 @@
+"""One request on its way through the gateway: what is known of it so far, and what the ledger will say."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING, NamedTuple
+
+from youbencha.gateway.api import Action, Route, WireName
+from youbencha.gateway.bounds import Asked, worst_output, worst_tokens
+from youbencha.gateway.budget import Reservation, Spend
+from youbencha.gateway.metering.readers import Metered
+from youbencha.gateway.prices import Prices
+from youbencha.usage import Tokens
+
+if TYPE_CHECKING:
+    from youbencha.gateway.metering.meter import Meter
+
+
+class Labels(NamedTuple):
+    """Whose calls these are, as the ledger names it. `key` is the virtual key's name, never the key."""
+
+    key: str
+    agent: str | None = None
+    run: str | None = None
+
+
+class Call(NamedTuple):
+    """One request, from its arrival to its end: a line of the ledger."""
+
+    id: str
+    at: float
+    """When it came, in seconds since the epoch."""
+    labels: Labels
+    method: str
+    path: str
+    wire: WireName | None
+    requested_model: str | None
+    model: str | None
+    """As the answer names it, else as the request does."""
+    status: int | None
+    """What the client got; None if it was gone before anything could be said."""
+    tokens: Tokens
+    cost_usd: Decimal | None
+    """None where no price is known, or no token."""
+    partial: bool
+    """The counts are a lower bound: somebody was gone before the end."""
+    stream: bool = False
+    error: str | None = None
+    """Why it went wrong, in one word: `budget_exceeded`, `client_gone`, `upstream_gone`, `rate_limited` …"""
+    upstream_status: int | None = None
+    """None if the gateway answered by itself."""
+    retry_after_s: float | None = None
+    duration_ms: float = 0.0
+    first_byte_ms: float | None = None
+    replayed: bool = False
+    billed: bool = True
+    """Asks a model for an answer: counting tokens and listing models costs nothing."""
+
+
+LONGEST_NAME = 200
+"""Of a model, in anything we write: it is the client's text."""
+
+
+class Exchange:
+    """Filled in by the proxy. `call` can be asked for at any time; it is the truth only at the end."""
+
+    def __init__(self, call_id: str, labels: Labels, method: str, path: str, route: Route | None) -> None:
+        self.id = call_id
+        self.labels = labels
+        self.method = method
+        self.path = path[:LONGEST_NAME].encode("utf-8", "replace").decode()  # it may be any bytes
+        self.route = route
+        self.asked = Asked(model=None, stream=False, max_output=None, size=0)
+        self.arrived = time.time()
+        self.meter: Meter | None = None
+        self.reservation: Reservation | None = None
+        self.status: int | None = None
+        self.error: str | None = None
+        self.dispatched = False
+        """The request is on its way to the provider: from here on it may cost something, answer or none."""
+        self.upstream_status: int | None = None
+        self.headers: Mapping[str, str] = {}
+        """Of the answer, as the client got them."""
+        self.retry_after_s: float | None = None
+        self.first_byte_ms: float | None = None
+        self.replayed = False
+        self.conclude: Callable[[], None] = lambda: None
+        """Counts it and writes it down, once. Called before the client can know that its answer is whole."""
+        self._started = time.perf_counter()
+
+    @property
+    def billed(self) -> bool:
+        return self.route is not None and self.route.action is Action.ANSWER
+
+    @property
+    def may_cost(self) -> bool:
+        """Whether a provider works for it, or did when this was recorded. Errors are free."""
+        if not self.billed:
+            return False
+        if self.replayed or self.upstream_status is not None:
+            return self.status is not None and self.status < 300
+        return self.dispatched
+
+    def elapsed_ms(self) -> float:
+        return (time.perf_counter() - self._started) * 1000
+
+    def metered(self) -> Metered:
+        return self.meter.result() if self.meter is not None and self.may_cost else Metered()
+
+    def so_far(self) -> Call:
+        """What is known before anybody has answered."""
+        return self._call(Metered(), None, None)
+
+    def settle(self, prices: Prices) -> Call:
+        """Pay for it, once, and say what it was."""
+        metered = self.metered()
+        model = (metered.model or self.asked.model or "")[:LONGEST_NAME] or None
+        cost = self._cost(prices, metered, model)
+        if self.reservation is not None:
+            if self.may_cost:
+                spend = Spend(cost, sum(count or 0 for count in metered.tokens))
+                self.reservation.settle(spend, unsure=self._unsure(prices, metered, model))
+            else:
+                self.reservation.release()
+            self.reservation = None
+        return self._call(metered, model, cost)
+
+    def _cost(self, prices: Prices, metered: Metered, model: str | None) -> Decimal | None:
+        if metered.tokens == Tokens() or self.route is None:
+            return None
+        provider = self.route.provider
+        costs = (
+            prices.cost_of(provider, name, metered.tokens, cache_creation_1h=metered.cache_creation_1h)
+            for name in self._names(model)
+        )
+        return next((cost for cost in costs if cost is not None), None)
+
+    def _unsure(self, prices: Prices, metered: Metered, model: str | None) -> Spend:
+        """What a call that was cut off may have cost beyond what was seen: a cap must hold against that too.
+
+        As much as it was allowed: a model may have thought without a word, or go on though nobody listens any more.
+        """
+        if metered.complete or self.route is None:
+            return Spend(Decimal(0), 0)
+        seen = metered.tokens
+        hidden = self.asked._replace(
+            size=self.asked.size if seen.input is None else 0,
+            max_output=max(0, worst_output(self.asked) - (seen.output or 0)),
+        )
+        provider = self.route.provider
+        costs = (prices.worst_case(provider, name, hidden) for name in self._names(model))
+        return Spend(next((cost for cost in costs if cost is not None), None), worst_tokens(hidden))
+
+    def _names(self, answered: str | None) -> Iterable[str | None]:
+        """A gateway behind ours may answer under another name than it was asked for."""
+        return dict.fromkeys((answered, self.asked.model))
+
+    def _call(self, metered: Metered, model: str | None, cost: Decimal | None) -> Call:
+        return Call(
+            id=self.id,
+            at=self.arrived,
+            labels=self.labels,
+            method=self.method,
+            path=self.path,
+            wire=self.route.wire if self.route else None,
+            requested_model=(self.asked.model or "")[:LONGEST_NAME] or None,
+            model=model,
+            status=self.status,
+            tokens=metered.tokens,
+            cost_usd=cost,
+            partial=self.may_cost and not metered.complete,
+            stream=self.asked.stream,
+            error=self.error or metered.error,
+            upstream_status=self.upstream_status,
+            retry_after_s=self.retry_after_s,
+            duration_ms=self.elapsed_ms(),
+            first_byte_ms=self.first_byte_ms,
+            replayed=self.replayed,
+            billed=self.billed,
+        )

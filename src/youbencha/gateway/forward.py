@@ -1,0 +1,241 @@
+"""From the gateway to the provider: one request there, and its answer as soon as it begins."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import lru_cache
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+from aiohttp import web
+from multidict import CIMultiDict
+
+from youbencha.gateway.api import Action, Provider
+from youbencha.gateway.call import Exchange
+from youbencha.gateway.keys import PROVIDER_IS_BUSY
+from youbencha.gateway.relay import Chunks, relay
+from youbencha.gateway.request import (
+    Headers,
+    Incoming,
+    Refused,
+    headers_for,
+    payload,
+    retry_after_s,
+    returned,
+    url_for,
+    with_usage,
+)
+
+if TYPE_CHECKING:
+    from youbencha.gateway.upstreams import Upstream
+
+
+FAILURES = 6
+"""In a row. CLIs try ten times, with growing pauses: minutes that lead nowhere."""
+
+OPEN_S = 30.0
+
+
+class Circuit:
+    """Closed: requests go through. Open: they do not. After a while, one is let through to see."""
+
+    def __init__(self, *, failures: int = FAILURES, open_s: float = OPEN_S) -> None:
+        self.opened = 0
+        """How often it opened."""
+        self._limit = failures
+        self._open_s = open_s
+        self._in_a_row = 0
+        self._until: float | None = None
+        self._probing = False
+
+    def wait_s(self, now: float) -> float:
+        """How long to stay away; 0 if a request may go through."""
+        if self._until is None:
+            return 0.0
+        if now >= self._until and not self._probing:
+            self._probing = True  # one alone: if all rushed in at once, a provider that recovers would fall again
+            return 0.0
+        return max(self._until - now, 1.0)
+
+    def succeeded(self) -> None:
+        self._in_a_row, self._until, self._probing = 0, None, False
+
+    def failed(self, now: float) -> None:
+        self._in_a_row += 1
+        if self._in_a_row < self._limit and not self._probing:
+            return
+        if self._until is None or self._probing:
+            self.opened += 1
+        self._until, self._probing = now + self._open_s, False
+
+    def undecided(self) -> None:
+        """A request ended in a way that tells nothing of the provider (its client left)."""
+        self._probing = False
+
+    @property
+    def is_open(self) -> bool:
+        return self._until is not None
+
+
+_ERRORS, _BAD_KEY, _FAILURES = 400, 401, 500
+
+
+class Forwarder:
+    """Knows the providers, and which of them have failed lately."""
+
+    def __init__(self, upstreams: Mapping[Provider, Upstream], client: aiohttp.ClientSession) -> None:
+        self.circuits: defaultdict[tuple[Provider, str], Circuit] = defaultdict(Circuit)
+        """By provider and name of a key: whoever provokes failures holds up nobody else."""
+        self._upstreams = upstreams
+        self._client = client
+
+    async def forward(self, incoming: Incoming, exchange: Exchange, kept: Chunks | None = None) -> web.StreamResponse:
+        request, route = incoming.request, incoming.route
+        upstream = self._upstreams.get(route.provider)
+        if upstream is None:
+            raise Refused("no_upstream", f"the gateway has no key for {route.provider}")
+        if upstream.is_litellm and route.action is not Action.MODELS:
+            _refuse_orders(incoming, exchange.asked.model)
+        circuit = self.circuits[route.provider, exchange.labels.key]
+        if wait := circuit.wait_s(time.monotonic()):
+            raise Refused("circuit_open", f"{route.provider} failed too often in a row; not asked for {wait:.0f} s")
+        answer, usage_hidden = await self._ask(incoming, exchange, upstream, circuit)
+        incoming.forget_body()
+        async with answer:
+            if upstream.is_litellm and answer.status >= _ERRORS:
+                return await _unwrapped(exchange, answer, circuit, kept)
+            _note(exchange, answer.status, answer.headers, circuit)
+            headers = _provider_headers(answer) if upstream.is_litellm else list(answer.headers.items())
+            return await relay(request, exchange, route.wire, answer, headers, kept, usage_hidden=usage_hidden)
+
+    async def _ask(
+        self, incoming: Incoming, exchange: Exchange, upstream: Upstream, circuit: Circuit
+    ) -> tuple[aiohttp.ClientResponse, bool]:
+        """The answer as soon as it begins, and whether it ends with a usage that the client did not ask for."""
+        request, route = incoming.request, incoming.route
+        raw, usage_hidden = with_usage(incoming, exchange)
+        exchange.dispatched = True
+        try:
+            answer = await self._client.request(
+                request.method,
+                url_for(upstream, route, request),
+                data=payload(raw),
+                headers=headers_for(incoming, upstream, readable=usage_hidden or upstream.is_litellm),
+                allow_redirects=False,
+                proxy=proxy_for(upstream.url),
+            )
+        except (aiohttp.ClientError, OSError) as error:
+            circuit.failed(time.monotonic())
+            exchange.dispatched = not isinstance(error, aiohttp.ClientConnectorError)
+            said = type(error).__name__ if isinstance(error, aiohttp.ClientResponseError) else str(error)
+            said = said or type(error).__name__
+            raise Refused("upstream_unreachable", f"{route.provider} does not answer: {said}") from error
+        except BaseException:  # its client left, or the fault is ours: either tells nothing of the provider
+            circuit.undecided()
+            raise
+        return answer, usage_hidden
+
+
+async def _unwrapped(
+    exchange: Exchange, answer: aiohttp.ClientResponse, circuit: Circuit, kept: Chunks | None
+) -> web.Response:
+    """An error as the provider gave it, as far as LiteLLM lets it be known: small, and never a stream."""
+    from youbencha.gateway.litellm.translate import provider_error
+
+    headers = dict(_provider_headers(answer))
+    try:
+        restored = provider_error(answer.status, await answer.read())
+    except (aiohttp.ClientError, OSError) as error:
+        circuit.failed(time.monotonic())
+        raise Refused("upstream_unreachable", "LiteLLM was gone in the middle of an answer") from error
+    _note(exchange, restored.status, headers, circuit)
+    exchange.status = restored.status
+    final = [("x-should-retry", "false")] if restored.status == _BAD_KEY else []
+    exchange.headers = passed = CIMultiDict([*returned(list(headers.items())), *final])
+    if kept is not None:
+        kept.append((exchange.elapsed_ms(), restored.body))
+    return web.Response(status=restored.status, body=restored.body, headers=passed)
+
+
+def _refuse_orders(incoming: Incoming, model: str | None) -> None:
+    from youbencha.gateway.litellm.translate import order_in
+
+    if found := order_in(incoming.body, model):
+        raise Refused("not_metered", f"not passed on to LiteLLM, because what it does cannot be metered: {found}")
+
+
+def _provider_headers(answer: aiohttp.ClientResponse) -> Headers:
+    from youbencha.gateway.litellm.translate import provider_headers
+
+    return list(provider_headers(answer.headers.items()).items())
+
+
+def _note(exchange: Exchange, status: int, headers: Mapping[str, str], circuit: Circuit) -> None:
+    """What a provider's answer says of the provider."""
+    exchange.upstream_status = status
+    exchange.retry_after_s = retry_after_s({name.lower(): value for name, value in headers.items()})
+    if status in PROVIDER_IS_BUSY:
+        exchange.error = "rate_limited"
+        circuit.undecided()
+    elif status >= _FAILURES:
+        exchange.error = "provider_failed"
+        circuit.failed(time.monotonic())
+    else:
+        exchange.error = "provider_refused" if status >= _ERRORS else None
+        circuit.succeeded()
+
+
+# How the gateway itself reaches a provider: its client, certificates, and a company's proxy.
+
+_SILENCE_S = 600.0
+"""The longest that a provider may say nothing. Its own clients wait as long."""
+
+
+def new_client(*, secure: bool) -> aiohttp.ClientSession:
+    """No limit of connections: how many requests run at once is the agents' business.
+
+    `secure`: some upstream is behind TLS. To read certificates takes a tenth of a second, which others need not wait.
+    """
+    own = _own_certificates() if secure else None
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30.0, ssl=True if own is None else own)
+    return aiohttp.ClientSession(
+        connector=connector,
+        auto_decompress=False,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=30.0, sock_read=_SILENCE_S),
+        read_bufsize=256 * 1024,
+    )
+
+
+@lru_cache(maxsize=16)
+def proxy_for(url: str) -> str | None:
+    """As HTTPS_PROXY and NO_PROXY say. Not aiohttp's own way, which would take credentials from a .netrc too."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if host in ("localhost", "::1") or host.startswith("127.") or proxy_bypass(host):
+        return None
+    if parts.port is not None and ":" not in host and proxy_bypass(f"{host}:{parts.port}"):  # NO_PROXY may name one
+        return None
+    proxy = getproxies().get(parts.scheme)
+    return f"http://{proxy}" if proxy and "://" not in proxy else proxy
+
+
+def _own_certificates() -> ssl.SSLContext | None:
+    """Agents on Node take a company's certificates from this variable; behind the gateway, it is we who need them.
+
+    A file that cannot be read is passed over, as Node does: what needs it fails with a message of its own.
+    """
+    extra = os.environ.get("NODE_EXTRA_CA_CERTS")
+    if not extra:
+        return None
+    context = ssl.create_default_context()
+    with suppress(OSError):
+        context.load_verify_locations(extra)
+    return context

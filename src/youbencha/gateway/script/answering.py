@@ -1,0 +1,279 @@
+"""What a request is answered with. No I/O; the only state is the script's progress."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from fnmatch import fnmatchcase
+from typing import Any, Literal, NamedTuple
+
+from youbencha.gateway.api import Action, WireName, route_of
+from youbencha.gateway.script.anthropic import AnthropicMessages
+from youbencha.gateway.script.format import Answer, HttpError, Script, Turn, UnknownVariableError, When, substitute
+from youbencha.gateway.script.gemini import Gemini
+from youbencha.gateway.script.openai import OpenAIChat, OpenAIResponses
+from youbencha.gateway.script.wire import Asked, Event, Incoming, Message, Tokens, Wire, new_id, sse, tokens_of
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    answer: Answer | None
+    """None when the turns have run out."""
+    turn: int | None = None
+    """Which of the conversation's turns, from 0; None for an answer on the side."""
+    conversation: int | None = None
+    """Which of the script's `conversations`, from 0; None for its own `turns`."""
+    given: int = 0
+    """How many answers this conversation had, when they have run out."""
+
+
+class Progress:
+    """How far each conversation of each session has come."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._given: Counter[tuple[str, int | None]] = Counter()
+
+    def choose(self, request: Asked) -> Chosen:
+        if not request.has_tools and not self._script.tools_optional:
+            return Chosen(self._script.side)
+        which = conversation_for(self._script, request)
+        turns = self._script.turns if which is None else self._script.conversations[which].turns
+        number = self._given[request.session, which]
+        self._given[request.session, which] += 1
+        turn = turn_at(turns, number)
+        if turn is None and self._script.after == "repeat-last" and turns:
+            turn = len(turns) - 1
+        if turn is None:
+            return Chosen(None, conversation=which, given=total(turns))
+        return Chosen(turns[turn], turn, which)
+
+
+def conversation_for(script: Script, request: Asked) -> int | None:
+    matching = (n for n, talk in enumerate(script.conversations) if matches(talk.when, request))
+    return next(matching, None)
+
+
+def matches(when: When, request: Asked) -> bool:
+    return (
+        (when.system_contains is None or when.system_contains in request.system)
+        and (when.prompt_contains is None or when.prompt_contains in request.prompt)
+        and (when.model is None or fnmatchcase(request.model, when.model))
+    )
+
+
+def turn_at(turns: Sequence[Turn], number: int) -> int | None:
+    """The turn that gives the answer with this number, counted from 0; None if there is none."""
+    for index, turn in enumerate(turns):
+        if turn.times == "forever" or number < turn.times:
+            return index
+        number -= turn.times
+    return None
+
+
+def total(turns: Sequence[Turn]) -> int:
+    return sum(turn.times for turn in turns if turn.times != "forever")
+
+
+# What goes over the wire for an answer, fault included, as data. Pure; the server only plays it.
+
+EVENT_STREAM = "text/event-stream; charset=utf-8"
+
+JSON = "application/json"
+
+
+class Ending(Enum):
+    """How the body ends."""
+
+    COMPLETE = "complete"
+    DROP = "drop"
+    HANG = "hang"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    pieces: Sequence[bytes] = ()
+    """Each is written on its own."""
+    ending: Ending = Ending.COMPLETE
+    delay: float = 0.0
+    pause: float = 0.0
+
+
+def json_reply(
+    wire: Wire, body: Any, *, status: int = 200, headers: Mapping[str, str] | None = None, request_id: str | None = None
+) -> Reply:
+    raw = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+    return Reply(
+        status=status,
+        headers={"content-type": JSON, **_identified(wire, request_id), **(headers or {})},
+        pieces=(raw,),
+    )
+
+
+def error_reply(wire: Wire, error: HttpError, *, delay: float = 0.0) -> Reply:
+    request_id = new_id("req")
+    body = wire.error_body(error.status, error.message, error.type, request_id)
+    given = {name.lower(): str(value) for name, value in error.headers.items()}
+    reply = json_reply(wire, body, status=error.status, headers=given, request_id=request_id)
+    return replace(reply, delay=delay)
+
+
+def refusal(wire: Wire, status: int, message: str) -> Reply:
+    """An error of the server itself. The header tells every client that to try again is no use."""
+    return error_reply(wire, HttpError(status=status, message=message, headers={"x-should-retry": "false"}))
+
+
+def reply_to(wire: Wire, request: Incoming, answer: Answer, *, stream: bool, model: str, tokens: Tokens) -> Reply:
+    """`answer` has its variables filled in."""
+    if answer.error is not None:
+        return error_reply(wire, answer.error, delay=answer.delay)
+    if answer.garbage is not None:
+        headers = {"content-type": "text/plain; charset=utf-8"}
+        return Reply(headers=headers, pieces=(answer.garbage.encode("utf-8", "replace"),), delay=answer.delay)
+    message = wire.message(answer, model, tokens, request)
+    return _stream(wire, answer, wire.events(message, request)) if stream else _whole(wire, answer, message)
+
+
+def _stream(wire: Wire, answer: Answer, events: list[Event]) -> Reply:
+    begun = _up_to_first_delta(wire, events)
+    ending, closing = Ending.COMPLETE, b""
+    if answer.error_mid_stream is not None:
+        error = answer.error_mid_stream
+        body = wire.error_body(error.status, error.message, error.type, None)
+        events = [*begun, wire.error_event(body, begun)]
+    elif answer.drop is not None:
+        events, ending = events[: answer.drop.after_events], Ending.DROP
+    elif answer.hang:
+        events, ending = begun, Ending.HANG
+    else:
+        closing = wire.closing
+    return Reply(
+        headers={"content-type": EVENT_STREAM, "cache-control": "no-cache", **_identified(wire)},
+        pieces=_cut([*(sse(event) for event in events), *([closing] if closing else [])], answer.chunk_bytes),
+        ending=ending,
+        delay=answer.delay,
+        pause=answer.pause,
+    )
+
+
+def _whole(wire: Wire, answer: Answer, message: Message) -> Reply:
+    """The same faults for a client that did not ask for a stream, as far as they can happen to it."""
+    if answer.error_mid_stream is not None:
+        error = answer.error_mid_stream
+        instead = HttpError(status=error.status, type=error.type, message=error.message)
+        return error_reply(wire, instead, delay=answer.delay)
+    sent = json_reply(wire, message)
+    body, ending = sent.pieces[0], Ending.COMPLETE
+    if answer.drop is not None:
+        body, ending = body[: len(body) // 2 if answer.drop.after_events else 0], Ending.DROP
+    elif answer.hang:
+        body, ending = b"", Ending.HANG
+    return replace(sent, pieces=_cut([body], answer.chunk_bytes), ending=ending, delay=answer.delay, pause=answer.pause)
+
+
+def _identified(wire: Wire, request_id: str | None = None) -> dict[str, str]:
+    return {wire.request_id_header: request_id or new_id("req")} if wire.request_id_header else {}
+
+
+def _up_to_first_delta(wire: Wire, events: Sequence[Event]) -> list[Event]:
+    deltas = (n for n, event in enumerate(events) if wire.is_delta(event))
+    return list(events[: next(deltas, 0) + 1])
+
+
+def _cut(parts: Sequence[bytes], size: int | None) -> tuple[bytes, ...]:
+    if size is None:
+        return tuple(parts)
+    body = b"".join(parts)
+    return tuple(body[start : start + size] for start in range(0, len(body), size))
+
+
+Kind = Literal["turn", "side", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    reply: Reply
+    wire: Wire | None = None
+    kind: Kind = "other"
+    chosen: Chosen | None = None
+
+
+class Decider:
+    def __init__(self, script: Script, variables: Mapping[str, str]) -> None:
+        self._script = script
+        self._variables = variables
+        self._required_key = substitute(script.require_key, variables)
+        self._progress = Progress(script)
+
+    def decide(self, method: str, request: Incoming) -> Decision:
+        if method == "HEAD":  # Claude Code 2.1.197 looks this way whether its base URL is alive
+            return Decision(Reply())
+        if method == "GET" and request.path.endswith("/healthz"):
+            return Decision(json_reply(ANTHROPIC, {"status": "ok"}))
+        endpoint = endpoint_of(method, request.path, request.headers)
+        if endpoint is None:
+            return Decision(refusal(ANTHROPIC, 404, f"there is no {method} {request.path} here"))
+        wire = endpoint.wire
+        if self._required_key is not None and request.key != self._required_key:
+            return Decision(refusal(wire, 401, wire.bad_key), wire)
+        if endpoint.action is Action.MODELS:
+            return Decision(json_reply(wire, wire.models(self._script.model)), wire)
+        if wrong := wire.complaint(request, endpoint.action):
+            return Decision(refusal(wire, 400, wrong), wire)
+        if endpoint.action is Action.COUNT:
+            return Decision(json_reply(wire, wire.counted(len(json.dumps(request.body)) // 4)), wire)
+        return self._answer(wire, request)
+
+    def _answer(self, wire: Wire, request: Incoming) -> Decision:
+        asked = wire.asked(request)
+        chosen = self._progress.choose(asked)
+        kind: Kind = "side" if chosen.answer is self._script.side else "turn"
+        if chosen.answer is None:
+            return Decision(refusal(wire, 400, _exhausted(chosen)), wire, kind, chosen)
+        known = {**({"cwd": asked.cwd} if asked.cwd else {}), **self._variables}
+        try:
+            answer = _filled(chosen.answer, known)
+            model = substitute(self._script.model, known) or asked.model
+        except UnknownVariableError as unknown:
+            return Decision(refusal(wire, 400, _unknown_variable(unknown.name, known)), wire, kind, chosen)
+        tokens = tokens_of(answer, self._script.usage)
+        reply = reply_to(wire, request, answer, stream=asked.stream, model=model, tokens=tokens)
+        return Decision(reply, wire, kind, chosen)
+
+
+def _filled(answer: Answer, variables: Mapping[str, str]) -> Answer:
+    return type(answer).model_validate(substitute(answer.model_dump(exclude_unset=True), variables))
+
+
+def _exhausted(chosen: Chosen) -> str:
+    where = "" if chosen.conversation is None else f" (conversation {chosen.conversation + 1})"
+    return f"script exhausted after {chosen.given} turn{'' if chosen.given == 1 else 's'}{where}"
+
+
+def _unknown_variable(name: str, known: Mapping[str, str]) -> str:
+    names = ", ".join(sorted(known)) or "none"
+    hint = "; the request does not say where it works" if name == "cwd" else ""
+    return f"the script names an unknown variable '{name}'{hint} (known: {names})"
+
+
+# The API that a request speaks, as the scripted model speaks it.
+
+ANTHROPIC = AnthropicMessages()
+"""Also what is spoken to a client whose path tells nothing."""
+
+_WIRES: Mapping[WireName, Wire] = {wire.name: wire for wire in (ANTHROPIC, OpenAIChat(), OpenAIResponses(), Gemini())}
+
+
+class Endpoint(NamedTuple):
+    wire: Wire
+    action: Action
+
+
+def endpoint_of(method: str, path: str, headers: Mapping[str, str]) -> Endpoint | None:
+    route = route_of(method, path, headers)
+    return Endpoint(_WIRES[route.wire], route.action) if route else None

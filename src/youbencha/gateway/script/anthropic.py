@@ -1,0 +1,217 @@
+"""The Messages API: what Claude Code speaks."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from youbencha.gateway.api import Action
+from youbencha.gateway.script.format import Answer
+from youbencha.gateway.script.wire import (
+    MODEL_WITHOUT_NAME,
+    Asked,
+    Event,
+    Incoming,
+    Message,
+    Required,
+    Said,
+    Tokens,
+    Wire,
+    asked,
+    complaint,
+    mappings,
+    new_id,
+    pieces,
+    texts_in,
+    texts_of,
+    written,
+)
+
+_COUNTED: tuple[Required, ...] = (("model", (str,), "text"), ("messages", (list,), "a list"))
+
+_ANSWERED: tuple[Required, ...] = (_COUNTED[0], ("max_tokens", (int,), "a whole number"), _COUNTED[1])
+"""To count tokens, a client need not say how many it wants back."""
+
+
+class AnthropicMessages(Wire):
+    name = "anthropic-messages"
+    request_id_header = "request-id"
+    bad_key = "invalid x-api-key"
+
+    def complaint(self, request: Incoming, action: Action) -> str | None:
+        if wrong := complaint(request.body, _ANSWERED if action is Action.ANSWER else _COUNTED):
+            return wrong
+        return None if request.body["messages"] else "messages: at least one message is required"
+
+    def asked(self, request: Incoming) -> Asked:
+        body = request.body
+        talk = [Said(str(m.get("role")), tuple(texts_of(m.get("content")))) for m in mappings(body["messages"])]
+        first = next((said for said in talk if said.role == "user"), None)
+        return asked(
+            session=session_of(request),
+            model=body["model"],
+            stream=body.get("stream") is True,
+            has_tools=bool(body.get("tools")),
+            system="\n".join(texts_of(body.get("system"))),
+            prompt="\n".join(first.texts if first else ()),
+            talk=talk,
+        )
+
+    def message(self, answer: Answer, model: str, tokens: Tokens, request: Incoming) -> Message:
+        return message_json(answer, model, tokens)
+
+    def events(self, message: Message, request: Incoming) -> list[Event]:
+        return list(message_events(message))
+
+    def is_delta(self, event: Event) -> bool:
+        return bool(event["type"] == "content_block_delta")
+
+    def error_body(self, status: int, message: str | None, kind: str | None, request_id: str | None) -> Message:
+        return error_body(status, message, kind, request_id)
+
+    def error_event(self, body: Message, begun: list[Event]) -> Event:
+        return body
+
+    def models(self, name: str | None) -> Message:
+        shown = name or MODEL_WITHOUT_NAME
+        model = {"type": "model", "id": shown, "display_name": shown, "created_at": "2025-01-01T00:00:00Z"}
+        return {"data": [model], "has_more": False, "first_id": shown, "last_id": shown}
+
+    def counted(self, tokens: int) -> Message:
+        return {"input_tokens": tokens}
+
+
+def session_of(request: Incoming) -> str:
+    """Who is asking. Claude Code sends the header from 2.1.86 on, and has its session in the user id before."""
+    metadata: Any = request.body.get("metadata")
+    user = metadata.get("user_id") if isinstance(metadata, Mapping) else None
+    return request.headers.get("x-claude-code-session-id") or (user if isinstance(user, str) else "") or request.key
+
+
+# The error answers of the Messages API.
+
+TYPE_OF_STATUS: Mapping[int, str] = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    500: "api_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+
+MESSAGE_OF_TYPE: Mapping[str, str] = {
+    "authentication_error": "invalid x-api-key",
+    "billing_error": "There is a problem with the billing or payment information.",
+    "permission_error": "The API key may not use this resource.",
+    "not_found_error": "The requested resource was not found.",
+    "request_too_large": "The request is larger than allowed.",
+    "rate_limit_error": "This request would exceed the rate limit.",
+    "api_error": "Internal server error",
+    "timeout_error": "The request timed out.",
+    "overloaded_error": "Overloaded",
+}
+
+
+def error_type(status: int) -> str:
+    default = "api_error" if status >= 500 else "invalid_request_error"
+    return TYPE_OF_STATUS.get(status, default)
+
+
+def error_body(status: int, message: str | None, kind: str | None, request_id: str | None) -> dict[str, Any]:
+    kind = kind or error_type(status)
+    text = message or MESSAGE_OF_TYPE.get(kind, "The script says so.")
+    body: dict[str, Any] = {"type": "error", "error": {"type": kind, "message": text}}
+    return body | ({"request_id": request_id} if request_id else {})
+
+
+# An answer as the Messages API would write it: one JSON message, or the events of a stream. Pure.
+
+
+def message_json(answer: Answer, model: str, tokens: Tokens) -> Message:
+    return {
+        "id": new_id("msg"),
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": blocks(answer),
+        "stop_reason": answer.stop_reason or ("tool_use" if answer.tools else "end_turn"),
+        "stop_sequence": None,
+        "usage": usage_json(tokens),
+    }
+
+
+def blocks(answer: Answer) -> list[dict[str, Any]]:
+    content: list[dict[str, Any]] = []
+    if answer.thinking is not None:
+        content.append({"type": "thinking", "thinking": answer.thinking, "signature": secrets.token_urlsafe(48)})
+    content += [{"type": "text", "text": text} for text in texts_in(answer)]
+    for tool in answer.tools:
+        call_id = tool.id or new_id("toolu")
+        content.append({"type": "tool_use", "id": call_id, "name": tool.name, "input": tool.input})
+    return content
+
+
+def counts(tokens: Tokens) -> dict[str, int]:
+    """This API does not say how many tokens went into thinking."""
+    return {
+        "input_tokens": tokens.input,
+        "output_tokens": tokens.output,
+        "cache_read_input_tokens": tokens.cache_read,
+        "cache_creation_input_tokens": tokens.cache_creation,
+    }
+
+
+def usage_json(tokens: Tokens) -> dict[str, Any]:
+    created = {"ephemeral_5m_input_tokens": tokens.cache_creation, "ephemeral_1h_input_tokens": 0}
+    return {**counts(tokens), "cache_creation": created, "service_tier": "standard"}
+
+
+def message_events(message: Message) -> Iterator[Event]:
+    """The stream that a client puts together to `message` again.
+
+    As from the real API, message_start counts one token of output and message_delta all of them.
+    """
+    usage = message["usage"]
+    start = {**message, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
+    yield {"type": "message_start", "message": start}
+    for index, block in enumerate(message["content"]):
+        yield {"type": "content_block_start", "index": index, "content_block": _opening(block)}
+        if index == 0:
+            yield {"type": "ping"}
+        for delta in _deltas(block):
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+        yield {"type": "content_block_stop", "index": index}
+    yield {
+        "type": "message_delta",
+        "delta": {"stop_reason": message["stop_reason"], "stop_sequence": None},
+        "usage": {name: number for name, number in usage.items() if isinstance(number, int)},
+    }
+    yield {"type": "message_stop"}
+
+
+def _opening(block: Mapping[str, Any]) -> dict[str, Any]:
+    empty: Mapping[str, Mapping[str, Any]] = {
+        "text": {"text": ""},
+        "thinking": {"thinking": "", "signature": ""},
+        "tool_use": {"input": {}},
+    }
+    return {**block, **empty[block["type"]]}
+
+
+def _deltas(block: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    if block["type"] == "text":
+        for piece in pieces(block["text"]):
+            yield {"type": "text_delta", "text": piece}
+    elif block["type"] == "thinking":
+        for piece in pieces(block["thinking"]):
+            yield {"type": "thinking_delta", "thinking": piece}
+        yield {"type": "signature_delta", "signature": block["signature"]}
+    else:
+        yield {"type": "input_json_delta", "partial_json": ""}
+        for piece in pieces(written(block["input"])):
+            yield {"type": "input_json_delta", "partial_json": piece}

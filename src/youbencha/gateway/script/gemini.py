@@ -1,0 +1,171 @@
+"""The Gemini API: what Gemini CLI speaks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from youbencha.gateway.api import Action
+from youbencha.gateway.script.format import Answer, StopReason
+from youbencha.gateway.script.wire import (
+    MODEL_WITHOUT_NAME,
+    Asked,
+    Event,
+    Incoming,
+    Message,
+    Required,
+    Said,
+    Tokens,
+    Wire,
+    asked,
+    complaint,
+    mappings,
+    new_id,
+    opening,
+    pieces,
+    texts_in,
+    texts_of,
+)
+
+_REQUIRED: tuple[Required, ...] = (("contents", (list,), "a list"),)
+
+_CALLED = re.compile(r"/models/(?P<model>[^/:]+):(?P<method>[A-Za-z]+)/?$")
+
+_USER_HEADER = "x-gemini-api-privileged-user-id"
+"""Gemini CLI names no session, but the installation that it runs in."""
+
+_FINISH: Mapping[StopReason, str] = {
+    "max_tokens": "MAX_TOKENS",
+    "model_context_window_exceeded": "MAX_TOKENS",
+    "refusal": "SAFETY",
+}
+"""All else is STOP, a call of a tool too."""
+
+_STATUS: Mapping[int, str] = {
+    401: "UNAUTHENTICATED",
+    402: "RESOURCE_EXHAUSTED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+    529: "UNAVAILABLE",
+}
+
+_MESSAGE: Mapping[str, str] = {
+    "INVALID_ARGUMENT": "Request contains an invalid argument.",
+    "UNAUTHENTICATED": "API key not valid. Please pass a valid API key.",
+    "PERMISSION_DENIED": "The caller does not have permission.",
+    "NOT_FOUND": "Requested entity was not found.",
+    "RESOURCE_EXHAUSTED": "You exceeded your current quota.",
+    "INTERNAL": "An internal error has occurred.",
+    "UNAVAILABLE": "The model is overloaded. Please try again later.",
+    "DEADLINE_EXCEEDED": "The request timed out.",
+}
+
+
+class Gemini(Wire):
+    name = "gemini"
+    bad_key = _MESSAGE["UNAUTHENTICATED"]
+
+    def complaint(self, request: Incoming, action: Action) -> str | None:
+        if _method(request) == "streamGenerateContent" and request.query.get("alt") != "sse":
+            return "alt: only sse is served here"
+        if action is Action.COUNT and isinstance(request.body, Mapping) and "generateContentRequest" in request.body:
+            return complaint(request.body["generateContentRequest"], _REQUIRED)
+        if wrong := complaint(request.body, _REQUIRED):
+            return wrong
+        return None if request.body["contents"] else "contents is not specified"
+
+    def asked(self, request: Incoming) -> Asked:
+        body = request.body
+        talk = [Said(str(c.get("role", "user")), tuple(texts_of(c.get("parts")))) for c in mappings(body["contents"])]
+        system = body.get("systemInstruction") or body.get("system_instruction")
+        found = _CALLED.search(request.path)
+        return asked(
+            session=request.headers.get(_USER_HEADER) or request.key,
+            model=found["model"] if found else MODEL_WITHOUT_NAME,
+            stream=_method(request) == "streamGenerateContent",
+            has_tools=bool(body.get("tools")),
+            system="\n".join(texts_of(system.get("parts") if isinstance(system, Mapping) else system)),
+            prompt=opening(talk),
+            talk=talk,
+        )
+
+    def message(self, answer: Answer, model: str, tokens: Tokens, request: Incoming) -> Message:
+        content = {"role": "model", "parts": _parts(answer)}
+        finish = _FINISH.get(answer.stop_reason, "STOP") if answer.stop_reason else "STOP"
+        return {
+            "candidates": [{"content": content, "finishReason": finish, "index": 0}],
+            "usageMetadata": _usage(tokens),
+            "modelVersion": model,
+            "responseId": new_id("resp"),
+        }
+
+    def events(self, message: Message, request: Incoming) -> list[Event]:
+        """As from the real API, each chunk counts the prompt, and the last one all."""
+        (candidate,) = message["candidates"]
+        prompt = message["usageMetadata"]["promptTokenCount"]
+        early = {"promptTokenCount": prompt, "totalTokenCount": prompt}
+        events = [
+            {**message, "candidates": [{"content": {"role": "model", "parts": [part]}, "index": 0}]}
+            for whole in candidate["content"]["parts"]
+            for part in _pieces(whole)
+        ]
+        *begun, last = events
+        ended = {**last["candidates"][0], "finishReason": candidate["finishReason"]}
+        return [{**event, "usageMetadata": early} for event in begun] + [{**last, "candidates": [ended]}]
+
+    def is_delta(self, event: Event) -> bool:
+        return True
+
+    def error_body(self, status: int, message: str | None, kind: str | None, request_id: str | None) -> Message:
+        usual = _STATUS.get(status, "INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
+        return {"error": {"code": status, "message": message or _MESSAGE[usual], "status": kind or usual}}
+
+    def error_event(self, body: Message, begun: list[Event]) -> Event:
+        return body
+
+    def models(self, name: str | None) -> Message:
+        shown = name or MODEL_WITHOUT_NAME
+        methods = ["generateContent", "countTokens"]
+        model = {"name": f"models/{shown}", "displayName": shown, "supportedGenerationMethods": methods}
+        return {"models": [model]}
+
+    def counted(self, tokens: int) -> Message:
+        return {"totalTokens": tokens}
+
+
+def _method(request: Incoming) -> str:
+    found = _CALLED.search(request.path)
+    return found["method"] if found else ""
+
+
+def _parts(answer: Answer) -> list[dict[str, Any]]:
+    """A call has an id only where the script gives it one: this API does without."""
+    thought = [{"text": answer.thinking, "thought": True}] if answer.thinking is not None else []
+    calls = [
+        {"functionCall": {**({"id": tool.id} if tool.id else {}), "name": tool.name, "args": tool.input}}
+        for tool in answer.tools
+    ]
+    return [*thought, *({"text": text} for text in texts_in(answer)), *calls] or [{"text": ""}]
+
+
+def _pieces(part: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A text comes in pieces, a call of a tool always whole."""
+    texts = pieces(part["text"]) if "text" in part else []
+    return [{**part, "text": text} for text in texts] or [dict(part)]
+
+
+def _usage(tokens: Tokens) -> dict[str, Any]:
+    """The cached tokens are a part of the prompt's here; those of thinking are none of the answer's."""
+    usage = {
+        "promptTokenCount": tokens.all_input,
+        "candidatesTokenCount": tokens.output - tokens.thought,
+        "totalTokenCount": tokens.all_input + tokens.output,
+    }
+    cached = {"cachedContentTokenCount": tokens.cache_read} if tokens.cache_read else {}
+    thought = {"thoughtsTokenCount": tokens.thought} if tokens.thought else {}
+    return usage | cached | thought

@@ -1,0 +1,230 @@
+"""What a request says, as far as a script cares, whatever the API it is written for. Pure."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from youbencha.gateway.api import Action, WireName
+from youbencha.gateway.script.format import Answer, Usage, working_directory
+
+Required = tuple[str, tuple[type, ...], str]
+"""A key that a body must have, the types that it may be of, and how an error calls them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    session: str
+    model: str
+    stream: bool
+    has_tools: bool
+    system: str
+    prompt: str
+    """The text of the first user message, reminders included."""
+    cwd: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A request as it came."""
+
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    body: Any
+
+    @property
+    def key(self) -> str:
+        """The API key, wherever the client has put it."""
+        bearer = self.headers.get("authorization", "").removeprefix("Bearer ").strip()
+        named = self.headers.get("x-api-key") or self.headers.get("x-goog-api-key")
+        return named or bearer or self.query.get("key", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One message of a conversation."""
+
+    role: str
+    texts: tuple[str, ...]
+
+
+def complaint(body: Any, required: Iterable[Required]) -> str | None:
+    """What the API would refuse this body for; None if it is good enough to be answered."""
+    if not isinstance(body, Mapping):
+        return "the request body must be a JSON object"
+    for key, kinds, name in required:
+        if key not in body:
+            return f"{key}: Field required"
+        if not isinstance(body[key], kinds) or isinstance(body[key], bool):
+            return f"{key}: must be {name}"
+    return None
+
+
+def asked(
+    *, session: str, model: str, stream: bool, has_tools: bool, system: str, prompt: str, talk: Iterable[Said]
+) -> Asked:
+    """The parts that are found alike in every API are found here."""
+    cwd = working_directory(system, prompt, *(text for said in talk for text in said.texts))
+    return Asked(session, model, stream, has_tools, system, prompt, cwd)
+
+
+def opening(talk: Iterable[Said]) -> str:
+    """All that is said to the model before its first word.
+
+    Codex puts what it knows of its surroundings into a user message of its own, before the person's.
+    """
+    texts: list[str] = []
+    for said in talk:
+        if said.role not in ("user", "system", "developer"):
+            break
+        texts += said.texts if said.role == "user" else ()
+    return "\n".join(texts)
+
+
+def system_of(talk: Iterable[Said]) -> str:
+    return "\n".join(text for said in talk if said.role in ("system", "developer") for text in said.texts)
+
+
+def mappings(value: Any) -> list[Mapping[str, Any]]:
+    """The objects of a list; none if it is no list."""
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
+def texts_of(content: Any) -> Iterator[str]:
+    """The texts of a field that is a string or a list of blocks."""
+    if isinstance(content, str):
+        yield content
+    for block in mappings(content):
+        if isinstance(block.get("text"), str):
+            yield block["text"]
+
+
+def text_in(body: Mapping[str, Any], key: str) -> str:
+    value = body.get(key)
+    return value if isinstance(value, str) else ""
+
+
+# How many tokens an answer claims to have used, before an API gives the numbers its names.
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    input: int = 100
+    """Without the cached ones."""
+    output: int = 20
+    """With those spent on thinking."""
+    cache_read: int = 0
+    cache_creation: int = 0
+    reasoning: int = 0
+
+    @property
+    def all_input(self) -> int:
+        return self.input + self.cache_read + self.cache_creation
+
+    @property
+    def thought(self) -> int:
+        """Thinking is a part of what is written: there can be no more of it."""
+        return min(self.reasoning, self.output)
+
+
+_NAMES = {
+    "input_tokens": "input",
+    "output_tokens": "output",
+    "cache_read_input_tokens": "cache_read",
+    "cache_creation_input_tokens": "cache_creation",
+    "reasoning_tokens": "reasoning",
+}
+
+
+def tokens_of(answer: Answer, default: Usage) -> Tokens:
+    """Each number from the answer, else from the script, else a small one."""
+    said = default.model_dump(exclude_none=True) | answer.usage.model_dump(exclude_none=True)
+    return Tokens(**{_NAMES[name]: number for name, number in said.items()})
+
+
+# What there is to know about an API that a script is served as, and what all of them share. Pure.
+
+Event = dict[str, Any]
+
+Message = dict[str, Any]
+
+MODEL_WITHOUT_NAME = "scripted-model"
+
+DELTAS = 4
+"""A text comes in so many pieces: enough to see that a client puts them together."""
+
+
+class Wire(ABC):
+    """One API: how a request is read, and how an answer is written."""
+
+    name: ClassVar[WireName]
+    request_id_header: ClassVar[str | None] = None
+    bad_key: ClassVar[str]
+    """What is said to a client without the right key."""
+    closing: ClassVar[bytes] = b""
+    """What follows the last event of a stream."""
+
+    @abstractmethod
+    def complaint(self, request: Incoming, action: Action) -> str | None:
+        """What the API would refuse this request for; None if it is good enough to be answered."""
+
+    @abstractmethod
+    def asked(self, request: Incoming) -> Asked:
+        """`request` is one that `complaint` has nothing against."""
+
+    @abstractmethod
+    def message(self, answer: Answer, model: str, tokens: Tokens, request: Incoming) -> Message:
+        """The answer to a client that wants it in one piece."""
+
+    @abstractmethod
+    def events(self, message: Message, request: Incoming) -> list[Event]:
+        """The stream that a client puts together to `message` again."""
+
+    @abstractmethod
+    def is_delta(self, event: Event) -> bool:
+        """Whether the client has heard a word with this event."""
+
+    @abstractmethod
+    def error_body(self, status: int, message: str | None, kind: str | None, request_id: str | None) -> Message: ...
+
+    @abstractmethod
+    def error_event(self, body: Message, begun: list[Event]) -> Event:
+        """An error (its `body`) in the middle of a stream that has `begun`."""
+
+    @abstractmethod
+    def models(self, name: str | None) -> Message: ...
+
+    def counted(self, tokens: int) -> Message:
+        """The answer to a client that wants to know how large its request is."""
+        raise NotImplementedError(f"{self.name} counts no tokens")
+
+
+def sse(event: Event) -> bytes:
+    """As a server-sent event; one that has a type is named after it."""
+    name = f"event: {event['type']}\n" if "type" in event else ""
+    data = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
+    return f"{name}data: {data}\n\n".encode("utf-8", "replace")
+
+
+def new_id(prefix: str) -> str:
+    return f"{prefix}_01{secrets.token_hex(11)}"
+
+
+def pieces(text: str) -> list[str]:
+    size = max(1, -(-len(text) // DELTAS))
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+def texts_in(answer: Answer) -> list[str]:
+    return [answer.text] if isinstance(answer.text, str) else answer.text or []
+
+
+def written(arguments: Mapping[str, Any]) -> str:
+    """A tool's input, for the APIs that send it as text."""
+    return json.dumps(arguments, ensure_ascii=False)

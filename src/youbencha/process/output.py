@@ -1,0 +1,189 @@
+"""Keeps what a program writes: merged, bounded, free of secrets, and on disk the moment it arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import BinaryIO
+
+from youbencha.process.redact import Redactor
+
+LineSink = Callable[[bytes], None]
+
+
+class Stream(IntEnum):
+    OUT = 0
+    ERR = 1
+
+
+class LineMerger:
+    """Joins two streams so that neither breaks into a line of the other: a JSON line stays one line."""
+
+    def __init__(self, most_held: int = 1024 * 1024) -> None:
+        self._most_held = most_held
+        self._held = bytearray()  # of the stream that waits for the other one's line to end; never of both
+        self._unfinished: Stream | None = None
+
+    def feed(self, stream: Stream, data: bytes) -> bytes:
+        if not data:
+            return b""
+        if self._unfinished not in (None, stream):
+            self._held += data
+            return self._release(stream) if len(self._held) > self._most_held else b""
+        if not self._held or b"\n" not in data:
+            self._unfinished = None if data.endswith(b"\n") else stream
+            return data
+        lines_end = data.rindex(b"\n") + 1
+        released = self._release(Stream(1 - stream))
+        return data[:lines_end] + released + self.feed(stream, data[lines_end:])
+
+    def finish(self) -> bytes:
+        return bytes(self._held)
+
+    def _release(self, stream: Stream) -> bytes:
+        data = bytes(self._held)
+        self._held.clear()
+        self._unfinished = None if data.endswith(b"\n") else stream
+        return data
+
+
+class LineSplitter:
+    """Hands on complete lines, without their line feed. The end of a line that is too long is dropped."""
+
+    def __init__(self, sink: LineSink, longest: int) -> None:
+        self._sink = sink
+        self._longest = longest
+        self._partial = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            if self._partial:
+                self._append(line)
+                line = bytes(self._partial)
+                self._partial.clear()
+            self._sink(line[: self._longest])
+        self._append(rest)
+
+    def finish(self) -> None:
+        if self._partial:
+            self._sink(bytes(self._partial))
+            self._partial.clear()
+
+    def _append(self, data: bytes) -> None:
+        self._partial += data[: max(0, self._longest - len(self._partial))]
+
+
+TRUNCATION_MARK = "[OUTPUT TRUNCATED"
+
+
+def truncation_marker(limit: int) -> bytes:
+    return f"\n{TRUNCATION_MARK}: the limit of {limit // (1024 * 1024)}MB ({limit} bytes) was reached]\n".encode()
+
+
+def whole_characters(data: bytes) -> int:
+    """How many bytes of UTF-8 can be decoded now; the rest is the beginning of a character."""
+    for back in range(1, min(3, len(data)) + 1):
+        byte = data[-back]
+        if byte >= 0xC0:  # the first byte of a character of 2, 3 or 4
+            length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return len(data) - back if length > back else len(data)
+        if byte < 0x80:
+            break
+    return len(data)
+
+
+class BoundedText:
+    """The first `limit` bytes of a stream, then a marker. Never cuts a character in two."""
+
+    def __init__(self, limit: int, log: BinaryIO | None) -> None:
+        self._limit = limit
+        self._log = log
+        self._kept = bytearray()
+        self._half_character = b""
+        self.truncated = False
+        self.log_error: str | None = None
+
+    def feed(self, data: bytes) -> None:
+        if self.truncated or not data:
+            return
+        data = self._half_character + data
+        whole = whole_characters(data)
+        self._half_character = data[whole:]
+        self._keep(data[:whole])
+
+    def finish(self) -> None:
+        if not self.truncated:
+            self._keep(self._half_character)
+
+    def text(self) -> str:
+        return self._kept.decode("utf-8", "replace")
+
+    def _keep(self, data: bytes) -> None:
+        room = self._limit - len(self._kept)
+        if len(data) > room:
+            data = data[: whole_characters(data[:room])] + truncation_marker(self._limit)
+            self.truncated = True
+        self._kept += data
+        self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        if self._log is None:
+            return
+        rest = memoryview(data)
+        try:
+            while rest:  # an unbuffered file may take a part only, as on a disk that is about to be full
+                rest = rest[self._log.write(rest) :]
+        except OSError as error:  # a full disk must not cost the run its result
+            self.log_error = str(error)
+            self._log = None
+
+
+class Capture:
+    """Everything that happens to a program's output, from bytes to lines, log file and text."""
+
+    def __init__(
+        self,
+        *,
+        redactor: Redactor,
+        limit: int,
+        longest_line: int,
+        log: BinaryIO | None = None,
+        on_line: LineSink | None = None,
+    ) -> None:
+        self._redacted = (redactor.stream(), redactor.stream())
+        self._merger = LineMerger()
+        self._text = BoundedText(limit, log)
+        self._lines = LineSplitter(on_line, longest_line) if on_line else None
+        self.total_bytes = 0
+
+    def feed(self, stream: Stream, data: bytes) -> None:
+        self.total_bytes += len(data)
+        if self._text.truncated and not (self._lines and stream is Stream.OUT):
+            return  # nobody wants it any more, so it need not cost anything
+        self._hand_on(stream, self._redacted[stream].feed(data))
+
+    def finish(self) -> None:
+        for stream in Stream:
+            self._hand_on(stream, self._redacted[stream].finish())
+        self._text.feed(self._merger.finish())
+        self._text.finish()
+        if self._lines:
+            self._lines.finish()
+
+    def _hand_on(self, stream: Stream, data: bytes) -> None:
+        if stream is Stream.OUT and self._lines:
+            self._lines.feed(data)
+        if not self._text.truncated:
+            self._text.feed(self._merger.feed(stream, data))
+
+    @property
+    def truncated(self) -> bool:
+        return self._text.truncated
+
+    @property
+    def log_error(self) -> str | None:
+        return self._text.log_error
+
+    def text(self) -> str:
+        return self._text.text()

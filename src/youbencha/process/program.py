@@ -1,0 +1,119 @@
+"""Find a program the way the system would, without asking a shell."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from youbencha.errors import YouBenchaError
+from youbencha.process.model import Command
+
+_DEFAULT_PATHEXT = ".COM;.EXE;.BAT;.CMD"
+
+
+def find_executable(name: str, env: Mapping[str, str], *, platform: str = sys.platform) -> Path | None:
+    """The first runnable `name` on the environment's PATH; on Windows also with the endings of PATHEXT."""
+    if Path(name).name != name:
+        return None
+    path = _get(env, "PATH", platform)
+    endings = _endings(name, env, platform)
+    # An empty entry means the current directory: with an untrusted repository there, that is never wanted, and no
+    # more is any other directory that depends on where we are.
+    directories = [Path(entry) for entry in _entries(path, platform) if Path(entry).is_absolute()]
+    for directory in directories:
+        for ending in endings:
+            candidate = directory / (name + ending)
+            # os.path, unlike pathlib, takes a directory that may not be entered for one without the file.
+            if os.path.isfile(candidate) and (  # noqa: PTH113
+                platform == "win32" or os.access(candidate, os.X_OK)
+            ):
+                return candidate
+    return None
+
+
+def _entries(path: str, platform: str) -> list[str]:
+    if platform != "win32":
+        return path.split(":")
+    return [entry.strip('"') for entry in path.split(";")]
+
+
+def _endings(name: str, env: Mapping[str, str], platform: str) -> list[str]:
+    if platform != "win32":
+        return [""]
+    known = [ending for ending in _get(env, "PATHEXT", platform, _DEFAULT_PATHEXT).split(";") if ending]
+    if any(name.lower().endswith(ending.lower()) for ending in known):
+        return [""]
+    return [ending.lower() for ending in known]
+
+
+def _get(env: Mapping[str, str], name: str, platform: str, default: str = "") -> str:
+    """Windows does not distinguish `PATH` from `Path`."""
+    if platform != "win32":
+        return env.get(name, default)
+    return next((value for key, value in env.items() if key.upper() == name), default)
+
+
+# Why a program could not be started, in words that help.
+
+_HINTS = {
+    errno.ENOENT: "Check that the program and the working directory exist.",
+    errno.ENOTDIR: "Check that the working directory is a directory.",
+    errno.EACCES: "Make the program executable (chmod +x), and the working directory readable.",
+    errno.E2BIG: "The arguments or the environment are too long for this system: pass text by stdin or file.",
+    errno.ENOEXEC: "The file is not a program for this machine: a script needs a first line such as #!/bin/sh.",
+    errno.EMFILE: "Too many open files: raise the limit (ulimit -n) or run fewer agents at once.",
+}
+
+_NUL = "No argument and no environment variable can hold a NUL character: remove it, or pass the text by stdin or file."
+
+_SURROGATE = "Half a character (a lone surrogate) cannot be passed on: mend the text, or pass it by stdin or file."
+
+_NAME = "The name of an environment variable cannot be empty or hold '='."
+
+_UNKNOWN = "Run the program by hand in the same directory to see what it needs."
+
+_WINDOWS_TOO_LONG = 206  # ERROR_FILENAME_EXCED_RANGE: a command line, though it shows as ENOENT
+
+
+class ProcessStartError(YouBenchaError):
+    """The program did not start; nothing of it ran."""
+
+
+def start_error(command: Command, reason: str, number: int | None, *, hint: str | None = None) -> ProcessStartError:
+    return ProcessStartError(
+        "PROCESS_START_FAILED",
+        f"Cannot start {command.argv[0]}: {reason}",
+        hint=hint or _HINTS.get(number or 0) or _about_text(command) or _UNKNOWN,
+        context={"errno": number, "cwd": str(command.cwd)},
+    )
+
+
+def error_number(error: Exception) -> int | None:
+    """What went wrong, by its POSIX number; Windows has more ways to fail than those name."""
+    if getattr(error, "winerror", None) == _WINDOWS_TOO_LONG:
+        return errno.E2BIG
+    number: int | None = getattr(error, "errno", None)
+    return number
+
+
+def _about_text(command: Command) -> str | None:
+    """Texts that no system takes are refused before it is asked, without a number."""
+    texts = (*command.argv, *command.env, *command.env.values())
+    if any("\0" in text for text in texts):
+        return _NUL
+    if not all(map(_can_be_passed, texts)):
+        return _SURROGATE
+    if any(not name or "=" in name for name in command.env):
+        return _NAME
+    return None
+
+
+def _can_be_passed(text: str) -> bool:
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return True

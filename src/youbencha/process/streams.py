@@ -1,0 +1,158 @@
+"""A file between a program and us: the program writes to it, we read as it grows and give the space back.
+
+Why not a pipe: real CLIs exit before a pipe is drained and lose their last lines (measured: Claude Code 2.1.30 to
+2.1.325, the `result` line among them); a file takes everything at once. Why it cannot fill the disk: what was
+read is freed (a hole is punched behind the reader), and what piles up unread beyond a ceiling is dropped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import IO, NamedTuple, cast
+
+from youbencha.process.model import Input, Limits
+from youbencha.process.output import Stream
+
+FreeRange = Callable[[int, int, int], bool]
+
+_READ_BYTES = 1024 * 1024
+
+_LAST_WORDS = 8 * 1024 * 1024
+
+_FREE_EVERY = 4 * 1024 * 1024
+
+
+class SpoolFile(NamedTuple):
+    """Two descriptors of one file, each with a position of its own."""
+
+    reader: int
+    writer: int
+
+
+def open_nameless_file() -> SpoolFile:
+    """A file without a name, so that nothing is left even after a kill -9."""
+    reader, name = tempfile.mkstemp(prefix="youbencha-spool-")
+    try:
+        # Appending matters: several processes may share the stream, and the file may be emptied under them.
+        writer = os.open(name, os.O_WRONLY | os.O_APPEND)
+    except OSError:
+        os.close(reader)
+        raise
+    finally:
+        Path(name).unlink()
+    return SpoolFile(reader, writer)
+
+
+@cache
+def _linux_fallocate() -> Callable[[int, int, int, int], int] | None:
+    import ctypes  # few runs print so much that they come here
+
+    for name in ("fallocate64", "fallocate"):  # musl knows only the second, which is 64-bit there
+        with contextlib.suppress(OSError, AttributeError):
+            fallocate = getattr(ctypes.CDLL(None), name)
+            fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+            fallocate.restype = ctypes.c_int
+            return cast(Callable[[int, int, int, int], int], fallocate)
+    return None
+
+
+def punch_hole(fd: int, offset: int, length: int) -> bool:
+    """Free a range of a file without moving the rest. False where system or file system cannot."""
+    keep_size_and_punch_hole = 0x01 | 0x02
+    fallocate = _linux_fallocate() if sys.platform == "linux" else None
+    return fallocate is not None and fallocate(fd, keep_size_and_punch_hole, offset, length) == 0
+
+
+class Spool:
+    """One output stream on disk."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        limits: Limits,
+        *,
+        open_file: Callable[[], SpoolFile] = open_nameless_file,
+        free_range: FreeRange = punch_hole,
+    ) -> None:
+        self.stream = stream
+        self._ceiling = limits.spool_bytes
+        self._keep_first = limits.output_bytes
+        self._free_range = free_range
+        self._reader, self.writer = open_file()
+        self._offset = 0
+        self._freed = 0
+        self._delivered = 0
+        self.skipped_bytes = 0
+
+    def close_writer(self) -> None:
+        if self.writer >= 0:
+            os.close(self.writer)
+            self.writer = -1
+
+    def close(self) -> None:
+        self.close_writer()
+        os.close(self._reader)
+
+    def read(self) -> bytes:
+        """What has arrived since the last call, a bounded piece at a time; empty if nothing has."""
+        size = os.fstat(self._reader).st_size
+        if size < self._offset:  # somebody emptied it: `> /dev/stdout` in the program does
+            self._offset = self._freed = 0
+        if size - self._offset > self._ceiling and self._delivered >= self._keep_first:
+            self._skip(size)
+        os.lseek(self._reader, self._offset, os.SEEK_SET)
+        data = os.read(self._reader, _READ_BYTES)
+        self._offset += len(data)
+        self._delivered += len(data)
+        if self._offset - self._freed >= _FREE_EVERY:
+            self._free()
+        return data
+
+    def hurry(self) -> None:
+        """Nobody has time for more than the end any more."""
+        self._ceiling = min(self._ceiling, _LAST_WORDS)
+
+    def _skip(self, size: int) -> None:
+        """The program is faster than we are: what lies furthest back goes unread."""
+        self.skipped_bytes += size - self._offset - self._ceiling // 2
+        self._offset = size - self._ceiling // 2
+        self._free()
+
+    def _free(self) -> None:
+        if self._free_range(self._reader, self._freed, self._offset - self._freed):
+            self._freed = self._offset
+        elif self._offset > self._ceiling and self._delivered >= self._keep_first:
+            self._empty()
+
+    def _empty(self) -> None:
+        """Where there are no holes: empty the whole file, at a moment when all is read, or else when it is too big."""
+        size = os.fstat(self._reader).st_size
+        if size <= self._offset or size > 2 * self._ceiling:
+            self.skipped_bytes += max(0, size - self._offset)
+            os.ftruncate(self._reader, 0)
+            self._offset = self._freed = 0
+
+
+# What a program reads: a file with everything in it, nothing, or a pipe that somebody talks through.
+
+
+def open_stdin(given: bytes | Input | None) -> IO[bytes]:
+    """The end that the program gets."""
+    if given is None:
+        return Path(os.devnull).open("rb")
+    if isinstance(given, Input):
+        reader, writer = os.pipe()
+        given.connect(writer)
+        return os.fdopen(reader, "rb", buffering=0)
+    with contextlib.ExitStack() as on_failure:
+        file = on_failure.enter_context(tempfile.TemporaryFile(prefix="youbencha-stdin-"))
+        file.write(given)
+        file.seek(0)
+        on_failure.pop_all()
+    return file

@@ -1,0 +1,198 @@
+"""Fold events into the progress of a run, and into one line per event."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from youbencha.events import (
+    AssistantText,
+    EvaluatorFinished,
+    Event,
+    ModelCalled,
+    Noted,
+    PhaseStarted,
+    RateLimitSeen,
+    RequestRetried,
+    SessionStarted,
+    ToolCalled,
+    ToolDecided,
+    ToolReturned,
+    UsageReported,
+    Warned,
+    WorkspaceReady,
+)
+
+MOST_CHARACTERS = 100
+
+_TELLING = ("command", "file_path", "path", "pattern", "url", "query", "description", "prompt")
+"""The argument that says most about a tool call, most telling first."""
+
+_PHASES = {
+    "checkout": "checking out",
+    "pre_execution": "running pre-execution hooks",
+    "agent": "running the agent",
+    "freeze": "taking stock of what changed",
+    "evaluation": "evaluating",
+    "post_evaluation": "running post-evaluation hooks",
+}
+
+_VERDICTS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "yellow")}
+
+
+_GATEWAY = {
+    "budget_exceeded": "the budget is spent, the request was refused",
+    "call_too_dear": "the request may cost too much, and was refused",
+    "price_unknown": "the model's price is not known, so that the budget cannot be kept",
+    "circuit_open": "the provider failed too often, and is not asked for a while",
+    "rate_limited": "the provider asks to wait",
+    "provider_failed": "the provider failed",
+    "upstream_unreachable": "the provider does not answer",
+    "not_recorded": "nothing recorded answers this request",
+}
+
+_SILENT = frozenset({"client_gone", "key_ended", "not_found", "provider_refused"})
+"""The agent tells of these itself, or they are its own doing."""
+
+
+class Line(NamedTuple):
+    mark: str
+    style: str
+    """Of the mark (and of the whole where there is none), in rich's words."""
+    head: str
+    text: str
+
+    def plain(self) -> str:
+        return " ".join(part for part in (self.mark, self.head, self.text) if part)
+
+
+def line_of(event: Event, inside: Path | None = None) -> Line | None:
+    """None for what is not worth a line."""
+    prefix = f"{inside}{os.sep}" if inside else ""
+
+    def short(text: str) -> str:
+        return _short(text, prefix)
+
+    match event:
+        case PhaseStarted(phase=phase, detail=detail):
+            return Line("▸", "bold", _PHASES.get(phase, phase), short(detail))
+        case Noted(text=text):
+            return Line(" ", "dim", "", short(text))
+        case SessionStarted(model=model, agent_version=version):
+            known = {"version": version, "model": model}  # some agents say neither
+            told = ", ".join(f"{name} {value}" for name, value in known.items() if value)
+            return Line(" ", "dim", "", f"session started: {told}" if told else "session started")
+        case AssistantText(text=text):
+            return Line("●", "bold", "", short(text))
+        case ToolCalled(name=name, arguments=arguments):
+            return Line("⚙", "cyan", name, short(telling(arguments)))
+        case ToolDecided(name=name, allowed=False, reason=reason):
+            return Line("!", "yellow", "", f"{name} was denied: {short(reason)}")
+        case ToolReturned(content=content, is_error=is_error):
+            return Line("  ↳ ✗" if is_error else "  ↳ ✓", "red" if is_error else "green", "", short(content))
+        case EvaluatorFinished(evaluator=evaluator, status=status, message=message):
+            mark, style = _VERDICTS.get(status, ("?", "yellow"))
+            return Line(mark, style, evaluator, short(message))
+        case ModelCalled(error=str(error), status=status) if error not in _SILENT:
+            return Line("!", "yellow", "", f"gateway: {_GATEWAY.get(error, error)} ({status or 'no answer'})")
+        case RequestRetried(status=status, attempt=attempt):
+            which = "" if attempt is None else f", attempt {attempt}"
+            return Line("!", "yellow", "", f"model request failed ({status or 'no answer'}){which}")
+        case RateLimitSeen():
+            return Line("!", "yellow", "", "the provider limits the rate")
+        case Warned(message=message):
+            return Line("!", "yellow", "", f"warning: {short(message)}")
+    return None
+
+
+def telling(arguments: Mapping[str, Any]) -> str:
+    """What says most about a tool call."""
+    for name in _TELLING:
+        if isinstance(arguments.get(name), str):
+            return str(arguments[name])
+    if not arguments:
+        return ""
+    import json
+
+    return json.dumps(dict(arguments), ensure_ascii=False)
+
+
+def _short(text: str, prefix: str) -> str:
+    line = " ".join(_printable(text[: 20 * MOST_CHARACTERS]).split())
+    line = line.replace(prefix, "") if prefix else line
+    return line if len(line) <= MOST_CHARACTERS else line[: MOST_CHARACTERS - 1] + "…"
+
+
+def _printable(text: str) -> str:
+    """No escape sequence of an agent reaches the person's terminal."""
+    return "".join(character if character.isprintable() or character.isspace() else "·" for character in text)
+
+
+N = TypeVar("N", int, float)
+
+
+@dataclass
+class Phase:
+    name: str
+    started_at: float
+    ended_at: float | None = None
+
+
+@dataclass
+class Progress:
+    inside: Path | None = None
+    """Paths in here are shown from here."""
+    directory: Path | None = None
+    """Of the run, once there is one."""
+    phases: list[Phase] = field(default_factory=list)
+    model: str | None = None
+    tool_calls: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    calls: int = 0
+    """Of the model, as the gateway counts them."""
+    evaluators: list[tuple[str, str]] = field(default_factory=list)
+
+    def take(self, event: Event) -> Line | None:
+        """Fold an event in; the line that tells it, if it is worth one."""
+        match event:
+            case PhaseStarted(phase=name, at=at):
+                self._close(at)
+                self.phases.append(Phase(name, at))
+            case WorkspaceReady(directory=directory, tree=tree):
+                self.directory, self.inside = Path(directory), Path(tree)
+            case SessionStarted(model=str(model)):
+                self.model = model
+            case ToolCalled():
+                self.tool_calls += 1
+            case ModelCalled():
+                self._count(event)
+            case UsageReported() if not self.calls:  # the gateway's own count is exact, and in time
+                self.input_tokens = _newer(event.input_tokens, self.input_tokens)
+                self.output_tokens = _newer(event.output_tokens, self.output_tokens)
+                self.cost_usd = event.cost_usd if event.cost_usd is not None else self.cost_usd
+            case EvaluatorFinished(evaluator=name, status=status):
+                self.evaluators.append((name, status))
+        return line_of(event, self.inside)
+
+    def _count(self, call: ModelCalled) -> None:
+        self.calls += 1
+        self.input_tokens = _sum(self.input_tokens, call.input_tokens)
+        self.output_tokens = _sum(self.output_tokens, call.output_tokens)
+        self.cost_usd = _sum(self.cost_usd, call.cost_usd)
+
+    def _close(self, at: float) -> None:
+        if self.phases and self.phases[-1].ended_at is None:
+            self.phases[-1].ended_at = at
+
+
+def _sum(one: N | None, other: N | None) -> N | None:
+    return other if one is None else one if other is None else one + other
+
+
+def _newer(new: int | None, old: int | None) -> int | None:
+    return old if new is None else new

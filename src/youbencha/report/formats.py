@@ -1,0 +1,103 @@
+"""A report as a file: in one piece, or not at all."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from youbencha.errors import YouBenchaError
+
+if TYPE_CHECKING:
+    from youbencha.log import ResultsBundle
+
+
+class ReportFormat(StrEnum):
+    MARKDOWN = "markdown"
+    MD = "md"
+    JSON = "json"
+    HTML = "html"
+    JUNIT = "junit"
+
+    @property
+    def file_name(self) -> str:
+        """What the report is called beside its results."""
+        return _FILE_NAMES[self]
+
+
+_FILE_NAMES = {
+    ReportFormat.MARKDOWN: "report.md",
+    ReportFormat.MD: "report.md",
+    ReportFormat.JSON: "report.json",
+    ReportFormat.HTML: "report.html",
+    ReportFormat.JUNIT: "report.xml",
+}
+
+
+def render_report(bundle: ResultsBundle, form: ReportFormat, results_file: Path) -> str:
+    """Render a run's results in one format; only that format's code is loaded."""
+    match form:
+        case ReportFormat.HTML:
+            from youbencha.report.html import read_attachments, render_html
+
+            return render_html(bundle, read_attachments(results_file.parent, bundle))
+        case ReportFormat.JSON:
+            return render_json(bundle)
+        case ReportFormat.JUNIT:
+            from youbencha.report.junit import render_junit
+
+            return render_junit(bundle)
+        case _:
+            from youbencha.report.markdown import render_markdown
+
+            return render_markdown(bundle)
+
+
+def write_report(bundle: ResultsBundle, form: ReportFormat, results_file: Path, output: Path | None = None) -> Path:
+    """Beside the results, or where `output` says. The path that was written."""
+    target = results_file.parent / form.file_name if output is None else output
+    target = target / form.file_name if target.is_dir() else target
+    if target.exists() and results_file.exists() and target.samefile(results_file):
+        raise YouBenchaError(
+            "REPORT_NOT_WRITTEN",
+            f"{target} holds the results that the report is about.",
+            hint="Choose another file with --output.",
+        )
+    write_text(target, render_report(bundle, form, results_file))
+    return target
+
+
+def write_text(target: Path, text: str) -> None:
+    """Whoever reads `target` sees the old text or all of the new one."""
+    content = text.encode("utf-8", "replace")
+    try:
+        if target.exists() and not target.is_file():
+            target.write_bytes(content)  # a pipe, a device: it must not be replaced by a file
+        else:
+            _replace(target.resolve(), content)
+    except OSError as error:
+        raise YouBenchaError(
+            "REPORT_NOT_WRITTEN",
+            f"Cannot write {target}: {error.strerror}.",
+            hint="Choose another file with --output, or look at the directory's permissions and the room on the disk.",
+        ) from error
+
+
+def _replace(target: Path, content: bytes) -> None:
+    draft = target.with_name(f".{target.name[:100]}.{os.getpid()}.tmp")
+    try:
+        draft.write_bytes(content)
+        draft.replace(target)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+# The bundle itself, for programs.
+
+
+def render_json(bundle: ResultsBundle) -> str:
+    from youbencha.log import as_json
+
+    return as_json(bundle) + "\n"

@@ -1,0 +1,128 @@
+"""The runs of a workspace, a line each: what was run, how it went, what it took."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from youbencha.errors import YouBenchaError
+from youbencha.report.loading import FoundRun, load_results, runs_below
+from youbencha.text import THIN, UNKNOWN, count, duration, one_line, usd
+from youbencha.workspace.lock import is_locked
+from youbencha.workspace.run_dir import LOCK
+
+if TYPE_CHECKING:
+    from youbencha.log import ResultsBundle, Usage
+
+
+_N = TypeVar("_N", int, float)
+
+_COLUMNS = ("BEGAN", "VERDICT", "OUTCOME", "TEST CASE", "AGENT", "MODEL", "TOKENS", "COST", "TIME", "RUN")
+
+_TO_THE_RIGHT = {"TOKENS", "COST", "TIME"}
+
+_LONGEST_CELL = 40
+
+_NO_FIGURE = 10**15
+"""Somebody's files may say anything. From here on it is not what a run took."""
+
+
+class PastRun(NamedTuple):
+    path: Path
+    began: datetime
+    state: str
+    """Its verdict; without one, `running`, `interrupted`, `died` or `unreadable`."""
+    bundle: ResultsBundle | None
+    """Of a run that has no verdict, what was finished."""
+
+
+def past_runs(roots: Iterable[Path], newest: int | None = None) -> list[PastRun]:
+    """The newest first. A run that died, or whose results nobody can read, is one, too."""
+    found = {run for root in roots for run in runs_below(root.absolute())}
+    return [_read(run) for run in sorted(found, reverse=True)[:newest]]
+
+
+def table(runs: Sequence[PastRun]) -> list[str]:
+    """Columns as wide as what is in them: the name of a run is there to be copied, and comes last."""
+    rows = [_COLUMNS, *(_row(run) for run in runs)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(_cell, _COLUMNS, row, widths)).rstrip() for row in rows]
+
+
+def as_data(run: PastRun) -> dict[str, Any]:
+    """For programs. What is not known is null."""
+    bundle = run.bundle
+    agent = bundle.agent if bundle else None
+    usage = agent.usage if agent else None
+    return {
+        "run": run.path.name,
+        "path": str(run.path),
+        "began": run.began.isoformat(timespec="seconds"),
+        "state": run.state,
+        "outcome": bundle.outcome.name if bundle and bundle.outcome else None,
+        "valid": bundle.outcome.valid if bundle and bundle.outcome else None,
+        "test_case": bundle.test_case.name if bundle else None,
+        "agent": agent.type if agent else None,
+        "agent_version": agent.version if agent else None,
+        "model": agent.model if agent else None,
+        "total_tokens": _figure(usage.total_tokens) if usage else None,
+        "cost_usd": _figure(usage.cost_usd) if usage else None,
+        "partial": usage.partial if usage else None,
+        "duration_ms": _figure(bundle.execution.duration_ms) if bundle and bundle.execution.complete else None,
+    }
+
+
+def _read(run: FoundRun) -> PastRun:
+    began = datetime.fromtimestamp(run.began).astimezone()
+    try:
+        bundle = load_results(run.results) if run.has_results() else None
+    except YouBenchaError:
+        return PastRun(run.path, began, "unreadable", None)
+    return PastRun(run.path, began, _state(run.path, bundle), bundle)
+
+
+def _state(path: Path, bundle: ResultsBundle | None) -> str:
+    """Results are written from the beginning on, so that a kill loses nothing; they hold no verdict until the end."""
+    if bundle is not None and bundle.execution.interrupted:
+        return "interrupted"
+    if bundle is not None and bundle.execution.complete:
+        return bundle.summary.overall_status
+    if not os.access(path, os.R_OK | os.X_OK):
+        return "unreadable"
+    return "running" if is_locked(path / LOCK) else "died"
+
+
+def _figure(number: _N | None) -> _N | None:
+    return number if number is not None and abs(number) < _NO_FIGURE else None
+
+
+def _row(run: PastRun) -> tuple[str, ...]:
+    told = as_data(run)
+    usage = run.bundle.agent.usage if run.bundle and run.bundle.agent else None
+    outcome = (told["outcome"] or "").replace("_", " ")
+    words = (outcome, told["test_case"] or "", told["agent"] or "", told["model"] or "")
+    figures = (count(told["total_tokens"]), usd(told["cost_usd"]), duration(told["duration_ms"]))
+    return (
+        f"{run.began:%Y-%m-%d %H:%M}",
+        run.state,
+        *(one_line(word, _LONGEST_CELL) or "-" for word in words),
+        *(_at_least(usage, figure) for figure in figures[:2]),
+        _known(figures[2]),
+        one_line(run.path.name, 4096),
+    )
+
+
+def _at_least(usage: Usage | None, figure: str) -> str:
+    known = _known(figure)
+    return f"≥ {known}" if usage and usage.partial and known != "-" else known
+
+
+def _known(figure: str) -> str:
+    return "-" if figure == UNKNOWN else figure.replace(THIN, " ")
+
+
+def _cell(column: str, text: str, width: int) -> str:
+    return text.rjust(width) if column in _TO_THE_RIGHT else text.ljust(width)

@@ -1,0 +1,387 @@
+"""Render a run as one HTML page."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from urllib.parse import quote
+
+from youbencha.report import figures as told
+from youbencha.report.findings import findings
+from youbencha.report.patch import FilePatch, read_patch
+from youbencha.text import UNKNOWN, count, duration, first_line, one_line, percent, plural, size, usd, visible
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from youbencha.log import AgentRun, Message, ResultsBundle, Summary, ToolCall, YouBenchaLog
+
+
+_HERE = Path(__file__).parent / "templates"
+
+_POLICY = "default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+
+_OPEN_EVALUATORS = 5
+
+_OPEN_FILES = 8
+
+_OPEN_LINES = 150
+
+_COLOURS = {"passed": "#1a7f37", "failed": "#cf222e", "partial": "#9a6700"}
+
+
+@dataclass(frozen=True)
+class Tile:
+    label: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Phase:
+    name: str
+    spent: str
+    start: float
+    width: float
+
+
+def render_html(bundle: ResultsBundle, attachments: Attachments | None = None) -> str:
+    """Pure but for the template, which it reads once."""
+    from markupsafe import Markup
+
+    beside = attachments or Attachments()
+    style = (_HERE / "style.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    patch = read_patch(beside.diff) if beside.diff else None
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            bundle=bundle,
+            beside=beside,
+            style=Markup(style),  # noqa: S704 - our own file
+            policy=_POLICY.format(digest=digest),
+            icon=_COLOURS[bundle.summary.overall_status],
+            tiles=_tiles(bundle),
+            phases=_phases(bundle),
+            evaluators=[(result, findings(result)) for result in bundle.evaluators],
+            unfolded=_unfolded(bundle),
+            hooks=_hooks(bundle),
+            patch=patch,
+            opened=_opened(patch.files) if patch else frozenset(),
+            timeline=timeline(beside.log) if beside.log else None,
+            artifacts=told.artifacts(bundle),
+            told=told,
+        )
+    )
+
+
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_finalized,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(count=count, cut=cut, duration=duration, link=_link, percent=percent, size=size)
+    environment.filters.update(code_apart=_code_apart, one_line=one_line, plural=plural, usd=usd)
+    return environment
+
+
+def _finalized(value: Any) -> Any:
+    """Before the escaping. Markup is a text, too, but a finished one."""
+    if value is None:
+        return UNKNOWN
+    return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
+def _code_apart(text: str | None) -> list[str]:
+    """Every second piece stood between backticks."""
+    return [UNKNOWN] if text is None else re.split(r"`([^`\n]+)`", text)
+
+
+def _link(path: str) -> str:
+    """To a file beside the report. With `./` in front, nothing in it can be a scheme or a host."""
+    return "./" + quote(path.replace("\\", "/").lstrip("/"), errors="replace")
+
+
+def _tiles(bundle: ResultsBundle) -> list[Tile]:
+    summary, agent, judging = bundle.summary, bundle.agent, told.judging_cost(bundle)
+    tiles = [
+        Tile("Evaluators passed", f"{summary.passed} of {summary.total_evaluators}", _not_passed(summary)),
+        Tile("Duration", duration(bundle.execution.duration_ms), _agent_share(bundle)),
+    ]
+    if agent is not None:
+        usage = agent.usage
+        lower_bound = "at least " if usage and usage.partial else ""
+        price = usd(usage.cost_usd if usage else None)
+        source = told.COST_SOURCES.get(usage.cost_source or "", "") if usage and usage.cost_usd is not None else ""
+        total = count(usage.total_tokens if usage else None)
+        detail = told.tokens(usage)
+        tiles += [
+            Tile("Agent", one_line(agent.type, 40), _version_and_status(agent)),
+            Tile("Model", one_line(agent.model or UNKNOWN, 60)),
+            Tile("Cost", lower_bound + price if price != UNKNOWN else UNKNOWN, _and_judging(source, judging)),
+            Tile("Tokens", total, detail if detail != UNKNOWN else ""),
+            Tile("Turns", count(agent.turns)),
+            Tile("Tool calls", count(agent.tool_calls), _most_used_tools(agent.tools_used)),
+        ]
+    elif judging:
+        tiles.append(Tile("Judging cost", judging, "spent by the evaluators"))
+    return tiles
+
+
+def _and_judging(source: str, judging: str | None) -> str:
+    return ", ".join(filter(None, (source, judging and f"judging {judging}")))
+
+
+def _version_and_status(agent: AgentRun) -> str:
+    return " · ".join(filter(None, (agent.version and one_line(agent.version, 40), told.agent_status(agent))))
+
+
+def _not_passed(summary: Summary) -> str:
+    numbers = {"failed": summary.failed, "skipped": summary.skipped}
+    return ", ".join(f"{number} {name}" for name, number in numbers.items() if number)
+
+
+def _agent_share(bundle: ResultsBundle) -> str:
+    spent = bundle.agent.duration_ms if bundle.agent else None
+    return "" if spent is None else f"the agent {duration(spent)}"
+
+
+def _most_used_tools(tools_used: dict[str, int] | None) -> str:
+    most = told.most_used(tools_used)[:4]
+    return ", ".join(f"{one_line(name, 30)} {count(number)}" for name, number in most)
+
+
+def _phases(bundle: ResultsBundle) -> list[Phase]:
+    """Parts of one line that is 1000 wide."""
+    spent = list(told.phases(bundle))
+    total = sum(each for _, each in spent) or 1
+    phases, start = [], 0.0
+    for name, each in spent:
+        width = round(each / total * 1000, 2)
+        phases.append(Phase(name, duration(each), round(start, 2), width))
+        start += width
+    return phases
+
+
+def _hooks(bundle: ResultsBundle) -> list[tuple[str, Any]]:
+    before = [("before the agent", hook) for hook in bundle.hooks.pre_execution]
+    return before + [("after the evaluation", hook) for hook in bundle.hooks.post_evaluation]
+
+
+def _unfolded(bundle: ResultsBundle) -> frozenset[int]:
+    """What did not pass. Not all of it, where there is much: the first look is for how many there are."""
+    not_passed = [at for at, result in enumerate(bundle.evaluators) if result.status != "passed"]
+    return frozenset(not_passed[:_OPEN_EVALUATORS])
+
+
+def _opened(files: Sequence[FilePatch]) -> frozenset[int]:
+    """Small changes are seen at once; a large file waits until it is asked for."""
+    return frozenset(at for at, file in enumerate(files) if at < _OPEN_FILES and len(file.rows) <= _OPEN_LINES)
+
+
+# The agent's log, in portions that a page can show. Pure.
+
+MOST_ENTRIES = 200
+
+LONGEST_TEXT = 6000
+
+_FOLDED_FROM = 1200
+
+_FOLDED_LINES = 16
+
+_TELLING = ("command", "file_path", "path", "pattern", "url", "query", "description", "prompt")
+"""The argument that says most about a tool call, most telling first."""
+
+Entry = TypeVar("Entry")
+
+
+@dataclass(frozen=True)
+class Portion(Generic[Entry]):
+    """The beginning and the end of a list that is too long: how it started, and how it came out."""
+
+    first: tuple[Entry, ...]
+    left_out: int
+    last: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class Said:
+    role: str
+    text: str
+    headline: str
+    """What shows while it is folded; empty if it is short enough to stay open."""
+    moment: str
+    nested: bool
+
+
+@dataclass(frozen=True)
+class Called:
+    name: str
+    headline: str
+    arguments: str
+    result: str | None
+    failed: bool | None
+    nested: bool
+
+
+@dataclass(frozen=True)
+class Timeline:
+    said: Portion[Said]
+    called: Portion[Called]
+    messages: int
+    calls: int
+
+
+def timeline(log: YouBenchaLog) -> Timeline:
+    return Timeline(
+        said=_portion([*map(_said, _edges(log.messages))], len(log.messages)),
+        called=_portion([*map(_called, _edges(log.tool_calls))], len(log.tool_calls)),
+        messages=len(log.messages),
+        calls=len(log.tool_calls),
+    )
+
+
+def _edges(entries: Sequence[Entry]) -> Sequence[Entry]:
+    half = MOST_ENTRIES // 2
+    return entries if len(entries) <= MOST_ENTRIES else (*entries[:half], *entries[-half:])
+
+
+def _portion(shown: list[Entry], total: int) -> Portion[Entry]:
+    if len(shown) == total:
+        return Portion(tuple(shown), 0, ())
+    half = len(shown) // 2
+    return Portion(tuple(shown[:half]), total - len(shown), tuple(shown[half:]))
+
+
+def _said(message: Message) -> Said:
+    text = message.content.strip("\n")
+    long = len(text) > _FOLDED_FROM or text.count("\n") > _FOLDED_LINES
+    return Said(
+        role=message.role,
+        text=cut(text),
+        headline=one_line(first_line(text), 160) if long else "",
+        moment=(message.timestamp or "")[11:19],
+        nested=message.parent is not None,
+    )
+
+
+def _called(call: ToolCall) -> Called:
+    try:
+        arguments: Any = json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        arguments = call.arguments
+    pretty = arguments if isinstance(arguments, str) else json.dumps(arguments, indent=2, ensure_ascii=False)
+    return Called(
+        name=call.name,
+        headline=one_line(_telling(arguments), 160),
+        arguments=cut(pretty),
+        result=None if call.result is None else cut(call.result),
+        failed=call.is_error,
+        nested=call.parent is not None,
+    )
+
+
+def _telling(arguments: Any) -> str:
+    if not isinstance(arguments, dict):
+        return str(arguments)
+    found = (arguments[name] for name in _TELLING if isinstance(arguments.get(name), str))
+    return next(found, json.dumps(arguments, ensure_ascii=False) if arguments else "")
+
+
+def cut(text: str, limit: int = LONGEST_TEXT) -> str:
+    """With a word about what is missing: a text that just stops would look like the whole."""
+    return text if len(text) <= limit else f"{text[:limit]}\n… {count(len(text) - limit)} more characters"
+
+
+# What lies beside results.json and is worth showing: the changes, and the agent's log.
+#
+# A bundle may come from somebody else. Its paths lead nowhere but into its own directory, and no file is read whole
+# whatever its size.
+
+DIFF = "git-diff.patch"
+
+LOG = "youbencha-log.json"
+
+_LARGEST_DIFF = 4 * 1024 * 1024
+
+_LARGEST_LOG = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Attachments:
+    diff: str | None = None
+    diff_file: str | None = None
+    diff_left_out: int = 0
+    """How many bytes of it were too many."""
+    log: YouBenchaLog | None = None
+    log_note: str | None = None
+    """Why there is no log to show."""
+
+
+def read_attachments(directory: Path, bundle: ResultsBundle) -> Attachments:
+    """What is missing is missing: a report without it is still a report."""
+    diff_file = _first(directory, bundle.artifacts.diff, DIFF)
+    diff, left_out = (None, 0) if diff_file is None else _start_of(diff_file)
+    agent_log = bundle.agent.youbencha_log_path if bundle.agent else None
+    log_file = _first(directory, agent_log, bundle.artifacts.agent_log, LOG)
+    log, note = (None, None) if log_file is None else _log(log_file)
+    name = None if diff_file is None else diff_file.relative_to(directory.resolve()).as_posix()
+    return Attachments(diff, name, left_out, log, note)
+
+
+def _first(directory: Path, *names: str | None) -> Path | None:
+    return next((file for name in names if name and (file := _inside(directory, name))), None)
+
+
+def _inside(directory: Path, name: str) -> Path | None:
+    """Links are followed first: one that leads out of the directory is none of ours."""
+    try:
+        path = (directory / name).resolve()
+        regular = stat.S_ISREG(path.stat().st_mode)
+    except (OSError, ValueError):  # not there, not readable, a NUL in its name
+        return None
+    return path if regular and path.is_relative_to(directory.resolve()) else None
+
+
+def _start_of(file: Path) -> tuple[str | None, int]:
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(_LARGEST_DIFF)
+            left_out = max(0, file.stat().st_size - len(content))
+    except OSError:
+        return None, 0
+    if left_out:
+        content = content[: content.rfind(b"\n") + 1] or content
+    return content.decode("utf-8", "surrogateescape"), left_out
+
+
+def _log(file: Path) -> tuple[YouBenchaLog | None, str | None]:
+    from pydantic import ValidationError
+
+    from youbencha.log import YouBenchaLog
+
+    try:
+        if (bytes_in_it := file.stat().st_size) > _LARGEST_LOG:
+            return None, f"The agent's log is too large to be shown ({size(bytes_in_it)})."
+        document = json.loads(file.read_bytes())
+        if isinstance(document, dict) and "agent_info" not in document:
+            from youbencha.report.loading import modern_log
+
+            document = modern_log(document)
+        return YouBenchaLog.model_validate(document), None
+    except (OSError, ValueError, RecursionError, ValidationError) as error:
+        return None, f"The agent's log could not be read ({type(error).__name__})."

@@ -1,0 +1,166 @@
+"""A patch as git writes it -> files with their lines, no more of them than a page can show. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+Kind = Literal["add", "del", "same", "hunk", "note"]
+
+MOST_FILES = 100
+
+MOST_LINES = 4000
+
+MOST_LINES_OF_A_FILE = 800
+
+LONGEST_LINE = 600
+
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+
+_OCTAL = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
+
+_LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
+
+_SIGNS: dict[str, Kind] = {"+": "add", "-": "del", " ": "same", "": "same", "\\": "note"}
+
+
+@dataclass(slots=True)
+class Row:
+    kind: Kind
+    text: str
+    old: int | None = None
+    new: int | None = None
+
+
+@dataclass
+class FilePatch:
+    path: str
+    state: str = "modified"
+    old_path: str | None = None
+    binary: bool = False
+    additions: int = 0
+    deletions: int = 0
+    rows: list[Row] = field(default_factory=list)
+    left_out: int = 0
+    """Lines that are not in `rows`."""
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, row: Row, room: int) -> None:
+        self.additions += row.kind == "add"
+        self.deletions += row.kind == "del"
+        if len(self.rows) < min(room, MOST_LINES_OF_A_FILE):
+            self.rows.append(row)
+        elif row.kind != "hunk":
+            self.left_out += 1
+
+
+@dataclass(frozen=True)
+class Patch:
+    files: tuple[FilePatch, ...]
+    files_left_out: int
+    additions: int
+    deletions: int
+
+
+def read_patch(text: str) -> Patch:
+    files: list[FilePatch] = []
+    shown, count, additions, deletions = 0, 0, 0, 0
+    for lines in _files(text):
+        room = MOST_LINES - shown if count < MOST_FILES else 0
+        found = _file(lines, room)
+        count, additions, deletions = count + 1, additions + found.additions, deletions + found.deletions
+        shown += len(found.rows)
+        if count <= MOST_FILES:
+            files.append(found)
+    return Patch(tuple(files), count - len(files), additions, deletions)
+
+
+def _files(text: str) -> Iterator[list[str]]:
+    """In a hunk every line has a sign before it, so only a header starts with these words."""
+    lines: list[str] = []
+    for line in text.split("\n"):  # not splitlines(), which also cuts at what a line may hold
+        if line.startswith("diff --git "):
+            if lines:
+                yield lines
+            lines = [line]
+        elif lines:
+            lines.append(line)
+    if lines:
+        yield lines
+
+
+def _file(lines: list[str], room: int) -> FilePatch:
+    found = FilePatch(path=_path_of(lines[0]))
+    body = next((at for at, line in enumerate(lines) if line.startswith("@@ ")), len(lines))
+    for line in lines[1:body]:
+        if _header(found, line):
+            break
+    old = new = old_left = new_left = 0
+    for line in lines[body:]:
+        if old_left <= 0 and new_left <= 0:
+            if hunk := _HUNK.match(line):
+                old, new = int(hunk[1]), int(hunk[3])
+                old_left, new_left = int(hunk[2] or 1), int(hunk[4] or 1)
+                found.add(Row("hunk", line[:LONGEST_LINE]), room)
+            elif line.startswith("\\"):
+                found.add(Row("note", line[2:LONGEST_LINE]), room)
+            continue
+        kind = _SIGNS.get(line[:1], "note")
+        row = Row(kind, _cut(line[1:]))
+        if kind in ("same", "del"):
+            row.old, old, old_left = old, old + 1, old_left - 1
+        if kind in ("same", "add"):
+            row.new, new, new_left = new, new + 1, new_left - 1
+        found.add(row, room)
+    return found
+
+
+def _header(found: FilePatch, line: str) -> bool:
+    """Whether no header can follow."""
+    word, _, rest = line.partition(" ")
+    match word:
+        case "---" | "+++" if rest != "/dev/null":
+            found.path = _unquoted(rest.rstrip("\t"))[2:]
+        case "new":
+            found.state = "added" if rest.startswith("file mode") else found.state
+            found.notes += [line] if rest.startswith("mode") else []
+        case "deleted":
+            found.state = "deleted"
+        case "rename" | "copy" if rest.startswith("from "):
+            found.state, found.old_path = f"{word.removesuffix('e').replace('cop', 'copi')}ed", _unquoted(rest[5:])
+        case "rename" | "copy" if rest.startswith("to "):
+            found.path = _unquoted(rest[3:])
+        case "old" if rest.startswith("mode"):
+            found.notes.append(line)
+        case "GIT" | "Binary":
+            found.binary = True
+            return True
+    return False
+
+
+def _path_of(header: str) -> str:
+    """`diff --git a/x b/x`: the second half. Only used where no later header names the file."""
+    names = header.removeprefix("diff --git ")
+    if names.endswith('"'):
+        return _unquoted(names[names.rfind(' "') + 1 :])[2:]
+    middle = len(names) // 2
+    return names[middle + 1 :][2:] if names[middle : middle + 3] == " b/" else names.rpartition(" b/")[2]
+
+
+def _unquoted(name: str) -> str:
+    """Git puts a name with unusual bytes into quotes, as C would."""
+    if not (len(name) >= 2 and name.startswith('"') and name.endswith('"')):
+        return name
+    raw = _OCTAL.sub(_byte, name[1:-1].encode("utf-8", "surrogateescape"))
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def _byte(found: re.Match[bytes]) -> bytes:
+    code = found[1]
+    return bytes([int(code, 8) & 0xFF]) if len(code) == 3 else _LETTERS.get(code, code)
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…"

@@ -1,0 +1,152 @@
+"""Summarise a run: for a terminal, and for GitHub."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from youbencha.report import figures as told
+from youbencha.text import THIN, UNKNOWN, count, duration, one_line, visible
+
+if TYPE_CHECKING:
+    from youbencha.log import AgentRun, EvaluationResult, HookResult, Outcome, ResultsBundle
+
+
+_LONGEST = 200
+
+_MOST_WARNINGS = 5
+
+
+def render_terminal(bundle: ResultsBundle, where: Path | None = None) -> list[tuple[str, str]]:
+    """Labels and values, each on one line: whatever is in them, it gives the terminal (or CI) no orders."""
+    lines = [("Verdict", told.verdict(bundle))]
+    if bundle.outcome is not None:
+        lines.append(("Outcome", f"{bundle.outcome.name.replace('_', ' ')}: {bundle.outcome.reason}"))
+    lines += _what_to_do(bundle.agent, bundle.outcome) if bundle.agent else []
+    lines += _agent(bundle.agent) if bundle.agent else []
+    lines.append(("Duration", duration(bundle.execution.duration_ms)))
+    if judging := told.judging_cost(bundle):
+        lines.append(("Judging cost", judging))
+    for each in bundle.evaluators:
+        lines.append((each.evaluator, _evaluator(each)))
+        lines += [("", f"→ {each.error.hint}")] if each.error and each.error.hint else []
+    lines += _warnings(bundle.agent) if bundle.agent else []
+    lines += [("Hook", f"{each.hook} failed: {each.message}") for each in _hooks(bundle) if each.status == "failed"]
+    lines.append(("Results", str(where) if where else bundle.execution.environment.workspace_dir))
+    return [(one_line(label, 40), _plain(value, path=label == "Results")) for label, value in lines]
+
+
+def terminal_text(lines: Iterable[tuple[str, str]]) -> str:
+    """The values below each other."""
+    pairs = list(lines)
+    width = max((len(label) for label, _ in pairs), default=0)
+    return "\n".join(f"{label:<{width}}  {value}" for label, value in pairs)
+
+
+def _agent(agent: AgentRun) -> list[tuple[str, str]]:
+    """What nobody knows is named in one line: a program that is no model has no tokens, no cost, no turns."""
+    figures = told.agent_figures(agent)
+    unknown = ", ".join(figure.label.lower() for figure in figures if figure.value == UNKNOWN)
+    known = [(figure.label, figure.value) for figure in figures if figure.value != UNKNOWN]
+    return [*known, ("Not known", unknown)] if unknown else known
+
+
+def _what_to_do(agent: AgentRun, outcome: Outcome | None) -> list[tuple[str, str]]:
+    """About what kept the agent from succeeding: the reason that was just named, else the first error."""
+    if agent.status == "success":
+        return []
+    errors = sorted(agent.errors, key=lambda error: outcome is None or error.message != outcome.reason)
+    return [("", f"→ {error.hint}") for error in errors if error.hint][:1]
+
+
+def _warnings(agent: AgentRun) -> list[tuple[str, str]]:
+    """An agent that was denied its tools can succeed all the same: whoever reads `passed` has to see that."""
+    lines = [("Warning", warning.message) for warning in agent.warnings[:_MOST_WARNINGS]]
+    more = len(agent.warnings) - len(lines)
+    return [*lines, ("Warning", f"and {count(more)} more: see the report")] if more else lines
+
+
+def _hooks(bundle: ResultsBundle) -> Iterable[HookResult]:
+    return (*bundle.hooks.pre_execution, *bundle.hooks.post_evaluation)
+
+
+def _evaluator(result: EvaluationResult) -> str:
+    reason = result.error.message if result.error and result.error.message not in result.message else ""
+    return ": ".join(part for part in (result.status, result.message, reason) if part)
+
+
+def _plain(text: str, *, path: bool) -> str:
+    # Not every console knows a thin space. A path is never cut: people copy it.
+    return one_line(text.replace(THIN, " "), 4096 if path else _LONGEST)
+
+
+# What GitHub shows of a run: a summary on the workflow's page, and a mark for each evaluator that did not pass.
+
+_MOST_ANNOTATIONS = 10
+"""GitHub shows no more of one step."""
+
+_LONGEST_SUMMARY = 900_000
+"""GitHub takes 1 MiB from a step, and drops all of it if it is more."""
+
+_IN_DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+
+_IN_PROPERTIES = {**_IN_DATA, ":": "%3A", ",": "%2C"}
+
+
+def write_step_summary(bundle: ResultsBundle, env: Mapping[str, str] | None = None) -> bool:
+    """Whether there is a summary now. A run does not fail because its summary cannot be shown."""
+    target = (os.environ if env is None else env).get("GITHUB_STEP_SUMMARY")
+    if not target:
+        return False
+    try:
+        text = render_step_summary(bundle)
+        if len(text.encode(errors="replace")) > _LONGEST_SUMMARY:
+            return False
+        with Path(target).open("a", encoding="utf-8", errors="replace") as file:
+            file.write(f"{text}\n")
+    except OSError:
+        return False
+    return True
+
+
+def render_step_summary(bundle: ResultsBundle) -> str:
+    from youbencha.report.markdown import summary_table, title, verdict_table
+
+    parts = [f"### {title(bundle)}", summary_table(bundle)]
+    if bundle.evaluators:
+        parts.append(verdict_table(bundle))
+    return "\n\n".join(parts) + "\n"
+
+
+def github_annotations(bundle: ResultsBundle, env: Mapping[str, str] | None = None) -> list[str]:
+    """Lines to print, on stdout or stderr. None where nobody reads them."""
+    if (os.environ if env is None else env).get("GITHUB_ACTIONS") != "true":
+        return []
+    return list(_annotations(bundle))[:_MOST_ANNOTATIONS]
+
+
+def _annotations(bundle: ResultsBundle) -> Iterator[str]:
+    name = bundle.test_case.name
+    agent = bundle.agent
+    if agent is not None and agent.status in ("failed", "timeout"):
+        reason = agent.errors[0].message if agent.errors else f"The agent ended with {agent.status}."
+        yield _command("error", f"{name}: agent", reason)
+    for result in bundle.evaluators:
+        if result.status == "failed":
+            yield _command("error", f"{name}: {result.evaluator}", result.message)
+        elif result.error is not None:
+            yield _command("warning", f"{name}: {result.evaluator}", _why_skipped(result))
+
+
+def _why_skipped(result: EvaluationResult) -> str:
+    return result.error.message if result.error else result.message
+
+
+def _command(kind: str, title: str, message: str) -> str:
+    return f"::{kind} title={_replaced(one_line(title, 120), _IN_PROPERTIES)}::{_replaced(message[:4000], _IN_DATA)}"
+
+
+def _replaced(text: str, table: Mapping[str, str]) -> str:
+    return "".join(table.get(sign, sign) for sign in visible(text))

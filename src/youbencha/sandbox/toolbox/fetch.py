@@ -1,0 +1,197 @@
+"""Run a package manager, saying every second how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from youbencha.errors import YouBenchaError
+from youbencha.process import Command, Limits, ProcessResult, run
+from youbencha.sandbox.toolbox.installed import bytes_under
+
+Progress = Callable[[str], None]
+
+DOWNLOAD_S = 30 * 60.0
+
+LOOK_UP_S = 5 * 60.0
+
+_TICK_S = 1.0
+
+_MB = 1_000_000
+
+_TAIL = 4_000
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    succeeded: bool
+    output: str
+    """Standard output and standard error, line by line as they came."""
+    stdout: str
+
+
+async def run_watched(
+    argv: Sequence[str],
+    *,
+    label: str,
+    place: Place,
+    progress: Progress,
+    cwd: Path | None = None,
+    env: Mapping[str, str] = _NOTHING,
+    timeout_s: float = DOWNLOAD_S,
+) -> Finished:
+    """Run to the end, in the user's own environment (proxies, certificates, PIP_*, npm_config_*) and `env`."""
+    temp = place.work / "tmp"
+    temp.mkdir(exist_ok=True)
+    # Temporary files lie where the installation will: on a disk with room for it, and where we see them grow.
+    variables = {**os.environ, **env, **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(temp))}
+    command = Command(argv=tuple(argv), cwd=cwd or place.work, env=variables)
+    lines: list[bytes] = []
+    progress(label)
+    running = asyncio.create_task(run(command, limits=Limits(timeout_s=timeout_s), on_line=lines.append))
+    result = await _watch(running, label, (temp, place.tree), progress)
+    if result.timed_out:
+        raise _too_slow(label, timeout_s, result)
+    return Finished(result.exit.code == 0, result.output, b"\n".join(lines).decode(errors="replace"))
+
+
+async def _watch(
+    running: asyncio.Task[ProcessResult], label: str, watched: Sequence[Path], progress: Progress
+) -> ProcessResult:
+    start = time.monotonic()
+    try:
+        while not (await asyncio.wait({running}, timeout=_TICK_S))[0]:
+            size = await asyncio.to_thread(lambda: sum(map(bytes_under, watched)))
+            sofar = f" {size / _MB:.0f} MB on disk," if size >= _MB else ""
+            progress(f"{label} ...{sofar} {time.monotonic() - start:.0f} s")
+    finally:
+        # Ctrl-C, or a progress callback that raises: nothing may go on writing into what is about to be removed.
+        running.cancel()
+        await asyncio.wait({running})
+    return running.result()
+
+
+def _too_slow(label: str, timeout_s: float, result: ProcessResult) -> YouBenchaError:
+    return YouBenchaError(
+        "TOOLBOX_TIMEOUT",
+        f"{label}: not done after {timeout_s / 60:.0f} minutes",
+        hint="Check the network, the proxy, and your pip or npm configuration.",
+        context={"output": result.output[-_TAIL:]},
+    )
+
+
+# What pip and npm say when they fail -> what went wrong and what to do, as a table.
+
+VERSION_NOT_FOUND = "AGENT_VERSION_NOT_FOUND"
+
+STORAGE = "TOOLBOX_STORAGE"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    pattern: str
+    code: str
+    hint: str
+
+
+# The order matters: offline, pip first tells of the network and then says that there is no matching distribution.
+FAILURES: tuple[Failure, ...] = (
+    Failure(
+        r"No module named pip\b",
+        "PIP_NOT_FOUND",
+        "Give this Python a pip: `python -m ensurepip`, or in an environment of uv `uv pip install pip`.",
+    ),
+    Failure(
+        r"No space left|ENOSPC|Disk quota|EDQUOT|File too large|EFBIG",
+        STORAGE,
+        "Free some space, or set YOUBENCHA_TOOLBOX to a directory on a larger disk.",
+    ),
+    Failure(
+        r"name resolution|getaddrinfo|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ProxyError|timed out"
+        r"|Failed to establish a new connection|NewConnectionError|CERTIFICATE_VERIFY_FAILED"
+        r"|SELF_SIGNED_CERT|UNABLE_TO_(?:GET_ISSUER|VERIFY_LEAF)|CERT_HAS_EXPIRED|ERR_SOCKET_TIMEOUT|network timeout",
+        "TOOLBOX_NETWORK",
+        "The package registry cannot be reached. Check the network, the proxy, and your pip or npm configuration.",
+    ),
+    Failure(
+        r"npm (error|ERR!) code EBADENGINE",
+        "NODE_TOO_OLD",
+        "Install a newer Node.js.",
+    ),
+    Failure(
+        r"No matching distribution|ETARGET|E404|No match(ing version)? found",
+        VERSION_NOT_FOUND,
+        "Check the version number; without one, the newest is installed.",
+    ),
+)
+
+_UNKNOWN = Failure("", "TOOLBOX_INSTALL_FAILED", "Run the same with pip or npm by hand to see all that it says.")
+
+_ERROR_LINE = re.compile(r"^(?:ERROR:|npm (?:error|ERR!))\s*(?:notarget |404 )?(.*\S)", re.MULTILINE)
+
+_NOISE = re.compile(r"code [A-Z0-9_]+$|errno |syscall |A complete log|Ignored the following")
+
+_LONGEST = 300
+
+
+def explain(tool: str, package: str, output: str) -> YouBenchaError:
+    """The error for a package manager that failed with this output."""
+    failure = next((row for row in FAILURES if re.search(row.pattern, output, re.DOTALL)), _UNKNOWN)
+    return YouBenchaError(
+        failure.code,
+        f"{tool} could not fetch {package}: {_reason(tool, output)}",
+        hint=failure.hint,
+        context={"package": package, "output": output[-_TAIL:]},
+    )
+
+
+def _reason(tool: str, output: str) -> str:
+    """The one line that says it. npm names the cause first, pip last."""
+    lines = [line for line in _ERROR_LINE.findall(output) if not _NOISE.match(line)]
+    lines = lines or [line.strip() for line in output.splitlines() if line.strip()][-1:] or ["no output"]
+    return (lines[0] if tool == "npm" else lines[-1])[:_LONGEST]
+
+
+# Where an installation is made: a directory that nobody looks at, beside the versions of the agent.
+
+_PARTIAL = ".partial-"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The two directories of an installation under way; both exist, on the same disk."""
+
+    tree: Path
+    """Becomes `<root>/<agent>/<version>`."""
+    work: Path
+    """Downloads and temporary files; thrown away."""
+
+
+@contextmanager
+def partial(home: Path) -> Iterator[Place]:
+    """A place below the directory of an agent, removed at the end whatever happens."""
+    directory = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=home))
+    try:
+        place = Place(tree=directory / "tree", work=directory / "work")
+        place.tree.mkdir()
+        place.work.mkdir()
+        yield place
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def clear_leftovers(home: Path) -> None:
+    """Of installers that were killed. Only for who holds the lock."""
+    for path in home.glob(f"{_PARTIAL}*"):
+        shutil.rmtree(path, ignore_errors=True)

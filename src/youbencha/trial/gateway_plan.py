@@ -1,0 +1,163 @@
+"""Decide whether a trial has a gateway, and with which keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+
+from youbencha.adapters import AgentAdapter, UsesGateway, needs_model
+from youbencha.errors import YouBenchaError
+from youbencha.evaluators import get_evaluator
+from youbencha.evaluators.base import AsksModel
+from youbencha.gateway.api import Provider
+from youbencha.gateway.upstreams import Upstream, find_upstreams, key_names, read_secrets
+from youbencha.spec import Loaded, TestCase
+from youbencha.spec.gateway import CassetteSpec, GatewaySpec, GatewayType
+
+
+class GatewayOptions(NamedTuple):
+    """What the command line says, over the test case."""
+
+    type: GatewayType | None = None
+    budget_usd: float | None = None
+    cassette: CassetteSpec | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewayPlan:
+    """A gateway that a trial will go through."""
+
+    type: Literal["builtin", "litellm"]
+    spec: GatewaySpec
+    upstreams: Mapping[Provider, Upstream]
+    """Empty for a replay, which asks nobody. The agent's own comes first."""
+    model: str | None = None
+    """The agent's, if it is known."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What must not be in anything written, beside the environment's own."""
+    cassette_dir: Path | None = None
+    litellm_config: Path | None = None
+
+
+def decide(
+    written: GatewaySpec,
+    options: GatewayOptions,
+    *,
+    adapter: AgentAdapter,
+    agent_env: Mapping[str, str],
+    model: str | None,
+    harness_env: Mapping[str, str],
+    config_dir: Path,
+    is_only_way: bool = False,
+) -> GatewayPlan | None:
+    """None: the agent reaches its model by itself, with the credentials it has.
+
+    `is_only_way`: it runs where nothing else can be reached.
+    """
+    spec = _with_options(written, options)
+    needed = _needed_for(spec)
+    if needed is None and is_only_way and needs_model(adapter):
+        needed = "an agent in a container that reaches nothing else"
+    if spec.type == "none":
+        if needed:
+            raise _impossible(f"{needed} needs a gateway, and `gateway: none` says that there is none")
+        return None
+    wanted = spec.type != "auto" or needed is not None
+    if not isinstance(adapter, UsesGateway):
+        if wanted:
+            why = f"{needed or f'gateway: {spec.type}'} cannot be had"
+            raise _impossible(f"{why}: the agent {adapter.name} does not know how to use a gateway")
+        return None
+    if not wanted and adapter.credentials_in(agent_env):
+        return None  # whoever gives the agent a key or an address has decided how it reaches its model
+    secrets = read_secrets(config_dir / Path(spec.secrets_file).expanduser()) if spec.secrets_file else {}
+    env = {**harness_env, **agent_env, **secrets}
+    replays = spec.cassette is not None and spec.cassette.mode == "replay"
+    elsewhere = spec.type == "litellm" and spec.litellm.url is not None
+    upstreams = {} if replays or elsewhere else find_upstreams(spec, env)
+    provider = adapter.gateway_provider(model, agent_env)
+    # A program that may speak any API gets a gateway of itself only where it can reach nothing else.
+    of_use = provider in upstreams if provider else is_only_way and bool(upstreams)
+    if not wanted and not of_use:
+        return None
+    if not replays and not elsewhere and not (provider in upstreams if provider else upstreams):
+        raise _no_key(provider)
+    return GatewayPlan(
+        type="litellm" if spec.type == "litellm" and not replays else "builtin",
+        spec=spec,
+        upstreams=_own_first(upstreams, provider),
+        model=model,
+        secrets={**secrets, **{f"{name}_KEY": upstream.key for name, upstream in upstreams.items()}},
+        cassette_dir=_cassette_dir(spec, options, config_dir),
+        litellm_config=config_dir / Path(given).expanduser() if (given := spec.litellm.config_file) else None,
+    )
+
+
+def _own_first(upstreams: Mapping[Provider, Upstream], own: Provider | None) -> dict[Provider, Upstream]:
+    """A model that LiteLLM does not know goes to the first."""
+    return dict(sorted(upstreams.items(), key=lambda item: item[0] != own))
+
+
+def _with_options(spec: GatewaySpec, options: GatewayOptions) -> GatewaySpec:
+    changes: dict[str, object] = {}
+    if options.type is not None:
+        changes["type"] = options.type
+    if options.budget_usd is not None:
+        changes["budget_per_trial_usd"] = options.budget_usd
+    if options.cassette is not None:
+        changes["cassette"] = options.cassette
+    return spec.model_copy(update=changes) if changes else spec
+
+
+def _needed_for(spec: GatewaySpec) -> str | None:
+    """What is asked for that only a gateway can do."""
+    if spec.cassette is not None:
+        return "a cassette"
+    capped = any(cap is not None for caps in spec.caps.values() for cap in caps)
+    return "a budget" if capped else None
+
+
+def _cassette_dir(spec: GatewaySpec, options: GatewayOptions, config_dir: Path) -> Path | None:
+    if spec.cassette is None:
+        return None
+    given = Path(spec.cassette.dir).expanduser()
+    return (given if options.cassette is not None else config_dir / given).absolute()
+
+
+def _impossible(message: str) -> YouBenchaError:
+    return YouBenchaError("GATEWAY_IMPOSSIBLE", message, hint="See docs/gateway.md: which agents, which keys.")
+
+
+def _no_key(provider: Provider | None) -> YouBenchaError:
+    providers: tuple[Provider, ...] = (provider,) if provider else get_args(Provider)
+    names = " or ".join(key_names(each)[0] for each in providers)
+    return YouBenchaError(
+        "GATEWAY_KEY_MISSING",
+        f"the gateway has no key{f' for {provider}' if provider else ''}",
+        hint=f"export {names}, or name a file of NAME=VALUE lines as `gateway.secrets_file`.",
+    )
+
+
+# A replay asks nobody and costs nothing. What would do so all the same is refused before anything runs.
+
+_HINT = "give it an agent that goes through the gateway (docs/gateway.md says which), or leave it out"
+
+
+def refuse_to_ask(loaded: Loaded[TestCase], way: GatewayPlan | None, env: Mapping[str, str]) -> None:
+    """`env` is the agent's. Raises ConfigError that names every evaluator whose model would be a real one."""
+    if way is None or way.spec.cassette is None or way.spec.cassette.mode != "replay":
+        return
+    problems = []
+    for each in loaded.evaluators:
+        evaluator = get_evaluator(each.name)
+        if isinstance(evaluator, AsksModel) and (
+            who := evaluator.goes_around_gateway(each.config, each.config_dir, loaded.case.agent, env)
+        ):
+            message = (
+                f"would ask a model by itself, though this is a replay: {who} does not go through the gateway here"
+            )
+            problems.append(each.problem(message, _HINT))
+    if problems:
+        raise loaded.source.error(problems)

@@ -1,0 +1,123 @@
+"""What went through the gateway, as results tell it, beside what the agent said of itself. Pure."""
+
+from __future__ import annotations
+
+from youbencha.gateway.budget import Account
+from youbencha.gateway.keys import Grant, ModelTally
+from youbencha.log import BudgetReport, CassetteReport, GatewayReport, ModelUse, Usage, UsageDifference, YouBenchaLog
+from youbencha.log.model import usage_of
+from youbencha.trial.gateway_plan import GatewayPlan
+from youbencha.usage import Tokens
+
+_NOISE = 100
+"""Tokens: some agents count by themselves, and not quite as the provider does."""
+
+_COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens")
+
+
+def usage_in(tally: ModelTally) -> Usage:
+    """Nobody asked: then nothing was used, which is a number. A price that is missing leaves the sum unknown."""
+    if tally.requests == 0:
+        return usage_of(Tokens(0, 0, 0, 0), 0.0, partial=False, cost_source="gateway")
+    cost = None if tally.unpriced or tally.cost_usd is None else float(tally.cost_usd)
+    return usage_of(tally.tokens, cost, partial=tally.partial, cost_source="gateway")
+
+
+def report_of(
+    plan: GatewayPlan, grant: Grant, *, ledger: str, prices: str, mismatches: tuple[str, ...] = ()
+) -> GatewayReport:
+    tally = grant.tally
+    return GatewayReport(
+        type=plan.type,
+        ledger=ledger,
+        requests=tally.requests,
+        failed=tally.failed,
+        rate_limited=tally.rate_limited,
+        refused=tally.refused,
+        provider_wait_ms=round(tally.provider_wait_s * 1000),
+        circuit_opened=tally.circuit_refusals > 0,
+        unpriced=tally.no_price,
+        usage=usage_in(tally.total),
+        prices=prices,
+        paid_usd=None if tally.paid_usd is None else float(tally.paid_usd),
+        models={
+            name: ModelUse(requests=of_model.requests, usage=usage_in(of_model))
+            for name, of_model in sorted(tally.models.items())
+        },
+        budget=_budget(grant),
+        cassette=_cassette(plan, grant, mismatches),
+    )
+
+
+def reconciled(log: YouBenchaLog, report: GatewayReport) -> tuple[YouBenchaLog, GatewayReport]:
+    """The gateway's count is the one that counts. What the agent says of itself stands beside it."""
+    difference = _difference(report.usage, log.usage)
+    told = report.model_copy(update={"reported": log.usage, "difference": difference})
+    model = log.model_info
+    if model.name == "unknown" and (name := main_model(report)):
+        model = model.model_copy(update={"name": name})
+    return log.model_copy(update={"usage": report.usage, "model_info": model}), told
+
+
+def unaccounted(difference: UsageDifference | None) -> int:
+    """How many tokens the agent says it used beyond those that went through the gateway."""
+    counts = [] if difference is None else [difference.input_tokens, difference.output_tokens]
+    beyond = sum(-count for count in counts if count is not None and count < 0)
+    return beyond if beyond > _NOISE else 0
+
+
+def main_model(report: GatewayReport) -> str | None:
+    """The one that wrote most: small jobs on the side go to smaller models."""
+    written = {name: use.usage.output_tokens or 0 for name, use in report.models.items()}
+    return max(written, key=lambda name: written[name], default=None)
+
+
+def _difference(metered: Usage | None, reported: Usage | None) -> UsageDifference | None:
+    if metered is None or reported is None:
+        return None
+    counts = {name: _less(getattr(metered, name), getattr(reported, name)) for name in _COUNTS}
+    cost = None
+    if metered.cost_usd is not None and reported.cost_usd is not None:
+        cost = round(metered.cost_usd - reported.cost_usd, 10)
+    return UsageDifference(**counts, cost_usd=cost)
+
+
+def _less(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one - other
+
+
+def _budget(grant: Grant) -> BudgetReport | None:
+    account = grant.account
+    parent = account.parent
+    capped = [each for each in (account, parent) if each is not None and _is_capped(each)]
+    if not capped:
+        return None
+    usd = min((each.caps.usd for each in capped if each.caps.usd is not None), default=None)
+    tokens = min((each.caps.tokens for each in capped if each.caps.tokens is not None), default=None)
+    return BudgetReport(
+        cap_usd=None if usd is None else float(usd),
+        cap_tokens=tokens,
+        spent_usd=float(account.spent_usd),
+        spent_tokens=account.spent_tokens,
+        unsure_usd=float(account.unsure_usd),
+        unsure_tokens=account.unsure_tokens,
+        exceeded=account.exceeded,
+        reason=grant.tally.refusal,
+    )
+
+
+def _is_capped(account: Account) -> bool:
+    return any(value is not None for value in (*account.caps, *account.per_call))
+
+
+def _cassette(plan: GatewayPlan, grant: Grant, mismatches: tuple[str, ...]) -> CassetteReport | None:
+    if plan.spec.cassette is None or grant.cassette is None:
+        return None
+    return CassetteReport(
+        dir=str(plan.cassette_dir),
+        mode=plan.spec.cassette.mode,
+        replayed=grant.tally.replayed,
+        recorded=grant.cassette.recorded,
+        unmatched=grant.tally.unmatched,
+        mismatches=mismatches,
+    )

@@ -1,0 +1,385 @@
+"""results.json, put together from what a run has so far. Pure."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic import BaseModel
+
+from youbencha import __version__
+from youbencha.events import EventSink, Noted, PhaseStarted
+from youbencha.files import write_atomically
+from youbencha.log import (
+    AgentRun,
+    ArtifactManifest,
+    Environment,
+    ErrorRecord,
+    EvaluationResult,
+    GatewayReport,
+    HookResult,
+    Hooks,
+    Identity,
+    ResultsBundle,
+    RunExecution,
+    SandboxReport,
+    TestCaseInfo,
+    Usage,
+    YouBenchaLog,
+    as_json,
+    iso_time,
+)
+from youbencha.process import Redactor
+from youbencha.spec import PostHook
+from youbencha.trial.outcome import outcome_of, summary_of
+from youbencha.usage import SIDECAR
+from youbencha.workspace import RunDirectory
+
+LOG_FILE = "youbencha-log.json"
+
+DIFF_FILE = "git-diff.patch"
+
+RESULTS_FILE = "results.json"
+
+REPORT_FILE = "report.md"
+
+LITELLM_LOG = "litellm.log"
+
+
+@dataclass(kw_only=True)
+class RunRecord:
+    """What is known of a run. It grows as the run goes on; a bundle can be made of it at any time."""
+
+    run_id: str
+    workspace_dir: Path
+    test_case: TestCaseInfo
+    expected_evaluators: int
+    started_at: float
+    agent_type: str | None = None
+    """None for `yb eval`."""
+    agent_name: str | None = None
+    agent_model: str | None = None
+    """As configured, until the agent says which it was."""
+    executable: str | None = None
+    executable_sha256: str | None = None
+    log: YouBenchaLog | None = None
+    evaluators: dict[int, EvaluationResult] = field(default_factory=dict)
+    """By their place in the test case: they finish in any order."""
+    pre_execution: tuple[HookResult, ...] = ()
+    post_evaluation: tuple[HookResult, ...] = ()
+    warnings: list[tuple[str, str]] = field(default_factory=list)
+    """Codes and messages: what the harness noticed of the agent's doings, besides what the adapter did."""
+    failure: str | None = None
+    """Why the harness could not do its part once the agent had done its own."""
+    gateway: GatewayReport | None = None
+    sandbox: SandboxReport | None = None
+    phases_ms: dict[str, int] = field(default_factory=dict)
+    files: set[str] = field(default_factory=set)
+    """Of ours, in the artifacts."""
+
+
+def bundle_of(record: RunRecord, *, now: float, complete: bool, interrupted: bool = False) -> ResultsBundle:
+    log = record.log
+    results = tuple(record.evaluators[place] for place in sorted(record.evaluators))
+    status = log.execution.status if log else None
+    if status == "success" and _was_denied(record):
+        status = "failed"  # whatever it made of it: it was denied its model
+    outcome = None
+    if log and complete and not interrupted:
+        outcome = outcome_of(log.execution.status, log.errors, results, failure=record.failure, gateway=record.gateway)
+    return ResultsBundle(
+        test_case=record.test_case,
+        execution=_execution(record, now, complete=complete, interrupted=interrupted),
+        agent=None if record.agent_type is None else _agent(record, record.agent_type),
+        evaluators=results,
+        summary=summary_of(
+            results,
+            expected=record.expected_evaluators,
+            agent=status,
+            complete=complete and not interrupted and (log is not None or record.agent_type is None),
+        ),
+        outcome=outcome,
+        identity=_identity(record),
+        hooks=Hooks(pre_execution=record.pre_execution, post_evaluation=record.post_evaluation),
+        artifacts=_manifest(record, results),
+    )
+
+
+def _budget_exceeded(record: RunRecord) -> bool | None:
+    if record.gateway is None:
+        return None
+    return record.gateway.budget is not None and record.gateway.budget.exceeded
+
+
+def _was_denied(record: RunRecord) -> bool:
+    """By a budget, for want of a price, or by a replay that had no answer."""
+    gateway = record.gateway
+    if gateway is None:
+        return False
+    unmatched = gateway.cassette is not None and gateway.cassette.unmatched > 0
+    return unmatched or gateway.unpriced is not None or bool(_budget_exceeded(record))
+
+
+def _execution(record: RunRecord, now: float, *, complete: bool, interrupted: bool) -> RunExecution:
+    return RunExecution(
+        started_at=iso_time(record.started_at),
+        completed_at=iso_time(now),
+        duration_ms=max(0, round((now - record.started_at) * 1000)),
+        youbencha_version=__version__,
+        environment=Environment(
+            os=_system(),
+            python_version=sys.version.split()[0],
+            workspace_dir=str(record.workspace_dir),
+        ),
+        interrupted=interrupted,
+        complete=complete,
+        phases_ms=dict(record.phases_ms),
+    )
+
+
+def _system() -> str:
+    if sys.platform == "win32":
+        return f"Windows {sys.getwindowsversion().build}"
+    told = os.uname()
+    return f"{told.sysname} {told.release}"
+
+
+def _agent(record: RunRecord, kind: str) -> AgentRun:
+    log = record.log
+    if log is None:
+        return AgentRun(
+            type=kind,
+            agent_name=record.agent_name,
+            model=record.agent_model,
+            usage=record.gateway.usage if record.gateway else None,
+            gateway=record.gateway,
+            sandbox=record.sandbox,
+            budget_exceeded=_budget_exceeded(record),
+        )
+    execution = log.execution
+    return AgentRun(
+        type=kind,
+        agent_name=record.agent_name,
+        version=_known(log.agent_info.version),
+        adapter_version=log.agent_info.adapter_version,
+        youbencha_log_path=LOG_FILE,
+        status=execution.status,
+        exit_code=execution.exit_code,
+        duration_ms=execution.duration_ms,
+        model=_known(log.model_info.name),
+        usage=log.usage,
+        gateway=record.gateway,
+        sandbox=record.sandbox,
+        budget_exceeded=_budget_exceeded(record),
+        turns=log.turns,
+        tool_calls=len(log.tool_calls) if _tells_of_tools(log) else None,
+        tools_used=dict(sorted(Counter(call.name for call in log.tool_calls).items()))
+        if _tells_of_tools(log)
+        else None,
+        errors=log.errors,
+        warnings=(*log.warnings, *_warnings(record)),
+    )
+
+
+def _warnings(record: RunRecord) -> list[ErrorRecord]:
+    at = record.log.execution.completed_at if record.log else iso_time(record.started_at)
+    return [ErrorRecord(message=message, timestamp=at, code=code) for code, message in record.warnings]
+
+
+def _tells_of_tools(log: YouBenchaLog) -> bool:
+    """Whoever does not even say how many turns it took may have called tools without a word."""
+    return bool(log.tool_calls) or log.turns is not None
+
+
+def _identity(record: RunRecord) -> Identity:
+    log = record.log
+    return Identity(
+        run_id=record.run_id,
+        youbencha_version=__version__,
+        agent_type=record.agent_type,
+        agent_version=_known(log.agent_info.version) if log else None,
+        agent_executable=record.executable,
+        agent_sha256=record.executable_sha256,
+        model=_known(log.model_info.name) if log else None,
+        task_commit=record.test_case.commit,
+        config_hash=record.test_case.config_hash,
+    )
+
+
+def _known(text: str) -> str | None:
+    return None if text == "unknown" else text
+
+
+def _manifest(record: RunRecord, results: Sequence[EvaluationResult]) -> ArtifactManifest:
+    files = record.files
+    produced: Mapping[str, None] = dict.fromkeys(item.path for result in results for item in result.artifacts)
+    return ArtifactManifest(
+        agent_log=LOG_FILE if LOG_FILE in files else None,
+        diff=DIFF_FILE if DIFF_FILE in files else None,
+        reports=(REPORT_FILE,) if REPORT_FILE in files else (),
+        evaluator_artifacts=tuple(produced),
+        gateway=_of_gateway(record.gateway) if record.gateway else (),
+    )
+
+
+def _of_gateway(gateway: GatewayReport) -> tuple[str, ...]:
+    mismatches = gateway.cassette.mismatches if gateway.cassette else ()
+    return (gateway.ledger, *mismatches, *((LITELLM_LOG,) if gateway.type == "litellm" else ()))
+
+
+# What is left of a run that came to its end.
+
+
+class TrialResult(NamedTuple):
+    bundle: ResultsBundle
+    directory: RunDirectory
+
+
+# What a run leaves in its artifacts directory, written whole or not at all.
+
+
+class ResultFiles:
+    """Keeps `results.json` and what stands beside it. No secret of the environment gets into any of it."""
+
+    def __init__(self, artifacts: Path, record: RunRecord, redactor: Redactor) -> None:
+        self._artifacts = artifacts
+        self._record = record
+        self._redactor = redactor
+
+    @property
+    def results(self) -> Path:
+        return self._artifacts / RESULTS_FILE
+
+    def save_log(self, log: YouBenchaLog) -> None:
+        self._record.log = without_secrets(log, self._redactor)
+        self._save(LOG_FILE, as_json(self._record.log))
+
+    def save_metrics(self) -> None:
+        """Once the agent has ended, however it did."""
+        self._save(SIDECAR, self._redactor.text(sidecar_of(self._record)))
+
+    def save_results(self, *, complete: bool, interrupted: bool = False) -> ResultsBundle:
+        bundle = bundle_of(self._record, now=time.time(), complete=complete, interrupted=interrupted)
+        bundle = without_secrets(bundle, self._redactor)  # for hooks and standard output too, not only for the file
+        self._save(RESULTS_FILE, as_json(bundle))
+        return bundle
+
+    async def conclude(
+        self, hooks: Sequence[PostHook], *, judged: Path, config_dir: Path, on_event: EventSink
+    ) -> ResultsBundle:
+        """The final results, what the post-evaluation hooks made of them, and the report."""
+        self._record.files.add(REPORT_FILE)
+        bundle = self.save_results(complete=True)
+        self._save_report(bundle)  # before the hooks, which may want to send it
+        if hooks:
+            from youbencha.hooks import PostHookPlaces, run_post_evaluation
+
+            on_event(PhaseStarted(phase="post_evaluation"))
+            started = time.monotonic()
+            self._record.post_evaluation = await run_post_evaluation(
+                hooks,
+                bundle,
+                PostHookPlaces(
+                    workspace_dir=judged,
+                    artifacts_dir=self._artifacts,
+                    config_dir=config_dir,
+                    results_path=self.results,
+                ),
+                env=os.environ,
+                on_note=lambda text: on_event(Noted(text=text)),
+            )
+            self._record.phases_ms["post_evaluation"] = round((time.monotonic() - started) * 1000)
+            bundle = self.save_results(complete=True)
+            self._save_report(bundle)
+        return bundle
+
+    def _save_report(self, bundle: ResultsBundle) -> None:
+        from youbencha.report.markdown import render_markdown
+
+        self._save(REPORT_FILE, render_markdown(bundle))
+
+    def _save(self, name: str, text: str) -> None:
+        write_atomically(self._artifacts / name, text.encode("utf-8", "replace"))
+        self._record.files.add(name)
+
+
+# No secret in a record, wherever it came from: a file's name, a model's name, an evaluator's message.
+#
+# Values that only say which of a few things is the case are left alone: a password that happens to be `passed` must
+# not
+# make a results file unreadable.
+
+Record = TypeVar("Record", bound=BaseModel)
+
+_NOT_FREE = frozenset({
+    "version", "type", "status", "overall_status", "role", "kind", "code", "cost_source", "timestamp", "started_at",
+    "completed_at", "config_hash", "commit", "task_commit", "base_commit", "current_commit", "agent_sha256",
+    "youbencha_version", "python_version", "evaluator", "hook",
+})  # fmt: skip
+
+
+def without_secrets(record: Record, redactor: Redactor) -> Record:
+    """The same record, every text in it masked where it must be."""
+    text = as_json(record)
+    if redactor.text(text) == text:  # as good as always
+        return record
+    return type(record).model_validate(_masked(record.model_dump(), redactor))
+
+
+def _masked(value: Any, redactor: Redactor, key: str = "") -> Any:
+    if isinstance(value, str):
+        return value if key in _NOT_FREE else redactor.text(value)
+    if isinstance(value, dict):
+        return {name: _masked(item, redactor, str(name)) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_masked(item, redactor, key) for item in value]
+    return value
+
+
+# The metrics sidecar of a trial, in the Thunderdome's words: for whoever reads those, whichever the agent. Pure.
+
+_DENIED = "_TOOL_DENIED"
+"""How the code of every adapter's warning of denied tools ends. It counts them by name."""
+
+
+def sidecar_of(record: RunRecord) -> str:
+    """However it ended. What is not known is null; `partial` where more was spent than could be counted."""
+    log = record.log
+    usage = log.usage if log else record.gateway.usage if record.gateway else None
+    known = usage or Usage()
+    told = {
+        "input_tokens": known.input_tokens,
+        "output_tokens": known.output_tokens,
+        "cache_read_tokens": known.cache_read_tokens,
+        "cache_creation_tokens": known.cache_creation_tokens,
+        "turns": log.turns if log else None,
+        "tools_used": _tools_used(log) if log else None,
+        "duration_ms": log.execution.duration_ms if log else None,
+        "total_cost_usd": known.cost_usd,
+        "session_id": log.session_id if log else None,
+        "model": log.model_info.name if log else record.agent_model,
+        "ended": _ended(log) if log else "interrupted",
+        "partial": usage is None or bool(usage.partial),
+    }
+    return json.dumps(told, indent=2) + "\n"
+
+
+def _ended(log: YouBenchaLog) -> str:
+    return "completed" if log.execution.status == "success" else log.execution.status
+
+
+def _tools_used(log: YouBenchaLog) -> list[str]:
+    """Without those of which every call was denied: nobody carried one out."""
+    calls = Counter(call.name for call in log.tool_calls)
+    for warning in log.warnings:
+        denied = (warning.context or {}).get("tools")
+        if (warning.code or "").endswith(_DENIED) and isinstance(denied, dict):
+            calls.subtract({name: times for name, times in denied.items() if isinstance(times, int)})
+    return sorted(name for name, times in calls.items() if times > 0)

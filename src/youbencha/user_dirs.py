@@ -1,0 +1,58 @@
+"""Locate the directories of a user and of a project."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def default_cache_dir(
+    env: Mapping[str, str] = os.environ, platform: str = sys.platform, home: Path | None = None
+) -> Path:
+    """The place that this system has for what can be had again."""
+    return _user_cache(env, platform, home or Path.home()) / "youbencha"
+
+
+def _user_cache(env: Mapping[str, str], platform: str, home: Path) -> Path:
+    if platform == "win32":
+        return Path(env.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    if platform == "darwin":
+        return home / "Library" / "Caches"
+    # The XDG specification says to ignore a relative path here.
+    xdg = Path(env.get("XDG_CACHE_HOME") or "")
+    return xdg if xdg.is_absolute() else home / ".cache"
+
+
+# The project that a file belongs to.
+
+
+def project_directories(directory: Path) -> list[Path]:
+    """From a directory up to the top of its repository; without one, that directory alone."""
+    directory = directory.absolute()
+    up = [directory, *directory.parents]
+    top = next((number for number, place in enumerate(up) if (place / ".git").exists()), 0)
+    return up[: top + 1]
+
+
+# Where the toolbox lies when nobody says.
+
+VARIABLE = "YOUBENCHA_TOOLBOX"
+
+
+def default_root(env: Mapping[str, str] = os.environ, platform: str = sys.platform, home: Path | None = None) -> Path:
+    """`$YOUBENCHA_TOOLBOX`, else the place that this system has for a user's data."""
+    if given := env.get(VARIABLE):
+        return Path(given).expanduser().absolute()
+    return _user_data(env, platform, home or Path.home()) / "youbencha" / "toolbox"
+
+
+def _user_data(env: Mapping[str, str], platform: str, home: Path) -> Path:
+    if platform == "win32":
+        return Path(env.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    if platform == "darwin":
+        return home / "Library" / "Application Support"
+    # The XDG specification says to ignore a relative path here.
+    xdg = Path(env.get("XDG_DATA_HOME") or "")
+    return xdg if xdg.is_absolute() else home / ".local" / "share"

@@ -1,0 +1,296 @@
+"""The directory of a run: `<workspace>/<name>-<time>-<id>/`, and what is in it.
+
+An agent works in one directory of it, and can reach the others by `..`. So nothing is kept here that judges it while
+it runs; and `reclaim` makes sure of the rest afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from youbencha.errors import YouBenchaError
+from youbencha.workspace.lock import lock_file
+from youbencha.workspace.reclaim import Identity, clean_artifacts, clear, identity, kept_open, own_directory, own_tree
+from youbencha.workspace.trees import remove_tree
+
+ARTIFACTS, LOCK, PRIVATE_PARENT = "artifacts", ".lock", "private_parent"
+
+_IGNORE_ALL = "# Made by youBencha: what is in here belongs to no repository.\n*\n"
+
+
+class RunDirectory:
+    """A run's own place. Locked from its making until it is closed, so that nobody takes it for an old one."""
+
+    def __init__(self, path: Path, private: Path) -> None:
+        self.path = path
+        self.modified = path / "src-modified"
+        """Where the agent works."""
+        self.expected = path / "src-expected"
+        """How it should be; made after the agent has ended, if at all."""
+        self.artifacts = path / ARTIFACTS
+        self.private = private
+        """For what only the harness needs. Lies elsewhere, and is gone when the run is closed."""
+        self._scratch: list[Path] = []
+        self._held, self._watched = ExitStack(), ExitStack()
+        self._made: dict[Path, Identity | None] = {}
+        self._kept: frozenset[str] = frozenset()
+        self._private_state: State | None = None
+
+    @classmethod
+    def create(cls, root: Path, name: str | None = None, *, cache_dir: Path | None = None) -> Self:
+        """In `root`, which is made if need be, and is then ignored by the user's git. Leaves nothing if it fails.
+
+        The private directory is made below `cache_dir`, by default the user's.
+        """
+        root = root.absolute()
+        with writing_to(root), ExitStack() as undo:
+            _make_root(root)
+            path = root / new_run_name(name or "run")
+            path.mkdir()
+            undo.callback(remove_tree, path)
+            run = cls(path, make_private(path.name, cache_dir))
+            undo.callback(run.close)
+            if not run._hold():
+                raise not_writable(path, "another process took its lock")
+            for directory in (run.modified, run.artifacts):
+                directory.mkdir()
+            run._remember()
+            undo.pop_all()
+            return run
+
+    @cached_property
+    def scratch(self) -> Path:
+        """For what the adapter of the agent, or of a judge, needs beside the tree: prompts and settings in files."""
+        return self.new_scratch()
+
+    def new_scratch(self) -> Path:
+        """A directory for what the agent needs beside its tree, a home for instance. Gone when the run is closed."""
+        made = make_another(self.path.name, self.private)
+        self._scratch.append(made)
+        return made
+
+    def hand_over(self) -> None:
+        """Right before the agent starts: what is in the artifacts by now is ours, and so is the private directory
+        as it is. `reclaim` finds what is different."""
+        self._kept = frozenset(os.listdir(self.artifacts))  # noqa: PTH208 - only the names are wanted
+        self._private_state = state_of(self.private)
+
+    def reclaim(self) -> tuple[str, ...]:
+        """Right after the agent's processes are gone, before anything here is read or written.
+
+        The run directory, its lock and its artifacts are then what we made, or made anew; `src-modified` is a
+        directory; nothing that an agent planted where the harness reads or writes is left. Told is what was found
+        and mended, in short sentences: as a rule, nothing.
+        """
+        found: list[str] = []
+        with writing_to(self.path):
+            if not self.path.parent.is_dir():
+                remove_tree(self.path.parent)
+                _make_root(self.path.parent)
+            for place in (self.path, self.artifacts):
+                made = self._made[place]
+                assert made is not None
+                self._made[place] = own_directory(place, made, found)
+            self._reclaim_lock(found)
+            self._watch()
+            own_tree(self.modified, found)
+            clear(self.expected, found)
+            clean_artifacts(self.artifacts, self._kept, found)
+            self._look_at_private(found)
+            self._empty_scratch()
+        return tuple(found)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """The run is over: others may remove it. What was private is gone."""
+        with suppress(YouBenchaError):  # a run is over whatever is left in the cache
+            for place in (self.private, *self._scratch):
+                remove_tree(place)
+        self._watched.close()
+        self._held.close()
+
+    def delete_sources(self) -> None:
+        """Everything but the artifacts."""
+        self.close()
+        for name in os.listdir(self.path):  # noqa: PTH208 - only the names are wanted
+            if name != ARTIFACTS:
+                remove_tree(self.path / name)
+
+    def remove(self) -> None:
+        """All of it, because nothing ran."""
+        self.close()
+        remove_tree(self.path)
+
+    def _hold(self) -> bool:
+        """Whether it is ours. If not, then it is in use all the same: whoever has it keeps it from `yb prune`."""
+        lock = self._held.enter_context(lock_file(self.path / LOCK))
+        # Not which private directory is ours: an agent can read it here. Its name begins with the name of the run.
+        note = {"pid": os.getpid(), "started_at": time.time(), PRIVATE_PARENT: str(self.private.parent)}
+        return lock.take(json.dumps(note))
+
+    def _remember(self) -> None:
+        self._watch()
+        self._made = {place: identity(place) for place in (self.path, self.artifacts, self.path / LOCK)}
+
+    def _watch(self) -> None:
+        """What we made stays what it is as long as we hold it: see `kept_open`."""
+        before, self._watched = self._watched, ExitStack()
+        for place in (self.path, self.artifacts):
+            self._watched.enter_context(kept_open(place))
+        before.close()
+
+    def _reclaim_lock(self, found: list[str]) -> None:
+        lock = self.path / LOCK
+        if identity(lock) != self._made[lock]:
+            found.append("the lock of the run was removed or replaced")
+            self._held.close()
+            remove_tree(lock)
+            if not self._hold():
+                found.append("another process took the lock of the run")
+            self._made[lock] = identity(lock)
+
+    def _look_at_private(self, found: list[str]) -> None:
+        if self._private_state is not None and state_of(self.private) != self._private_state:
+            found.append("files of the harness were changed while the agent ran: what follows cannot be relied on")
+        self._private_state = None  # from here on it is in use
+        self.private.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def _empty_scratch(self) -> None:
+        """Judges get theirs in the same place, and find nothing there that the agent left."""
+        if "scratch" in vars(self):
+            remove_tree(self.scratch)
+            self.scratch.mkdir(mode=0o700)
+
+
+@contextmanager
+def writing_to(place: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise not_writable(place, error.strerror or str(error)) from error
+
+
+def not_writable(place: Path, reason: str) -> YouBenchaError:
+    return YouBenchaError(
+        "WORKSPACE_NOT_WRITABLE",
+        f"Cannot write the workspace {place}: {reason}",
+        hint="Make room there, or set `workspace_dir` to a directory that you may write to.",
+    )
+
+
+def _make_root(root: Path) -> None:
+    if not root.exists():
+        root.mkdir(parents=True, exist_ok=True)
+        (root / ".gitignore").write_text(_IGNORE_ALL)
+
+
+# A directory for what only the harness needs: how the tree was at the start, what its evaluators work with.
+#
+# Not beside the agent's tree, where `..` leads. An agent that runs as the same user without a sandbox can still look
+# for
+# it; so `state_of` tells whether anything in it was touched.
+
+_RUNS = "runs"
+
+_PRIVATE_NAME = re.compile(r"(.+)-[0-9a-f]{16}", re.DOTALL)
+
+_OWNER_ONLY = 0o700
+
+State = frozenset[tuple[object, ...]]
+
+
+def make_private(run: str, cache_dir: Path | None) -> Path:
+    """For the run of that name, in the cache directory or, if that cannot be written, where temporary files go."""
+    name = f"{run}-{os.urandom(8).hex()}"
+    try:
+        parent = _runs_in(cache_dir)
+        parent.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
+        return _made(parent / name)
+    except (OSError, RuntimeError):  # RuntimeError: this user has no home directory
+        import tempfile
+
+        return _made(Path(tempfile.gettempdir()).absolute() / name)
+
+
+def make_another(run: str, private: Path) -> Path:
+    """Beside the one that is there, with a name of the same form: if we die, both are found by the run's name."""
+    return _made(private.parent / f"{run}-{os.urandom(8).hex()}")
+
+
+def find_private(run: str, parent: str) -> Iterator[Path]:
+    """Those of a run that died. An agent may have chosen `parent`: nothing but what has such a name is told."""
+    return (path for name, path in private_in(parent) if name == run)
+
+
+def private_in(parent: str) -> Iterator[tuple[str, Path]]:
+    """The directories in there that have such a name, each with the name of its run."""
+    try:
+        names = os.listdir(parent) if os.path.isabs(parent) else []  # noqa: PTH117, PTH208
+    except (OSError, ValueError):
+        return
+    for name in names:
+        path = Path(parent, name)
+        if (found := _PRIVATE_NAME.fullmatch(name)) and not path.is_symlink() and path.is_dir():
+            yield found[1], path
+
+
+def state_of(directory: Path) -> State:
+    """Changes if anything in it does. The time of a file's last change (`ctime`) cannot be set by anybody."""
+    found: set[tuple[object, ...]] = set()
+    for folder, directories, files in os.walk(directory):
+        for name in (*directories, *files):
+            path = os.path.join(folder, name)  # noqa: PTH118 - quicker, and there may be many
+            about = os.lstat(path)
+            # Times of directories change when git makes a file for a moment.
+            times = () if stat.S_ISDIR(about.st_mode) else (about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+            found.add((path, about.st_mode, about.st_ino, *times))
+    return frozenset(found)
+
+
+def _runs_in(cache_dir: Path | None) -> Path:
+    if cache_dir is None:
+        from youbencha.user_dirs import default_cache_dir
+
+        cache_dir = default_cache_dir()
+    return cache_dir.absolute() / _RUNS
+
+
+def _made(path: Path) -> Path:
+    path.mkdir(mode=_OWNER_ONLY)
+    return path
+
+
+# What a run's directory is called: by what it is, when it began, and a word of its own.
+
+_RUN_NAME = re.compile(r".+-(2\d{3}-\d{2}-\d{2}-\d{6})-[0-9a-f]{6}")
+
+
+def new_run_name(kind: str) -> str:
+    return f"{kind}-{time.strftime('%Y-%m-%d-%H%M%S')}-{os.urandom(3).hex()}"
+
+
+def when_made(name: str) -> datetime | None:
+    """None if no run of ours is called so."""
+    found = _RUN_NAME.fullmatch(name)
+    try:
+        return datetime.fromisoformat(found[1]).astimezone() if found else None
+    except ValueError:
+        return None
