@@ -7,7 +7,7 @@ import time
 import pytest
 
 from youbencha.adapters.claude_code.stream import ClaudeResult
-from youbencha.events import AssistantText, Event, Noted, SessionResult, ToolCalled
+from youbencha.events import AssistantText, Event, ProgressNote, SessionResult, ToolCalled
 
 
 def test_what_is_given_and_what_is_not() -> None:
@@ -25,24 +25,24 @@ def test_what_must_be_given() -> None:
 
 def test_what_is_not_known() -> None:
     with pytest.raises(TypeError, match="Noted does not hold txet"):
-        Noted(text="x", txet="y")  # type: ignore[call-arg]
+        ProgressNote(text="x", txet="y")  # type: ignore[call-arg]
     with pytest.raises(TypeError):
-        Noted("x")  # type: ignore[misc]
+        ProgressNote("x")  # type: ignore[misc]
 
 
 def test_an_event_cannot_be_changed() -> None:
-    note = Noted(text="x")
+    note = ProgressNote(text="x")
     with pytest.raises(AttributeError, match="cannot be changed"):
         note.text = "y"  # type: ignore[misc]
-    assert note.but(text="y") == Noted(text="y", at=note.at)
+    assert note.but(text="y") == ProgressNote(text="y", at=note.at)
     assert note.text == "x"
 
 
 def test_equal_is_what_holds_the_same() -> None:
-    assert Noted(text="x", at=1.0) == Noted(text="x", at=1.0)
-    assert Noted(text="x", at=1.0) != Noted(text="x", at=2.0)
-    assert Noted(text="x", at=1.0) != AssistantText(text="x", at=1.0)
-    assert len({Noted(text="x", at=1.0), Noted(text="x", at=1.0)}) == 1
+    assert ProgressNote(text="x", at=1.0) == ProgressNote(text="x", at=1.0)
+    assert ProgressNote(text="x", at=1.0) != ProgressNote(text="x", at=2.0)
+    assert ProgressNote(text="x", at=1.0) != AssistantText(text="x", at=1.0)
+    assert len({ProgressNote(text="x", at=1.0), ProgressNote(text="x", at=1.0)}) == 1
 
 
 def test_a_kind_of_a_kind_holds_all_of_it() -> None:
@@ -53,7 +53,7 @@ def test_a_kind_of_a_kind_holds_all_of_it() -> None:
 
 
 def test_matching_by_what_is_in_it() -> None:
-    match Noted(text="x"):
+    match ProgressNote(text="x"):
         case Event(at=float()) as event:
             assert event.at > 0
         case _:

@@ -197,7 +197,7 @@ class OutputTruncated(Event):
     limit_bytes: int
 
 
-class Warned(Event):
+class WarningRaised(Event):
     code: str
     message: str
 
@@ -223,7 +223,7 @@ class EvaluatorFinished(Event):
     message: str
 
 
-class Noted(Event):
+class ProgressNote(Event):
     """Progress in words, where nothing more can be said: git's, an installer's."""
 
     text: str

@@ -13,8 +13,8 @@ from youbencha.events import (
     EvaluatorFinished,
     Event,
     ModelCalled,
-    Noted,
     PhaseStarted,
+    ProgressNote,
     RateLimitSeen,
     RequestRetried,
     SessionStarted,
@@ -22,7 +22,7 @@ from youbencha.events import (
     ToolDecided,
     ToolReturned,
     UsageReported,
-    Warned,
+    WarningRaised,
     WorkspaceReady,
 )
 
@@ -79,7 +79,7 @@ def line_of(event: Event, inside: Path | None = None) -> Line | None:
     match event:
         case PhaseStarted(phase=phase, detail=detail):
             return Line("▸", "bold", _PHASES.get(phase, phase), short(detail))
-        case Noted(text=text):
+        case ProgressNote(text=text):
             return Line(" ", "dim", "", short(text))
         case SessionStarted(model=model, agent_version=version):
             known = {"version": version, "model": model}  # some agents say neither
@@ -88,7 +88,7 @@ def line_of(event: Event, inside: Path | None = None) -> Line | None:
         case AssistantText(text=text):
             return Line("●", "bold", "", short(text))
         case ToolCalled(name=name, arguments=arguments):
-            return Line("⚙", "cyan", name, short(telling(arguments)))
+            return Line("⚙", "cyan", name, short(main_argument(arguments)))
         case ToolDecided(name=name, allowed=False, reason=reason):
             return Line("!", "yellow", "", f"{name} was denied: {short(reason)}")
         case ToolReturned(content=content, is_error=is_error):
@@ -103,12 +103,12 @@ def line_of(event: Event, inside: Path | None = None) -> Line | None:
             return Line("!", "yellow", "", f"model request failed ({status or 'no answer'}){which}")
         case RateLimitSeen():
             return Line("!", "yellow", "", "the provider limits the rate")
-        case Warned(message=message):
+        case WarningRaised(message=message):
             return Line("!", "yellow", "", f"warning: {short(message)}")
     return None
 
 
-def telling(arguments: Mapping[str, Any]) -> str:
+def main_argument(arguments: Mapping[str, Any]) -> str:
     """What says most about a tool call."""
     for name in _TELLING:
         if isinstance(arguments.get(name), str):

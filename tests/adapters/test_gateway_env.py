@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from youbencha.adapters import UsesGateway, get_adapter
-from youbencha.adapters.cli_agent.environment import behind_gateway, is_of_a_model, provider_of
+from youbencha.adapters.cli_agent.environment import gateway_environment, is_model_credential, provider_of
 from youbencha.gateway.api import GatewayAccess
 
 ACCESS = GatewayAccess("http://127.0.0.1:4100", "yb-virtual-0123456789")
@@ -30,7 +30,7 @@ AGENTS = ["claude-code", "codex", "command", "copilot-cli", "gemini-cli", "openc
     ],
 )  # fmt: skip
 def test_what_is_taken(name: str) -> None:
-    assert is_of_a_model(name)
+    assert is_model_credential(name)
 
 
 @pytest.mark.parametrize(
@@ -44,18 +44,18 @@ def test_what_is_taken(name: str) -> None:
     ],
 )  # fmt: skip
 def test_what_stays(name: str) -> None:
-    assert not is_of_a_model(name)
+    assert not is_model_credential(name)
 
 
 def test_what_is_a_credential_for_one_agent_only() -> None:
     env = {"GITHUB_TOKEN": "for gh"}
-    assert "GITHUB_TOKEN" in behind_gateway(env, ACCESS, {}, given=env)
-    assert "GITHUB_TOKEN" not in behind_gateway(env, ACCESS, {}, given=env, own={"GITHUB_TOKEN"})
+    assert "GITHUB_TOKEN" in gateway_environment(env, ACCESS, {}, given=env)
+    assert "GITHUB_TOKEN" not in gateway_environment(env, ACCESS, {}, given=env, own={"GITHUB_TOKEN"})
 
 
 def test_what_points_at_the_gateway_stands_in_their_place() -> None:
     env = {"PATH": "/bin", "OPENAI_API_KEY": "real", "OPENAI_BASE_URL": "http://real"}
-    assert behind_gateway(env, ACCESS, {"OPENAI_API_KEY": ACCESS.key}, given=env) == {
+    assert gateway_environment(env, ACCESS, {"OPENAI_API_KEY": ACCESS.key}, given=env) == {
         "PATH": "/bin",
         "OPENAI_API_KEY": ACCESS.key,
         "NO_PROXY": "127.0.0.1",
@@ -65,13 +65,13 @@ def test_what_points_at_the_gateway_stands_in_their_place() -> None:
 
 def test_a_proxy_of_the_harness_is_not_for_the_agent() -> None:
     around = {"HTTP_PROXY": "http://u:p@proxy", "https_proxy": "http://proxy", "ALL_PROXY": "x", "no_proxy": "corp"}
-    env = behind_gateway(around, ACCESS, {}, given={})
+    env = gateway_environment(around, ACCESS, {}, given={})
     assert env == {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
 
 
 def test_a_proxy_of_the_test_case_is_but_not_for_the_gateway() -> None:
     given = {"HTTPS_PROXY": "http://proxy", "no_proxy": "corp, 127.0.0.1"}
-    env = behind_gateway({"HTTP_PROXY": "http://ours", **given}, ACCESS, {}, given=given)
+    env = gateway_environment({"HTTP_PROXY": "http://ours", **given}, ACCESS, {}, given=given)
     assert env == {"HTTPS_PROXY": "http://proxy", "NO_PROXY": "127.0.0.1,corp", "no_proxy": "127.0.0.1,corp"}
 
 

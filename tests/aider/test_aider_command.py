@@ -11,7 +11,7 @@ import pytest
 from youbencha.adapters import ChecksConfig, get_adapter
 from youbencha.adapters.aider import AiderConfig
 from youbencha.adapters.aider.command import aider_command
-from youbencha.adapters.cli_agent import Cli, Task
+from youbencha.adapters.cli_agent import AgentCli, Task
 from youbencha.process import Command
 
 
@@ -20,7 +20,7 @@ def command(directory: Path, prompt: str = "Do it.", env: dict[str, str] | None 
         (directory / each).mkdir()
     task = Task(
         config=AiderConfig(prompt=prompt, **config),
-        cli=Cli(Path("/bin/aider"), "0.86.2"),
+        cli=AgentCli(Path("/bin/aider"), "0.86.2"),
         prompt=prompt,
         workspace=directory / "workspace",
         artifacts=directory / "artifacts",

@@ -11,7 +11,7 @@ from aider_bench import DONE, event
 
 from youbencha.adapters import UsesGateway, get_adapter
 from youbencha.adapters.aider.adapter import api_of, missing_key, pointing_at, served_by
-from youbencha.adapters.aider.records import answers_in, read_analytics, read_calls, read_own_words
+from youbencha.adapters.aider.records import model_answers, read_analytics, read_calls, read_messages
 from youbencha.gateway.api import GatewayAccess
 from youbencha.usage import Tokens
 
@@ -35,20 +35,20 @@ ANTHROPIC_402 = '{"type": "error", "error": {"type": "billing_error", "message":
     ],
 )
 def test_a_failure_in_litellms_words(line: str, kind: str, status: int | None, said: str) -> None:
-    assert read_own_words(f"Aider v0.86.2\n\n{line}\n", []).failure == (kind, status, said)
+    assert read_messages(f"Aider v0.86.2\n\n{line}\n", []).failure == (kind, status, said)
 
 
 def test_what_the_model_says_is_not_what_aider_says() -> None:
     answer = "litellm.RateLimitError: x\nRetrying in 0.2 seconds...\nApplied edit to a.py\n\tOnly 3 \nEnd"
     output = f"Aider v0.86.2\n\n{answer.expandtabs()}\n\nTokens: 1 sent.\nApplied edit to b.py\n"
-    assert read_own_words(output, [answer]) == (None, {}, ("b.py",), None)
-    assert read_own_words(output, []).edited == ("a.py", "b.py")
+    assert read_messages(output, [answer]) == (None, {}, ("b.py",), None)
+    assert read_messages(output, []).edited == ("a.py", "b.py")
 
 
 def test_what_was_tried_again() -> None:
     again = "litellm.RateLimitError: x\nThe API provider has rate limited you.\nRetrying in 0.2 seconds...\n"
     lost = "litellm.APIConnectionError: x\nRetrying in 0.5 seconds...\n"
-    assert read_own_words(again + again + lost, []).retries == {"429": 2, "no answer": 1}
+    assert read_messages(again + again + lost, []).retries == {"429": 2, "no answer": 1}
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_what_was_tried_again() -> None:
     ],
 )
 def test_what_ended_it_early(line: str, limit: str | None) -> None:
-    assert read_own_words(f"x\n{line}\n", []).limit == limit
+    assert read_messages(f"x\n{line}\n", []).limit == limit
 
 
 def test_answers_as_they_were_said() -> None:
@@ -71,7 +71,7 @@ def test_answers_as_they_were_said() -> None:
         "LLM RESPONSE 2026-11-16T02:37:46\n\n"
         "LLM RESPONSE 2026-11-16T02:37:47\nASSISTANT three"
     )
-    assert answers_in(history) == ["one\n\n  two", "three"]
+    assert model_answers(history) == ["one\n\n  two", "three"]
 
 
 def lines(path: Path, *records: dict[str, Any]) -> Path:

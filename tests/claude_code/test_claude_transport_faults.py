@@ -12,7 +12,7 @@ from talking_cli import talking_cli
 from systems import posix_only
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
-from youbencha.events import Event, ToolCalled, Warned
+from youbencha.events import Event, ToolCalled, WarningRaised
 from youbencha.gateway.api import GatewayAccess
 
 pytestmark = posix_only("the small CLI is a script with its interpreter in the first line")
@@ -81,7 +81,7 @@ async def test_what_is_no_message_is_passed_over(tmp_path: Path) -> None:
     rest = "welcomed(); print('not JSON at all'); print('[1, 2]'); print('{\"type\": '); result()"
     result = await run(tmp_path, rest, on_event=told.append)
     assert result.status == "success"
-    assert "CONTROL_MALFORMED_MESSAGE" in [event.code for event in told if isinstance(event, Warned)]
+    assert "CONTROL_MALFORMED_MESSAGE" in [event.code for event in told if isinstance(event, WarningRaised)]
 
 
 async def test_a_tool_at_work_is_not_silence(tmp_path: Path) -> None:

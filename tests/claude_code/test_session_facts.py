@@ -17,7 +17,7 @@ from stream_samples import (
 )
 
 from youbencha.adapters.claude_code.session import MALFORMED_WARNINGS, Session, SessionFacts, base_model
-from youbencha.events import ToolDenied, Warned
+from youbencha.events import ToolDenied, WarningRaised
 
 MODELS = {
     "1.0.128": "claude-sonnet-4-20250514",
@@ -171,7 +171,7 @@ def test_malformed_lines_are_counted_and_reported_a_few_times():
     session = Session()
     warned = [event for number in range(1000) for event in session.feed(f"bad {number}")]
     assert len(warned) == MALFORMED_WARNINGS
-    assert all(isinstance(event, Warned) for event in warned)
+    assert all(isinstance(event, WarningRaised) for event in warned)
     facts = session.facts()
     assert facts.malformed_lines == 1000
     assert "bad 0" in facts.malformed_example

@@ -40,7 +40,7 @@ from youbencha.events import (
     ToolReturned,
     UsageReported,
     UserText,
-    Warned,
+    WarningRaised,
 )
 from youbencha.json_lines import QUOTE_CHARS
 from youbencha.usage import Tokens
@@ -285,7 +285,7 @@ def test_terminal_trimmings_are_stripped(wrapped):
 )
 def test_malformed_line_is_one_warning(broken):
     (warned,) = parse_line(broken)
-    assert isinstance(warned, Warned)
+    assert isinstance(warned, WarningRaised)
     assert warned.code == "CLAUDE_MALFORMED_LINE"
     assert broken.decode("utf-8", "replace") in warned.message
 
@@ -312,7 +312,7 @@ def test_nesting_without_end_is_malformed():
     half = rb'"\ud83d"'
     for deep in (b"[" * 100_000, b'{"a":' * 100_000 + half, b'{"a":' * 100_000 + half + b"}" * 100_000):
         (warned,) = parse_line(deep)
-        assert isinstance(warned, Warned)
+        assert isinstance(warned, WarningRaised)
 
 
 def test_str_and_bytes_say_the_same():

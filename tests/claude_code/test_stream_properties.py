@@ -22,7 +22,7 @@ from stream_samples import (
 
 from youbencha.adapters.claude_code.session import MALFORMED_WARNINGS, Session
 from youbencha.adapters.claude_code.verdict import Ending, judge
-from youbencha.events import AssistantText, AssistantTextDelta, Event, ToolReturned, Warned
+from youbencha.events import AssistantText, AssistantTextDelta, Event, ToolReturned, WarningRaised
 from youbencha.log import YouBenchaLog
 
 ANYTHING = st.recursive(
@@ -45,7 +45,7 @@ def check(data: bytes) -> None:
     for one in data.split(b"\n"):
         events = parse_line(one)
         assert all(isinstance(event, Event) for event in events)
-        assert len([event for event in events if isinstance(event, Warned)]) <= 1
+        assert len([event for event in events if isinstance(event, WarningRaised)]) <= 1
         assert len(session.feed(one)) <= len(events)
     facts = session.facts()
     for code in (0, 1, None):
@@ -108,7 +108,7 @@ def test_no_text_is_lost(parts):
     session = Session()
     events = [event for one in stream.split(b"\n") for event in session.feed(one)]
     assert "".join(event.text for event in events if isinstance(event, AssistantText)) == "".join(parts)
-    assert not any(isinstance(event, Warned) for event in events)
+    assert not any(isinstance(event, WarningRaised) for event in events)
 
 
 @given(st.lists(st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\x1b")), max_size=8))

@@ -10,23 +10,23 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from youbencha.cli.display import LiveDisplay, PlainDisplay, Silence, choose_display
+from youbencha.cli.display import LiveDisplay, PlainDisplay, QuietDisplay, choose_display
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
     EvaluatorFinished,
     Event,
-    Noted,
     PhaseStarted,
+    ProgressNote,
     RequestRetried,
     SessionStarted,
     ToolCalled,
     ToolReturned,
     UsageReported,
-    Warned,
+    WarningRaised,
     WorkspaceReady,
 )
-from youbencha.progress import Progress, line_of, telling
+from youbencha.progress import Progress, line_of, main_argument
 
 
 def shown(event: Event, inside: Path | None = None) -> str | None:
@@ -50,10 +50,10 @@ def shown(event: Event, inside: Path | None = None) -> str | None:
             "! model request failed (no answer), attempt 1",
         ),
         (RequestRetried(attempt=None, status=529, reason=None, delay_ms=1), "! model request failed (529)"),
-        (Warned(code="X", message="look"), "! warning: look"),
+        (WarningRaised(code="X", message="look"), "! warning: look"),
         (PhaseStarted(phase="checkout", detail="repo"), "▸ checking out repo"),
         (EvaluatorFinished(evaluator="git-diff", status="failed", message="too much"), "✗ git-diff too much"),
-        (Noted(text="fetching"), "  fetching"),
+        (ProgressNote(text="fetching"), "  fetching"),
     ],
 )
 def test_one_line_for_each_event(event: Event, line: str) -> None:
@@ -90,7 +90,7 @@ def test_paths_are_shown_from_the_workspace() -> None:
     ],
 )
 def test_a_tool_call_in_a_few_words(arguments: dict[str, Any], words: str) -> None:
-    assert telling(arguments) == words
+    assert main_argument(arguments) == words
 
 
 RUN = (
@@ -189,7 +189,7 @@ def test_plain_lines_in_a_pipe() -> None:
 def test_quiet_is_quiet() -> None:
     stream = io.StringIO()
     display = choose_display("case", quiet=True, stream=stream)
-    assert isinstance(display, Silence)
+    assert isinstance(display, QuietDisplay)
     with display:
         display(RUN[1])
     assert stream.getvalue() == ""

@@ -170,10 +170,10 @@ def test_nothing_that_the_folders_configuration_names_is_run(folder: Folder, tmp
 
 
 async def test_a_likely_start_is_offered(folder: Folder) -> None:
-    from youbencha.suggest import find_home
+    from youbencha.suggest import find_repository
 
     async def offered() -> str:
-        home = await find_home(folder.top)
+        home = await find_repository(folder.top)
         assert home
         return home.likely_baseline
 

@@ -21,7 +21,7 @@ from youbencha.events import (
     SessionResult,
     ToolCalled,
     ToolReturned,
-    Warned,
+    WarningRaised,
 )
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.user_dirs import default_root
@@ -188,7 +188,7 @@ async def test_a_garbage_line_is_skipped_with_a_warning(tmp_path: Path) -> None:
     received = await EchoCli(tmp_path, before="echo 'GARBAGE {\"type\": '").run()
     assert received.result.status == "success", received.result.errors
     assert received.warning_codes() == ["CLAUDE_MALFORMED_LINE"]
-    assert [event.code for event in received.events if isinstance(event, Warned)] == ["CLAUDE_MALFORMED_LINE"]
+    assert [event.code for event in received.events if isinstance(event, WarningRaised)] == ["CLAUDE_MALFORMED_LINE"]
     assert [w.code for w in received.log.warnings] == ["CLAUDE_MALFORMED_LINE"]
     assert [m.content for m in received.log.messages if m.role == "assistant"] == ["Done."]
     assert "GARBAGE" in received.result.output  # the raw log has every line

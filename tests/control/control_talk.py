@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from youbencha.control import Action, Machine, Over, Patience, Send
+from youbencha.control import Action, Machine, Send, SessionEnded, Timeouts
 
 Message = dict[str, Any]
 
 PROMPT = "Write hello.txt."
-PATIENCE = Patience(connect_s=60, handshake_s=5, silence_s=300, interrupt_s=2, background_s=600, more_results_s=10)
+PATIENCE = Timeouts(connect_s=60, handshake_s=5, silence_s=300, interrupt_s=2, background_s=600, more_results_s=10)
 INITIALIZED: Message = {
     "type": "control_response",
     "response": {"subtype": "success", "request_id": "youbencha-initialize", "response": {"commands": []}},
@@ -85,5 +85,5 @@ def sent(actions: Sequence[Action]) -> list[Message]:
     return [action.message for action in actions if isinstance(action, Send)]
 
 
-def over(actions: Sequence[Action]) -> list[Over]:
-    return [action for action in actions if isinstance(action, Over)]
+def over(actions: Sequence[Action]) -> list[SessionEnded]:
+    return [action for action in actions if isinstance(action, SessionEnded)]

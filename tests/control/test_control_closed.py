@@ -21,7 +21,7 @@ from control_talk import (
     tool_use,
 )
 
-from youbencha.control import Decision, Machine, State, ToolPolicy, Warn
+from youbencha.control import Machine, PolicyDecision, State, ToolPolicy, Warn
 
 NO_RM = ToolPolicy(deny=("Bash(rm *)",))
 REFUSED: Message = {
@@ -96,7 +96,7 @@ def test_all_else_is_not(heard: list[Message]) -> None:
 
 
 class Broken(ToolPolicy):
-    def decide(self, tool: str, given: Mapping[str, object]) -> Decision:
+    def decide(self, tool: str, given: Mapping[str, object]) -> PolicyDecision:
         raise RecursionError(tool)
 
 

@@ -26,7 +26,7 @@ from control_talk import (
     updated,
 )
 
-from youbencha.control import Action, Decided, Machine, Over, Patience, Send, State, ToolPolicy, Warn
+from youbencha.control import Action, Decided, Machine, Send, SessionEnded, State, Timeouts, ToolPolicy, Warn
 
 KEEP_ALIVE: Message = {"type": "keep_alive"}
 HOOK: Message = {"type": "system", "subtype": "hook_started", "hook_name": "SessionStart"}
@@ -147,7 +147,7 @@ def test_a_whole_session() -> None:
     assert sent(asked)[0]["response"] == {"subtype": "success", "request_id": "r1", "response": answer}
     assert asked[1] == Decided("t1", "Bash", True, "every tool is allowed")
 
-    assert hear(machine, tool_result("t1"), says("Done."), RESULT, now=2) == [Over(True, "completed")]
+    assert hear(machine, tool_result("t1"), says("Done."), RESULT, now=2) == [SessionEnded(True, "completed")]
     assert (machine.result, machine.failure) == (RESULT, None)
 
 
@@ -259,7 +259,7 @@ def test_the_last_result_counts() -> None:
 
     assert hear(machine, ended("b1"), INIT, says("I have seen it"), now=5) == []
     assert machine.deadline == 305
-    assert hear(machine, last, now=6) == [Over(True, "completed")]
+    assert hear(machine, last, now=6) == [SessionEnded(True, "completed")]
     assert machine.result == last
 
 
@@ -270,7 +270,7 @@ def test_a_task_that_ended_while_the_model_answered_brings_another_turn() -> Non
 
     assert hear(machine, says("Waiting for it."), RESULT, now=3) == []
     assert machine.deadline == 13
-    assert over(hear(machine, INIT, says("It has come."), RESULT, now=4)) == [Over(True, "completed")]
+    assert over(hear(machine, INIT, says("It has come."), RESULT, now=4)) == [SessionEnded(True, "completed")]
 
 
 def test_a_task_that_ended_before_a_tool_did_is_known_to_the_model() -> None:
@@ -278,7 +278,7 @@ def test_a_task_that_ended_before_a_tool_did_is_known_to_the_model() -> None:
     agent = [tool_use("t1", "Agent"), started("a1", "local_agent"), tool_result("t1")]
     hear(machine, INIT, *agent, tool_use("t2", answer="m2"), ended("a1"), tool_result("t2"), says("Done.", answer="m3"))
 
-    assert hear(machine, RESULT) == [Over(True, "completed")]
+    assert hear(machine, RESULT) == [SessionEnded(True, "completed")]
 
 
 def test_two_results_held_back_to_the_end() -> None:
@@ -287,14 +287,14 @@ def test_two_results_held_back_to_the_end() -> None:
 
     assert hear(machine, INIT, INIT, {**RESULT, "result": "first"}, now=1) == []
     assert machine.deadline == 11
-    assert hear(machine, {**RESULT, "result": "second"}, now=1) == [Over(True, "completed")]
+    assert hear(machine, {**RESULT, "result": "second"}, now=1) == [SessionEnded(True, "completed")]
 
 
 def test_a_subagent_in_the_foreground_is_no_background_work() -> None:
     machine = running()
     hear(machine, INIT, tool_use("t1", "Agent"), started("a1", "local_agent", background=False), tool_result("t1"))
 
-    assert hear(machine, RESULT) == [Over(True, "completed")]
+    assert hear(machine, RESULT) == [SessionEnded(True, "completed")]
 
 
 def test_a_command_of_a_subagent_in_the_background_stops_the_clock() -> None:
@@ -333,7 +333,7 @@ def test_a_command_left_running_does_not_spoil_the_result() -> None:
 
     assert isinstance(warned, Warn)
     assert warned.code == "CONTROL_BACKGROUND_LEFT_RUNNING"
-    assert end == Over(True, "completed")
+    assert end == SessionEnded(True, "completed")
 
 
 @pytest.mark.parametrize(
@@ -350,7 +350,7 @@ def test_a_command_left_running_does_not_spoil_the_result() -> None:
 def test_a_bad_result_says_why(result: Message, reason: str) -> None:
     machine = running()
 
-    assert hear(machine, result) == [Over(False, reason)]
+    assert hear(machine, result) == [SessionEnded(False, reason)]
     assert (machine.state, machine.failure) == (State.DONE, reason)
 
 
@@ -363,7 +363,7 @@ def test_an_interrupt_waits_for_the_result_and_gives_its_own_reason() -> None:
     assert isinstance(sending, Send)
     assert sending.message["request"] == {"subtype": "interrupt"}
     assert machine.deadline == 12
-    assert hear(machine, tool_result("t1"), FAILED_RESULT, now=10.1) == [Over(False, "the deadline passed")]
+    assert hear(machine, tool_result("t1"), FAILED_RESULT, now=10.1) == [SessionEnded(False, "the deadline passed")]
 
 
 def test_the_reasons_of_failure() -> None:
@@ -394,4 +394,4 @@ def test_rubbish_without_end_is_not_warned_of_without_end() -> None:
 
 def test_the_defaults() -> None:
     assert Machine("x", now=5).deadline == 65
-    assert Patience().silence_s == 300
+    assert Timeouts().silence_s == 300

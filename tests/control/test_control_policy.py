@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from systems import ON_WINDOWS
-from youbencha.control import ALLOW_ALL, ToolPolicy, problem_in
-from youbencha.control.policy import Unreadable, commands_in, like
+from youbencha.control import ALLOW_ALL, ToolPolicy, rule_error
+from youbencha.control.policy import UnparsableCommand, commands_in, glob_match
 
 
 def bash(command: str) -> tuple[str, dict[str, object]]:
@@ -219,7 +219,7 @@ def test_an_argument_that_nobody_knows(tool: str, given: dict[str, object]) -> N
     "rule", ["Bash", "Bash(git *)", "Bash(git:*)", "mcp__a__*", "*", "Bash(echo (x))", "Read(a b)"]
 )
 def test_good_rules(rule: str) -> None:
-    assert problem_in(rule) is None
+    assert rule_error(rule) is None
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_good_rules(rule: str) -> None:
     ],
 )
 def test_bad_rules(rule: str, words: str) -> None:
-    assert words in (problem_in(rule) or "")
+    assert words in (rule_error(rule) or "")
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_bad_rules(rule: str, words: str) -> None:
     ],
 )
 def test_stars(pattern: str, text: str, fits: bool) -> None:
-    assert like(pattern, text) is fits
+    assert glob_match(pattern, text) is fits
 
 
 @pytest.mark.skipif(ON_WINDOWS, reason="asks the bash of a POSIX system")
@@ -294,5 +294,5 @@ def awkward_lines(number: int) -> list[str]:
 
 def test_long_lines_are_read_in_one_pass() -> None:
     assert len(commands_in("git a; " * 20_000)) == 20_000
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnparsableCommand):
         commands_in("git '" + '\\"' * 50_000)

@@ -22,7 +22,7 @@ from control_talk import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.control import Action, Machine, Over, Send, State, ToolPolicy, metrics
+from youbencha.control import Action, Machine, Send, SessionEnded, State, ToolPolicy, metrics
 
 ORDER = [State.WAITING, State.INITIALIZING, State.RUNNING, State.DONE, State.FAILED]
 NAMES = st.sampled_from(["t1", "t2", "b1", "r1", "r2", "youbencha-initialize"])
@@ -109,7 +109,7 @@ def test_any_order_of_anything(steps: list[tuple[tuple[str, Any], float]]) -> No
         seen.append(machine.state)
         json.dumps(metrics(machine.tally))
 
-    ends = [index for index, action in enumerate(actions) if isinstance(action, Over)]
+    ends = [index for index, action in enumerate(actions) if isinstance(action, SessionEnded)]
     assert ends == ([len(actions) - 1] if machine.state in (State.DONE, State.FAILED) else [])
     assert [ORDER.index(state) for state in seen] == sorted(ORDER.index(state) for state in seen)
     answered = [identity for identity in answered_ids(actions) if identity is not None]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from control_talk import PATIENCE, Message, over, sent
 
-from youbencha.control import Action, Decided, Machine, Over, State, ToolPolicy, metrics
+from youbencha.control import Action, Decided, Machine, SessionEnded, State, ToolPolicy, metrics
 
 TRANSCRIPTS = Path(__file__).parent.parent / "data" / "transcripts"
 VERSIONS = ("1.0.128", "2.1.30", "2.1.197", "2.1.325")
@@ -71,7 +71,7 @@ def test_allowed(version: str) -> None:
     played = replay(f"control_allow-{version}")
 
     assert [shape(message) for message in sent(played.actions)] == [shape(message) for message in played.recorded]
-    assert over(played.actions) == [Over(True, "completed")]
+    assert over(played.actions) == [SessionEnded(True, "completed")]
     assert [(action.tool, action.allowed) for action in played.actions if isinstance(action, Decided)] == [
         ("Bash", True)
     ]
@@ -112,7 +112,7 @@ def test_interrupted(version: str) -> None:
 
     asked = [line.message for line in conversation(name) if line.direction == TO_CLI]
     assert [shape(message) for message in sent(actions)[1:]] == [shape(message) for message in asked]
-    assert over(actions) == [Over(False, "the budget is spent")]
+    assert over(actions) == [SessionEnded(False, "the budget is spent")]
     assert (machine.state, machine.failure) == (State.DONE, "the budget is spent")
     assert metrics(machine.tally)["partial"] is False
 
@@ -178,7 +178,7 @@ def test_the_sidecar_says_what_the_result_says(name: str) -> None:
 def test_a_session_without_a_result_has_failed(name: str) -> None:
     machine, actions = fed(name)
 
-    assert over(actions) == [Over(False, "the agent left before it was given its task")]
+    assert over(actions) == [SessionEnded(False, "the agent left before it was given its task")]
     assert machine.state is State.FAILED
     assert metrics(machine.tally)["partial"] is True
 
@@ -192,4 +192,4 @@ def test_the_session_is_over_with_its_second_result(name: str) -> None:
         ends += over(machine.received(message, 1.0))
         assert bool(ends) == (message == machine.result and message.get("result_index") == 1)
 
-    assert ends == [Over(True, "completed")]
+    assert ends == [SessionEnded(True, "completed")]

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from youbencha.control import ALLOW_ALL, Machine, Patience, ToolPolicy
-from youbencha.control.driver import Driver, StdioLine
-from youbencha.control.permissions import CALLBACK, Hooks
-from youbencha.events import Event, ToolDecided, Warned
+from youbencha.control import ALLOW_ALL, Machine, Timeouts, ToolPolicy
+from youbencha.control.driver import Driver, StdioTransport
+from youbencha.control.permissions import CALLBACK, ToolHooks
+from youbencha.events import Event, ToolDecided, WarningRaised
 from youbencha.process import Command, ProcessResult, run
 
-PATIENT = Patience(handshake_s=60)
+PATIENT = Timeouts(handshake_s=60)
 AGENT = """
 import functools, json, sys, time
 def say(**message): send(json.dumps(message))
@@ -52,8 +52,8 @@ class Talk:
         script: str,
         *,
         policy: ToolPolicy = ALLOW_ALL,
-        patience: Patience = PATIENT,
-        hooks: Hooks | None = None,
+        patience: Timeouts = PATIENT,
+        hooks: ToolHooks | None = None,
         at: Callable[[Driver, bytes], None] | None = None,
         **line_options: Any,
     ) -> None:
@@ -61,7 +61,7 @@ class Talk:
         driver = Driver(
             Machine("Do it.", policy=policy, patience=patience, now=now), hooks=hooks, on_event=self.events.append
         )
-        async with StdioLine(driver, **line_options) as line:
+        async with StdioTransport(driver, **line_options) as line:
 
             def on_line(text: bytes) -> None:
                 line.line(text)
@@ -117,7 +117,7 @@ print("mode", hear()["response"]["response"])
 print("hook", hook("3", "Bash", {})["response"]["hookSpecificOutput"]["permissionDecision"])
 result()
 """
-    await talk.with_agent(script, policy=ToolPolicy(deny=("Bash",)), hooks=Hooks(decide=False))
+    await talk.with_agent(script, policy=ToolPolicy(deny=("Bash",)), hooks=ToolHooks(decide=False))
     assert talk.said == "hook {}\nmode {'behavior': 'allow', 'updatedInput': {'file_path': 'a'}}\nhook deny"
     assert talk.decisions() == [("call-1", "Read", True), ("call-3", "Bash", False)]
 
@@ -125,14 +125,14 @@ result()
 async def test_a_hook_that_is_not_ours_is_refused(talk: Talk) -> None:
     await talk.with_agent("begin(); print(hook('1', 'Read', {}, 'another')['subtype']); result()")
     assert talk.said == "error"
-    assert [event.code for event in talk.events if isinstance(event, Warned)] == ["CONTROL_UNKNOWN_REQUEST"]
+    assert [event.code for event in talk.events if isinstance(event, WarningRaised)] == ["CONTROL_UNKNOWN_REQUEST"]
 
 
 async def test_what_was_masked_is_not_given_back() -> None:
     """We see the output with secrets masked. What an answer holds is executed: better nothing than the mask."""
     answer = {"behavior": "allow", "updatedInput": {"command": "curl -H [REDACTED]"}}
     message = {"type": "control_response", "response": {"subtype": "success", "request_id": "7", "response": answer}}
-    sent = Hooks().outgoing(message)
+    sent = ToolHooks().outgoing(message)
     assert sent["response"]["response"] == {"behavior": "allow"}
 
 
@@ -163,12 +163,12 @@ async def test_it_does_not_answer_the_interrupt(talk: Talk) -> None:
             driver.interrupt("enough")
 
     script = "begin(); say(type='assistant', message=dict(id='m', content=[])); time.sleep(600)"
-    await talk.with_agent(script, at=at_the_call, patience=Patience(interrupt_s=0.2))
+    await talk.with_agent(script, at=at_the_call, patience=Timeouts(interrupt_s=0.2))
     assert talk.over == (False, "enough")
 
 
 async def test_nothing_is_heard(talk: Talk) -> None:
-    await talk.with_agent("begin(); time.sleep(600)", patience=Patience(silence_s=0.3))
+    await talk.with_agent("begin(); time.sleep(600)", patience=Timeouts(silence_s=0.3))
     assert talk.over == (False, "nothing was heard from the agent for 0.3 s")
 
 

@@ -17,7 +17,7 @@ from docker_boxes import PATIENCE_S, Box, until
 
 from youbencha.errors import YouBenchaError
 from youbencha.process import Limits, ProcessStartError, run
-from youbencha.sandbox.base import GATEWAY_PORT, Door
+from youbencha.sandbox.base import GATEWAY_PORT, ForwardedPort
 from youbencha.sandbox.docker import ownership
 from youbencha.sandbox.docker.container import Container
 from youbencha.sandbox.docker.engine import connect
@@ -36,7 +36,7 @@ def box(tmp_path: Path, engine: object, image: str) -> Box:
     return Box(tmp_path, image)
 
 
-def door_of(sandbox: DockerSandbox, port: int = PORT) -> Door:
+def door_of(sandbox: DockerSandbox, port: int = PORT) -> ForwardedPort:
     door = sandbox.door(port)
     assert door is not None
     assert door.address == f"127.0.0.1:{port}"

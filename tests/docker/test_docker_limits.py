@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from docker_boxes import PATIENCE_S, Box
 
-from youbencha.events import Warned
+from youbencha.events import WarningRaised
 from youbencha.process import Limits
 from youbencha.sandbox.docker.disk import DiskWatch
 
@@ -35,7 +35,7 @@ async def test_memory_of_a_tool_that_the_agent_got_over(box: Box) -> None:
     assert done.exit.code == 0
     assert done.exit.breach is None
     assert "went on\n" in done.output
-    warned = [event for event in box.events if isinstance(event, Warned)]
+    warned = [event for event in box.events if isinstance(event, WarningRaised)]
     assert [event.code for event in warned] == ["SANDBOX_LIMIT_TOUCHED"]
     assert "memory (64 MiB)" in warned[0].message
 

@@ -15,7 +15,7 @@ from docker_boxes import Box
 from youbencha.sandbox.docker import ownership
 from youbencha.sandbox.docker.channel import SocketDir
 from youbencha.sandbox.docker.engine import Engine, connect
-from youbencha.sandbox.docker.ownership import Reaped, reap_containers, remove_socket_dir
+from youbencha.sandbox.docker.ownership import ReapResult, reap_containers, remove_socket_dir
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def dead_owner() -> ownership.Owner:
 
 
 async def test_only_what_the_dead_left(box: Box, client: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = ownership.Here(f"computer-of-{box.run_id}", f"boot-of-{box.run_id}", "pid:[1]")
+    here = ownership.HostId(f"computer-of-{box.run_id}", f"boot-of-{box.run_id}", "pid:[1]")
     dead = dead_owner()._replace(here=here)
     monkeypatch.setattr(ownership, "_here", lambda: here)  # for other tests that reap, this is another computer
     me = ownership.this_owner()
@@ -87,7 +87,7 @@ async def test_a_container_that_is_gone_is_gone(client: Engine) -> None:
 async def test_without_an_engine_there_is_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     for host in ("unix:///nowhere/docker.sock", "tcp://127.0.0.1:2375"):
         monkeypatch.setenv("DOCKER_HOST", host)
-        assert await reap_containers() == Reaped()
+        assert await reap_containers() == ReapResult()
 
 
 def test_labels_that_anybody_wrote_remove_nothing(tmp_path: Path) -> None:

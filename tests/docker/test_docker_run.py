@@ -23,7 +23,7 @@ from youbencha.sandbox.docker import engine as engine_module
 from youbencha.sandbox.docker import ownership
 from youbencha.sandbox.docker.container import Container, container_settings, user_inside
 from youbencha.sandbox.docker.engine import Engine, User, check_same_computer, connect, read_facts
-from youbencha.sandbox.docker.image import Line, account_mounts, ensure_image, with_line
+from youbencha.sandbox.docker.image import AccountLine, account_mounts, ensure_image, with_line
 from youbencha.sandbox.docker.mounts import Mounts, make_place
 from youbencha.sandbox.docker.sandbox import open_docker_sandbox
 from youbencha.spec import SandboxSpec
@@ -94,7 +94,7 @@ for family in (1, 2, 16, 31, 38, 40):
 
 def test_a_name_for_a_number() -> None:
     passwd = b"root:x:0:0:root:/root:/bin/bash\nagent:x:7:7::/:/bin/sh\n"
-    line = Line("/etc/passwd", 1234, "agent:x:1234:5::/home/agent:/bin/sh")
+    line = AccountLine("/etc/passwd", 1234, "agent:x:1234:5::/home/agent:/bin/sh")
     assert with_line(passwd, line) == passwd + b"agent1234:x:1234:5::/home/agent:/bin/sh\n"
     assert with_line(passwd, line._replace(number=7)) == passwd
     assert with_line(b"", line) == b"agent:x:1234:5::/home/agent:/bin/sh\n"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from evaluating import problems
 
-from youbencha.evaluators.command_config import CommandConfig, command_environment
+from youbencha.evaluators.command_config import CommandEvaluatorConfig, command_environment
 
 JUNIT = {"junit": "report.xml"}
 SCORE = {"metrics": {"score": {"pattern": r"score (\d+)"}}}
@@ -87,7 +87,7 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
 
 
 def test_words() -> None:
-    config = CommandConfig.model_validate({"command": "a 'b c' \"d\"", "args": ["$x y"]})
+    config = CommandEvaluatorConfig.model_validate({"command": "a 'b c' \"d\"", "args": ["$x y"]})
     assert config.words() == ("a", "b c", "d", "$x y")
 
 

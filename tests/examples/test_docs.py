@@ -15,13 +15,13 @@ from ruamel.yaml import YAML
 from youbencha.adapters.aider import AiderConfig
 from youbencha.adapters.cli_agent import AgentConfig
 from youbencha.adapters.codex import CodexConfig
-from youbencha.adapters.command import CommandConfig as CommandAgentConfig
+from youbencha.adapters.command import CommandAgentConfig
 from youbencha.adapters.copilot_cli import CopilotCliConfig
 from youbencha.adapters.gemini_cli import GeminiCliConfig
 from youbencha.adapters.opencode import OpenCodeConfig
 from youbencha.cli.app import _COMMANDS
 from youbencha.cli.schema import Format
-from youbencha.evaluators.command_config import CommandConfig
+from youbencha.evaluators.command_config import CommandEvaluatorConfig
 from youbencha.evaluators.expected_diff import ExpectedDiffConfig
 from youbencha.evaluators.git_diff import GitDiffConfig
 from youbencha.evaluators.judge.config import JudgeConfig
@@ -111,7 +111,7 @@ def test_every_snippet_is_right(name: str, case: dict[str, Any], tmp_path: Path)
         ("hooks", "webhook", WebhookConfig, set()),
         ("hooks", "database", DatabaseConfig, set()),
         ("evaluators", "expected-diff", ExpectedDiffConfig, {"include_paths", "exclude_paths"}),
-        ("evaluators", "command", CommandConfig, {"in_copy", "label"}),
+        ("evaluators", "command", CommandEvaluatorConfig, {"in_copy", "label"}),
         ("evaluators", "agentic-judge", JudgeConfig, {"instructions_file"}),
         ("results", "results.json", ResultsBundle, set()),
         ("settings", "Settings", Settings, set()),

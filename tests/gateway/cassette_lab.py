@@ -14,7 +14,7 @@ from aiohttp import web
 
 from youbencha.gateway.api import WireName, route_of
 from youbencha.gateway.cassette.cassette import Cassette, CassetteSession
-from youbencha.gateway.cassette.matching import Asking, Replay
+from youbencha.gateway.cassette.matching import ModelRequest, ReplayedAnswer
 from youbencha.gateway.cassette.placeholders import Places
 
 HERE = Path("/rec/work space/run-2026-11-16-023149-0ad713/src-modified")
@@ -28,8 +28,8 @@ def places(workspace: Path = HERE, home: Path = HOME) -> Places:
     return Places((("workspace", workspace), ("home", home)))
 
 
-def asking(body: object, path: str = "/v1/messages", wire: WireName | None = "anthropic-messages") -> Asking:
-    return Asking("POST", path, wire, {}, body)
+def asking(body: object, path: str = "/v1/messages", wire: WireName | None = "anthropic-messages") -> ModelRequest:
+    return ModelRequest("POST", path, wire, {}, body)
 
 
 def messages(*texts: str, **more: Any) -> dict[str, Any]:
@@ -46,17 +46,17 @@ def said(text: str) -> bytes:
     return json.dumps({"type": "message", "content": [{"type": "text", "text": text}]}).encode()
 
 
-def keep_text(session: CassetteSession, request: Asking, text: str, ms: float = 5.0) -> None:
+def keep_text(session: CassetteSession, request: ModelRequest, text: str, ms: float = 5.0) -> None:
     session.keep(request, 200, JSON, [(ms, said(text))])
 
 
-def text_of(replay: Replay | None) -> str:
+def text_of(replay: ReplayedAnswer | None) -> str:
     assert replay is not None
     content = json.loads(whole(replay))["content"]
     return str(content[0]["text"])
 
 
-def whole(replay: Replay | None) -> bytes:
+def whole(replay: ReplayedAnswer | None) -> bytes:
     assert replay is not None
     return b"".join(data for _, data in replay.chunks)
 
@@ -79,7 +79,7 @@ class Proxy:
         route = route_of(request.method, request.path, headers)
         if route is None:
             return web.Response(status=404)
-        asked = Asking(request.method, route.path, route.wire, headers, json.loads(raw) if raw else None, raw)
+        asked = ModelRequest(request.method, route.path, route.wire, headers, json.loads(raw) if raw else None, raw)
         found = self._session.find(asked)
         if found is None and self._upstream is None:
             self.unmatched.append(self._session.mismatch(asked).text)
@@ -88,7 +88,7 @@ class Proxy:
             return web.Response(status=found.status, headers=dict(found.headers), body=whole(found))
         return await self._forward(request, asked)
 
-    async def _forward(self, request: web.Request, asked: Asking) -> web.Response:
+    async def _forward(self, request: web.Request, asked: ModelRequest) -> web.Response:
         begun = time.monotonic()
         chunks: list[tuple[float, bytes]] = []
         sent = {name: value for name, value in asked.headers.items() if name not in ("host", "accept-encoding")}

@@ -16,7 +16,7 @@ from yarl import URL
 
 from youbencha.gateway.api import GatewayAccess, Provider, WireName
 from youbencha.gateway.call import Call, Labels
-from youbencha.gateway.keys import Grant
+from youbencha.gateway.keys import VirtualKey
 from youbencha.gateway.ledger import read_ledger
 from youbencha.gateway.script import ScriptedModel, parse_script
 from youbencha.gateway.server import Gateway
@@ -126,7 +126,7 @@ class Lab:
         """The next one that has ended, and is written down."""
         return await soon(self.calls.get())
 
-    async def end(self, access: GatewayAccess | None = None) -> Grant:
+    async def end(self, access: GatewayAccess | None = None) -> VirtualKey:
         grant = self.gateway.end((access or self.access).key)
         assert grant is not None
         await soon(self.gateway.settled(grant))

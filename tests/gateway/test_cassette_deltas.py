@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from talking import parse_events
 
-from youbencha.gateway.cassette.placeholders import Emptying, Span, filling, forms_of, texts_of
-from youbencha.gateway.cassette.recording import Slot, kept_answer, replay_of, rewrite, slots_of
+from youbencha.gateway.cassette.placeholders import PlaceholderWriter, Span, fill, forms_of, texts_of
+from youbencha.gateway.cassette.recording import DeltaField, record_answer, replay_of, rewrite, slots_of
 from youbencha.process import Redactor
 
 SECRET = "correct-horse-battery-staple"
@@ -45,12 +45,12 @@ def pieces(text: str, cuts: list[int]) -> list[str]:
 
 def replayed(events: list[dict[str, Any]], *, secrets: tuple[str, ...] = ()) -> list[dict[str, Any]]:
     raw = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events).encode()
-    emptying = Emptying(forms_of(places()), {})
-    kept = kept_answer(200, SSE, [(1.0, raw)], emptying, Redactor(secrets))
+    emptying = PlaceholderWriter(forms_of(places()), {})
+    kept = record_answer(200, SSE, [(1.0, raw)], emptying, Redactor(secrets))
     assert kept is not None
     for secret in secrets:
         assert secret not in json.dumps(kept)
-    return parse_events(whole(replay_of(kept, filling(texts_of(places(THERE))), "instant")))
+    return parse_events(whole(replay_of(kept, fill(texts_of(places(THERE))), "instant")))
 
 
 def moved(text: str) -> str:
@@ -137,6 +137,6 @@ def test_rewriting_is_what_it_is_on_the_whole_text(parts: list[str], data: st.Da
     for span in spans:
         expected += text[done : span.start] + span.text
         done = span.end
-    slots = [Slot(("x",), {"t": part}, "t", is_json=False) for part in parts]
+    slots = [DeltaField(("x",), {"t": part}, "t", is_json=False) for part in parts]
     rewrite(slots, spans)
     assert "".join(slot.text for slot in slots) == expected + text[done:]

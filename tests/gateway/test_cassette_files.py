@@ -14,7 +14,7 @@ from cassette_lab import HERE, JSON, SSE, THERE, asking, everything_in, keep_tex
 
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.cassette.cassette import Cassette
-from youbencha.gateway.cassette.matching import Asking
+from youbencha.gateway.cassette.matching import ModelRequest
 from youbencha.gateway.cassette.store import put_together, taken_apart
 from youbencha.process import Redactor
 
@@ -322,6 +322,8 @@ def test_a_cassette_for_which_there_is_no_room(tmp_path: Path) -> None:
 
 
 def test_another_model_name_is_a_plain_file_name(tmp_path: Path) -> None:
-    asked = Asking("POST", "/v1/chat/completions", "openai-chat", {}, {"model": "../../a b/c:free", "messages": []})
+    asked = ModelRequest(
+        "POST", "/v1/chat/completions", "openai-chat", {}, {"model": "../../a b/c:free", "messages": []}
+    )
     keep_text(Cassette(tmp_path, "record").session(places(THERE)), asked, "hi")
     assert files(tmp_path)[0].startswith("a-b-c-free-000-")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cassette_lab import HERE, HOME, THERE, asking, messages, places
 
-from youbencha.gateway.cassette.matching import Normal, Normaliser
+from youbencha.gateway.cassette.matching import CanonicalRequest, RequestMatcher
 from youbencha.gateway.cassette.placeholders import Places, forms_of
 from youbencha.gateway.cassette.volatile import around
 from youbencha.process import Redactor
@@ -21,9 +21,9 @@ LATER = date(2027, 5, 1)
 
 def normal(
     body: object, where: Places | None = None, path: str = "/v1/messages", today: date = DAY, **more: Any
-) -> Normal:
+) -> CanonicalRequest:
     asked = asking(body, path)._replace(**more)
-    return Normaliser(forms_of(where or places()), Redactor()).normal(asked, around(today))
+    return RequestMatcher(forms_of(where or places()), Redactor()).normal(asked, around(today))
 
 
 def text_of(body: object, where: Places | None = None) -> str:

@@ -14,7 +14,7 @@ from talking import ask, parse_events, scripted, together
 
 from youbencha.gateway.api import route_of
 from youbencha.gateway.cassette.cassette import Cassette
-from youbencha.gateway.cassette.matching import Asking
+from youbencha.gateway.cassette.matching import ModelRequest
 
 SCRIPT = """
 turns:
@@ -29,7 +29,7 @@ def in_chunks(raw: bytes, size: int) -> list[tuple[float, bytes]]:
     return [(float(at), raw[at : at + size]) for at in range(0, len(raw), size)]
 
 
-def recorded_and_replayed(directory: Path, asked: Asking, headers: dict[str, str], raw: bytes) -> bytes:
+def recorded_and_replayed(directory: Path, asked: ModelRequest, headers: dict[str, str], raw: bytes) -> bytes:
     kept = Cassette(directory, "record")
     kept.session(places()).keep(asked, 200, headers, in_chunks(raw, 50))
     assert kept.recorded == 1
@@ -71,7 +71,7 @@ async def test_other_wires(tmp_path: Path, client: Client, stream: bool) -> None
     path = (client.stream_path if stream else client.path).partition("?")[0]
     route = route_of("POST", path, {})
     assert route is not None
-    asked = Asking("POST", route.path, route.wire, {}, client.body)
+    asked = ModelRequest("POST", route.path, route.wire, {}, client.body)
     raw = recorded_and_replayed(tmp_path, asked, heard.headers, heard.raw)
     again = type(heard)(200, heard.headers, raw)
     assert client.heard(again) == json.loads(moved(json.dumps(client.heard(heard))))
@@ -116,7 +116,7 @@ def test_and_back_from_it(tmp_path: Path) -> None:
 def test_ids_of_the_request_are_those_of_the_run_that_asks(tmp_path: Path) -> None:
     """A model that answers with a shell's id must name the shell that runs now."""
 
-    def asked(shell: str, temporary: str) -> Asking:
+    def asked(shell: str, temporary: str) -> ModelRequest:
         return asking(messages("go", "ok", f"Command running in background with ID: {shell}, log in /tmp/{temporary}"))
 
     session = Cassette(tmp_path, "record").session(places())
@@ -126,7 +126,7 @@ def test_ids_of_the_request_are_those_of_the_run_that_asks(tmp_path: Path) -> No
 
 
 def test_ids_of_the_request_in_pieces(tmp_path: Path) -> None:
-    def asked(shell: str) -> Asking:
+    def asked(shell: str) -> ModelRequest:
         return asking(messages(f"Command running in background with ID: {shell}"))
 
     pieces = [{"type": "text_delta", "text": text} for text in ("see b2vm", "vi1", "bu now")]
@@ -191,7 +191,10 @@ def test_gzip(tmp_path: Path) -> None:
 
 def test_what_is_no_text_and_what_has_no_body(tmp_path: Path) -> None:
     session = Cassette(tmp_path, "record").session(places())
-    picture, nothing = Asking("GET", "/v1/models", None, {}, None), Asking("POST", "/v1/x", None, {}, None, b"\xff1")
+    picture, nothing = (
+        ModelRequest("GET", "/v1/models", None, {}, None),
+        ModelRequest("POST", "/v1/x", None, {}, None, b"\xff1"),
+    )
     session.keep(picture, 200, {"content-type": "image/png"}, [(1.0, b"\x89PNG\xff\x00")])
     session.keep(nothing, 200, {}, [])
     again = Cassette(tmp_path, "replay").session(places())

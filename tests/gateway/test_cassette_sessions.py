@@ -8,7 +8,7 @@ from pathlib import Path
 from cassette_lab import HERE, THERE, asking, keep_text, messages, places, text_of
 
 from youbencha.gateway.cassette.cassette import Cassette
-from youbencha.gateway.cassette.matching import Asking
+from youbencha.gateway.cassette.matching import ModelRequest
 
 GO = asking(messages("go"))
 
@@ -126,7 +126,7 @@ def test_a_changed_task_is_not_answered(tmp_path: Path) -> None:
 def test_on_another_day(tmp_path: Path) -> None:
     """The agent says what day it is. The task names a date too, which was the day's when it was recorded."""
 
-    def asked(day: date, released: str = "2026-11-16", task: str = "Release it") -> Asking:
+    def asked(day: date, released: str = "2026-11-16", task: str = "Release it") -> ModelRequest:
         return asking(messages(f"{task}, dated {released}.", system=f"Today's date: {day}"))
 
     first, later = date(2026, 11, 16), date(2027, 5, 1)

@@ -11,7 +11,7 @@ from gateway_lab import APIS, CHAT, HELLO, Api, Connection, lab_at, raw_lab, scr
 
 from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.forward import FAILURES, Circuit
-from youbencha.gateway.keys import Tally
+from youbencha.gateway.keys import KeyTotals
 from youbencha.usage import Tokens
 
 _OWN = {"date", "server", "connection", "content-length", "transfer-encoding"}
@@ -58,7 +58,7 @@ async def test_the_wait_for_a_busy_provider_ends_with_the_next_request(tmp_path:
 
 
 def test_only_the_time_between_is_waited() -> None:
-    tally, busy = Tally(), _call(429, "rate_limited")
+    tally, busy = KeyTotals(), _call(429, "rate_limited")
     tally.arrived(100.0)
     tally.ended(busy, 101.0)
     tally.arrived(111.5)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from youbencha.gateway.bounds import reads_elsewhere
+from youbencha.gateway.bounds import has_unbounded_input
 
 SAYS = {"role": "user", "content": "look at file_id and https://example.org"}
 
@@ -33,7 +33,7 @@ SAYS = {"role": "user", "content": "look at file_id and https://example.org"}
     ],
 )
 def test_more_than_it_holds(body: dict[str, Any]) -> None:
-    assert reads_elsewhere(body)
+    assert has_unbounded_input(body)
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ def test_more_than_it_holds(body: dict[str, Any]) -> None:
     ],
 )
 def test_no_more_than_it_holds(body: Any) -> None:
-    assert not reads_elsewhere(body)
+    assert not has_unbounded_input(body)
 
 
 def test_however_deep() -> None:
     body: Any = {"file_id": "file-1"}
     for _ in range(100_000):
         body = [body]
-    assert reads_elsewhere({"input": body})
+    assert has_unbounded_input({"input": body})

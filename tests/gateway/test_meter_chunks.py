@@ -15,7 +15,7 @@ from youbencha.gateway.api import WireName
 from youbencha.gateway.encoding import Decoder
 from youbencha.gateway.metering import meter_for
 from youbencha.gateway.metering.meter import BodyMeter, StreamMeter
-from youbencha.gateway.metering.readers import ChatReader, Metered
+from youbencha.gateway.metering.readers import ChatUsage, Metered
 from youbencha.usage import Tokens
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
@@ -182,7 +182,7 @@ def test_all_that_came_is_unpacked() -> None:
 def test_a_body_that_is_too_large_is_not_kept() -> None:
     whole = answer("openai-chat", False)
     for most, complete in ((len(whole.raw), True), (len(whole.raw) - 1, False)):
-        meter = BodyMeter(ChatReader, most_bytes=most)
+        meter = BodyMeter(ChatUsage, most_bytes=most)
         for chunk in cut_at(whole.raw, [10, 200]):
             meter.feed(chunk)
         assert meter.result().complete is complete
@@ -191,7 +191,7 @@ def test_a_body_that_is_too_large_is_not_kept() -> None:
 
 def test_a_large_event_hides_nothing_after_it() -> None:
     whole = answer("openai-chat")
-    meter = StreamMeter(ChatReader())
+    meter = StreamMeter(ChatUsage())
     large = b"data: " + b"x" * (17 * 1024 * 1024)
     for chunk in (large[:100], large[100:], b"\n", b"\n", whole.raw):
         meter.feed(chunk)

@@ -8,7 +8,7 @@ from importlib.metadata import version
 import pytest
 
 from youbencha.gateway.api import Provider
-from youbencha.gateway.bounds import Asked
+from youbencha.gateway.bounds import RequestSize
 from youbencha.gateway.prices import Prices
 from youbencha.spec import ModelPrice
 from youbencha.usage import Tokens
@@ -90,7 +90,7 @@ def test_a_sum_of_many_is_exact() -> None:
 )
 def test_an_unknown_model_has_no_price(provider: Provider, model: str | None) -> None:
     assert cost(provider, model) is None
-    assert PRICES.worst_case(provider, model, Asked(model, False, 10, 10)) is None
+    assert PRICES.worst_case(provider, model, RequestSize(model, False, 10, 10)) is None
 
 
 @pytest.mark.parametrize(
@@ -140,19 +140,19 @@ def test_absurd_counts_do_no_harm() -> None:
     ("asked", "dollars"),
     [
         # Each byte at $10, the hour's cache: dearer than $5, or $6.25; the answer at $25
-        (Asked("m", False, 1000, 2000), "0.045"),
-        (Asked("m", False, None, 0), "3.2"),
-        (Asked("m", False, 0, 1), "0.00001"),
+        (RequestSize("m", False, 1000, 2000), "0.045"),
+        (RequestSize("m", False, None, 0), "3.2"),
+        (RequestSize("m", False, 0, 1), "0.00001"),
     ],
 )
-def test_the_worst_case(asked: Asked, dollars: str) -> None:
+def test_the_worst_case(asked: RequestSize, dollars: str) -> None:
     assert PRICES.worst_case("anthropic", "claude-opus-4-5", asked) == Decimal(dollars)
 
 
 def test_the_worst_case_of_a_long_prompt_is_at_its_higher_price() -> None:
     # 200 001 × $2.50 + 10 × $15; one byte less cannot be a long prompt
-    assert PRICES.worst_case("gemini", "gemini-2.5-pro", Asked(None, False, 10, 200_001)) == Decimal("0.5001525")
-    assert PRICES.worst_case("gemini", "gemini-2.5-pro", Asked(None, False, 10, 200_000)) == Decimal("0.2501")
+    assert PRICES.worst_case("gemini", "gemini-2.5-pro", RequestSize(None, False, 10, 200_001)) == Decimal("0.5001525")
+    assert PRICES.worst_case("gemini", "gemini-2.5-pro", RequestSize(None, False, 10, 200_000)) == Decimal("0.2501")
 
 
 def test_the_source_names_the_version() -> None:

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from youbencha.gateway.api import Provider
-from youbencha.gateway.bounds import Asked
+from youbencha.gateway.bounds import RequestSize
 from youbencha.gateway.price_list import PriceList
 from youbencha.gateway.prices import Prices
 from youbencha.usage import Tokens
@@ -185,7 +185,7 @@ def by_the_list(prices: ModelPrice, tokens: Tokens, an_hour: int) -> Decimal:
 def test_no_call_costs_more_than_its_worst_case(tokens: Tokens, an_hour: int, day: date) -> None:
     prices = Prices(price_list=PRICE_LIST, today=lambda: day)
     fresh, output, read, written = (count or 0 for count in tokens)
-    asked = Asked(None, False, output, fresh + read + written)
+    asked = RequestSize(None, False, output, fresh + read + written)
     priced = 0
     for listed, name, _ in MODELS:
         cost = prices.cost_of(LISTS[listed], name, tokens, cache_creation_1h=an_hour)

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from youbencha.gateway.bounds import Asked
+from youbencha.gateway.bounds import RequestSize
 from youbencha.gateway.prices import Prices
 from youbencha.spec import ModelPrice
 from youbencha.usage import Tokens
@@ -86,6 +86,6 @@ def test_many_stars_are_no_trap() -> None:
 
 def test_the_worst_case_is_at_the_dearest_of_them() -> None:
     dear_cache = Prices({"mine": ModelPrice(input=1, output=10, cache_write=3)})
-    assert dear_cache.worst_case("openai", "mine", Asked("mine", False, 5, 100)) == Decimal("0.00035")
+    assert dear_cache.worst_case("openai", "mine", RequestSize("mine", False, 5, 100)) == Decimal("0.00035")
     no_cache = Prices({"mine": ModelPrice(input=1, output=10)})
-    assert no_cache.worst_case("openai", "mine", Asked("mine", False, 5, 100)) == Decimal("0.00015")
+    assert no_cache.worst_case("openai", "mine", RequestSize("mine", False, 5, 100)) == Decimal("0.00015")

@@ -9,20 +9,20 @@ from talking import request
 
 from youbencha.gateway.api import Action
 from youbencha.gateway.script import parse_script
-from youbencha.gateway.script.answering import Progress
+from youbencha.gateway.script.answering import ScriptedProgress
 from youbencha.gateway.script.anthropic import AnthropicMessages
-from youbencha.gateway.script.wire import Incoming
+from youbencha.gateway.script.wire import HttpRequest
 
 WIRE = AnthropicMessages()
 
 
-def came(headers: dict[str, str], body: Any) -> Incoming:
-    return Incoming("/v1/messages", {}, headers, body)
+def came(headers: dict[str, str], body: Any) -> HttpRequest:
+    return HttpRequest("/v1/messages", {}, headers, body)
 
 
 def chosen(script: str, *bodies: dict[str, Any], headers: dict[str, str] | None = None) -> list[Any]:
     """(conversation, turn) of each answer; a text for one on the side or for none."""
-    progress = Progress(parse_script(script))
+    progress = ScriptedProgress(parse_script(script))
     result: list[Any] = []
     for body in bodies:
         choice = progress.choose(WIRE.asked(came(headers or {}, body)))

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from talking import parse_events, together
 
-from youbencha.gateway.script import Answer, Usage
+from youbencha.gateway.script import ScriptedAnswer, ScriptedUsage
 from youbencha.gateway.script.anthropic import message_events, message_json
 from youbencha.gateway.script.format import substitute
-from youbencha.gateway.script.wire import Tokens, sse, tokens_of
+from youbencha.gateway.script.wire import ClaimedTokens, sse, tokens_of
 from youbencha.spec.variables import names_in
 
-ANSWER = Answer.model_validate(
+ANSWER = ScriptedAnswer.model_validate(
     {
         "thinking": "Hm.",
         "text": ["I write.", "Then I look."],
@@ -24,8 +24,8 @@ ANSWER = Answer.model_validate(
 )
 
 
-def message(answer: Answer) -> dict[str, Any]:
-    return message_json(answer, "claude-test", tokens_of(answer, Usage(input_tokens=5)))
+def message(answer: ScriptedAnswer) -> dict[str, Any]:
+    return message_json(answer, "claude-test", tokens_of(answer, ScriptedUsage(input_tokens=5)))
 
 
 def test_a_message_has_its_blocks_in_order() -> None:
@@ -46,9 +46,9 @@ def test_a_message_has_its_blocks_in_order() -> None:
 
 
 def test_usage_comes_from_the_turn_then_the_script_then_a_small_default() -> None:
-    said = tokens_of(ANSWER, Usage(input_tokens=5, output_tokens=6, cache_read_input_tokens=9))
-    assert said == Tokens(input=5, output=7, cache_read=9, cache_creation=0, reasoning=0)
-    created = Answer(text="a", usage=Usage(cache_creation_input_tokens=11))
+    said = tokens_of(ANSWER, ScriptedUsage(input_tokens=5, output_tokens=6, cache_read_input_tokens=9))
+    assert said == ClaimedTokens(input=5, output=7, cache_read=9, cache_creation=0, reasoning=0)
+    created = ScriptedAnswer(text="a", usage=ScriptedUsage(cache_creation_input_tokens=11))
     assert message(created)["usage"]["cache_creation"] == {
         "ephemeral_5m_input_tokens": 11,
         "ephemeral_1h_input_tokens": 0,
@@ -56,12 +56,12 @@ def test_usage_comes_from_the_turn_then_the_script_then_a_small_default() -> Non
 
 
 def test_the_stop_reason() -> None:
-    assert message(Answer(text="a"))["stop_reason"] == "end_turn"
-    assert message(Answer(text="a", stop_reason="max_tokens"))["stop_reason"] == "max_tokens"
+    assert message(ScriptedAnswer(text="a"))["stop_reason"] == "end_turn"
+    assert message(ScriptedAnswer(text="a", stop_reason="max_tokens"))["stop_reason"] == "max_tokens"
 
 
 def test_the_events_of_a_stream_are_those_of_the_real_api() -> None:
-    events = list(message_events(message(Answer(text="hello", usage=Usage(output_tokens=33)))))
+    events = list(message_events(message(ScriptedAnswer(text="hello", usage=ScriptedUsage(output_tokens=33)))))
     assert [event["type"] for event in events] == [
         "message_start",
         "content_block_start",
@@ -91,8 +91,8 @@ def test_tool_input_and_thinking_have_their_own_deltas() -> None:
 
 
 def test_ids_are_never_the_same() -> None:
-    ids = {message(Answer(text="a"))["id"] for _ in range(50)}
-    ids |= {message(Answer.model_validate({"tools": [{"name": "x"}]}))["content"][0]["id"] for _ in range(50)}
+    ids = {message(ScriptedAnswer(text="a"))["id"] for _ in range(50)}
+    ids |= {message(ScriptedAnswer.model_validate({"tools": [{"name": "x"}]}))["content"][0]["id"] for _ in range(50)}
     assert len(ids) == 100
 
 
@@ -106,7 +106,7 @@ json_values = st.recursive(
 
 @given(plain, st.none() | plain, st.dictionaries(plain, json_values, max_size=3))
 def test_a_client_puts_the_same_message_together(text: str, thinking: str | None, arguments: Any) -> None:
-    answer = Answer.model_validate(
+    answer = ScriptedAnswer.model_validate(
         {"text": text, "thinking": thinking, "tools": [{"name": "Tool", "input": arguments}]}
     )
     whole = message(answer)

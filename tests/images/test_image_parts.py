@@ -14,8 +14,8 @@ from systems import ON_WINDOWS
 from yb import yb
 from youbencha.errors import YouBenchaError
 from youbencha.sandbox.images.build import RECIPES, recipe_for
-from youbencha.sandbox.images.context import ImagePython, Parts, closure, packages_for, write_context
-from youbencha.sandbox.toolbox.portable import Carried
+from youbencha.sandbox.images.context import ImageParts, ImagePython, closure, packages_for, write_context
+from youbencha.sandbox.toolbox.portable import PortableCli
 
 
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.agent)
@@ -33,14 +33,14 @@ def test_a_name_that_was_mistyped() -> None:
     assert "'claude-code'" in (caught.value.hint or "")
 
 
-def context_of(parts: Parts) -> tarfile.TarFile:
+def context_of(parts: ImageParts) -> tarfile.TarFile:
     file = io.BytesIO()
     write_context(file, parts)
     return tarfile.open(fileobj=file)
 
 
 @pytest.fixture
-def parts(tmp_path: Path) -> Parts:
+def parts(tmp_path: Path) -> ImageParts:
     """A CLI as private as a careful user's umask makes it."""
     tool = tmp_path / "1.2.3"
     (tool / "deep dir").mkdir(parents=True)
@@ -50,11 +50,11 @@ def parts(tmp_path: Path) -> Parts:
     (tool / "data").chmod(0o600)
     adapter = tmp_path / "adapter.sh"
     adapter.write_text("#!/bin/bash\n")
-    carried = Carried((tool / "deep dir" / "tool", "-s"), (tool,))
-    return Parts("FROM scratch\n", adapter, "tool", "/opt/tool", carried, {PurePosixPath("x/y.py"): adapter})
+    carried = PortableCli((tool / "deep dir" / "tool", "-s"), (tool,))
+    return ImageParts("FROM scratch\n", adapter, "tool", "/opt/tool", carried, {PurePosixPath("x/y.py"): adapter})
 
 
-def test_the_agent_is_started_by_its_name_wherever_it_lies(parts: Parts) -> None:
+def test_the_agent_is_started_by_its_name_wherever_it_lies(parts: ImageParts) -> None:
     with context_of(parts) as context:
         starter = context.extractfile("bin/tool")
         assert starter is not None
@@ -66,7 +66,7 @@ def test_the_agent_is_started_by_its_name_wherever_it_lies(parts: Parts) -> None
 
 
 @pytest.mark.skipif(ON_WINDOWS, reason="files have no modes there")
-def test_everybody_may_read_what_is_inside(parts: Parts) -> None:
+def test_everybody_may_read_what_is_inside(parts: ImageParts) -> None:
     with context_of(parts) as context:
         modes = {entry.name: entry.mode for entry in context if not entry.issym()}
         owners = {(entry.uid, entry.gid) for entry in context.getmembers()}

@@ -17,7 +17,7 @@ from systems import ON_WINDOWS, posix_only
 from youbencha.adapters import AgentExecutionContext
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.judge import AgenticJudge, judge_definition
-from youbencha.events import Event, Warned
+from youbencha.events import Event, WarningRaised
 from youbencha.log import Usage
 from youbencha.spec import AgentSpec
 
@@ -133,7 +133,7 @@ async def test_the_judge_is_asked_once_more(first: str, why: str, bench: JudgeLa
     assert (result.status, result.metrics["asked_again"]) == ("passed", 1)
     assert why not in judge.prompts[0]
     assert why in judge.prompts[1]
-    assert [event.code for event in events if isinstance(event, Warned)] == ["JUDGE_ASKED_AGAIN"]
+    assert [event.code for event in events if isinstance(event, WarningRaised)] == ["JUDGE_ASKED_AGAIN"]
     assert result.usage is not None
     assert result.usage.input_tokens == 20, "both attempts cost"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from youbencha.evaluators.judge import verdict
-from youbencha.evaluators.judge.answer import Answer
+from youbencha.evaluators.judge.answer import JudgeAnswer
 from youbencha.evaluators.judge.config import Assertion
 from youbencha.log import Usage
 
@@ -14,9 +14,9 @@ def assertion(name: str = "a", threshold: float = 0.7, weight: float = 1.0) -> A
     return Assertion(name=name, text=f"{name} holds", threshold=threshold, weight=weight)
 
 
-def answer(status: str | None = None, **scores: float) -> Answer:
+def answer(status: str | None = None, **scores: float) -> JudgeAnswer:
     reasons = {name: f"gave {score:g}" for name, score in scores.items()}
-    return Answer(scores=scores, reasons=reasons, status=status, message=None)
+    return JudgeAnswer(scores=scores, reasons=reasons, status=status, message=None)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from youbencha.sandbox.local import Here
+from youbencha.sandbox.local import Host
 
 
-class RenamedSandbox(Here):
+class RenamedSandbox(Host):
     kind = "renamed"
     is_boundary = True
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from youbencha.adapters import get_adapter
-from youbencha.adapters.cli_agent import Cli, Task
+from youbencha.adapters.cli_agent import AgentCli, Task
 from youbencha.adapters.codex import CodexAdapter, CodexConfig
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.process import Command
@@ -21,7 +21,7 @@ ENV = {"PATH": "/bin", "OPENAI_API_KEY": "k1"}
 def command(tmp_path: Path, *, env: dict[str, str] = ENV, prompt: str = "Do it.", **config: Any) -> Command:
     task = Task(
         config=CodexConfig.model_validate({"prompt": prompt, **config}),
-        cli=Cli(Path("/opt/codex"), "0.166.0"),
+        cli=AgentCli(Path("/opt/codex"), "0.166.0"),
         prompt=prompt,
         workspace=Path("/w"),
         config_dir=None,

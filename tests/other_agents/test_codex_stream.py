@@ -25,7 +25,7 @@ from youbencha.events import (
     ToolDenied,
     ToolReturned,
     UsageReported,
-    Warned,
+    WarningRaised,
 )
 
 THREAD = "01a1e189-caa7-7f43-836f-5a1d997fb047"
@@ -107,7 +107,7 @@ def test_a_tool_that_was_denied() -> None:
 
 def test_an_item_that_is_an_error_is_a_mere_notice() -> None:
     (notice,) = read(item("error", message="Model metadata for `x` not found."))
-    assert isinstance(notice, Warned)
+    assert isinstance(notice, WarningRaised)
     assert notice.message.startswith("Model metadata")
 
 

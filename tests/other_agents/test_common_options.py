@@ -11,7 +11,7 @@ import pytest
 from youbencha.adapters import ChecksConfig, ChecksReadiness, get_adapter
 from youbencha.adapters.claude_code import codes as claude_codes
 from youbencha.adapters.cli_agent import codes
-from youbencha.adapters.cli_agent.environment import passed_on
+from youbencha.adapters.cli_agent.environment import inherited
 
 AGENTS = ["aider", "claude-code", "codex", "command", "copilot-cli", "gemini-cli", "opencode"]
 COMMON: dict[str, Any] = {
@@ -68,7 +68,7 @@ def test_every_code_is_explained(suffix: str) -> None:
 
 def test_what_passes_into_an_agents_environment() -> None:
     harness = {"PATH": "/bin", "LC_ALL": "C", "AWS_SECRET": "no", "MY_KEY": "own", "Path": "w", "https_proxy": "p"}
-    assert passed_on(harness, {"MY_KEY"}) == {
+    assert inherited(harness, {"MY_KEY"}) == {
         "PATH": "/bin",
         "LC_ALL": "C",
         "MY_KEY": "own",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from recorded_cli import RecordedCli, lines, transcript
 
-from youbencha.adapters.cli_agent import Cli, Task
+from youbencha.adapters.cli_agent import AgentCli, Task
 from youbencha.adapters.copilot_cli import CopilotCliAdapter, CopilotCliConfig
 from youbencha.adapters.copilot_cli.adapter import definition_directory, has_login
 from youbencha.adapters.copilot_cli.events import usage_in
@@ -359,7 +359,7 @@ def test_a_definition_that_is_no_file_of_the_repository_hides_no_other(tmp_path:
 def definition_task(directory: Path) -> Task[CopilotCliConfig]:
     return Task(
         config=CopilotCliConfig(prompt="Do it.", agent_name="reviewer"),
-        cli=Cli(Path("/bin/copilot"), "1.0.102"),
+        cli=AgentCli(Path("/bin/copilot"), "1.0.102"),
         prompt="Do it.",
         workspace=directory / "workspace",
         artifacts=directory / "artifacts",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from youbencha.adapters import get_adapter
-from youbencha.adapters.cli_agent import Cli, Task
+from youbencha.adapters.cli_agent import AgentCli, Task
 from youbencha.adapters.gemini_cli import GeminiCliAdapter, GeminiCliConfig
 from youbencha.errors import YouBenchaError
 from youbencha.process import Command
@@ -20,7 +20,7 @@ ENV = {"PATH": "/bin", "GEMINI_API_KEY": "k1"}
 def command(scratch: Path, *, env: dict[str, str] = ENV, prompt: str = "Do it.", **config: Any) -> Command:
     task = Task(
         config=GeminiCliConfig.model_validate({"prompt": prompt, **config}),
-        cli=Cli(Path("/opt/gemini"), "0.61.0"),
+        cli=AgentCli(Path("/opt/gemini"), "0.61.0"),
         prompt=prompt,
         workspace=Path("/w"),
         config_dir=None,

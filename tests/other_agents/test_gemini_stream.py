@@ -11,7 +11,7 @@ from printing_clis import printing_cli, run_printing
 from systems import ON_WINDOWS
 from youbencha.adapters.cli_agent import CallFailed, CallMetered
 from youbencha.adapters.gemini_cli import GeminiCliAdapter
-from youbencha.adapters.gemini_cli.events import GeminiReader
+from youbencha.adapters.gemini_cli.events import GeminiCliReader
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
@@ -22,7 +22,7 @@ from youbencha.events import (
     ToolDenied,
     ToolReturned,
     UsageReported,
-    Warned,
+    WarningRaised,
 )
 
 AT = "2026-11-15T23:27:51.123Z"
@@ -55,7 +55,7 @@ BAD_KEY = failed('[API Error: {"error":{"code":400,"message":"API key not valid.
 
 
 def read(*records: dict[str, Any], end: bool = True) -> list[Event]:
-    reader = GeminiReader()
+    reader = GeminiCliReader()
     handlers = reader.handlers()
     events = [event for record in records for event in handlers[record["type"]](record)]
     return [*events, *reader.finish()] if end else events
@@ -140,11 +140,11 @@ def test_errors_and_notices() -> None:
         {"type": "error", "severity": "warning", "message": "Loop detected."},
     )
     assert isinstance(error, CallFailed)
-    assert isinstance(notice, Warned)
+    assert isinstance(notice, WarningRaised)
 
 
 @pytest.mark.parametrize("broken", [None, 5, "x", [], {"models": {"m": 5}}])
-@pytest.mark.parametrize("kind", sorted(GeminiReader().handlers()))
+@pytest.mark.parametrize("kind", sorted(GeminiCliReader().handlers()))
 def test_nothing_is_taken_for_granted(kind: str, broken: Any) -> None:
     keys = ("role", "content", "delta", "tool_id", "tool_name", "parameters", "output", "error", "stats", "message")
     read({"type": kind, **dict.fromkeys(keys, broken)}, {"type": "message", "role": "assistant", "content": broken})

@@ -28,7 +28,7 @@ def _as_on_macos(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     script = tmp_path_factory.mktemp("guard") / "guard_without_subreaper.py"
     script.write_text(NURSERY_THAT_ADOPTS_NOBODY)
     monkeypatch.setattr(guard_client, "_GUARD_PROGRAM", str(script))
-    fresh = guard_client.Nursery()
+    fresh = guard_client.ForkServerClient()
     monkeypatch.setattr(posix, "_the_nursery", lambda: fresh)
 
 

@@ -10,7 +10,7 @@ import pytest
 from run_lab import RunLab
 
 from youbencha.gateway.cassette.cassette import Cassette
-from youbencha.gateway.cassette.matching import Asking
+from youbencha.gateway.cassette.matching import ModelRequest
 from youbencha.gateway.cassette.placeholders import NO_PLACES
 
 AGENT = {"type": "claude-code", "model": "sonnet", "config": {"prompt": "Do it."}}
@@ -23,7 +23,7 @@ def cassette(tmp_path: Path) -> Path:
     session = Cassette(tmp_path / "cassette", "record").session(NO_PLACES)
     for text in ("one", "two"):
         body = {"model": "claude-sonnet-4-5", "messages": [{"role": "user", "content": text}]}
-        asking = Asking("POST", "/v1/messages", "anthropic-messages", {}, body)
+        asking = ModelRequest("POST", "/v1/messages", "anthropic-messages", {}, body)
         session.keep(asking, 200, {"content-type": "application/json"}, [(1.0, ANSWER)])
     assert session.recorded == 2
     return tmp_path / "cassette"

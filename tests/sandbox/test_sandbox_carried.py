@@ -11,7 +11,7 @@ import pytest
 
 from youbencha.errors import YouBenchaError
 from youbencha.sandbox.toolbox.installed import InstalledAgent, Manifest, sha256_of, write_manifest
-from youbencha.sandbox.toolbox.portable import carry, carry_file
+from youbencha.sandbox.toolbox.portable import portable_cli, portable_file
 from youbencha.sandbox.toolbox.toolbox import Toolbox
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="CLIs of this computer run in containers on Linux only")
@@ -48,7 +48,7 @@ def with_node(directory: Path, program: Path | None = None) -> dict[str, str]:
 
 async def test_a_native_binary_is_carried_with_all_that_was_installed(tmp_path: Path) -> None:
     codex = install(tmp_path, "codex", "1.2.3", "node_modules/x/bin/codex", b"\x7fELF")
-    carried = await carry(codex, {})
+    carried = await portable_cli(codex, {})
     assert carried == ((codex.executable,), (tmp_path / "codex" / "1.2.3",))
 
 
@@ -56,7 +56,7 @@ async def test_a_script_is_carried_with_a_copy_of_node(tmp_path: Path) -> None:
     env = with_node(tmp_path)
     script = "#!/usr/bin/env -S node --no-warnings --title=x\n"
     gemini = install(tmp_path / "box", "gemini-cli", "1.2.3", "node_modules/g/gemini.js", script)
-    carried = await carry(gemini, env)
+    carried = await portable_cli(gemini, env)
     node, *rest = carried.command
     assert isinstance(node, Path)
     assert rest == ["--no-warnings", "--title=x", gemini.executable]
@@ -65,7 +65,7 @@ async def test_a_script_is_carried_with_a_copy_of_node(tmp_path: Path) -> None:
     assert not node.is_symlink()
     assert subprocess.run([str(node)], check=False).returncode == 0
     before = node.stat().st_ino
-    assert (await carry(gemini, env)).command[0] == node
+    assert (await portable_cli(gemini, env)).command[0] == node
     assert node.stat().st_ino == before  # once is enough
     assert [have.agent for have in Toolbox(tmp_path / "box").installed()] == ["gemini-cli"]
     assert Toolbox(tmp_path / "box").damaged() == []
@@ -77,7 +77,7 @@ async def test_a_node_that_no_image_could_start(tmp_path: Path) -> None:
         pytest.skip("no program here that needs more than glibc")
     gemini = install(tmp_path / "box", "gemini-cli", "1.2.3", "gemini.js", "#!/usr/bin/env node\n")
     with pytest.raises(YouBenchaError, match=r"libraries that an image need not have: .*libz") as caught:
-        await carry(gemini, with_node(tmp_path, git))
+        await portable_cli(gemini, with_node(tmp_path, git))
     assert caught.value.code == "NODE_NOT_PORTABLE"
 
 
@@ -87,12 +87,12 @@ async def test_a_node_that_no_image_could_start(tmp_path: Path) -> None:
 async def test_a_binary_of_this_computer_is_that_file(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/bin/true")
     real = Path("/bin/true").resolve()
-    assert await carry_file(tmp_path / "link", tmp_path, {}) == ((real,), (real,))
+    assert await portable_file(tmp_path / "link", tmp_path, {}) == ((real,), (real,))
 
 
 async def test_a_file_of_a_toolbox_is_known_as_that(tmp_path: Path) -> None:
     codex = install(tmp_path, "codex", "1.2.3", "bin/codex", "#!/bin/sh\n")
-    assert await carry_file(codex.executable, tmp_path, {}) == await carry(codex, {})
+    assert await portable_file(codex.executable, tmp_path, {}) == await portable_cli(codex, {})
 
 
 @pytest.mark.parametrize("name", ["@google/gemini-cli", "gemini"])
@@ -106,7 +106,7 @@ async def test_a_package_of_npm_is_carried_whole(name: str, place: str, tmp_path
     for directory in (package, script.parent):
         (directory / "package.json").write_text("{}")
     (tmp_path / "link").symlink_to(script)
-    carried = await carry_file(tmp_path / "link", tmp_path / "box", env)
+    carried = await portable_file(tmp_path / "link", tmp_path / "box", env)
     assert carried is not None
     assert carried.needs[0] == package
     assert carried.command[-1] == script
@@ -115,7 +115,7 @@ async def test_a_package_of_npm_is_carried_whole(name: str, place: str, tmp_path
 @pytest.mark.parametrize("content", ["#!/bin/sh\nexec other\n", "#!/usr/bin/python3\n", "", "#!/usr/bin/env node\n"])
 async def test_what_a_script_needs_nobody_can_tell(content: str, tmp_path: Path) -> None:
     (tmp_path / "agent").write_text(content)
-    assert await carry_file(tmp_path / "agent", tmp_path, with_node(tmp_path)) is None
+    assert await portable_file(tmp_path / "agent", tmp_path, with_node(tmp_path)) is None
 
 
 # -- a virtual environment ---------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def aider(tmp_path_factory: pytest.TempPathFactory) -> InstalledAgent:
 
 
 async def test_an_environment_is_carried_with_its_python(aider: InstalledAgent) -> None:
-    carried = await carry(aider, {})
+    carried = await portable_cli(aider, {})
     portable = aider.directory / "portable"
     assert carried.command == (portable / "python", "-s", "-P", "-m", "aider")
     assert carried.needs == (aider.directory,)
@@ -169,9 +169,9 @@ async def test_an_environment_is_carried_with_its_python(aider: InstalledAgent) 
 
 
 async def test_it_is_made_once(aider: InstalledAgent) -> None:
-    await carry(aider, {})
+    await portable_cli(aider, {})
     made = (aider.directory / "portable").stat().st_ino
-    await carry(aider, {})
+    await portable_cli(aider, {})
     assert (aider.directory / "portable").stat().st_ino == made
     assert sorted(path.name for path in aider.directory.iterdir()) == ["aider", "manifest.json", "portable", "venv"]
 
@@ -183,5 +183,5 @@ async def test_an_environment_whose_python_is_gone(tmp_path: Path) -> None:
     python.write_text("#!/bin/sh\necho it is broken\nexit 1\n")
     python.chmod(0o755)
     with pytest.raises(YouBenchaError, match="it is broken") as caught:
-        await carry(installed, {})
+        await portable_cli(installed, {})
     assert caught.value.code == "AGENT_CANNOT_RUN"

@@ -11,7 +11,7 @@ import pytest
 
 from youbencha.log import SandboxReport
 from youbencha.process import Command
-from youbencha.sandbox.local import HERE, TOOL_VARIABLES, LocalSandbox, open_local_sandbox, tool_homes
+from youbencha.sandbox.local import HOST, TOOL_VARIABLES, LocalSandbox, open_local_sandbox, tool_homes
 from youbencha.user_dirs import default_root
 
 on_posix = pytest.mark.skipif(sys.platform == "win32", reason="homes are elsewhere there")
@@ -65,7 +65,7 @@ def test_the_toolbox_stays_where_it_is(sandbox: LocalSandbox, person: dict[str, 
 
 def test_what_the_results_say_of_it(sandbox: LocalSandbox) -> None:
     assert sandbox.report() == SandboxReport(type="local", fresh_home=True)
-    assert HERE.report() == SandboxReport(type="local", fresh_home=False)
+    assert HOST.report() == SandboxReport(type="local", fresh_home=False)
 
 
 @on_posix

@@ -10,8 +10,8 @@ import pytest
 
 from agent_clis import OTHERS
 from toolbox_tools import installed
-from youbencha.adapters.cli_agent import Cli, Kind
-from youbencha.adapters.cli_agent.locate import Finder
+from youbencha.adapters.cli_agent import AgentCli, AgentKind
+from youbencha.adapters.cli_agent.locate import CliFinder
 from youbencha.process import Command, Limits
 from youbencha.sandbox.docker.sandbox import open_docker_sandbox
 from youbencha.sandbox.toolbox.catalogue import lookup
@@ -25,16 +25,16 @@ pytestmark = [
 ENV = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "")}
 
 
-async def starts(have: InstalledAgent, image: str, directory: Path) -> Cli[str]:
+async def starts(have: InstalledAgent, image: str, directory: Path) -> AgentCli[str]:
     tree = directory / "tree"
     tree.mkdir()
-    kind = Kind(name=have.agent, title=have.agent, prefix="X", command=lookup(have.agent).command, logs="logs")
+    kind = AgentKind(name=have.agent, title=have.agent, prefix="X", command=lookup(have.agent).command, logs="logs")
     spec = SandboxSpec(type="docker", image=image)
     run_id = f"test-{os.urandom(6).hex()}"
     async with open_docker_sandbox(
         spec, workspace=tree, scratch=directory / "scratch", run_id=run_id, on_event=lambda event: None
     ) as sandbox:
-        cli = await Finder(kind, str).locate(ENV, executable=None, version=have.version, sandbox=sandbox)
+        cli = await CliFinder(kind, str).locate(ENV, executable=None, version=have.version, sandbox=sandbox)
         command = Command(argv=(*cli.argv, "--version"), cwd=tree, env=sandbox.environment({}))
         done = await sandbox.run(command, limits=Limits(timeout_s=120))
     assert (done.exit.code, have.version in done.output) == (0, True), done.output

@@ -12,7 +12,7 @@ from tiny_agent import FAULTS, TinyAdapter, TinyAgent
 
 from youbencha.testing import AdapterContract, Agent, Situation, contract
 from youbencha.testing.agent import MARKER
-from youbencha.testing.contract import Kit, Looked
+from youbencha.testing.contract import Kit, SharedSession
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the faults need a shell")
@@ -25,7 +25,7 @@ class TestTinyAgent(AdapterContract):
 
 
 async def test_sessions_are_shared_only_where_nothing_differs(tmp_path: Path) -> None:
-    shared: dict[tuple[Situation, int], Looked] = {}
+    shared: dict[tuple[Situation, int], SharedSession] = {}
     one, other = (Kit(TinyAgent(tmp_path), tmp_path / name, shared=shared) for name in ("one", "other"))
     first = await one.execute(Situation.ANSWERS)
     assert await other.execute(Situation.ANSWERS) is first

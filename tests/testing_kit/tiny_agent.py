@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult
-from youbencha.adapters.cli_agent.environment import is_of_a_model
+from youbencha.adapters.cli_agent.environment import is_model_credential
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.api import GatewayAccess
 from youbencha.log import AgentInfo, ErrorRecord, Message, ModelInfo, Status, YouBenchaLog, iso_time
@@ -75,7 +75,7 @@ class TinyAdapter:
         """Of a model, it knows only its own two variables; all that sounds of one is kept from it nevertheless."""
         if context.gateway is None:
             return context.env
-        kept = {name: value for name, value in context.env.items() if not is_of_a_model(name, OWN)}
+        kept = {name: value for name, value in context.env.items() if not is_model_credential(name, OWN)}
         return {**kept, **self.gateway_env(context.gateway, context.model, context.env)}
 
     def stop(self, context: AgentExecutionContext) -> asyncio.Event | None:

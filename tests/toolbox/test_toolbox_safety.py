@@ -19,7 +19,7 @@ import pytest
 from toolbox_packages import WheelHouse, plant, posix, says
 
 from youbencha.errors import YouBenchaError
-from youbencha.sandbox.toolbox.fetch import Place, partial, run_watched
+from youbencha.sandbox.toolbox.fetch import PartialInstall, partial_install, run_watched
 from youbencha.sandbox.toolbox.toolbox import Toolbox
 
 pytestmark = posix
@@ -71,8 +71,8 @@ def wait_until_gone(pid: int) -> None:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    with partial(tmp_path) as under_way:
+def place(tmp_path: Path) -> Iterator[PartialInstall]:
+    with partial_install(tmp_path) as under_way:
         yield under_way
 
 
@@ -255,7 +255,7 @@ def test_a_disk_that_is_full_leaves_nothing(toolbox: Toolbox, wheels: WheelHouse
     assert leftovers(toolbox) == []
 
 
-async def test_a_long_download_is_never_silent(place: Place, lines: list[str]) -> None:
+async def test_a_long_download_is_never_silent(place: PartialInstall, lines: list[str]) -> None:
     (place.tree / "file").write_bytes(bytes(5_000_000))
 
     def tell(text: str) -> None:
@@ -273,7 +273,7 @@ async def test_a_long_download_is_never_silent(place: Place, lines: list[str]) -
     assert 1 <= seconds[0] <= seconds[1]
 
 
-async def test_what_is_printed_is_told_apart(place: Place, lines: list[str]) -> None:
+async def test_what_is_printed_is_told_apart(place: PartialInstall, lines: list[str]) -> None:
     command = ["/bin/sh", "-c", "echo one; echo two >&2; echo three; exit 4"]
     done = await run_watched(command, label="talking", place=place, progress=lines.append)
     assert not done.succeeded
@@ -281,7 +281,7 @@ async def test_what_is_printed_is_told_apart(place: Place, lines: list[str]) -> 
     assert sorted(done.output.split()) == ["one", "three", "two"]
 
 
-async def test_a_progress_callback_that_fails_ends_the_program(place: Place) -> None:
+async def test_a_progress_callback_that_fails_ends_the_program(place: PartialInstall) -> None:
     def fail(text: str) -> None:
         if "..." in text and pid.exists() and pid.read_text().endswith("\n"):
             raise BrokenPipeError
@@ -293,7 +293,7 @@ async def test_a_progress_callback_that_fails_ends_the_program(place: Place) -> 
     assert not psutil.pid_exists(int(pid.read_text()))
 
 
-async def test_a_step_that_takes_too_long_is_ended(place: Place, lines: list[str]) -> None:
+async def test_a_step_that_takes_too_long_is_ended(place: PartialInstall, lines: list[str]) -> None:
     command = ["/bin/sh", "-c", "echo so far; exec sleep 60"]
     for timeout_s in (0.3, 3, 30):  # the later ones only where it had not begun by then
         with pytest.raises(YouBenchaError, match="sleeping: not done after 0 minutes") as caught:

@@ -19,7 +19,7 @@ from systems import posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.workspace import RunDirectory, Snapshot
 from youbencha.workspace.lock import try_lock
-from youbencha.workspace.prune import clear_left_behind, left_behind, old_runs, remove_left_behind, remove_run
+from youbencha.workspace.prune import clear_left_behind, old_runs, orphaned_directories, remove_left_behind, remove_run
 from youbencha.workspace.run_dir import make_private
 from youbencha.workspace.trees import remove_tree
 
@@ -306,10 +306,10 @@ def test_what_a_dead_run_left_goes_whatever_its_age(tmp_path: Path) -> None:
     with RunDirectory.create(root, cache_dir=tmp_path / "cache") as going_on:
         scratch = going_on.new_scratch()
         for parents in (None, [str(private.parent)]):
-            assert {run: sorted(found) for run, found in left_behind(root, parents).items()} == {
+            assert {run: sorted(found) for run, found in orphaned_directories(root, parents).items()} == {
                 path: sorted([home, private])
             }
-        for run, places in left_behind(root).items():
+        for run, places in orphaned_directories(root).items():
             assert remove_left_behind(run, places)
         assert going_on.private.is_dir()
         assert scratch.is_dir()
@@ -317,7 +317,7 @@ def test_what_a_dead_run_left_goes_whatever_its_age(tmp_path: Path) -> None:
         assert going_on.private.is_dir()
     assert (private.exists(), home.exists()) == (False, False)
     assert path.joinpath("src-modified").is_dir()
-    assert left_behind(root) == {}
+    assert orphaned_directories(root) == {}
 
 
 def test_a_new_run_clears_up_after_the_dead(tmp_path: Path) -> None:
@@ -331,14 +331,14 @@ def test_a_new_run_clears_up_after_the_dead(tmp_path: Path) -> None:
 
 def test_a_run_of_another_workspace_is_left_alone(tmp_path: Path) -> None:
     _, private = died(tmp_path)
-    assert left_behind(tmp_path / "elsewhere", [str(private.parent)]) == {}
+    assert orphaned_directories(tmp_path / "elsewhere", [str(private.parent)]) == {}
 
 
 def test_a_run_that_is_being_made_is_not_dead(tmp_path: Path) -> None:
     """Its lock is there, but not taken yet, and empty."""
     path, private = died(tmp_path)
     (path / ".lock").write_text("")
-    assert left_behind(tmp_path / "root", [str(private.parent)]) == {}
+    assert orphaned_directories(tmp_path / "root", [str(private.parent)]) == {}
 
 
 def test_no_note_leads_to_what_is_not_ours(tmp_path: Path, precious: Path) -> None:
@@ -348,23 +348,23 @@ def test_no_note_leads_to_what_is_not_ours(tmp_path: Path, precious: Path) -> No
     (precious / f"another-2026-01-01-000000-abcdef-{'0' * 16}").mkdir()
     for note in (str(precious), str(private), "..", "", 7, None, "/\0"):
         (path / ".lock").write_text(json.dumps({"private_parent": note}))
-        assert left_behind(tmp_path / "root") == {}
+        assert orphaned_directories(tmp_path / "root") == {}
     for text in ("[]", "{", "\xff", "7"):
         (path / ".lock").write_text(text)
-        assert left_behind(tmp_path / "root") == {}
+        assert orphaned_directories(tmp_path / "root") == {}
     note = tmp_path / "note"
     note.write_text(json.dumps({"private_parent": str(private.parent)}))
     (path / ".lock").unlink()
     (path / ".lock").symlink_to(note)
-    assert left_behind(tmp_path / "root", [str(private.parent)]) == {}
+    assert orphaned_directories(tmp_path / "root", [str(private.parent)]) == {}
     (path / ".lock").unlink()
     os.mkfifo(path / ".lock")
-    assert left_behind(tmp_path / "root", [str(private.parent)]) == {}
+    assert orphaned_directories(tmp_path / "root", [str(private.parent)]) == {}
     moved = path.rename(tmp_path / "moved")
     path.symlink_to(moved)
     (moved / ".lock").unlink()
     note.rename(moved / ".lock")
-    assert left_behind(tmp_path / "root", [str(private.parent)]) == {}
+    assert orphaned_directories(tmp_path / "root", [str(private.parent)]) == {}
 
 
 @pytest.mark.parametrize("trap", ["link", "hard link", "pipe", "directory"])

@@ -8,14 +8,14 @@ import pytest
 
 from youbencha.errors import YouBenchaError
 from youbencha.workspace import public_url
-from youbencha.workspace.source import RemotePlace, read_source
+from youbencha.workspace.source import RemoteUrl, read_source
 
 BASE = Path("/base").absolute()
 
 
-def remote(written: str) -> RemotePlace:
+def remote(written: str) -> RemoteUrl:
     place = read_source(written, BASE)
-    assert isinstance(place, RemotePlace)
+    assert isinstance(place, RemoteUrl)
     return place
 
 

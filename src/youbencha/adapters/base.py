@@ -12,7 +12,7 @@ from youbencha.events import EventSink
 from youbencha.gateway.api import GatewayAccess
 from youbencha.log import ErrorRecord, Execution, Status, YouBenchaLog
 from youbencha.sandbox.base import Sandbox
-from youbencha.sandbox.local import HERE
+from youbencha.sandbox.local import HOST
 
 if TYPE_CHECKING:
     import asyncio
@@ -44,7 +44,7 @@ class AgentExecutionContext:
     """Called with every event as it happens, in the thread of the running loop."""
     gateway: GatewayAccess | None = None
     """The only way to the model. The agent then gets no credential of the harness or of the test case, only this."""
-    sandbox: Sandbox = HERE
+    sandbox: Sandbox = HOST
     """Where the agent runs. All that it is told of paths and variables has to be as they are in there."""
     scratch_dir: Path | None = None
     """For what the agent needs beside its tree; the caller removes it. None: where temporary files go."""

@@ -22,4 +22,4 @@ def main() -> None:
         code = run_app(sys.argv[1:])
     except KeyboardInterrupt:  # while still importing
         code = 130
-    startup.leave(code)
+    startup.exit_now(code)

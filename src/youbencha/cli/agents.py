@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from youbencha.sandbox.toolbox.installed import InstalledAgent
     from youbencha.sandbox.toolbox.toolbox import AgentOnPath
 
+
 app = Commands(help="Install, list, check and remove pinned versions of agent CLIs.")
 
 _REPEAT_AFTER_S = 10.0
@@ -36,7 +37,7 @@ class From(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class AgentRow:
     """One line of `yb agents list`."""
 
     agent: str
@@ -160,11 +161,11 @@ def _progress() -> Iterator[Progress]:
         yield speak
 
 
-def _row(have: InstalledAgent | AgentOnPath, source: str) -> Row:
-    return Row(have.agent, have.version, source, have.size_bytes, have.sha256, str(have.executable))
+def _row(have: InstalledAgent | AgentOnPath, source: str) -> AgentRow:
+    return AgentRow(have.agent, have.version, source, have.size_bytes, have.sha256, str(have.executable))
 
 
-def _table(rows: Sequence[Row], root: Path) -> Table:
+def _table(rows: Sequence[AgentRow], root: Path) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", caption=f"toolbox: {root}", caption_justify="left")
     for name in ("agent", "version", "source"):
         table.add_column(name, no_wrap=True)

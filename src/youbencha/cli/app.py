@@ -127,11 +127,11 @@ def run_app(arguments: Sequence[str]) -> int:
             import traceback
 
             traceback.print_exc()
-        _complain(error if isinstance(error, YouBenchaError) else _fault(error))
+        print_error(error if isinstance(error, YouBenchaError) else unexpected_error(error))
         return CANNOT_RUN
 
 
-def _fault(error: Exception) -> YouBenchaError:
+def unexpected_error(error: Exception) -> YouBenchaError:
     if isinstance(error, FileNotFoundError) and _is_nowhere():
         hint = "Go to one that is there (`cd`), and try again."
         return YouBenchaError("CURRENT_DIRECTORY_GONE", "The current directory is gone: it was removed.", hint=hint)
@@ -151,18 +151,18 @@ def _is_nowhere() -> bool:
     return False
 
 
-def _complain(error: YouBenchaError) -> None:
+def print_error(error: YouBenchaError) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from youbencha.cli.console import hanging
+    from youbencha.cli.console import wrap
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     width = console.width if console.is_terminal else sys.maxsize
-    message = hanging(error.message, width, indent=6, taken=len(f"error [{error.code}] "))
+    message = wrap(error.message, width, indent=6, taken=len(f"error [{error.code}] "))
     console.print(Text.assemble(("error ", "bold red"), (f"[{error.code}] ", "dim"), message))
     if error.hint:
-        console.print(Text.assemble(("hint  ", "bold cyan"), hanging(error.hint, width, indent=6)))
+        console.print(Text.assemble(("hint  ", "bold cyan"), wrap(error.hint, width, indent=6)))
 
 
 if __name__ == "__main__":

@@ -16,9 +16,11 @@ from youbencha.errors import YouBenchaError
 if TYPE_CHECKING:
     from youbencha.spec.settings import LoadedSettings
 
+
 app = Commands(help="Show and change the settings: a project's `.youbencharc`, over yours in the home directory.")
 
 NOT_SET = 1
+
 _NEW_FILE = ".youbencharc"
 
 
@@ -30,11 +32,12 @@ def _keys(incomplete: str) -> list[str]:
 
 
 Global = Annotated[bool, typer.Option("--global", help="The settings in your home directory, not the project's.")]
+
 Key = Annotated[str, typer.Argument(metavar="KEY", help="In dots, for example agent.model.", autocompletion=_keys)]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SettingRow:
     """One line of `yb config list`."""
 
     key: str
@@ -159,7 +162,7 @@ def _file(everywhere: bool) -> Path | None:
     return found.user if everywhere or Path.cwd() == Path.home() else found.project
 
 
-def _rows(loaded: LoadedSettings) -> Iterator[Row]:
+def _rows(loaded: LoadedSettings) -> Iterator[SettingRow]:
     from youbencha.process import Redactor
 
     for key, value in _leaves(loaded.settings.model_dump()):
@@ -168,7 +171,7 @@ def _rows(loaded: LoadedSettings) -> Iterator[Row]:
         # A `key_env` says in which variable a key is, and is none.
         hidden = Redactor.for_env({name: value}) if isinstance(value, str) and name != "key_env" else None
         shown = hidden.text(value) if hidden else value
-        yield Row(key, shown, str(origin) if origin else "default")
+        yield SettingRow(key, shown, str(origin) if origin else "default")
 
 
 def _leaves(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

@@ -23,7 +23,7 @@ _STYLES = {"passed": "bold green", "failed": "bold red", "partial": "bold yellow
 
 
 @contextmanager
-def telling_where(display: Display) -> Iterator[Display]:
+def show_partial_results(display: Display) -> Iterator[Display]:
     """Whoever interrupts a run learns where that is which was finished."""
     try:
         with display:
@@ -34,7 +34,7 @@ def telling_where(display: Display) -> Iterator[Display]:
         raise
 
 
-def conclude(bundle: ResultsBundle, artifacts: Path, *, as_json: bool, quiet: bool) -> int:
+def show_result(bundle: ResultsBundle, artifacts: Path, *, as_json: bool, quiet: bool) -> int:
     """Show what came of it: to a person, to a program, to GitHub. The exit code."""
     _tell_github(bundle)
     try:
@@ -82,7 +82,7 @@ def _show(bundle: ResultsBundle, artifacts: Path) -> None:
     for label, value in lines:
         # Never markup: a model may be called "opus[1m]". And never a table, which cuts a path that is too long.
         style = _STYLES.get(value.partition(":")[0].partition(",")[0], "")
-        told = value if label == "Results" else hanging(value, console.width, indent=width)
+        told = value if label == "Results" else wrap(value, console.width, indent=width)
         console.print(Text.assemble((f"{label:<{width}}", "dim"), (told, style)))
 
 
@@ -92,7 +92,7 @@ _LEAST_ROOM = 16
 """Where there is less, the terminal may break lines as it likes."""
 
 
-def hanging(text: str, width: int, *, indent: int, taken: int | None = None) -> str:
+def wrap(text: str, width: int, *, indent: int, taken: int | None = None) -> str:
     """`taken` characters stand before the text in its first line; a line of its own keeps its own indentation."""
     first, *others = text.split("\n")
     lines = [_broken(first, width, taken=indent if taken is None else taken, indent=indent)]

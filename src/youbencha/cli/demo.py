@@ -26,18 +26,18 @@ def demo(
     The first time, the CLI is fetched into the toolbox (about 160 MB).
     """
     from youbencha.cli.app import run_async
-    from youbencha.cli.console import conclude, telling_where
+    from youbencha.cli.console import show_partial_results, show_result
     from youbencha.cli.display import choose_display
     from youbencha.demo import prepare_demo, run_demo
-    from youbencha.events import Noted
+    from youbencha.events import ProgressNote
 
     directory = workspace.resolve() / f"demo-{datetime.now():%Y-%m-%d-%H%M%S-%f}"
-    with telling_where(choose_display("demo · claude-code", quiet=False)) as display:
-        progress = _in_steps(lambda text: display(Noted(text=text)))
+    with show_partial_results(choose_display("demo · claude-code", quiet=False)) as display:
+        progress = _in_steps(lambda text: display(ProgressNote(text=text)))
         prepared = run_async(prepare_demo(directory, progress=progress))
         finished = run_async(run_demo(prepared, on_event=display))
     _show_diff((finished.directory.artifacts / "git-diff.patch").read_text(encoding="utf-8", errors="replace"))
-    code = conclude(finished.bundle, finished.directory.artifacts, as_json=False, quiet=False)
+    code = show_result(finished.bundle, finished.directory.artifacts, as_json=False, quiet=False)
     typer.echo(_what_next(prepared.test_case, finished.directory.path.parent))
     return code
 

@@ -13,7 +13,6 @@ from youbencha.progress import Line, Progress
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
-    from rich.live import Live
     from rich.text import Text
 
 
@@ -36,11 +35,11 @@ def choose_display(title: str, *, quiet: bool, stream: TextIO | None = None) -> 
     """On standard error, so that standard output holds nothing but results."""
     stream = stream or sys.stderr
     if quiet or stream is None:
-        return Silence()
+        return QuietDisplay()
     return LiveDisplay(title, stream) if stream.isatty() else PlainDisplay(stream)
 
 
-class Silence:
+class QuietDisplay:
     def __init__(self) -> None:
         self.progress = Progress()
 

@@ -76,13 +76,13 @@ def _print(diagnosis: Diagnosis) -> None:
 def _lines(finding: Finding, width: int, screen: int) -> list[Text]:
     from rich.text import Text
 
-    from youbencha.cli.console import hanging
+    from youbencha.cli.console import wrap
 
     mark, style = _MARKS[finding.state]
     before = width + 6
-    detail = hanging(finding.detail, screen, indent=before)
+    detail = wrap(finding.detail, screen, indent=before)
     lines = [Text.assemble("  ", (mark, style), f" {finding.name:<{width}}  ", detail)]
     if finding.fix:
-        fix = hanging(finding.fix, screen, indent=before + 2)
+        fix = wrap(finding.fix, screen, indent=before + 2)
         lines.append(Text(f"{'':<{before}}→ {fix}", style="dim"))
     return lines

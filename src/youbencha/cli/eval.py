@@ -26,15 +26,15 @@ def evaluate(
     Example: `yb eval -c eval.yaml`
     """
     from youbencha.cli.app import run_async
-    from youbencha.cli.console import conclude, telling_where
+    from youbencha.cli.console import show_partial_results, show_result
     from youbencha.cli.display import choose_display
-    from youbencha.cli.options import advising, settings_here, variables_given
+    from youbencha.cli.options import add_hint, settings_here, variables_given
     from youbencha.trial.evaluation import evaluate_directory, make_eval_plan
 
     settings = settings_here()
     quiet = quiet or settings.settings.log_level in ("warn", "error")
-    with advising(config):
+    with add_hint(config):
         plan = make_eval_plan(config, settings, variables=variables_given(var))
-    with telling_where(choose_display(plan.loaded.name, quiet=quiet)) as display:
+    with show_partial_results(choose_display(plan.loaded.name, quiet=quiet)) as display:
         finished = run_async(evaluate_directory(plan, on_event=display))
-    return conclude(finished.bundle, finished.directory.artifacts, as_json=as_json, quiet=quiet)
+    return show_result(finished.bundle, finished.directory.artifacts, as_json=as_json, quiet=quiet)

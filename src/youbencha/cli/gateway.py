@@ -49,12 +49,12 @@ def gateway(
     upstreams = {} if replay is not None else upstreams_given(upstream or [], upstream_key_env or [], env)
     redactor = _redactor(env, upstreams)
 
-    from youbencha.cli.gateway_serving import Plan, serve
+    from youbencha.cli.gateway_serving import ServeOptions, serve
     from youbencha.gateway.budget import Caps
     from youbencha.gateway.cassette.cassette import Cassette
     from youbencha.gateway.prices import Prices
 
-    plan = Plan(
+    plan = ServeOptions(
         address=address,
         upstreams=upstreams,
         keys=keys,

@@ -10,7 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from youbencha.cli.serving import Address, LiveLines
+from youbencha.cli.serving import Address, StderrWriter
 from youbencha.gateway.api import Provider
 from youbencha.gateway.budget import Caps
 from youbencha.gateway.call import Call, Labels
@@ -21,13 +21,13 @@ from youbencha.text import plural, usd
 if TYPE_CHECKING:
     from youbencha.gateway.budget import Account
     from youbencha.gateway.cassette.cassette import Cassette
-    from youbencha.gateway.keys import Grant, ModelTally, Tally
+    from youbencha.gateway.keys import KeyTotals, ModelTotals, VirtualKey
     from youbencha.gateway.upstreams import Upstream
     from youbencha.process import Redactor
     from youbencha.usage import Tokens
 
 
-class Plan(NamedTuple):
+class ServeOptions(NamedTuple):
     address: Address
     upstreams: Mapping[Provider, Upstream]
     keys: Mapping[str, Caps]
@@ -39,8 +39,8 @@ class Plan(NamedTuple):
     quiet: bool
 
 
-async def serve(plan: Plan, stop: asyncio.Event) -> None:
-    with LiveLines() as lines:
+async def serve(plan: ServeOptions, stop: asyncio.Event) -> None:
+    with StderrWriter() as lines:
         watch = _Watch(plan, lines)
         served = Gateway(
             upstreams=plan.upstreams,
@@ -70,7 +70,7 @@ async def serve(plan: Plan, stop: asyncio.Event) -> None:
                     _conclude(plan, watch, served, lines)
 
 
-def _conclude(plan: Plan, watch: _Watch, served: Gateway, lines: LiveLines) -> None:
+def _conclude(plan: ServeOptions, watch: _Watch, served: Gateway, lines: StderrWriter) -> None:
     for line in summary(watch.grants, served.total, served.refused_keys):
         lines.say(line)
     if plan.cassette is not None:
@@ -88,8 +88,8 @@ _TURNED_AWAY = frozenset({"key_missing", "key_unknown", "key_expired", "key_fore
 class _Watch:
     """Tells of each request, when it has ended."""
 
-    def __init__(self, plan: Plan, lines: LiveLines) -> None:
-        self.grants: dict[str, Grant] = {}
+    def __init__(self, plan: ServeOptions, lines: StderrWriter) -> None:
+        self.grants: dict[str, VirtualKey] = {}
         self._plan = plan
         self._lines = lines
 
@@ -124,7 +124,7 @@ def line_of(call: Call, spent: Decimal | None) -> str:
     return " · ".join([*parts, *([call.error] if call.error else [])])
 
 
-def summary(grants: Mapping[str, Grant], total: Account, turned_away: int) -> Iterator[str]:
+def summary(grants: Mapping[str, VirtualKey], total: Account, turned_away: int) -> Iterator[str]:
     """A line for each key, in the order in which they were given."""
     for name, grant in grants.items():
         yield " · ".join([name, *_figures(grant.tally), *_left(grant.account)])
@@ -141,7 +141,7 @@ def printable(text: str) -> str:
     return "".join(character if character.isprintable() or character == "\n" else "·" for character in text)
 
 
-def _figures(tally: Tally) -> list[str]:
+def _figures(tally: KeyTotals) -> list[str]:
     figures = [plural(tally.requests, "request")]
     if told := _tokens(tally.total.tokens):
         figures += [f"at least {told}" if tally.total.partial else told, _cost(tally.total)]
@@ -149,7 +149,7 @@ def _figures(tally: Tally) -> list[str]:
     return figures + [f"{number} {what}" for what, number in numbers.items() if number]
 
 
-def _cost(total: ModelTally) -> str:
+def _cost(total: ModelTotals) -> str:
     if total.cost_usd is None:
         return "cost unknown"
     known = _usd(total.cost_usd)

@@ -257,7 +257,7 @@ def _json_value(name: str, value: str) -> Any:
 
 
 @contextmanager
-def advising(config: Path) -> Iterator[None]:
+def add_hint(config: Path) -> Iterator[None]:
     """A complaint about a file that is not there, or is for another command, says what to do next."""
     try:
         yield

@@ -85,10 +85,10 @@ def _clear(root: Path, *, dry_run: bool) -> bool:
     """Without asking, and whatever their age: nothing of value is in the private directories of a run that died.
 
     Whether none of them is left."""
-    from youbencha.workspace.prune import left_behind, remove_left_behind
+    from youbencha.workspace.prune import orphaned_directories, remove_left_behind
 
     all_gone = True
-    for run, places in left_behind(root).items():
+    for run, places in orphaned_directories(root).items():
         what = f"what {run.name}, which died, has left in {places[0].parent}"
         try:
             if dry_run:

@@ -43,10 +43,10 @@ def run(
     if not dry_run:
         get_ready()  # while we read the test case and fetch the repository
     from youbencha.cli.app import run_async
-    from youbencha.cli.console import conclude, telling_where
+    from youbencha.cli.console import show_partial_results, show_result
     from youbencha.cli.display import choose_display
     from youbencha.cli.options import (
-        advising,
+        add_hint,
         agent_choice,
         gateway_options,
         sandbox_option,
@@ -57,7 +57,7 @@ def run(
     from youbencha.trial.run import run_test_case
 
     settings = settings_here()
-    with advising(config):
+    with add_hint(config):
         plan = make_plan(
             config,
             settings,
@@ -73,9 +73,9 @@ def run(
     quiet = quiet or settings.settings.log_level in ("warn", "error")
     delete = not settings.settings.keep_workspace if delete_workspace is None else delete_workspace
     title = f"{plan.loaded.name} · {plan.case.agent.type}"
-    with telling_where(choose_display(title, quiet=quiet)) as display:
+    with show_partial_results(choose_display(title, quiet=quiet)) as display:
         finished = run_async(run_test_case(plan, on_event=display, delete_workspace=delete))
-    return conclude(finished.bundle, finished.directory.artifacts, as_json=as_json, quiet=quiet)
+    return show_result(finished.bundle, finished.directory.artifacts, as_json=as_json, quiet=quiet)
 
 
 # `yb run --dry-run`: what would be done.
@@ -126,9 +126,9 @@ def _told_gateway(plan: Plan) -> str:
 
 
 def _told_cassette(plan: Plan) -> dict[str, str | list[str]]:
-    from youbencha.trial.plan import foreseen
+    from youbencha.trial.plan import preview_recording
 
-    found = foreseen(plan)
+    found = preview_recording(plan)
     return {} if found is None else {"cassette": found.holds, "cassette_lacks": list(found.lacks)}
 
 

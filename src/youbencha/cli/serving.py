@@ -55,10 +55,11 @@ async def _with_signals(work: Callable[[asyncio.Event], Coroutine[Any, Any, None
 
 
 _MOST_WAITING = 10_000
+
 _LAST_WORDS_S = 2.0
 
 
-class LiveLines:
+class StderrWriter:
     """Standard error, written to by a thread of its own.
 
     Whoever started us may not read it, or no longer: neither must hold up or end what is served.

@@ -11,7 +11,7 @@ import typer
 from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
-    from youbencha.suggest import Facts, Home, Suggestion, Wanted
+    from youbencha.suggest import Facts, RepositoryInfo, Suggestion, UserAnswers
 
 
 def suggest_testcase(
@@ -37,7 +37,7 @@ def suggest_testcase(
     import asyncio
 
     from youbencha.adapters import get_adapter
-    from youbencha.suggest import NO_AGENT, find_home, gather
+    from youbencha.suggest import NO_AGENT, collect_facts, find_repository
 
     if agent != NO_AGENT:
         get_adapter(agent)  # a wrong name is told before anything is asked
@@ -46,9 +46,9 @@ def suggest_testcase(
     asking = sys.stdin.isatty()
     if save.exists() and not force and not asking:
         raise _exists(save)
-    home = asyncio.run(find_home(directory))
+    home = asyncio.run(find_repository(directory))
     start = baseline or _ask_baseline(home, asking=asking)
-    facts = asyncio.run(gather(directory, home, start if home else None))
+    facts = asyncio.run(collect_facts(directory, home, start if home else None))
     _show_facts(facts)
     wanted = _wanted(agent, prompt or _ask_prompt(asking=asking), None if home else start, save)
     suggestion = _suggest(facts, wanted, agent, instructions, model)
@@ -61,14 +61,14 @@ def suggest_testcase(
     return 0
 
 
-def _suggest(facts: Facts, wanted: Wanted, agent: str, instructions: str | None, model: str | None) -> Suggestion:
+def _suggest(facts: Facts, wanted: UserAnswers, agent: str, instructions: str | None, model: str | None) -> Suggestion:
     import asyncio
 
     from youbencha.cli.display import choose_display
-    from youbencha.suggest import Session, suggest
+    from youbencha.suggest import Suggester, suggest
 
     with choose_display(f"suggesting a test case · {agent}", quiet=agent == "none") as display:
-        session = Session(facts=facts, wanted=wanted, instructions=instructions, model=model, on_event=display)
+        session = Suggester(facts=facts, wanted=wanted, instructions=instructions, model=model, on_event=display)
         suggestion = asyncio.run(suggest(session, agent))
     if suggestion.why_not:
         typer.echo(f"warning: {agent} did not help ({suggestion.why_not}); this is from the facts alone.", err=True)
@@ -97,7 +97,7 @@ def _instructions(file: Path | None) -> str | None:
     return text.strip() or None
 
 
-def _ask_baseline(home: Home | None, *, asking: bool) -> str:
+def _ask_baseline(home: RepositoryInfo | None, *, asking: bool) -> str:
     if not asking:
         raise _answers_missing("--baseline", "what the agent started from")
     if home is None:
@@ -119,10 +119,10 @@ def _answers_missing(option: str, what: str) -> YouBenchaError:
     )
 
 
-def _wanted(agent: str, prompt: str, repo: str | None, save: Path) -> Wanted:
-    from youbencha.suggest import DEFAULT_AGENT, NO_AGENT, Wanted
+def _wanted(agent: str, prompt: str, repo: str | None, save: Path) -> UserAnswers:
+    from youbencha.suggest import DEFAULT_AGENT, NO_AGENT, UserAnswers
 
-    return Wanted(agent=DEFAULT_AGENT if agent == NO_AGENT else agent, prompt=prompt, repo=repo, save_to=save)
+    return UserAnswers(agent=DEFAULT_AGENT if agent == NO_AGENT else agent, prompt=prompt, repo=repo, save_to=save)
 
 
 def _show_facts(facts: Facts) -> None:

@@ -32,12 +32,12 @@ def validate(
     """
     import json
 
-    from youbencha.cli.options import advising
+    from youbencha.cli.options import add_hint
     from youbencha.errors import ConfigError
     from youbencha.trial.checks import advice_on, missing_here
 
     try:
-        with advising(config):
+        with add_hint(config):
             loaded = _load(config, var)
     except ConfigError as error:
         if as_json:

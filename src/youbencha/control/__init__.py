@@ -1,9 +1,9 @@
 """Driving an agent: the control protocol, which tools it may use, and what it spent."""
 
 from youbencha.control.cli import metrics
-from youbencha.control.machine import Action, Decided, Machine, Over, Patience, Send, State, Warn
-from youbencha.control.policy import ALLOW_ALL, Decision, ToolPolicy, problem_in
-from youbencha.control.tally import Tally
+from youbencha.control.machine import Action, Decided, Machine, Send, SessionEnded, State, Timeouts, Warn
+from youbencha.control.policy import ALLOW_ALL, PolicyDecision, ToolPolicy, rule_error
+from youbencha.control.tally import SessionTally
 from youbencha.usage import SIDECAR
 
 __all__ = [
@@ -11,15 +11,15 @@ __all__ = [
     "SIDECAR",
     "Action",
     "Decided",
-    "Decision",
     "Machine",
-    "Over",
-    "Patience",
+    "PolicyDecision",
     "Send",
+    "SessionEnded",
+    "SessionTally",
     "State",
-    "Tally",
+    "Timeouts",
     "ToolPolicy",
     "Warn",
     "metrics",
-    "problem_in",
+    "rule_error",
 ]

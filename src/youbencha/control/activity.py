@@ -28,7 +28,7 @@ class _Task(NamedTuple):
     call: str | None
 
 
-class Work:
+class Activity:
     def __init__(self) -> None:
         self._calls: dict[str, _Call] = {}
         self._nameless_call = False

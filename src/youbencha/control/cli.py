@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from youbencha.control.driver import Driver, StdioLine
-from youbencha.control.machine import Machine, Patience
+from youbencha.control.driver import Driver, StdioTransport
+from youbencha.control.machine import Machine, Timeouts
 from youbencha.control.messages import END_SESSION, encode
-from youbencha.control.policy import ToolPolicy, problem_in
-from youbencha.control.tally import Tally
+from youbencha.control.policy import ToolPolicy, rule_error
+from youbencha.control.tally import SessionTally
 from youbencha.control.websocket import ControlServer
 from youbencha.errors import YouBenchaError
-from youbencha.events import Event, ToolDecided, Warned
+from youbencha.events import Event, ToolDecided, WarningRaised
 from youbencha.process import Command, Redactor, find_executable, run
 from youbencha.usage import Tokens
 
@@ -41,7 +41,7 @@ class Options(NamedTuple):
     metrics_file: Path | None
     port: int
     policy: ToolPolicy
-    patience: Patience
+    patience: Timeouts
     debug: bool
     command: tuple[str, ...]
     """What to drive over standard input and output; empty: who connects is driven."""
@@ -106,14 +106,14 @@ def _options(parser: argparse.ArgumentParser, given: argparse.Namespace, command
     if given.idle_timeout <= 0 or given.connect_timeout <= 0:
         parser.error("a timeout must be more than 0")
     for rule in [*(given.allow or []), *given.deny]:
-        if problem := problem_in(rule):
+        if problem := rule_error(rule):
             parser.error(problem)
     return Options(
         task=_task(parser, given.task_file),
         metrics_file=given.metrics_file,
         port=given.port,
         policy=ToolPolicy(tuple(given.allow) if given.allow else None, tuple(given.deny), root=str(Path.cwd())),
-        patience=Patience(connect_s=given.connect_timeout, silence_s=given.idle_timeout * 60),
+        patience=Timeouts(connect_s=given.connect_timeout, silence_s=given.idle_timeout * 60),
         debug=given.debug,
         command=command,
     )
@@ -170,7 +170,7 @@ async def serve(options: Options) -> int:
 async def drive(options: Options) -> int:
     """A CLI of our own. What it prints goes on to standard output as it comes."""
     with _session(options) as driver:
-        async with StdioLine(driver, knows_end_session=True) as line:
+        async with StdioTransport(driver, knows_end_session=True) as line:
 
             def on_line(text: bytes) -> None:
                 sys.stdout.buffer.write(text + b"\n")
@@ -230,7 +230,7 @@ def _verdict(driver: Driver) -> int:
 
 def _teller(debug: bool) -> Callable[[Event], None]:
     def tell(event: Event) -> None:
-        if isinstance(event, Warned):
+        if isinstance(event, WarningRaised):
             _note(event.message)
         elif isinstance(event, ToolDecided) and (debug or not event.allowed):
             _note(f"{'allowed' if event.allowed else 'denied'} {event.name}: {event.reason}")
@@ -251,7 +251,7 @@ class _Spent(NamedTuple):
     partial: bool
 
 
-def metrics(tally: Tally) -> dict[str, Any]:
+def metrics(tally: SessionTally) -> dict[str, Any]:
     """Whatever the end. What nobody said is None, never 0; `partial` where more was spent than could be counted."""
     spent = _spent(tally)
     return {
@@ -270,7 +270,7 @@ def metrics(tally: Tally) -> dict[str, Any]:
     }
 
 
-def _spent(tally: Tally) -> _Spent:
+def _spent(tally: SessionTally) -> _Spent:
     """The last result is believed. Without one, the answers that were seen are a lower bound.
 
     Where the CLI repeated a broken call without streaming, 2.1.30 and 1.0.128 forgot its usage: a result of zeros

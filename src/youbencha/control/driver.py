@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from youbencha.control.machine import Action, Decided, Machine, Over, Send, Warn
+from youbencha.control.machine import Action, Decided, Machine, Send, SessionEnded, Warn
 from youbencha.control.messages import END_SESSION, LEAVES_WITHIN_S, decode, encode
-from youbencha.control.permissions import Hooks
-from youbencha.events import Event, EventSink, ToolDecided, Warned
-from youbencha.process import Input, Source
+from youbencha.control.permissions import ToolHooks
+from youbencha.events import Event, EventSink, ToolDecided, WarningRaised
+from youbencha.process import Input, OutputSource
 
 
 class Driver:
@@ -19,18 +19,18 @@ class Driver:
         self,
         machine: Machine,
         *,
-        hooks: Hooks | None = None,
+        hooks: ToolHooks | None = None,
         on_event: EventSink | None = None,
     ) -> None:
         self.machine = machine
         self.ended = asyncio.Event()
-        self.over: Over | None = None
+        self.over: SessionEnded | None = None
         """Set together with `ended`."""
         self.interrupting = asyncio.Event()
         """From here on, a result is the answer to our interrupt."""
-        self.on_over: Callable[[Over], None] | None = None
+        self.on_over: Callable[[SessionEnded], None] | None = None
         """How the transport takes its leave."""
-        self._hooks = hooks or Hooks()
+        self._hooks = hooks or ToolHooks()
         self._on_event = on_event
         self._send: Callable[[str], None] | None = None
         self._told: set[tuple[str | None, bool]] = set()
@@ -79,8 +79,8 @@ class Driver:
                 case Decided(call_id, tool, allowed, reason):
                     self._decided(ToolDecided(call_id=call_id, name=tool, allowed=allowed, reason=reason))
                 case Warn(code, words):
-                    self._tell(Warned(code=code, message=words))
-                case Over():
+                    self._tell(WarningRaised(code=code, message=words))
+                case SessionEnded():
                     self._end(action)
         self._set_timer()
 
@@ -95,7 +95,7 @@ class Driver:
         if self._on_event:
             self._on_event(event)
 
-    def _end(self, over: Over) -> None:
+    def _end(self, over: SessionEnded) -> None:
         self.over = over
         self.ended.set()
         if self.on_over:
@@ -110,12 +110,12 @@ class Driver:
 # The protocol over standard input and output: Claude Code of any version that has it.
 
 
-class StdioLine:
+class StdioTransport:
     """What a program writes goes to `line`; what it reads is `stdin`. When `stop` is set, it is to be ended."""
 
     flags: tuple[str, ...] = ()
     """What the CLI has to be told, beside that it is to speak stream-json both ways."""
-    sources: Sequence[Source] = ()
+    sources: Sequence[OutputSource] = ()
 
     def __init__(self, driver: Driver, *, knows_end_session: bool = False) -> None:
         """`knows_end_session`: 2.1.72 and later. Closing its input alone does not end 2.1.325 if commands go on in the
@@ -127,7 +127,7 @@ class StdioLine:
         self._leaving: asyncio.TimerHandle | None = None
         driver.on_over = self._take_leave
 
-    async def __aenter__(self) -> StdioLine:
+    async def __aenter__(self) -> StdioTransport:
         assert self.stdin is not None
         stdin = self.stdin
         self._driver.connected(lambda line: stdin.write(line.encode()))
@@ -143,7 +143,7 @@ class StdioLine:
     def line(self, line: bytes) -> None:
         self._driver.heard(line)
 
-    def _take_leave(self, over: Over) -> None:
+    def _take_leave(self, over: SessionEnded) -> None:
         assert self.stdin is not None
         if self._driver.interrupting.is_set() or self._driver.machine.result is None:
             self.stop.set()  # there is nothing to wait for

@@ -14,11 +14,11 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from youbencha.control import messages
-from youbencha.control.activity import Work
-from youbencha.control.messages import Request
-from youbencha.control.permissions import Unasked, approval
+from youbencha.control.activity import Activity
+from youbencha.control.messages import ControlRequest
+from youbencha.control.permissions import UnapprovedCalls, approval
 from youbencha.control.policy import ALLOW_ALL, ToolPolicy
-from youbencha.control.tally import Message, Tally, text
+from youbencha.control.tally import Message, SessionTally, text
 
 
 class Send(NamedTuple):
@@ -39,20 +39,20 @@ class Warn(NamedTuple):
     text: str
 
 
-class Over(NamedTuple):
+class SessionEnded(NamedTuple):
     """Said once, and last: close down now. `reason` is for people."""
 
     ok: bool
     reason: str
 
 
-Action = Send | Decided | Warn | Over
+Action = Send | Decided | Warn | SessionEnded
 
 
 # How long to wait, and for what, in seconds.
 
 
-class Patience(NamedTuple):
+class Timeouts(NamedTuple):
     connect_s: float = 60
     """For somebody to connect."""
     handshake_s: float = 20
@@ -67,7 +67,7 @@ class Patience(NamedTuple):
     """For the turn in which the agent looks at background work that has ended. It begins within milliseconds."""
 
 
-PATIENT = Patience()
+PATIENT = Timeouts()
 
 _QUOTED = 200
 
@@ -93,7 +93,7 @@ class Machine:
         prompt: str,
         *,
         policy: ToolPolicy = ALLOW_ALL,
-        patience: Patience = PATIENT,
+        patience: Timeouts = PATIENT,
         now: float,
         awaits_model: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -102,16 +102,16 @@ class Machine:
         self._policy = policy
         self._patience = patience
         self._awaits_model = awaits_model
-        self._unasked = Unasked(policy)
+        self._unasked = UnapprovedCalls(policy)
         self._state = State.WAITING
         self._since = self._heard = self._result_at = now
-        self._work = Work()
+        self._work = Activity()
         self._answered: set[messages.Identity] = set()
         self._interrupted: tuple[float, str] | None = None
         self._result: Message | None = None
         self._failure: str | None = None
-        self._warned = Notices()
-        self.tally = Tally()
+        self._warned = LimitedWarnings()
+        self.tally = SessionTally()
 
     @property
     def state(self) -> State:
@@ -228,7 +228,7 @@ class Machine:
         self._state = State.RUNNING
         return [Send(messages.prompt(self._prompt, flat=flat))]
 
-    def _asked(self, request: Request) -> list[Action]:
+    def _asked(self, request: ControlRequest) -> list[Action]:
         if request.id is None and not (request.flat and request.subtype):
             return self._warned(MALFORMED, "skipped a control request that cannot be answered: it has no request_id")
         if request.id in self._answered:
@@ -242,7 +242,7 @@ class Machine:
         told = self._warned(UNKNOWN_REQUEST, f"refused a control request: {request.subtype[:_QUOTED]!r}")
         return [Send(messages.refuse(request)), *told]
 
-    def _decide(self, request: Request) -> list[Action]:
+    def _decide(self, request: ControlRequest) -> list[Action]:
         asked = approval(request, self._policy, stopping=self._interrupted is not None)
         allowed, reason = asked.decision
         self._work.decided(asked.call, allowed=allowed)
@@ -282,11 +282,11 @@ class Machine:
         assert self._result is not None
         return [self._over(*verdict_on(self._result), now)]
 
-    def _over(self, ok: bool, reason: str, now: float) -> Over:
+    def _over(self, ok: bool, reason: str, now: float) -> SessionEnded:
         self._state = State.FAILED if self._result is None else State.DONE
         self._failure = None if ok else reason
         self.tally.ended(reason, now)
-        return Over(ok, reason)
+        return SessionEnded(ok, reason)
 
 
 def _keys(message: Message) -> str:
@@ -308,7 +308,7 @@ LEFT_RUNNING = "CONTROL_BACKGROUND_LEFT_RUNNING"
 _MOST = 20
 
 
-class Notices:
+class LimitedWarnings:
     def __init__(self) -> None:
         self._given = 0
 
@@ -332,20 +332,22 @@ _SUBTYPES = {
 }
 
 
-class Verdict(NamedTuple):
+class ResultVerdict(NamedTuple):
     ok: bool
     reason: str
 
 
-def verdict_on(result: Message) -> Verdict:
+def verdict_on(result: Message) -> ResultVerdict:
     """An absent `subtype` or `is_error` is no error; a wrong `is_error` is one. API errors come as "success"."""
     subtype = result.get("subtype")
     wrong = result.get("is_error", False) is not False
     if subtype in (None, "success") and not wrong:
-        return Verdict(True, COMPLETED)
+        return ResultVerdict(True, COMPLETED)
     if subtype in (None, "success"):
-        return Verdict(False, _in_words("the agent reported an error", result))
-    return Verdict(False, _in_words(_SUBTYPES.get(str(subtype), f"the agent ended with {str(subtype)[:80]}"), result))
+        return ResultVerdict(False, _in_words("the agent reported an error", result))
+    return ResultVerdict(
+        False, _in_words(_SUBTYPES.get(str(subtype), f"the agent ended with {str(subtype)[:80]}"), result)
+    )
 
 
 def _in_words(what: str, result: Message) -> str:

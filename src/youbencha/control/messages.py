@@ -23,7 +23,7 @@ Identity = str | int
 Outgoing = dict[str, Any]
 
 
-class Request(NamedTuple):
+class ControlRequest(NamedTuple):
     """Something the agent asks of us."""
 
     id: Identity | None
@@ -32,10 +32,10 @@ class Request(NamedTuple):
     flat: bool
 
 
-def request_in(message: Message) -> Request:
+def request_in(message: Message) -> ControlRequest:
     flat = "request" not in message
     body = message if flat else mapping(message.get("request"))
-    return Request(_identity(message.get("request_id")), text(body.get("subtype")) or "", body, flat)
+    return ControlRequest(_identity(message.get("request_id")), text(body.get("subtype")) or "", body, flat)
 
 
 def answers_initialize(message: Message) -> bool:
@@ -73,25 +73,25 @@ def prompt(words: str, *, flat: bool) -> Outgoing:
     return {**message, "content": content} if flat else message
 
 
-def welcome(request: Request) -> Outgoing:
+def welcome(request: ControlRequest) -> Outgoing:
     """To a client that starts the handshake itself."""
     return _answer(request, {"apiVersion": "1", "permissionMode": "default"})
 
 
-def allow(request: Request, given: Mapping[str, Any]) -> Outgoing:
+def allow(request: ControlRequest, given: Mapping[str, Any]) -> Outgoing:
     """What `updatedInput` says is executed, so it is what was asked for, unchanged."""
     if request.flat:
         return _answer(request, {"allowed": True})
     return _answer(request, {"behavior": "allow", "updatedInput": dict(given)})
 
 
-def deny(request: Request, reason: str) -> Outgoing:
+def deny(request: ControlRequest, reason: str) -> Outgoing:
     if request.flat:
         return _answer(request, {"allowed": False, "reason": reason})
     return _answer(request, {"behavior": "deny", "message": reason})
 
 
-def refuse(request: Request) -> Outgoing:
+def refuse(request: ControlRequest) -> Outgoing:
     """For whatever nobody here can do. Never left unanswered: some versions wait for ever."""
     error = f"not supported: {request.subtype or 'a control request without a subtype'}"
     if request.flat:
@@ -103,7 +103,7 @@ def _request(identity: str, body: Outgoing) -> Outgoing:
     return {"type": "control_request", "request_id": identity, "request": body}
 
 
-def _answer(request: Request, content: Outgoing) -> Outgoing:
+def _answer(request: ControlRequest, content: Outgoing) -> Outgoing:
     if not request.flat:
         success = {"subtype": "success", "request_id": request.id, "response": content}
         return {"type": "control_response", "response": success}

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from youbencha.control import messages
-from youbencha.control.messages import Request
-from youbencha.control.policy import Decision, ToolPolicy
+from youbencha.control.messages import ControlRequest
+from youbencha.control.policy import PolicyDecision, ToolPolicy
 from youbencha.control.tally import Message, blocks, mapping, text
 
 
@@ -15,28 +15,28 @@ class Approval(NamedTuple):
     tool: str | None
     call: str | None
     """1.0.128 does not name it."""
-    decision: Decision
+    decision: PolicyDecision
     answer: dict[str, Any]
 
 
-def approval(request: Request, policy: ToolPolicy, *, stopping: bool) -> Approval:
+def approval(request: ControlRequest, policy: ToolPolicy, *, stopping: bool) -> Approval:
     tool = text(request.body.get("tool_name", request.body.get("toolName")))
     given = request.body.get("input")
-    decision = Decision(False, "the session is being stopped") if stopping else decided(policy, tool, given)
+    decision = PolicyDecision(False, "the session is being stopped") if stopping else decided(policy, tool, given)
     allowed, reason = decision
     answer = messages.allow(request, mapping(given)) if allowed else messages.deny(request, reason)
     return Approval(tool, text(request.body.get("tool_use_id")), decision, answer)
 
 
-def decided(policy: ToolPolicy, tool: str | None, given: object) -> Decision:
+def decided(policy: ToolPolicy, tool: str | None, given: object) -> PolicyDecision:
     if not tool:
-        return Decision(False, "the request names no tool")
+        return PolicyDecision(False, "the request names no tool")
     if not isinstance(given, Mapping):
-        return Decision(False, "the tool's input is not an object")
+        return PolicyDecision(False, "the tool's input is not an object")
     try:
         return policy.decide(tool, given)
     except Exception as error:  # noqa: BLE001 - a CLI that gets no answer, or an error, uses the tool
-        return Decision(False, f"it could not be decided: {type(error).__name__}")
+        return PolicyDecision(False, f"it could not be decided: {type(error).__name__}")
 
 
 # Has Claude Code ask about every tool, where by itself it asks only about some.
@@ -63,7 +63,7 @@ _WAITS_S = 600
 _MASKED = "[REDACTED]"
 
 
-class Hooks:
+class ToolHooks:
     def __init__(self, *, decide: bool = True) -> None:
         """`decide`: what the policy allows is allowed. Else it only forbids, and the CLI's own mode has its say."""
         self._decide = decide
@@ -120,7 +120,7 @@ def _unmasked(answer: Message) -> dict[str, Any]:
 # that claims a policy and has none.
 
 
-class Unasked:
+class UnapprovedCalls:
     def __init__(self, policy: ToolPolicy) -> None:
         self._policy = policy
         self._matters = not policy.allows_all

@@ -57,7 +57,7 @@ class Rule(NamedTuple):
 
     def names(self, tool: str) -> bool:
         of_server = self.tool.startswith("mcp__") and tool.startswith(f"{self.tool}__")
-        return of_server or like(self.tool, tool)
+        return of_server or glob_match(self.tool, tool)
 
     def forbids(self, tool: str, given: Mapping[str, object], root: str) -> bool:
         """In doubt, yes."""
@@ -68,7 +68,7 @@ class Rule(NamedTuple):
             return True
         kind, value = main
         if kind == _COMMAND:
-            return any(_FITS[kind](self.argument, part, root) for part in suspects_in(value))
+            return any(_FITS[kind](self.argument, part, root) for part in possible_commands(value))
         return _odd(kind, value) or _FITS[kind](self.argument, value, root) or self._anywhere(kind, value, root)
 
     def _anywhere(self, kind: str, value: str, root: str) -> bool:
@@ -76,7 +76,7 @@ class Rule(NamedTuple):
         argument = self.argument or ""
         if kind != _PATH or (root and not argument.startswith("~/")):
             return False
-        return like(f"*/{argument.removeprefix('~/')}", posixpath.normpath(value))
+        return glob_match(f"*/{argument.removeprefix('~/')}", posixpath.normpath(value))
 
 
 class Covered(NamedTuple):
@@ -102,7 +102,7 @@ def covering(rules: Sequence[Rule], tool: str, given: Mapping[str, object], root
         return Covered([], f"an address like {_short(value)}")
     try:
         parts = commands_in(value) if kind == _COMMAND else [value]
-    except Unreadable as problem:
+    except UnparsableCommand as problem:
         return Covered([], f"{problem}, which rules cannot look into")
     used: dict[str, None] = {}
     for part in parts or [value]:
@@ -113,7 +113,7 @@ def covering(rules: Sequence[Rule], tool: str, given: Mapping[str, object], root
     return Covered(list(used), None)
 
 
-def like(pattern: str, text: str) -> bool:
+def glob_match(pattern: str, text: str) -> bool:
     """`*` is any text, line ends included. In one pass, however long the text is."""
     first, *rest = pattern.split("*")
     if not rest:
@@ -139,14 +139,14 @@ def _main_argument(tool: str, given: Mapping[str, object]) -> tuple[str, str] | 
 def _fits_command(pattern: str, command: str, root: str) -> bool:
     """`git *` and `git:*` mean the word `git`, with or without more."""
     pattern = f"{pattern[:-2]} *" if pattern.endswith(":*") else pattern
-    return like(pattern, command) or (pattern.endswith(" *") and like(pattern[:-2], command))
+    return glob_match(pattern, command) or (pattern.endswith(" *") and glob_match(pattern[:-2], command))
 
 
 def _fits_path(pattern: str, path: str, root: str) -> bool:
     """After `..` is taken out, or `/workspace/*` would allow `/workspace/../etc`."""
     base = root or "."
     pattern = pattern if pattern.startswith(("*", "~")) else posixpath.normpath(posixpath.join(base, pattern))
-    return like(_single(pattern), _single(posixpath.normpath(posixpath.join(base, path))))
+    return glob_match(_single(pattern), _single(posixpath.normpath(posixpath.join(base, path))))
 
 
 def _single(path: str) -> str:
@@ -155,12 +155,12 @@ def _single(path: str) -> str:
 
 def _fits_address(pattern: str, address: str, root: str) -> bool:
     if pattern.startswith(_DOMAIN):
-        return like(pattern.removeprefix(_DOMAIN).lower(), _host(address) or "")
-    return like(pattern, address)
+        return glob_match(pattern.removeprefix(_DOMAIN).lower(), _host(address) or "")
+    return glob_match(pattern, address)
 
 
 def _fits_plain(pattern: str, text: str, root: str) -> bool:
-    return like(pattern, text)
+    return glob_match(pattern, text)
 
 
 _FITS: dict[str, Callable[[str, str, str], bool]] = {
@@ -190,7 +190,7 @@ def _short(text: str) -> str:
 _RULE = re.compile(r"[^\s()]+(?:\(.+\))?", re.DOTALL)
 
 
-class Decision(NamedTuple):
+class PolicyDecision(NamedTuple):
     allowed: bool
     reason: str
 
@@ -207,31 +207,31 @@ class ToolPolicy(NamedTuple):
     def allows_all(self) -> bool:
         return self.allow is None and not self.deny
 
-    def decide(self, tool: str, given: Mapping[str, object]) -> Decision:
+    def decide(self, tool: str, given: Mapping[str, object]) -> PolicyDecision:
         for text in self.deny:
             if parsed(text).forbids(tool, given, self.root):
-                return Decision(False, f"{tool} is denied by the rule {text}")
+                return PolicyDecision(False, f"{tool} is denied by the rule {text}")
         if self.allow is None:
-            return Decision(True, "every tool is allowed" if not self.deny else "no rule denies it")
+            return PolicyDecision(True, "every tool is allowed" if not self.deny else "no rule denies it")
         rules = [parsed(text) for text in self.allow]
         return self._allowed([rule for rule in rules if rule.names(tool)], tool, given)
 
-    def _allowed(self, rules: list[Rule], tool: str, given: Mapping[str, object]) -> Decision:
+    def _allowed(self, rules: list[Rule], tool: str, given: Mapping[str, object]) -> PolicyDecision:
         if not rules:
-            return Decision(False, f"no rule allows {tool}")
+            return PolicyDecision(False, f"no rule allows {tool}")
         whole = next((rule for rule in rules if rule.argument is None), None)
         if whole is not None:
-            return Decision(True, f"{tool} is allowed by the rule {whole}")
+            return PolicyDecision(True, f"{tool} is allowed by the rule {whole}")
         found = covering(rules, tool, given, self.root)
         if found.missing is not None:
-            return Decision(False, f"no rule allows {tool} with {found.missing}")
-        return Decision(True, f"{tool} is allowed by the rule {' and '.join(found.rules)}")
+            return PolicyDecision(False, f"no rule allows {tool} with {found.missing}")
+        return PolicyDecision(True, f"{tool} is allowed by the rule {' and '.join(found.rules)}")
 
 
 ALLOW_ALL = ToolPolicy()
 
 
-def problem_in(rule: str) -> str | None:
+def rule_error(rule: str) -> str | None:
     """What is wrong with it, or None."""
     if not rule.strip():
         return "a rule is empty"
@@ -287,7 +287,7 @@ _WHY = {
 }
 
 
-class Unreadable(Exception):
+class UnparsableCommand(Exception):
     """Says what is in the way."""
 
 
@@ -303,11 +303,11 @@ def commands_in(line: str) -> list[str]:
     return [text for text in texts if text]
 
 
-def suspects_in(line: str) -> list[str]:
+def possible_commands(line: str) -> list[str]:
     """Whatever in it may be a command, for rules that forbid: rather one too many."""
     try:
         parts = [*commands_in(line), line]
-    except Unreadable:
+    except UnparsableCommand:
         parts = [line, *_ROUGH.split(line)]
     found = [part.strip() for part in parts if part.strip()]
     return found + [_BEFORE_COMMAND.sub("", part, count=1) for part in found if _BEFORE_COMMAND.match(part)]
@@ -320,6 +320,6 @@ def _pieces(line: str) -> Iterator[tuple[str, str]]:
         found = found or _PIECE.match(line, at)
         kind = found.lastgroup if found else None
         if found is None or kind is None or (kind == "hash" and before == "input"):
-            raise Unreadable(_WHY.get(line[at], "a redirection to a file"))
+            raise UnparsableCommand(_WHY.get(line[at], "a redirection to a file"))
         yield kind, found.group()
         at, before = found.end(), before if kind == "joined" else kind

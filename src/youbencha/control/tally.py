@@ -52,7 +52,7 @@ _SYNTHETIC = "<synthetic>"
 """The "model" of what Claude Code says itself, as in an error message."""
 
 
-class Tally:
+class SessionTally:
     def __init__(self) -> None:
         self.session_id: str | None = None
         self.result: Message | None = None

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from youbencha.control.driver import Driver
-from youbencha.control.machine import Over
+from youbencha.control.machine import SessionEnded
 from youbencha.control.messages import END_SESSION, LEAVES_WITHIN_S, PROTOCOL_ERROR, Frames, encode
 from youbencha.errors import YouBenchaError
-from youbencha.process import Input, Source, Stream
+from youbencha.process import Input, OutputSource, Stream
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -28,7 +28,7 @@ class Place(NamedTuple):
     address: str
 
 
-class Messages:
+class MessageSource:
     """What came by the WebSocket, as a `process.Source`: it then is in the captured output like any other."""
 
     stream = Stream.OUT
@@ -51,7 +51,7 @@ class Messages:
         """Nothing to close."""
 
 
-class WebSocketLine:
+class WebSocketTransport:
     """Beside a program that connects to us. When `stop` is set, it is to be ended."""
 
     stdin: Input | None = None
@@ -60,7 +60,7 @@ class WebSocketLine:
         """`leaves_by_itself`: 2.1.50 and later exit when told to; the others would connect again, for ever."""
         self.stop = asyncio.Event()
         self.flags: tuple[str, ...] = ()
-        self.sources: Sequence[Source] = (messages := Messages(),)
+        self.sources: Sequence[OutputSource] = (messages := MessageSource(),)
         self._messages = messages
         self._driver = driver
         self._place = place
@@ -69,7 +69,7 @@ class WebSocketLine:
         self._leaving: asyncio.Task[None] | None = None
         driver.on_over = self._take_leave
 
-    async def __aenter__(self) -> WebSocketLine:
+    async def __aenter__(self) -> WebSocketTransport:
         if self._place is not None:
             await self._server.listen_on_socket(self._place.socket)
             address = self._place.address
@@ -97,7 +97,7 @@ class WebSocketLine:
     def gone(self) -> None:
         self._driver.closed()
 
-    def _take_leave(self, over: Over) -> None:
+    def _take_leave(self, over: SessionEnded) -> None:
         self._leaving = asyncio.get_running_loop().create_task(self._leave())
 
     async def _leave(self) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from youbencha.log import Artifact, AssertionResult, EvaluationResult, EvaluationStatus, Usage, YouBenchaLog
 
 
-class Place(NamedTuple):
+class EvaluatorSandbox(NamedTuple):
     """Where something runs that an agent wrote, or that looks at it."""
 
     sandbox: Sandbox
@@ -33,8 +33,10 @@ class Place(NamedTuple):
     """As it is reached from in there."""
 
 
-class OpensSandbox(Protocol):
-    def __call__(self, tree: Path, gateway: GatewayAccess | None = None) -> AbstractAsyncContextManager[Place]:
+class SandboxFactory(Protocol):
+    def __call__(
+        self, tree: Path, gateway: GatewayAccess | None = None
+    ) -> AbstractAsyncContextManager[EvaluatorSandbox]:
         """A new sandbox with that directory as its workspace. It reaches the gateway, if one is given, or nothing."""
         ...
 
@@ -70,13 +72,13 @@ class EvaluationContext:
     agent_scratch_dir: Path | None = None
     """For what an adapter lays beside the tree (of a judge): found again even after a kill. None: where temporary
     files go."""
-    open_sandbox: OpensSandbox | None = None
+    open_sandbox: SandboxFactory | None = None
     """Where the agent ran in a container, what runs its code, or reads it with tools, does so in one too."""
     on_event: EventSink | None = None
 
 
 @runtime_checkable
-class AsksModel(Protocol):
+class UsesModel(Protocol):
     """An evaluator that asks a model, or lets an agent do so."""
 
     def goes_around_gateway(
@@ -149,7 +151,7 @@ def read_config(
 # What all evaluators do to hand in what they found.
 
 
-def finished(
+def evaluation_result(
     context: EvaluationContext,
     started: float,
     status: EvaluationStatus,

@@ -20,21 +20,24 @@ from youbencha.evaluators.base import (
     artifact,
     config_problems,
     counted,
-    finished,
+    evaluation_result,
     in_thread,
     limit_results,
     read_config,
 )
-from youbencha.evaluators.command_config import CommandConfig, MetricPattern, command_environment, contradictions
+from youbencha.evaluators.command_config import (
+    CommandEvaluatorConfig,
+    MetricPattern,
+    command_environment,
+    contradictions,
+)
 from youbencha.evaluators.junit import junit_metrics, reports
 from youbencha.evaluators.trees import copy_tree
 from youbencha.log import AssertionResult, EvaluationResult
 from youbencha.process import Command, Limits, ProcessResult, ProcessStartError, Redactor, find_executable
 from youbencha.sandbox.base import Sandbox
-from youbencha.sandbox.local import HERE
+from youbencha.sandbox.local import HOST
 from youbencha.workspace.trees import remove_tree
-
-__all__ = ["CommandEvaluator"]
 
 
 class CommandEvaluator:
@@ -44,24 +47,26 @@ class CommandEvaluator:
     def check_config(
         self, config: Mapping[str, Any], config_dir: Path, *, agent_type: str | None = None
     ) -> Sequence[Problem]:
-        return config_problems(CommandConfig, config, contradictions)
+        return config_problems(CommandEvaluatorConfig, config, contradictions)
 
     async def evaluate(self, context: EvaluationContext) -> EvaluationResult:
         started = time.monotonic()
-        config = read_config(CommandConfig, context.config, context.name, contradictions)
+        config = read_config(CommandEvaluatorConfig, context.config, context.name, contradictions)
         redactor = Redactor.for_env(os.environ, command_environment({}, config.env, os.environ))
         log = _log_file(context.artifacts_dir)
         try:
             async with _own_tree(context, config) as tree, _place(context, config, tree) as sandbox:
                 env = command_environment(sandbox.environment(os.environ), config.env, os.environ)
-                if sandbox is HERE:
+                if sandbox is HOST:
                     env.setdefault("YOUBENCHA_CONFIG_DIR", str(context.config_dir))
                 metrics = await _measured(config, tree, sandbox, env, redactor, log)
-        except NotThere as missing:
-            return finished(context, started, "failed", redactor.text(f"{_called(config)} cannot run: {missing}."))
+        except MissingInTree as missing:
+            return evaluation_result(
+                context, started, "failed", redactor.text(f"{_called(config)} cannot run: {missing}.")
+            )
         results = assertion_results(config, metrics)
         failures = [result.message for result in results if not result.passed]
-        return finished(
+        return evaluation_result(
             context,
             started,
             "failed" if failures else "passed",
@@ -73,7 +78,7 @@ class CommandEvaluator:
 
 
 @asynccontextmanager
-async def _own_tree(context: EvaluationContext, config: CommandConfig) -> AsyncIterator[Path]:
+async def _own_tree(context: EvaluationContext, config: CommandEvaluatorConfig) -> AsyncIterator[Path]:
     """A copy, which is gone afterwards. In `yb eval` always: the directory may be where somebody works."""
     in_somebodys_tree = context.log is None
     if not config.in_copy and not in_somebodys_tree:
@@ -90,16 +95,16 @@ async def _own_tree(context: EvaluationContext, config: CommandConfig) -> AsyncI
 
 
 @asynccontextmanager
-async def _place(context: EvaluationContext, config: CommandConfig, tree: Path) -> AsyncIterator[Sandbox]:
+async def _place(context: EvaluationContext, config: CommandEvaluatorConfig, tree: Path) -> AsyncIterator[Sandbox]:
     if context.open_sandbox is None or not config.sandbox:
-        yield HERE
+        yield HOST
         return
     async with context.open_sandbox(tree) as place:
         yield place.sandbox
 
 
 async def _measured(
-    config: CommandConfig, tree: Path, sandbox: Sandbox, env: Mapping[str, str], redactor: Redactor, log: Path
+    config: CommandEvaluatorConfig, tree: Path, sandbox: Sandbox, env: Mapping[str, str], redactor: Redactor, log: Path
 ) -> dict[str, Any]:
     before = await in_thread(lambda _: reports(tree, config.junit)) if config.junit else {}
     result = await _run(config, tree, sandbox, env, redactor, log)
@@ -110,10 +115,10 @@ async def _measured(
 
 
 async def _run(
-    config: CommandConfig, tree: Path, sandbox: Sandbox, env: Mapping[str, str], redactor: Redactor, log: Path
+    config: CommandEvaluatorConfig, tree: Path, sandbox: Sandbox, env: Mapping[str, str], redactor: Redactor, log: Path
 ) -> ProcessResult:
     directory = working_directory(config, tree)
-    argv = arguments(config, directory, env) if sandbox is HERE else arguments_inside(config, directory, sandbox)
+    argv = arguments(config, directory, env) if sandbox is HOST else arguments_inside(config, directory, sandbox)
     try:
         return await sandbox.run(
             Command(argv=argv, cwd=directory, env=env),
@@ -123,16 +128,16 @@ async def _run(
         )
     except ProcessStartError as error:
         if Path(argv[0]).is_relative_to(tree.resolve()):
-            raise NotThere(error.message) from error
+            raise MissingInTree(error.message) from error
         raise YouBenchaError("COMMAND_NOT_STARTED", error.message, hint=error.hint, context=error.context) from error
 
 
-def _message(config: CommandConfig, metrics: Mapping[str, Any], failures: Sequence[str]) -> str:
+def _message(config: CommandEvaluatorConfig, metrics: Mapping[str, Any], failures: Sequence[str]) -> str:
     happened = f"{_called(config)} {summary(metrics)}"
     return f"{happened}; but {'; '.join(failures)}." if failures else f"{happened}."
 
 
-def _called(config: CommandConfig) -> str:
+def _called(config: CommandEvaluatorConfig) -> str:
     """The person's name for it, or the beginning of the command."""
     if config.label:
         return config.label
@@ -201,21 +206,21 @@ def _converted(text: str, kind: str) -> Any:
 # What exactly is run, and where.
 
 
-class NotThere(Exception):
+class MissingInTree(Exception):
     """Something that the command needs is not in the tree: the agent's doing, and a verdict."""
 
 
-def working_directory(config: CommandConfig, tree: Path) -> Path:
+def working_directory(config: CommandEvaluatorConfig, tree: Path) -> Path:
     root = tree.resolve()
     directory = (root / (config.working_dir or ".")).resolve()
     if not directory.is_relative_to(root):
-        raise NotThere(f"{config.working_dir} leads out of the tree")
+        raise MissingInTree(f"{config.working_dir} leads out of the tree")
     if not directory.is_dir():
-        raise NotThere(f"there is no directory {config.working_dir} in the tree")
+        raise MissingInTree(f"there is no directory {config.working_dir} in the tree")
     return directory
 
 
-def arguments(config: CommandConfig, directory: Path, env: Mapping[str, str]) -> tuple[str, ...]:
+def arguments(config: CommandEvaluatorConfig, directory: Path, env: Mapping[str, str]) -> tuple[str, ...]:
     """The program by its full path, and what it is given."""
     if config.shell:
         assert isinstance(config.command, str)
@@ -227,13 +232,13 @@ def arguments(config: CommandConfig, directory: Path, env: Mapping[str, str]) ->
     if not path.is_file():
         if Path(program).is_absolute():
             raise _not_found(program, "there is no such file")
-        raise NotThere(f"there is no {program} in the tree")
+        raise MissingInTree(f"there is no {program} in the tree")
     if sys.platform != "win32" and not os.access(path, os.X_OK):
-        raise NotThere(f"{program} is not executable")
+        raise MissingInTree(f"{program} is not executable")
     return str(path), *rest
 
 
-def arguments_inside(config: CommandConfig, directory: Path, sandbox: Sandbox) -> tuple[str, ...]:
+def arguments_inside(config: CommandEvaluatorConfig, directory: Path, sandbox: Sandbox) -> tuple[str, ...]:
     """As `arguments`, for a place that is not this system: what has no slash in it is looked for there."""
     if config.shell:
         assert isinstance(config.command, str)
@@ -242,7 +247,7 @@ def arguments_inside(config: CommandConfig, directory: Path, sandbox: Sandbox) -
     if "/" not in program or Path(program).is_absolute():
         return program, *rest
     if not (directory / program).is_file():
-        raise NotThere(f"there is no {program} in the tree")
+        raise MissingInTree(f"there is no {program} in the tree")
     return sandbox.inside(directory / program), *rest
 
 
@@ -270,7 +275,7 @@ def _not_found(program: str, why: str) -> YouBenchaError:
 # From what happened to a verdict. Pure.
 
 
-def assertion_results(config: CommandConfig, metrics: Mapping[str, Any]) -> list[AssertionResult]:
+def assertion_results(config: CommandEvaluatorConfig, metrics: Mapping[str, Any]) -> list[AssertionResult]:
     """The exit code and the report, always; then what was asked for."""
     results = [_exit_result(config, metrics)]
     if config.junit:
@@ -279,7 +284,7 @@ def assertion_results(config: CommandConfig, metrics: Mapping[str, Any]) -> list
     return [*results, *limit_results(config.assertions, metrics)]
 
 
-def _exit_result(config: CommandConfig, metrics: Mapping[str, Any]) -> AssertionResult:
+def _exit_result(config: CommandEvaluatorConfig, metrics: Mapping[str, Any]) -> AssertionResult:
     expected = config.expect_exit_code
     passed = not metrics["timed_out"] and metrics["exit_code"] in expected
     return AssertionResult(
@@ -291,7 +296,7 @@ def _exit_result(config: CommandConfig, metrics: Mapping[str, Any]) -> Assertion
     )
 
 
-def _wrong_end(config: CommandConfig, metrics: Mapping[str, Any]) -> str:
+def _wrong_end(config: CommandEvaluatorConfig, metrics: Mapping[str, Any]) -> str:
     if metrics["timed_out"]:
         return f"it was ended after {config.timeout / 1000:g} s"
     if metrics["signal"]:

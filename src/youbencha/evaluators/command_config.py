@@ -58,7 +58,7 @@ MetricName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$")]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class CommandConfig(Written):
+class CommandEvaluatorConfig(Written):
     command: Annotated[Line | Strings, Field(union_mode="left_to_right")]
     """Split into words as a shell would do it, but run without one; or a list, taken as it is."""
     args: Strings = ()
@@ -120,7 +120,7 @@ _SHELL_WORDS = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "<", "2>", "2>&1
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 
-def contradictions(config: CommandConfig) -> Iterator[Problem]:
+def contradictions(config: CommandEvaluatorConfig) -> Iterator[Problem]:
     yield from _about_command(config)
     yield from missing_references(os.environ, config.env)
     for name in config.metrics:
@@ -130,7 +130,7 @@ def contradictions(config: CommandConfig) -> Iterator[Problem]:
         yield from _about_assertion(config, name)
 
 
-def _about_command(config: CommandConfig) -> Iterator[Problem]:
+def _about_command(config: CommandEvaluatorConfig) -> Iterator[Problem]:
     if isinstance(config.command, tuple):
         if config.shell:
             yield Problem("command", "must be one line of text if `shell` is true")
@@ -152,7 +152,7 @@ def _about_command(config: CommandConfig) -> Iterator[Problem]:
         yield Problem("command", "must begin with a program", "variables go into `env`")
 
 
-def _about_assertion(config: CommandConfig, name: str) -> Iterator[Problem]:
+def _about_assertion(config: CommandEvaluatorConfig, name: str) -> Iterator[Problem]:
     where = f"assertions.{name}"
     end, _, metric = name.partition("_")
     known = list(_numbers(config))
@@ -167,7 +167,7 @@ def _about_assertion(config: CommandConfig, name: str) -> Iterator[Problem]:
         yield Problem(where, "there is nothing to hold it against", hint)
 
 
-def _numbers(config: CommandConfig) -> Iterator[str]:
+def _numbers(config: CommandEvaluatorConfig) -> Iterator[str]:
     yield from _OWN_NUMBERS
     if config.junit:
         yield from _JUNIT

@@ -20,14 +20,14 @@ from youbencha.evaluators.base import (
     artifacts_root,
     config_problems,
     counted,
-    finished,
+    evaluation_result,
     in_thread,
     printable,
     read_config,
 )
 from youbencha.evaluators.globs import GlobList, PathFilter
-from youbencha.evaluators.similarity import Likeness, Method, likeness
-from youbencha.evaluators.trees import LeavingOut, TreeFile, files_below
+from youbencha.evaluators.similarity import Method, Similarity, likeness
+from youbencha.evaluators.trees import Excluded, TreeFile, files_below
 from youbencha.log import AssertionResult, EvaluationResult
 from youbencha.spec import Written
 
@@ -62,18 +62,18 @@ class ExpectedDiff:
         config = read_config(ExpectedDiffConfig, context.config, context.name)
         expected = context.expected_dir
         if expected is None:
-            return finished(context, started, "skipped", _NO_REFERENCE)
+            return evaluation_result(context, started, "skipped", _NO_REFERENCE)
         if not expected.is_dir():
             raise YouBenchaError("EXPECTED_NOT_FOUND", f"There is no reference at {expected}.", hint=_NO_REFERENCE)
         paths = PathFilter.of(config.include_paths, config.exclude_paths)
-        left_out = LeavingOut(context.left_out)
+        left_out = Excluded(context.left_out)
         comparison = await in_thread(lambda wanted: compare_trees(context.directory, expected, paths, wanted, left_out))
         if config.include_paths and not comparison.files:
             raise _nothing_included(config.include_paths)
         metrics = _metrics(comparison, config.threshold)
         report = _write_report(context, comparison, metrics)
         passed = comparison.aggregate >= config.threshold
-        return finished(
+        return evaluation_result(
             context,
             started,
             "passed" if passed else "failed",
@@ -196,7 +196,7 @@ def compare_trees(
     expected: Path,
     counted: PathFilter,
     still_wanted: StillWanted = lambda: None,
-    left_out: LeavingOut | None = None,
+    left_out: Excluded | None = None,
 ) -> Comparison:
     here, there = (_by_path(files_below(tree, left_out), counted) for tree in (ours, expected))
     found = []
@@ -232,25 +232,25 @@ LARGEST_MEASURED = 16 * 1024 * 1024
 _CHUNK = 1024 * 1024
 
 
-def file_likeness(ours: TreeFile, expected: TreeFile) -> Likeness:
+def file_likeness(ours: TreeFile, expected: TreeFile) -> Similarity:
     """A link is compared by where it points to; with a file it has nothing in common."""
     if ours.is_link != expected.is_link:
-        return Likeness(0.0, "exact")
+        return Similarity(0.0, "exact")
     try:
         if ours.is_link:
             return likeness(str(Path(ours.place).readlink()), str(Path(expected.place).readlink()))
         return _of_files(Path(ours.place), Path(expected.place))
     except OSError:
-        return Likeness(0.0, "by_bytes")  # what cannot be read is not what was expected
+        return Similarity(0.0, "by_bytes")  # what cannot be read is not what was expected
 
 
-def _of_files(ours: Path, expected: Path) -> Likeness:
+def _of_files(ours: Path, expected: Path) -> Similarity:
     sizes = ours.stat().st_size, expected.stat().st_size
     if max(sizes) > LARGEST_MEASURED:
         identical = sizes[0] == sizes[1] and _same_bytes(ours, expected)
-        return Likeness(1.0 if identical else 0.0, "by_bytes")
+        return Similarity(1.0 if identical else 0.0, "by_bytes")
     one, other = ours.read_bytes(), expected.read_bytes()
-    return Likeness(1.0, "exact") if one == other else likeness(*_as_texts(one, other))
+    return Similarity(1.0, "exact") if one == other else likeness(*_as_texts(one, other))
 
 
 def _as_texts(one: bytes, other: bytes) -> tuple[str, str]:

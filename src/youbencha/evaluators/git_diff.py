@@ -16,7 +16,7 @@ from youbencha.evaluators.base import (
     artifact,
     config_problems,
     counted,
-    finished,
+    evaluation_result,
     limit_results,
     printable,
     read_config,
@@ -123,7 +123,7 @@ class GitDiff:
         config = read_config(GitDiffConfig, context.config, context.name, contradictions)
         changes = context.changes
         if changes is None:
-            return finished(context, started, "skipped", _NO_BEGINNING)
+            return evaluation_result(context, started, "skipped", _NO_BEGINNING)
         _check_base(config, changes)
         counted_paths = PathFilter.of(config.include_paths, config.exclude_paths)
         metrics = change_metrics([file for file in changes.files if counted_paths.lets_through(file.path)])
@@ -140,7 +140,7 @@ class GitDiff:
             "violations": violations,
         }
         patch = artifact(context, "patch", changes.patch_file, "Everything that changed, for `git apply`")
-        return finished(
+        return evaluation_result(
             context,
             started,
             "failed" if violations else "passed",

@@ -42,22 +42,22 @@ _CUTS: tuple[Callable[[str], list[str]], ...] = (partial(str.splitlines, keepend
 
 
 @dataclass(frozen=True, slots=True)
-class Likeness:
+class Similarity:
     similarity: float
     """From 0 to 1, and 1 only for what is identical."""
     method: Method
 
 
-def likeness(one: str, other: str) -> Likeness:
+def likeness(one: str, other: str) -> Similarity:
     if one == other:
-        return Likeness(1.0, "exact")
+        return Similarity(1.0, "exact")
     first, second = sorted((one, other))  # so that it makes no difference which is which
     longer = max(len(one), len(other))
     first, second = _without_equal_ends(first, second)
     distance = _in_full(first, second, SMALL_CELLS)
     if distance is not None:
-        return Likeness(1 - distance / longer, "exact")
-    return Likeness(1 - _by_pieces(first, second, 0) / longer, "by_lines")
+        return Similarity(1 - distance / longer, "exact")
+    return Similarity(1 - _by_pieces(first, second, 0) / longer, "by_lines")
 
 
 def _in_full(one: str, other: str, cells: int) -> int | None:

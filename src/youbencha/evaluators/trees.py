@@ -122,7 +122,7 @@ def _write(fd: int, chunk: bytes) -> None:
 # What lies in a judged tree and is ours: results of `yb eval`, and the very copy that is being made.
 
 
-class LeavingOut:
+class Excluded:
     """Holds the entries of a tree that are to be passed over.
 
     They are told by what they are, not by their path: the tree may be reached by a link, or spelled otherwise.
@@ -160,12 +160,12 @@ class TreeFile(NamedTuple):
     is_link: bool
 
 
-def files_below(tree: Path, left_out: LeavingOut | None = None) -> Iterator[TreeFile]:
+def files_below(tree: Path, left_out: Excluded | None = None) -> Iterator[TreeFile]:
     """All files and links, in no order, without anything called `.git`.
 
     A directory that cannot be read counts as empty: what an agent hides, it has not delivered.
     """
-    left_out = left_out or LeavingOut()
+    left_out = left_out or Excluded()
     waiting = [""]  # not by recursion: an agent may nest directories deeper than Python does calls
     while waiting:
         below = waiting.pop()
@@ -218,7 +218,7 @@ class _Copying:
         self._source = os.fspath(source.absolute())
         self._target = os.fspath(target.absolute())
         self._still_wanted = still_wanted
-        self._left_out = LeavingOut(ours, target=target)
+        self._left_out = Excluded(ours, target=target)
         self._files: FileCopies  # when there is a target
         self._names: dict[tuple[int, int], str] = {}
 

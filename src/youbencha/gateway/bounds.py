@@ -13,7 +13,7 @@ from typing import NamedTuple
 from youbencha.gateway.api import WireName
 
 
-class Asked(NamedTuple):
+class RequestSize(NamedTuple):
     """What a request's body says that matters here."""
 
     model: str | None
@@ -58,22 +58,22 @@ _FIELDS: Mapping[WireName, _Fields] = {
 _GEMINI_PATH = re.compile(r"/models/([^/:]+):(\w+)")
 
 
-def asked_of(wire: WireName, path: str, body: object, size: int) -> Asked:
+def measure_request(wire: WireName, path: str, body: object, size: int) -> RequestSize:
     """`body` as it was parsed, `size` as it came. Gemini has the model and the manner in the path."""
     content = body if isinstance(body, Mapping) else {}
     if wire == "gemini":
         found = _GEMINI_PATH.search(path)
         model, action = found.groups() if found else (None, "")
-        return Asked(_name(model), action == "streamGenerateContent", _max_output(wire, content), size)
-    return Asked(_name(content.get("model")), content.get("stream") is True, _max_output(wire, content), size)
+        return RequestSize(_name(model), action == "streamGenerateContent", _max_output(wire, content), size)
+    return RequestSize(_name(content.get("model")), content.get("stream") is True, _max_output(wire, content), size)
 
 
-def worst_output(asked: Asked) -> int:
+def worst_output(asked: RequestSize) -> int:
     """The most tokens that the answer may have."""
     return DEFAULT_MAX_OUTPUT if asked.max_output is None else asked.max_output
 
 
-def worst_tokens(asked: Asked) -> int:
+def worst_tokens(asked: RequestSize) -> int:
     """The most tokens that the call may take, of all kinds."""
     return asked.size + worst_output(asked)
 
@@ -130,7 +130,7 @@ _ONLY_WORDS = frozenset({"input_schema", "parameters", "properties", "arguments"
 """What is below is somebody's own: a tool may well have a field called `conversation`."""
 
 
-def reads_elsewhere(body: object) -> bool:
+def has_unbounded_input(body: object) -> bool:
     """`body` as it was parsed. Without recursion: how deep it is, its sender says."""
     waiting = [body]
     while waiting:

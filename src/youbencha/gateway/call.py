@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 from youbencha.gateway.api import Action, Route, WireName
-from youbencha.gateway.bounds import Asked, worst_output, worst_tokens
+from youbencha.gateway.bounds import RequestSize, worst_output, worst_tokens
 from youbencha.gateway.budget import Reservation, Spend
 from youbencha.gateway.metering.readers import Metered
 from youbencha.gateway.prices import Prices
@@ -63,7 +63,7 @@ LONGEST_NAME = 200
 """Of a model, in anything we write: it is the client's text."""
 
 
-class Exchange:
+class PendingCall:
     """Filled in by the proxy. `call` can be asked for at any time; it is the truth only at the end."""
 
     def __init__(self, call_id: str, labels: Labels, method: str, path: str, route: Route | None) -> None:
@@ -72,7 +72,7 @@ class Exchange:
         self.method = method
         self.path = path[:LONGEST_NAME].encode("utf-8", "replace").decode()  # it may be any bytes
         self.route = route
-        self.asked = Asked(model=None, stream=False, max_output=None, size=0)
+        self.asked = RequestSize(model=None, stream=False, max_output=None, size=0)
         self.arrived = time.time()
         self.meter: Meter | None = None
         self.reservation: Reservation | None = None

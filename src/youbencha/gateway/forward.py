@@ -18,13 +18,13 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from youbencha.gateway.api import Action, Provider
-from youbencha.gateway.call import Exchange
+from youbencha.gateway.call import PendingCall
 from youbencha.gateway.keys import PROVIDER_IS_BUSY
 from youbencha.gateway.relay import Chunks, relay
 from youbencha.gateway.request import (
+    ClientRequest,
     Headers,
-    Incoming,
-    Refused,
+    Refusal,
     headers_for,
     payload,
     retry_after_s,
@@ -96,16 +96,18 @@ class Forwarder:
         self._upstreams = upstreams
         self._client = client
 
-    async def forward(self, incoming: Incoming, exchange: Exchange, kept: Chunks | None = None) -> web.StreamResponse:
+    async def forward(
+        self, incoming: ClientRequest, exchange: PendingCall, kept: Chunks | None = None
+    ) -> web.StreamResponse:
         request, route = incoming.request, incoming.route
         upstream = self._upstreams.get(route.provider)
         if upstream is None:
-            raise Refused("no_upstream", f"the gateway has no key for {route.provider}")
+            raise Refusal("no_upstream", f"the gateway has no key for {route.provider}")
         if upstream.is_litellm and route.action is not Action.MODELS:
             _refuse_orders(incoming, exchange.asked.model)
         circuit = self.circuits[route.provider, exchange.labels.key]
         if wait := circuit.wait_s(time.monotonic()):
-            raise Refused("circuit_open", f"{route.provider} failed too often in a row; not asked for {wait:.0f} s")
+            raise Refusal("circuit_open", f"{route.provider} failed too often in a row; not asked for {wait:.0f} s")
         answer, usage_hidden = await self._ask(incoming, exchange, upstream, circuit)
         incoming.forget_body()
         async with answer:
@@ -116,7 +118,7 @@ class Forwarder:
             return await relay(request, exchange, route.wire, answer, headers, kept, usage_hidden=usage_hidden)
 
     async def _ask(
-        self, incoming: Incoming, exchange: Exchange, upstream: Upstream, circuit: Circuit
+        self, incoming: ClientRequest, exchange: PendingCall, upstream: Upstream, circuit: Circuit
     ) -> tuple[aiohttp.ClientResponse, bool]:
         """The answer as soon as it begins, and whether it ends with a usage that the client did not ask for."""
         request, route = incoming.request, incoming.route
@@ -136,7 +138,7 @@ class Forwarder:
             exchange.dispatched = not isinstance(error, aiohttp.ClientConnectorError)
             said = type(error).__name__ if isinstance(error, aiohttp.ClientResponseError) else str(error)
             said = said or type(error).__name__
-            raise Refused("upstream_unreachable", f"{route.provider} does not answer: {said}") from error
+            raise Refusal("upstream_unreachable", f"{route.provider} does not answer: {said}") from error
         except BaseException:  # its client left, or the fault is ours: either tells nothing of the provider
             circuit.undecided()
             raise
@@ -144,7 +146,7 @@ class Forwarder:
 
 
 async def _unwrapped(
-    exchange: Exchange, answer: aiohttp.ClientResponse, circuit: Circuit, kept: Chunks | None
+    exchange: PendingCall, answer: aiohttp.ClientResponse, circuit: Circuit, kept: Chunks | None
 ) -> web.Response:
     """An error as the provider gave it, as far as LiteLLM lets it be known: small, and never a stream."""
     from youbencha.gateway.litellm.translate import provider_error
@@ -154,7 +156,7 @@ async def _unwrapped(
         restored = provider_error(answer.status, await answer.read())
     except (aiohttp.ClientError, OSError) as error:
         circuit.failed(time.monotonic())
-        raise Refused("upstream_unreachable", "LiteLLM was gone in the middle of an answer") from error
+        raise Refusal("upstream_unreachable", "LiteLLM was gone in the middle of an answer") from error
     _note(exchange, restored.status, headers, circuit)
     exchange.status = restored.status
     final = [("x-should-retry", "false")] if restored.status == _BAD_KEY else []
@@ -164,11 +166,11 @@ async def _unwrapped(
     return web.Response(status=restored.status, body=restored.body, headers=passed)
 
 
-def _refuse_orders(incoming: Incoming, model: str | None) -> None:
+def _refuse_orders(incoming: ClientRequest, model: str | None) -> None:
     from youbencha.gateway.litellm.translate import order_in
 
     if found := order_in(incoming.body, model):
-        raise Refused("not_metered", f"not passed on to LiteLLM, because what it does cannot be metered: {found}")
+        raise Refusal("not_metered", f"not passed on to LiteLLM, because what it does cannot be metered: {found}")
 
 
 def _provider_headers(answer: aiohttp.ClientResponse) -> Headers:
@@ -177,7 +179,7 @@ def _provider_headers(answer: aiohttp.ClientResponse) -> Headers:
     return list(provider_headers(answer.headers.items()).items())
 
 
-def _note(exchange: Exchange, status: int, headers: Mapping[str, str], circuit: Circuit) -> None:
+def _note(exchange: PendingCall, status: int, headers: Mapping[str, str], circuit: Circuit) -> None:
     """What a provider's answer says of the provider."""
     exchange.upstream_status = status
     exchange.retry_after_s = retry_after_s({name.lower(): value for name, value in headers.items()})

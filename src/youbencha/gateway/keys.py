@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PROVIDER_IS_BUSY = frozenset({429, 529})
 
 
-class ModelTally(NamedTuple):
+class ModelTotals(NamedTuple):
     requests: int = 0
     tokens: Tokens = Tokens()
     cost_usd: Decimal | None = None
@@ -30,10 +30,10 @@ class ModelTally(NamedTuple):
     """Answers with tokens whose price is not known."""
     partial: bool = False
 
-    def plus(self, call: Call) -> ModelTally:
+    def plus(self, call: Call) -> ModelTotals:
         counted = call.tokens != Tokens()
         known = [cost for cost in (self.cost_usd, call.cost_usd) if cost is not None]
-        return ModelTally(
+        return ModelTotals(
             requests=self.requests + 1,
             tokens=add_all((self.tokens, call.tokens)),
             cost_usd=sum(known, Decimal(0)) if known else None,
@@ -42,13 +42,13 @@ class ModelTally(NamedTuple):
         )
 
 
-class Tally:
+class KeyTotals:
     """Grows with every call that ends."""
 
     def __init__(self) -> None:
-        self.total = ModelTally()
+        self.total = ModelTotals()
         """Of the calls that ask a model for an answer."""
-        self.models: dict[str, ModelTally] = {}
+        self.models: dict[str, ModelTotals] = {}
         self.paid_usd: Decimal | None = Decimal(0)
         """What was not replayed; None once a price is missing."""
         self.requests = 0
@@ -90,7 +90,7 @@ class Tally:
             if not call.replayed and self.paid_usd is not None:
                 self.paid_usd = None if call.cost_usd is None else self.paid_usd + call.cost_usd
             name = call.model or "unknown"
-            self.models[name] = self.models.get(name, ModelTally()).plus(call)
+            self.models[name] = self.models.get(name, ModelTotals()).plus(call)
         match call.error:
             case "budget_exceeded" | "call_too_dear":
                 self.refused += 1
@@ -115,7 +115,7 @@ class TooMuchError(Exception):
     """More than may be held."""
 
 
-class Held:
+class BodyMemory:
     """Bytes of requests that have arrived and are not sent on yet."""
 
     def __init__(self, most: int = MOST_BYTES) -> None:
@@ -136,7 +136,7 @@ PREFIX = "sk-yb-"
 
 
 @dataclass(kw_only=True, eq=False)
-class Grant:
+class VirtualKey:
     """What one key may do, and what was done with it."""
 
     labels: Labels
@@ -145,8 +145,8 @@ class Grant:
     """Told of every call when it has ended."""
     peers: frozenset[str] | None = None
     """The addresses that it may come from, or the Unix sockets by which; None for any that can reach the gateway."""
-    tally: Tally = field(default_factory=Tally)
-    held: Held = field(default_factory=Held)
+    tally: KeyTotals = field(default_factory=KeyTotals)
+    held: BodyMemory = field(default_factory=BodyMemory)
     cassette: CassetteSession | None = None
     mismatches: list[Mismatch] = field(default_factory=list)
     """Requests that a replay had no answer to: how each differs from its nearest recorded one."""
@@ -156,19 +156,19 @@ class Grant:
     """Handlers of requests that are under way: they end with the key."""
 
 
-class KeyRing:
+class VirtualKeys:
     """All keys that were ever given out here. An ended one is known by name, so that its use can be told."""
 
     def __init__(self) -> None:
-        self._grants: dict[str, Grant] = {}
+        self._grants: dict[str, VirtualKey] = {}
         self._ended: dict[str, str] = {}
 
-    def issue(self, grant: Grant) -> str:
+    def issue(self, grant: VirtualKey) -> str:
         key = PREFIX + secrets.token_hex(24)
         self._grants[key] = grant
         return key
 
-    def find(self, key: str | None, peer: str | None) -> Grant | None:
+    def find(self, key: str | None, peer: str | None) -> VirtualKey | None:
         grant = self._grants.get(key) if key else None
         if grant is None or (grant.peers is not None and peer not in grant.peers):
             return None
@@ -184,7 +184,7 @@ class KeyRing:
             return grant.labels.key, "key_foreign"
         return "(unknown)", "key_unknown"
 
-    def end(self, key: str) -> Grant | None:
+    def end(self, key: str) -> VirtualKey | None:
         """From now on it opens nothing; requests under way are cut off."""
         grant = self._grants.pop(key, None)
         if grant is None:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from youbencha.gateway.api import PROVIDER_OF_PREFIX, Provider
-from youbencha.gateway.bounds import Asked, worst_output
+from youbencha.gateway.bounds import RequestSize, worst_output
 from youbencha.gateway.price_list import ListedPrices, PriceList, Tier, installed_version
 from youbencha.usage import Tokens
 
@@ -60,7 +60,7 @@ class Prices:
         rate = self._rate(provider, model) if counts else None
         return rate.cost(counts) if rate and counts else None
 
-    def worst_case(self, provider: Provider, model: str | None, asked: Asked) -> Decimal | None:
+    def worst_case(self, provider: Provider, model: str | None, asked: RequestSize) -> Decimal | None:
         """No such call costs more: each byte is a token, all are written to the cache, the answer is the longest."""
         rate = self._rate(provider, model)
         return rate.worst(asked.size, worst_output(asked)) if rate else None

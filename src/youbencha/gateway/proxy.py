@@ -15,22 +15,22 @@ from aiohttp import web
 
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.api import Route
-from youbencha.gateway.bounds import CONTEXT_TOKENS, asked_of, reads_elsewhere, worst_tokens
+from youbencha.gateway.bounds import CONTEXT_TOKENS, has_unbounded_input, measure_request, worst_tokens
 from youbencha.gateway.budget import BudgetRefusal, WorstCase
-from youbencha.gateway.call import Call, Exchange, Labels
+from youbencha.gateway.call import Call, Labels, PendingCall
 from youbencha.gateway.forward import Forwarder
-from youbencha.gateway.keys import Grant, KeyRing, presented_key
+from youbencha.gateway.keys import VirtualKey, VirtualKeys, presented_key
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices
 from youbencha.gateway.refusals import Reason, body_of, headers_of, status_of
 from youbencha.gateway.relay import Chunks, play
-from youbencha.gateway.request import Incoming, Refused, arrived, path_of, peer_of, routed, with_usage
+from youbencha.gateway.request import ClientRequest, Refusal, arrived, path_of, peer_of, routed, with_usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from youbencha.gateway.cassette.cassette import CassetteSession
-    from youbencha.gateway.cassette.matching import Asking, Replay
+    from youbencha.gateway.cassette.matching import ModelRequest, ReplayedAnswer
 
 _MOST_REFUSED_KEYS = 1000
 """Written down; beyond, they are only counted: nobody fills a disk by guessing."""
@@ -48,7 +48,7 @@ class Proxy:
         self,
         *,
         forwarder: Forwarder,
-        keys: KeyRing,
+        keys: VirtualKeys,
         ledger: Ledger,
         prices: Prices,
         on_call: Callable[[Call], None] | None = None,
@@ -81,7 +81,7 @@ class Proxy:
         self.in_flight += 1
         try:
             return await self._serve(request, headers, grant, exchange)
-        except Refused as refused:
+        except Refusal as refused:
             grant.tally.refused_because(refused.reason, refused.message)
             return _refusal(exchange, refused)
         except asyncio.CancelledError:
@@ -101,13 +101,13 @@ class Proxy:
 
     # -- who asks ----------------------------------------------------------------------------------------------
 
-    def _exchange(self, labels: Labels, request: web.Request, route: Route | None) -> Exchange:
-        return Exchange(f"{self._prefix}-{next(self._ids)}", labels, request.method, path_of(request), route)
+    def _exchange(self, labels: Labels, request: web.Request, route: Route | None) -> PendingCall:
+        return PendingCall(f"{self._prefix}-{next(self._ids)}", labels, request.method, path_of(request), route)
 
     def _turn_away(self, request: web.Request, route: Route | None, key: str | None) -> web.StreamResponse:
         name, reason = self._keys.why_not(key)
         exchange = self._exchange(Labels(name), request, route)
-        response = _refusal(exchange, Refused(reason, _WRONG_KEY.get(reason, "this key is not good here")))
+        response = _refusal(exchange, Refusal(reason, _WRONG_KEY.get(reason, "this key is not good here")))
         self.refused_keys += 1
         if self.refused_keys <= _MOST_REFUSED_KEYS:
             call = exchange.settle(self._prices)
@@ -116,7 +116,7 @@ class Proxy:
                 self._on_call(call)
         return response
 
-    def _conclude(self, grant: Grant, exchange: Exchange) -> None:
+    def _conclude(self, grant: VirtualKey, exchange: PendingCall) -> None:
         call = exchange.settle(self._prices)
         self._ledger.ended(call)
         grant.tally.ended(call, time.monotonic())
@@ -127,20 +127,20 @@ class Proxy:
     # -- may it ------------------------------------------------------------------------------------------------
 
     async def _serve(
-        self, request: web.Request, headers: Mapping[str, str], grant: Grant, exchange: Exchange
+        self, request: web.Request, headers: Mapping[str, str], grant: VirtualKey, exchange: PendingCall
     ) -> web.StreamResponse:
         route = exchange.route
         if route is None:
-            raise Refused("not_found", f"{request.method} {exchange.path} is none of the APIs that are metered here")
+            raise Refusal("not_found", f"{request.method} {exchange.path} is none of the APIs that are metered here")
         incoming = await arrived(request, headers, route, grant.held)
         try:
             return await self._answered(incoming, grant, exchange)
         finally:
             incoming.forget_body()
 
-    async def _answered(self, incoming: Incoming, grant: Grant, exchange: Exchange) -> web.StreamResponse:
+    async def _answered(self, incoming: ClientRequest, grant: VirtualKey, exchange: PendingCall) -> web.StreamResponse:
         route = incoming.route
-        exchange.asked = asked_of(route.wire, route.path, incoming.body, len(incoming.raw))
+        exchange.asked = measure_request(route.wire, route.path, incoming.body, len(incoming.raw))
         self._ledger.begun(exchange.so_far())
         if exchange.billed:
             await self._prices.load()  # here, because a call is priced in its last moment, where nothing may wait
@@ -149,8 +149,8 @@ class Proxy:
             return await self._forwarder.forward(incoming, exchange)
         return await self._with_cassette(incoming, grant.cassette, grant, exchange)
 
-    async def _reserve(self, grant: Grant, exchange: Exchange, incoming: Incoming) -> None:
-        if grant.account.is_capped and reads_elsewhere(incoming.body):
+    async def _reserve(self, grant: VirtualKey, exchange: PendingCall, incoming: ClientRequest) -> None:
+        if grant.account.is_capped and has_unbounded_input(incoming.body):
             exchange.asked = exchange.asked._replace(size=exchange.asked.size + CONTEXT_TOKENS)
         asked, usd = exchange.asked, None
         if grant.account.needs_price:
@@ -159,25 +159,25 @@ class Proxy:
         try:
             exchange.reservation = await grant.account.reserve(worst, model=asked.model)
         except BudgetRefusal as error:
-            raise Refused(error.reason, error.message) from error
+            raise Refusal(error.reason, error.message) from error
 
     # -- from a cassette ---------------------------------------------------------------------------------------
 
     async def _with_cassette(
-        self, incoming: Incoming, cassette: CassetteSession, grant: Grant, exchange: Exchange
+        self, incoming: ClientRequest, cassette: CassetteSession, grant: VirtualKey, exchange: PendingCall
     ) -> web.StreamResponse:
-        from youbencha.gateway.cassette.matching import Asking
+        from youbencha.gateway.cassette.matching import ModelRequest
 
         route = incoming.route
         method = incoming.request.method
-        asking = Asking(method, route.path, route.wire, incoming.headers, incoming.body, incoming.raw)
+        asking = ModelRequest(method, route.path, route.wire, incoming.headers, incoming.body, incoming.raw)
         if replay := _found(cassette, asking):
             hidden = with_usage(incoming, exchange)[1]
             return await play(incoming.request, exchange, route.wire, replay, usage_hidden=hidden)
         if cassette.mode == "replay":
             mismatch = cassette.mismatch(asking)
             grant.mismatches.append(mismatch)
-            raise Refused("not_recorded", f"nothing recorded answers this request: {mismatch.summary}")
+            raise Refusal("not_recorded", f"nothing recorded answers this request: {mismatch.summary}")
         kept: Chunks = []
         whole = False
         try:
@@ -196,7 +196,9 @@ def _once(action: Callable[[], None]) -> Callable[[], None]:
     return lambda: waiting.pop()() if waiting else None
 
 
-def _keep(cassette: CassetteSession, asking: Asking, exchange: Exchange, kept: Chunks, grant: Grant) -> None:
+def _keep(
+    cassette: CassetteSession, asking: ModelRequest, exchange: PendingCall, kept: Chunks, grant: VirtualKey
+) -> None:
     """The answer is paid for and delivered: that it could not be kept must not spoil it, but be told."""
     try:
         cassette.keep(asking, exchange.status or 0, exchange.headers, kept)
@@ -204,14 +206,14 @@ def _keep(cassette: CassetteSession, asking: Asking, exchange: Exchange, kept: C
         grant.not_recorded = grant.not_recorded or error.message
 
 
-def _found(cassette: CassetteSession, asking: Asking) -> Replay | None:
+def _found(cassette: CassetteSession, asking: ModelRequest) -> ReplayedAnswer | None:
     try:
         return cassette.find(asking)
     except YouBenchaError as error:  # a file of the cassette is broken
-        raise Refused("not_recorded", error.message) from error
+        raise Refusal("not_recorded", error.message) from error
 
 
-def _refusal(exchange: Exchange, refused: Refused) -> web.Response:
+def _refusal(exchange: PendingCall, refused: Refusal) -> web.Response:
     wire = exchange.route.wire if exchange.route else None
     exchange.status = status_of(wire, refused.reason)
     exchange.error = refused.reason

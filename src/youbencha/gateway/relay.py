@@ -11,14 +11,14 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from youbencha.gateway.api import WireName
-from youbencha.gateway.call import Exchange
+from youbencha.gateway.call import PendingCall
 from youbencha.gateway.metering import meter_for
 from youbencha.gateway.metering.meter import Meter
 from youbencha.gateway.metering.usage_chunk import UsageChunkFilter
 from youbencha.gateway.request import Headers, returned
 
 if TYPE_CHECKING:
-    from youbencha.gateway.cassette.matching import Replay
+    from youbencha.gateway.cassette.matching import ReplayedAnswer
 
 Chunks = list[tuple[float, bytes]]
 """Pieces of an answer, each with the milliseconds since the request came."""
@@ -29,7 +29,7 @@ class ClientGone(Exception):
 
 
 async def play(
-    request: web.Request, exchange: Exchange, wire: WireName, replay: Replay, *, usage_hidden: bool
+    request: web.Request, exchange: PendingCall, wire: WireName, replay: ReplayedAnswer, *, usage_hidden: bool
 ) -> web.StreamResponse:
     """A recorded answer, as if it came from the provider."""
     exchange.replayed = True
@@ -56,7 +56,7 @@ async def play(
 
 async def relay(
     request: web.Request,
-    exchange: Exchange,
+    exchange: PendingCall,
     wire: WireName,
     answer: aiohttp.ClientResponse,
     headers: Headers,
@@ -132,7 +132,7 @@ async def _write(response: web.StreamResponse, chunk: bytes) -> None:
         raise ClientGone from error
 
 
-async def _end(response: web.StreamResponse, exchange: Exchange) -> None:
+async def _end(response: web.StreamResponse, exchange: PendingCall) -> None:
     exchange.conclude()
     try:
         await response.write_eof()

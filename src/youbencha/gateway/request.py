@@ -17,9 +17,9 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from youbencha.gateway.api import Action, Route, route_of
-from youbencha.gateway.call import Exchange
+from youbencha.gateway.call import PendingCall
 from youbencha.gateway.json_fields import read_json
-from youbencha.gateway.keys import PREFIX, Held, TooMuchError
+from youbencha.gateway.keys import PREFIX, BodyMemory, TooMuchError
 from youbencha.gateway.metering.usage_chunk import with_usage_asked
 from youbencha.gateway.refusals import Reason
 
@@ -44,7 +44,7 @@ _DECODED = ("gzip", "deflate")
 
 
 @dataclass
-class Incoming:
+class ClientRequest:
     """A request that has arrived in full, and whose path is known."""
 
     request: web.Request
@@ -54,7 +54,7 @@ class Incoming:
     raw: bytes
     body: Any
     """Parsed JSON; None if it is none."""
-    held: Held
+    held: BodyMemory
 
     def forget_body(self) -> None:
         """Once it is sent: an answer can take minutes, and a conversation is long."""
@@ -62,7 +62,7 @@ class Incoming:
         self.raw, self.body = b"", None
 
 
-class Refused(Exception):
+class Refusal(Exception):
     """The gateway answers by itself, and not as the client would like."""
 
     def __init__(self, reason: Reason, message: str) -> None:
@@ -91,16 +91,16 @@ def routed(request: web.Request, headers: Mapping[str, str]) -> Route | None:
     return None if leads_away else route
 
 
-async def arrived(request: web.Request, headers: Mapping[str, str], route: Route, held: Held) -> Incoming:
+async def arrived(request: web.Request, headers: Mapping[str, str], route: Route, held: BodyMemory) -> ClientRequest:
     """What it takes of `held` it gives back when its body is forgotten."""
     raw = await _body_read(request, held)
     if len(raw) > _FEW_PARTS and sum(map(raw.count, _PARTS)) > MOST_PARTS:
         held.give_back(len(raw))
-        raise Refused("too_large", "the request has more parts than this gateway takes")
-    return Incoming(request, headers, route, raw, read_json(raw) if raw else None, held)
+        raise Refusal("too_large", "the request has more parts than this gateway takes")
+    return ClientRequest(request, headers, route, raw, read_json(raw) if raw else None, held)
 
 
-async def _body_read(request: web.Request, held: Held) -> bytes:
+async def _body_read(request: web.Request, held: BodyMemory) -> bytes:
     """Not by aiohttp's own `read()`, which keeps it until the answer has ended."""
     chunks: list[bytes] = []
     size = 0
@@ -110,13 +110,13 @@ async def _body_read(request: web.Request, held: Held) -> bytes:
             chunks.append(chunk)
             size += len(chunk)
             if size > request.client_max_size:
-                raise Refused("too_large", "the request is larger than this gateway takes")
+                raise Refusal("too_large", "the request is larger than this gateway takes")
     except BaseException as error:
         held.give_back(size)
         if isinstance(error, TooMuchError):
-            raise Refused("too_large", "this key sends more at once than this gateway takes") from error
+            raise Refusal("too_large", "this key sends more at once than this gateway takes") from error
         if isinstance(error, web.RequestPayloadError | aiohttp.ClientPayloadError | HttpProcessingError):
-            raise Refused("unreadable", "the request's body is not in the encoding that it claims") from error
+            raise Refusal("unreadable", "the request's body is not in the encoding that it claims") from error
         raise
     return b"".join(chunks)
 
@@ -126,7 +126,7 @@ def payload(raw: bytes) -> bytes | io.BytesIO | None:
     return io.BytesIO(raw) if len(raw) > TOO_LARGE_BYTES_BODY else raw or None
 
 
-def with_usage(incoming: Incoming, exchange: Exchange) -> tuple[bytes, bool]:
+def with_usage(incoming: ClientRequest, exchange: PendingCall) -> tuple[bytes, bool]:
     """The body to send, and whether it now asks for a usage that the client does not want to see."""
     route = incoming.route
     if route.wire == "openai-chat" and route.action is Action.ANSWER and exchange.asked.stream:
@@ -134,7 +134,7 @@ def with_usage(incoming: Incoming, exchange: Exchange) -> tuple[bytes, bool]:
     return incoming.raw, False
 
 
-def headers_for(incoming: Incoming, upstream: Upstream, *, readable: bool) -> CIMultiDict[str]:
+def headers_for(incoming: ClientRequest, upstream: Upstream, *, readable: bool) -> CIMultiDict[str]:
     """`readable`: something is taken out of the answer, which cannot be done while it is compressed."""
     encoding = incoming.headers.get("content-encoding", "").strip().lower()
     sent = sent_on(list(incoming.request.headers.items()), decoded=encoding in _DECODED, secret=PREFIX)

@@ -29,7 +29,7 @@ from youbencha.gateway.budget import NO_CAPS, Account, Caps
 from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.cassette.placeholders import NO_PLACES, Places
 from youbencha.gateway.forward import Circuit, Forwarder, new_client
-from youbencha.gateway.keys import MOST_CONNECTIONS, Grant, KeyRing
+from youbencha.gateway.keys import MOST_CONNECTIONS, VirtualKey, VirtualKeys
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices
 from youbencha.gateway.proxy import Proxy
@@ -60,7 +60,7 @@ class Gateway:
         with_metrics: bool = False,
     ) -> None:
         self.total = Account("run", caps)
-        self.keys = KeyRing()
+        self.keys = VirtualKeys()
         self.prices = prices or Prices()
         self.cassette = cassette
         self._upstreams = dict(upstreams)
@@ -104,7 +104,7 @@ class Gateway:
     ) -> GatewayAccess:
         """A new key. What is spent with it counts in `parent` too (an agent's account, say), and in the run's."""
         account = Account(labels.key, caps, per_call=per_call, parent=parent or self.total)
-        grant = Grant(labels=labels, account=account, on_call=on_call, peers=peers)
+        grant = VirtualKey(labels=labels, account=account, on_call=on_call, peers=peers)
         if self.cassette is not None:
             grant.cassette = self.cassette.session(places)
         return GatewayAccess(self.url, self.keys.issue(grant), lambda: bool(grant.busy))
@@ -121,11 +121,11 @@ class Gateway:
         server = await asyncio.get_running_loop().create_unix_server(connected, socket)
         self._stack.callback(server.close)
 
-    def end(self, key: str) -> Grant | None:
+    def end(self, key: str) -> VirtualKey | None:
         """The key opens nothing any more. What was done with it."""
         return self.keys.end(key)
 
-    async def settled(self, grant: Grant) -> None:
+    async def settled(self, grant: VirtualKey) -> None:
         """Until the requests that an ended key had under way are written down."""
         while grant.busy:
             await asyncio.wait(tuple(grant.busy), timeout=1.0)

@@ -133,7 +133,7 @@ class Scope:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Done:
+class HookOutcome:
     """What a hook says of itself when it has done its work."""
 
     message: str
@@ -156,7 +156,7 @@ class Stopwatch:
         self._at = time.time()
         self._started = time.monotonic()
 
-    def success(self, done: Done) -> HookResult:
+    def success(self, done: HookOutcome) -> HookResult:
         return HookResult(
             hook=self._hook,
             status="success",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from youbencha.errors import YouBenchaError
-from youbencha.hooks.context import Done, Scope
+from youbencha.hooks.context import HookOutcome, Scope
 from youbencha.log import ResultsBundle, Usage, iso_time
 from youbencha.spec import DatabaseConfig
 from youbencha.workspace.lock import try_lock
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
 
-async def export(config: DatabaseConfig, scope: Scope, bundle: ResultsBundle) -> Done:
+async def export(config: DatabaseConfig, scope: Scope, bundle: ResultsBundle) -> HookOutcome:
     path = scope.path(scope.exact(config.output_path, "output_path"))
     await asyncio.to_thread(_guarded, _WRITERS[config.type], config, path, bundle)
     what = "the whole result" if config.include_full_bundle else "a summary"
     metadata = {"type": config.type, "output_path": str(path), "exported": what}
-    return Done(message=f"wrote {what} to {path.name}", metadata=metadata)
+    return HookOutcome(message=f"wrote {what} to {path.name}", metadata=metadata)
 
 
 Writer = Callable[[DatabaseConfig, Path, ResultsBundle, str], None]

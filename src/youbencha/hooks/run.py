@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from youbencha.errors import Problem
-from youbencha.hooks.context import Done, PostHookPlaces, PreHookPlaces, Scope, Stopwatch
+from youbencha.hooks.context import HookOutcome, PostHookPlaces, PreHookPlaces, Scope, Stopwatch
 from youbencha.hooks.script import NO_PROGRAM_HINT, SEVERAL_WORDS_HINT, ScriptPlace, is_path, run_script
 from youbencha.hooks.webhook import RetryPolicy
 from youbencha.log import HookResult, ResultsBundle
@@ -65,7 +65,7 @@ async def _post_hook(
     where: PostHookPlaces,
     env: Mapping[str, str],
     retries: RetryPolicy,
-) -> Done:
+) -> HookOutcome:
     own = where.variables(bundle)
     if isinstance(hook, ScriptHook):
         scope = Scope.of(own, env, where.config_dir, env=hook.config.env)
@@ -81,7 +81,7 @@ async def _post_hook(
     return await send(hook.config, scope, bundle, where.artifacts_dir, retries)
 
 
-async def _told(name: str, work: Awaitable[Done], env: Mapping[str, str]) -> HookResult:
+async def _told(name: str, work: Awaitable[HookOutcome], env: Mapping[str, str]) -> HookResult:
     """Whatever goes wrong in a hook is its result."""
     stopwatch = Stopwatch(name)
     try:

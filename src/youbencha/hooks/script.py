@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from youbencha.errors import YouBenchaError
-from youbencha.hooks.context import Done, HookFailed, Scope
+from youbencha.hooks.context import HookFailed, HookOutcome, Scope
 from youbencha.process import Command, Limits, ProcessResult, Redactor, find_executable, run
 from youbencha.spec import ScriptConfig
 
@@ -30,7 +30,7 @@ class ScriptPlace:
         return f"hooks/{self.log_name}"
 
 
-async def run_script(config: ScriptConfig, scope: Scope, place: ScriptPlace) -> Done:
+async def run_script(config: ScriptConfig, scope: Scope, place: ScriptPlace) -> HookOutcome:
     env = scope.environment()
     cwd = _working_dir(config, scope, place)
     argv = _shell_argv(config, scope) if config.shell else _argv(config, scope)
@@ -42,7 +42,7 @@ async def run_script(config: ScriptConfig, scope: Scope, place: ScriptPlace) -> 
     name = redactor.text(_shortened(config.command))
     metadata = {"command": name, "log": place.log, **_metadata(result)}
     if result.exit.code == 0 and not result.timed_out:
-        return Done(message=f"{name} succeeded{_leftovers(result)}", metadata=metadata)
+        return HookOutcome(message=f"{name} succeeded{_leftovers(result)}", metadata=metadata)
     raise HookFailed(
         "HOOK_TIMEOUT" if result.timed_out else "HOOK_SCRIPT_FAILED",
         f"{name} {_reason(config, result)}{_leftovers(result)}",

@@ -18,7 +18,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from youbencha import __version__
 from youbencha.errors import YouBenchaError
-from youbencha.hooks.context import Done, HookFailed, Scope
+from youbencha.hooks.context import HookFailed, HookOutcome, Scope
 from youbencha.hooks.database import as_json_bytes, as_plain_data
 from youbencha.log import ArtifactManifest, ResultsBundle
 from youbencha.process import Redactor
@@ -60,12 +60,12 @@ class _Answer:
 
     @property
     def may_pass(self) -> bool:
-        return self.status is None or may_pass(self.status)
+        return self.status is None or is_retryable(self.status)
 
 
 async def send(
     config: WebhookConfig, scope: Scope, bundle: ResultsBundle, artifacts_dir: Path, policy: RetryPolicy
-) -> Done:
+) -> HookOutcome:
     request = await asyncio.to_thread(_request, config, scope, bundle, artifacts_dir)
     answer, attempts = await _deliver(request, policy if config.retry_on_failure else RetryPolicy(waits_s=()))
     metadata = {
@@ -77,7 +77,7 @@ async def send(
     }
     tries = "one attempt" if attempts == 1 else f"{attempts} attempts"
     if answer.accepted:
-        return Done(message=f"delivered with {tries}, status {answer.status}", metadata=metadata)
+        return HookOutcome(message=f"delivered with {tries}, status {answer.status}", metadata=metadata)
     hint = f"It has moved to {answer.moved_to}: write that address." if answer.moved_to else None
     message = f"not delivered with {tries}: {answer.reason}"
     raise HookFailed("HOOK_WEBHOOK_FAILED", message, hint=hint, metadata=metadata)
@@ -174,7 +174,7 @@ async def _attempt(session: ClientSession, request: _Request) -> _Answer:
             return _Answer(
                 status=response.status,
                 reason=f"status {response.status}" + (f": {said}" if said else ""),
-                asked_wait_s=asked_wait_s(response.headers.get("Retry-After")),
+                asked_wait_s=retry_after_s(response.headers.get("Retry-After")),
                 moved_to=_host(response.headers.get("Location")) if 300 <= response.status < 400 else None,
             )
     except TimeoutError:
@@ -214,12 +214,12 @@ class RetryPolicy:
         return max(self.waits_s[failures - 1], min(asked_s or 0.0, self.longest_wait_s))
 
 
-def may_pass(status: int) -> bool:
+def is_retryable(status: int) -> bool:
     """Whether the same request may be answered otherwise in a moment."""
     return status in _WORTH_ANOTHER_TRY or status >= 500
 
 
-def asked_wait_s(retry_after: str | None) -> float | None:
+def retry_after_s(retry_after: str | None) -> float | None:
     """`Retry-After`: seconds, or a date."""
     text = (retry_after or "").strip()
     if text.isdecimal() and text.isascii():

@@ -31,11 +31,16 @@ if TYPE_CHECKING:
 
 assert sys.platform != "win32"
 
+
 HEADER = struct.Struct("!I")
+
 END_NOW = b"T"
+
 TAG = "YOUBENCHA_RUN"
 """An environment variable by which processes are known that nobody adopts (macOS has no subreaper)."""
+
 _POLL_S = 0.02
+
 _KILL_FOR_S = 5.0
 
 
@@ -99,22 +104,22 @@ def program_of(process: psutil.Process) -> str | None:
         return "?"
 
 
-class Reaped(NamedTuple):
+class EndedChildren(NamedTuple):
     ended: list[tuple[int, int]]
     """Process id and wait status of each."""
     any_left: bool
 
 
-def reap(*, keep_going: bool = False) -> Reaped:
+def reap(*, keep_going: bool = False) -> EndedChildren:
     """Collect the children that ended, and say whether there are others. `keep_going`: those that are stopped go on."""
     ended: list[tuple[int, int]] = []
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG | (os.WUNTRACED if keep_going else 0))
         except ChildProcessError:
-            return Reaped(ended, any_left=False)
+            return EndedChildren(ended, any_left=False)
         if pid == 0:
-            return Reaped(ended, any_left=True)
+            return EndedChildren(ended, any_left=True)
         if os.WIFSTOPPED(status):
             os.kill(pid, signal.SIGCONT)
         else:
@@ -295,7 +300,7 @@ def _children_usage() -> dict[str, float]:
     return {"cpu": usage.ru_utime + usage.ru_stime, "rss": usage.ru_maxrss * unit}
 
 
-class Nursery:
+class ForkServer:
     """Forks guards for as long as its harness lives."""
 
     def __init__(self, harness: socket.socket) -> None:
@@ -377,4 +382,4 @@ def _be_guard(control_fd: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    Nursery(socket.socket(fileno=int(sys.argv[1]))).serve()
+    ForkServer(socket.socket(fileno=int(sys.argv[1]))).serve()

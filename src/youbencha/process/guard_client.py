@@ -20,6 +20,7 @@ from youbencha.process import guard
 
 assert sys.platform != "win32"
 
+
 _GUARD_PROGRAM = guard.__file__
 
 
@@ -27,7 +28,7 @@ _NEEDED_TO_START = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME")
 """All that the nursery inherits: an agent may read the environment of any process of its user."""
 
 
-class Nursery:
+class ForkServerClient:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
@@ -144,7 +145,7 @@ def _guard_lost() -> GuardLostError:
     )
 
 
-class GuardLine:
+class GuardChannel:
     """The line to one guard: a request goes out, JSON lines come back."""
 
     def __init__(self, control: socket.socket) -> None:

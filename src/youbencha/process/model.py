@@ -144,7 +144,7 @@ class Started(NamedTuple):
 # The interface that each operating system fills in.
 
 
-class Source(Protocol):
+class OutputSource(Protocol):
     """Where one output stream of a program is read."""
 
     stream: Stream
@@ -166,7 +166,7 @@ class Running(Protocol):
 
     pid: int | None
     """None if it ended before its id was known."""
-    sources: tuple[Source, ...]
+    sources: tuple[OutputSource, ...]
 
     async def wait(self) -> Exit:
         """Returns when the program *and every descendant* are gone."""
@@ -205,4 +205,4 @@ class RunOptions(TypedDict, total=False):
     on_line: LineSink | None
     on_start: Callable[[Started], None] | None
     stop: asyncio.Event | None
-    also: Sequence[Source]
+    also: Sequence[OutputSource]

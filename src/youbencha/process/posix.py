@@ -15,7 +15,7 @@ from functools import cache
 from typing import NamedTuple
 
 from youbencha.process import guard, guard_client
-from youbencha.process.model import Command, Exit, Limits, Running, Source
+from youbencha.process.model import Command, Exit, Limits, OutputSource, Running
 from youbencha.process.output import Stream
 from youbencha.process.program import start_error
 from youbencha.process.streams import Spool, open_stdin
@@ -35,7 +35,7 @@ class _Started(NamedTuple):
 
 
 class PosixRunning:
-    def __init__(self, started: _Started, line: guard_client.GuardLine, sources: tuple[Source, ...]) -> None:
+    def __init__(self, started: _Started, line: guard_client.GuardChannel, sources: tuple[OutputSource, ...]) -> None:
         self.pid = started.pid
         self.sources = sources
         self._started = started
@@ -103,7 +103,7 @@ class PosixSystem:
             raise start_error(command, str(error), error.errno) from error
 
     def get_ready(self) -> None:
-        _the_nursery().prepare_guard()
+        _fork_server().prepare_guard()
 
 
 async def _spawn(command: Command, limits: Limits) -> PosixRunning:
@@ -119,18 +119,18 @@ async def _spawn(command: Command, limits: Limits) -> PosixRunning:
         ):  # a nursery that was killed in this moment took the request along: once more
             line, started = await _start(command, limits, fds)
         on_failure.pop_all()
-    _the_nursery().prepare_guard()
+    _fork_server().prepare_guard()
     for source in sources:
         source.close_writer()
     return PosixRunning(started, line, sources)
 
 
 @cache
-def _the_nursery() -> guard_client.Nursery:
-    return guard_client.Nursery()
+def _fork_server() -> guard_client.ForkServerClient:
+    return guard_client.ForkServerClient()
 
 
-async def _start(command: Command, limits: Limits, fds: list[int]) -> tuple[guard_client.GuardLine, _Started]:
+async def _start(command: Command, limits: Limits, fds: list[int]) -> tuple[guard_client.GuardChannel, _Started]:
     tag = uuid.uuid4().hex
     request = {
         "argv": command.argv,
@@ -142,12 +142,12 @@ async def _start(command: Command, limits: Limits, fds: list[int]) -> tuple[guar
         "tag": tag,
     }
     with contextlib.ExitStack() as on_failure:
-        line = guard_client.GuardLine(_the_nursery().take_guard())
+        line = guard_client.GuardChannel(_fork_server().take_guard())
         on_failure.callback(line.close)
         try:
             answer = await line.ask(json.dumps(request).encode(), fds)
         except TimeoutError:
-            _the_nursery().give_up()
+            _fork_server().give_up()
             raise
         if "failed" in answer:
             raise start_error(command, answer["failed"], answer["errno"])

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from youbencha.errors import YouBenchaError
-from youbencha.process.model import Command, Exit, Input, Limits, ProcessResult, Running, Source, Started, System
+from youbencha.process.model import Command, Exit, Input, Limits, OutputSource, ProcessResult, Running, Started, System
 from youbencha.process.output import Capture, LineSink
 from youbencha.process.redact import Redactor
 
@@ -37,7 +37,7 @@ async def run(
     on_line: LineSink | None = None,
     on_start: Callable[[Started], None] | None = None,
     stop: asyncio.Event | None = None,
-    also: Sequence[Source] = (),
+    also: Sequence[OutputSource] = (),
     system: System | None = None,
 ) -> ProcessResult:
     """Run a program; return when it and all its descendants are gone.
@@ -131,7 +131,7 @@ class _Supervision:
         capture: Capture,
         limits: Limits,
         stop: asyncio.Event | None,
-        also: Sequence[Source],
+        also: Sequence[OutputSource],
     ) -> None:
         self._running = running
         self._sources = (*running.sources, *also)

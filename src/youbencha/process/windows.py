@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import psutil
 
 from youbencha.errors import YouBenchaError
-from youbencha.process.model import Command, Exit, Limits, Running, Source
+from youbencha.process.model import Command, Exit, Limits, OutputSource, Running
 from youbencha.process.output import Stream
 from youbencha.process.program import error_number, start_error
 from youbencha.process.streams import Spool, SpoolFile, open_stdin
@@ -208,7 +208,7 @@ class WindowsRunning:
         self,
         pid: int,
         job: Job,
-        sources: tuple[Source, ...],
+        sources: tuple[OutputSource, ...],
         *,
         has_ended: Callable[[], bool],
         exit_code: Callable[[], int | None],

@@ -10,11 +10,13 @@ from youbencha.text import UNKNOWN, count, duration, plural, usd
 if TYPE_CHECKING:
     from youbencha.log import AgentRun, BudgetReport, CassetteReport, GatewayReport, ResultsBundle, SandboxReport, Usage
 
+
 COST_SOURCES = {
     "agent": "reported by the agent",
     "gateway": "metered by the gateway",
     "prices": "worked out from list prices",
 }
+
 STATUS_SIGNS = {"passed": "✅", "failed": "❌", "skipped": "⏭️", "partial": "⚠️", "success": "✅", "timeout": "⏱️"}
 
 AS_CODE = frozenset(
@@ -99,10 +101,10 @@ def evaluator_counts(bundle: ResultsBundle) -> str:
 
 def verdict(bundle: ResultsBundle) -> str:
     """The verdict, and in the same breath what keeps it from being a whole one."""
-    return ", ".join([bundle.summary.overall_status, *reservations(bundle)])
+    return ", ".join([bundle.summary.overall_status, *caveats(bundle)])
 
 
-def reservations(bundle: ResultsBundle) -> list[str]:
+def caveats(bundle: ResultsBundle) -> list[str]:
     flags = {
         "interrupted": bundle.execution.interrupted,
         "not complete": not bundle.execution.complete,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from youbencha.errors import YouBenchaError
-from youbencha.report.loading import FoundRun, load_results, runs_below
+from youbencha.report.loading import RunLocation, load_results, runs_below
 from youbencha.text import THIN, UNKNOWN, count, duration, one_line, usd
 from youbencha.workspace.lock import is_locked
 from youbencha.workspace.run_dir import LOCK
@@ -30,7 +30,7 @@ _NO_FIGURE = 10**15
 """Somebody's files may say anything. From here on it is not what a run took."""
 
 
-class PastRun(NamedTuple):
+class RunSummary(NamedTuple):
     path: Path
     began: datetime
     state: str
@@ -39,20 +39,20 @@ class PastRun(NamedTuple):
     """Of a run that has no verdict, what was finished."""
 
 
-def past_runs(roots: Iterable[Path], newest: int | None = None) -> list[PastRun]:
+def past_runs(roots: Iterable[Path], newest: int | None = None) -> list[RunSummary]:
     """The newest first. A run that died, or whose results nobody can read, is one, too."""
     found = {run for root in roots for run in runs_below(root.absolute())}
     return [_read(run) for run in sorted(found, reverse=True)[:newest]]
 
 
-def table(runs: Sequence[PastRun]) -> list[str]:
+def table(runs: Sequence[RunSummary]) -> list[str]:
     """Columns as wide as what is in them: the name of a run is there to be copied, and comes last."""
     rows = [_COLUMNS, *(_row(run) for run in runs)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(_cell, _COLUMNS, row, widths)).rstrip() for row in rows]
 
 
-def as_data(run: PastRun) -> dict[str, Any]:
+def as_data(run: RunSummary) -> dict[str, Any]:
     """For programs. What is not known is null."""
     bundle = run.bundle
     agent = bundle.agent if bundle else None
@@ -75,13 +75,13 @@ def as_data(run: PastRun) -> dict[str, Any]:
     }
 
 
-def _read(run: FoundRun) -> PastRun:
+def _read(run: RunLocation) -> RunSummary:
     began = datetime.fromtimestamp(run.began).astimezone()
     try:
         bundle = load_results(run.results) if run.has_results() else None
     except YouBenchaError:
-        return PastRun(run.path, began, "unreadable", None)
-    return PastRun(run.path, began, _state(run.path, bundle), bundle)
+        return RunSummary(run.path, began, "unreadable", None)
+    return RunSummary(run.path, began, _state(run.path, bundle), bundle)
 
 
 def _state(path: Path, bundle: ResultsBundle | None) -> str:
@@ -99,7 +99,7 @@ def _figure(number: _N | None) -> _N | None:
     return number if number is not None and abs(number) < _NO_FIGURE else None
 
 
-def _row(run: PastRun) -> tuple[str, ...]:
+def _row(run: RunSummary) -> tuple[str, ...]:
     told = as_data(run)
     usage = run.bundle.agent.usage if run.bundle and run.bundle.agent else None
     outcome = (told["outcome"] or "").replace("_", " ")

@@ -45,7 +45,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Phase:
+class PhaseBar:
     name: str
     spent: str
     start: float
@@ -165,14 +165,14 @@ def _most_used_tools(tools_used: dict[str, int] | None) -> str:
     return ", ".join(f"{one_line(name, 30)} {count(number)}" for name, number in most)
 
 
-def _phases(bundle: ResultsBundle) -> list[Phase]:
+def _phases(bundle: ResultsBundle) -> list[PhaseBar]:
     """Parts of one line that is 1000 wide."""
     spent = list(told.phases(bundle))
     total = sum(each for _, each in spent) or 1
     phases, start = [], 0.0
     for name, each in spent:
         width = round(each / total * 1000, 2)
-        phases.append(Phase(name, duration(each), round(start, 2), width))
+        phases.append(PhaseBar(name, duration(each), round(start, 2), width))
         start += width
     return phases
 
@@ -219,7 +219,7 @@ class Portion(Generic[Entry]):
 
 
 @dataclass(frozen=True)
-class Said:
+class MessageEntry:
     role: str
     text: str
     headline: str
@@ -229,7 +229,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Called:
+class ToolEntry:
     name: str
     headline: str
     arguments: str
@@ -240,8 +240,8 @@ class Called:
 
 @dataclass(frozen=True)
 class Timeline:
-    said: Portion[Said]
-    called: Portion[Called]
+    said: Portion[MessageEntry]
+    called: Portion[ToolEntry]
     messages: int
     calls: int
 
@@ -267,10 +267,10 @@ def _portion(shown: list[Entry], total: int) -> Portion[Entry]:
     return Portion(tuple(shown[:half]), total - len(shown), tuple(shown[half:]))
 
 
-def _said(message: Message) -> Said:
+def _said(message: Message) -> MessageEntry:
     text = message.content.strip("\n")
     long = len(text) > _FOLDED_FROM or text.count("\n") > _FOLDED_LINES
-    return Said(
+    return MessageEntry(
         role=message.role,
         text=cut(text),
         headline=one_line(first_line(text), 160) if long else "",
@@ -279,13 +279,13 @@ def _said(message: Message) -> Said:
     )
 
 
-def _called(call: ToolCall) -> Called:
+def _called(call: ToolCall) -> ToolEntry:
     try:
         arguments: Any = json.loads(call.arguments)
     except (ValueError, RecursionError):
         arguments = call.arguments
     pretty = arguments if isinstance(arguments, str) else json.dumps(arguments, indent=2, ensure_ascii=False)
-    return Called(
+    return ToolEntry(
         name=call.name,
         headline=one_line(_telling(arguments), 160),
         arguments=cut(pretty),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.text import UNKNOWN
-from youbencha.workspace.run_dir import when_made
+from youbencha.workspace.run_dir import run_started_at
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -55,7 +55,7 @@ def load_results(path: Path) -> ResultsBundle:
     return _bundle(document, file)
 
 
-class FoundRun(NamedTuple):
+class RunLocation(NamedTuple):
     """The one that began last is the greatest; in the same second, the one whose results were written last."""
 
     began: float
@@ -73,25 +73,25 @@ class FoundRun(NamedTuple):
             return False
 
 
-def runs_below(directory: Path) -> Iterator[FoundRun]:
+def runs_below(directory: Path) -> Iterator[RunLocation]:
     """The runs in a directory, and in the workspaces in it."""
     for root in (directory, *(directory / name for name in _WORKSPACES)):
         if root.is_dir():
             yield from (run for each in root.iterdir() if (run := _run(each)))
 
 
-def _run(path: Path) -> FoundRun | None:
+def _run(path: Path) -> RunLocation | None:
     """What has results, or is called as we call a run and has none: passed over, it would be taken for another.
 
     An agent may have left one that nobody can look into; or it is being removed in this moment.
     """
-    made = when_made(path.name)
+    made = run_started_at(path.name)
     began = made.timestamp() if made else None
-    found = FoundRun(began or 0.0, 0, path)
+    found = RunLocation(began or 0.0, 0, path)
     try:
         if found.has_results():
             written = found.results.stat().st_mtime_ns
-            return FoundRun(written / 1e9 if began is None else began, written, path)
+            return RunLocation(written / 1e9 if began is None else began, written, path)
         return found if began is not None and (path / ARTIFACTS).is_dir() else None
     except OSError:
         return found if began is not None and path.is_dir() else None
@@ -177,7 +177,7 @@ def _not_found(message: str) -> YouBenchaError:
     return YouBenchaError("RESULTS_NOT_FOUND", message, hint=hint)
 
 
-def _newest_has_none(newest: FoundRun, other: FoundRun | None) -> YouBenchaError:
+def _newest_has_none(newest: RunLocation, other: RunLocation | None) -> YouBenchaError:
     """To report an older one in its place would be to tell a person of a run that they do not mean."""
     message = f"The newest run, {newest.path}, has no {RESULTS}: it was ended before there were any, or goes on."
     if other is None:

@@ -27,7 +27,7 @@ _SIGNS: dict[str, Kind] = {"+": "add", "-": "del", " ": "same", "": "same", "\\"
 
 
 @dataclass(slots=True)
-class Row:
+class PatchRow:
     kind: Kind
     text: str
     old: int | None = None
@@ -42,12 +42,12 @@ class FilePatch:
     binary: bool = False
     additions: int = 0
     deletions: int = 0
-    rows: list[Row] = field(default_factory=list)
+    rows: list[PatchRow] = field(default_factory=list)
     left_out: int = 0
     """Lines that are not in `rows`."""
     notes: list[str] = field(default_factory=list)
 
-    def add(self, row: Row, room: int) -> None:
+    def add(self, row: PatchRow, room: int) -> None:
         self.additions += row.kind == "add"
         self.deletions += row.kind == "del"
         if len(self.rows) < min(room, MOST_LINES_OF_A_FILE):
@@ -103,12 +103,12 @@ def _file(lines: list[str], room: int) -> FilePatch:
             if hunk := _HUNK.match(line):
                 old, new = int(hunk[1]), int(hunk[3])
                 old_left, new_left = int(hunk[2] or 1), int(hunk[4] or 1)
-                found.add(Row("hunk", line[:LONGEST_LINE]), room)
+                found.add(PatchRow("hunk", line[:LONGEST_LINE]), room)
             elif line.startswith("\\"):
-                found.add(Row("note", line[2:LONGEST_LINE]), room)
+                found.add(PatchRow("note", line[2:LONGEST_LINE]), room)
             continue
         kind = _SIGNS.get(line[:1], "note")
-        row = Row(kind, _cut(line[1:]))
+        row = PatchRow(kind, _cut(line[1:]))
         if kind in ("same", "del"):
             row.old, old, old_left = old, old + 1, old_left - 1
         if kind in ("same", "add"):

@@ -15,7 +15,7 @@ GATEWAY_PORT = 4000
 """Where an agent in a container finds its gateway: Thunderdome's. It has to answer there before a program starts."""
 
 
-class Door(NamedTuple):
+class ForwardedPort(NamedTuple):
     """How programs inside reach one server of the harness."""
 
     socket: Path
@@ -65,7 +65,7 @@ class Sandbox(Protocol):
         """Where the host has what a program inside names so; None for what is only there."""
         ...
 
-    def door(self, port: int) -> Door | None:
+    def door(self, port: int) -> ForwardedPort | None:
         """A way for programs inside to a server of the harness. None: they reach the harness's loopback themselves."""
         ...
 

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack
 if TYPE_CHECKING:
     from youbencha.log import SandboxReport
     from youbencha.process import Command, ProcessResult, RunOptions
-    from youbencha.sandbox.base import Door
-
-__all__ = ["TOOL_VARIABLES", "LocalSandbox", "open_local_sandbox"]
+    from youbencha.sandbox.base import ForwardedPort
 
 
-class Here:
+class Host:
     kind = "local"
     is_boundary = False
     brings_agent = False
@@ -40,7 +38,7 @@ class Here:
     def outside(self, path: str) -> Path | None:
         return Path(path)
 
-    def door(self, port: int) -> Door | None:
+    def door(self, port: int) -> ForwardedPort | None:
         return None
 
     async def run(self, command: Command, **options: Unpack[RunOptions]) -> ProcessResult:
@@ -52,7 +50,7 @@ class Here:
         """`run` leaves nothing behind."""
 
 
-HERE = Here()
+HOST = Host()
 
 
 # Who an agent is to git: in a fresh home nobody has said so, and git refuses to commit.
@@ -132,7 +130,7 @@ def _tools_of(harness: Mapping[str, str]) -> dict[str, str]:
 # LocalSandbox: programs run here, as they would by hand, but at home in a directory of the trial's.
 
 
-class LocalSandbox(Here):
+class LocalSandbox(Host):
     """Nothing keeps a program in here from the rest of the computer; it only does not come upon it by itself."""
 
     has_fresh_home = True

@@ -28,7 +28,7 @@ _PATTERN = frozenset("*?[]{}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class UserAnswers:
     """What the person said."""
 
     agent: str
@@ -38,7 +38,7 @@ class Wanted:
     save_to: Path
 
 
-def draft(facts: Facts, wanted: Wanted) -> dict[str, Any]:
+def draft(facts: Facts, wanted: UserAnswers) -> dict[str, Any]:
     """A whole test case: bounds around what was measured, the project's tests, one question to a judge."""
     return {
         "name": _name(facts.directory),
@@ -48,14 +48,14 @@ def draft(facts: Facts, wanted: Wanted) -> dict[str, Any]:
     }
 
 
-def merged(facts: Facts, wanted: Wanted, answer: Mapping[str, Any]) -> dict[str, Any]:
+def merged(facts: Facts, wanted: UserAnswers, answer: Mapping[str, Any]) -> dict[str, Any]:
     """What an agent suggests, around the facts."""
     basis = draft(facts, wanted)
     chosen = {key: answer[key] for key in _FROM_THE_AGENT if answer.get(key)}
     return {**basis, **chosen}
 
 
-def _fixed(facts: Facts, wanted: Wanted) -> dict[str, Any]:
+def _fixed(facts: Facts, wanted: UserAnswers) -> dict[str, Any]:
     fixed: dict[str, Any] = {"repo": _repo(facts, wanted)}
     if facts.baseline:
         fixed["commit"] = facts.baseline
@@ -67,7 +67,7 @@ def _fixed(facts: Facts, wanted: Wanted) -> dict[str, Any]:
     return fixed
 
 
-def _repo(facts: Facts, wanted: Wanted) -> str:
+def _repo(facts: Facts, wanted: UserAnswers) -> str:
     """The remote, if the starting point can be had from there and nothing is needed that only this folder has."""
     home = facts.home
     if home is None:
@@ -114,7 +114,7 @@ def _tests(facts: Facts) -> list[dict[str, Any]]:
     return [{"name": "command", "config": {"command": facts.tests}}] if facts.tests else []
 
 
-def _judge(wanted: Wanted) -> dict[str, Any]:
+def _judge(wanted: UserAnswers) -> dict[str, Any]:
     asked = "Everything that the task asks for is done, and it works. 1 if so, 0 if not, between for a part of it."
     clean = "The change does what the task asks for and nothing else. 1 if so, else less."
     assertions = {"does_what_was_asked": asked, "nothing_else_was_changed": clean}

@@ -30,7 +30,7 @@ _KINDS: Mapping[str, ChangeKind] = {"A": "added", "D": "deleted", "T": "type_cha
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class RepositoryInfo:
     """The repository that the folder is in."""
 
     top: Path
@@ -45,7 +45,7 @@ class Home:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     directory: Path
-    home: Home | None
+    home: RepositoryInfo | None
     baseline: str | None
     """The commit that the agent started from."""
     baseline_is_published: bool
@@ -61,7 +61,7 @@ class Facts:
         return self.home.top if self.home else self.directory
 
 
-async def find_home(directory: Path) -> Home | None:
+async def find_repository(directory: Path) -> RepositoryInfo | None:
     """None where there is no repository, or one without a commit."""
     git = await Git.of(directory)
     said = await git.ask("rev-parse", "--show-toplevel", "HEAD")
@@ -71,7 +71,7 @@ async def find_home(directory: Path) -> Home | None:
     branch = (await git.ask("symbolic-ref", "--short", "HEAD") or "").strip() or None
     remote = (await git.ask("config", "--get", "remote.origin.url") or "").strip()
     is_clean = not (await git.ask("status", "--porcelain", "--untracked-files=normal") or "").strip()
-    return Home(
+    return RepositoryInfo(
         top=Path(top),
         head=head,
         branch=branch,
@@ -90,7 +90,7 @@ async def _likely_baseline(git: Git, head: str, branch: str | None) -> str:
     return "HEAD~1" if await git.ask("rev-parse", "--verify", "--quiet", "HEAD~1") else "HEAD"
 
 
-async def gather(directory: Path, home: Home | None, baseline: str | None) -> Facts:
+async def collect_facts(directory: Path, home: RepositoryInfo | None, baseline: str | None) -> Facts:
     """All of it. In a repository, `baseline` is the branch, tag or commit that the agent started from."""
     if home is None or baseline is None:
         return Facts(

@@ -16,9 +16,9 @@ from youbencha.adapters import AgentAdapter, AgentExecutionContext, get_adapter
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.evaluators import all_evaluators
 from youbencha.evaluators.judge.materials import copy_tree
-from youbencha.events import EventSink, Noted
+from youbencha.events import EventSink, ProgressNote
 from youbencha.spec import TestCase, load_test_case
-from youbencha.suggest.draft import Wanted, as_yaml, draft, merged
+from youbencha.suggest.draft import UserAnswers, as_yaml, draft, merged
 from youbencha.suggest.facts import Facts
 from youbencha.trial.checks import check_parts
 
@@ -39,9 +39,9 @@ class Suggestion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class Suggester:
     facts: Facts
-    wanted: Wanted
+    wanted: UserAnswers
     instructions: str | None
     model: str | None
     on_event: EventSink | None
@@ -83,7 +83,7 @@ class Session:
 
     def _note(self, text: str) -> None:
         if self.on_event:
-            self.on_event(Noted(text=text))
+            self.on_event(ProgressNote(text=text))
 
     def _checked(self, answer: str) -> tuple[str, list[str]]:
         try:
@@ -94,7 +94,7 @@ class Session:
         return text, problems_in(text)
 
 
-async def suggest(session: Session, agent: str) -> Suggestion:
+async def suggest(session: Suggester, agent: str) -> Suggestion:
     """A test case: the agent's, if one is asked for and can be used; else one from the facts alone."""
     alone = as_yaml(draft(session.facts, session.wanted), session.wanted.save_to.name)
     if agent == NO_AGENT:

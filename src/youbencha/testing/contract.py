@@ -19,12 +19,16 @@ from youbencha.gateway.api import GatewayAccess
 from youbencha.log import YouBenchaLog
 from youbencha.process import OUTPUT_LIMIT_BYTES, TRUNCATION_MARK
 from youbencha.testing.agent import MARKER, Agent, NotApplicable, Prepared, Situation
-from youbencha.testing.kit import NOWHERE, PROBE, REAL_CREDENTIALS, Behind, environments_with
+from youbencha.testing.kit import NOWHERE, PROBE, REAL_CREDENTIALS, GatewayRun, environments_with
 
 _ISO_8601 = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$")
+
 _LONG_MS = 120_000
+
 _SHORT_MS = 5_000  # for most agents long enough to say their word
+
 _DEADLINE_MARGIN_S = 5.0  # NFR-2; what our own process layer keeps is one second
+
 _PATIENCE_S = 10.0
 """Beyond a run's timeout: then the kit ends it itself, or an adapter that ignores timeouts would never fail."""
 
@@ -226,7 +230,7 @@ class Kit:
         directory: Path,
         adapter: AgentAdapter | None = None,
         *,
-        shared: dict[tuple[Situation, int], Looked] | None = None,
+        shared: dict[tuple[Situation, int], SharedSession] | None = None,
     ) -> None:
         self.agent = agent
         self._adapter = adapter
@@ -259,7 +263,7 @@ class Kit:
         key = (situation, timeout)
         if self._shared is not None and env is None:
             if key not in self._shared:
-                self._shared[key] = Looked(self, await self._execute(situation, prompt, timeout, {}))
+                self._shared[key] = SharedSession(self, await self._execute(situation, prompt, timeout, {}))
             first = self._shared[key]
             vars(self).update(vars(first.kit))
             return first.result
@@ -290,7 +294,7 @@ class Kit:
             await self._run(prepared, prompt, _LONG_MS, {})
             return prepared.prompts()
 
-    async def behind_gateway(self) -> Behind:
+    async def behind_gateway(self) -> GatewayRun:
         """Let the agent speak through a gateway, with real keys around it; then look at its processes, and stop it."""
         adapter = self._adapter or self.agent.adapter()
         if not isinstance(adapter, UsesGateway):
@@ -316,7 +320,7 @@ class Kit:
                 await asyncio.wait({running})
             assert not running.cancelled(), "the agent did not end when it was told to stop"
             keys = prepared.keys() if prepared.keys else None
-            return Behind(access, context, running.result(), environments, keys)
+            return GatewayRun(access, context, running.result(), environments, keys)
 
     def _real_keys(self, adapter: UsesGateway, prepared: Prepared) -> list[str]:
         """What the agent's own preparation gives it, but for the address that the gateway has here, too."""
@@ -368,11 +372,11 @@ def _applicable(make: Callable[[], AgentAdapter]) -> AgentAdapter:
         pytest.skip(str(reason))
 
 
-class Looked(NamedTuple):
+class SharedSession(NamedTuple):
     """A session that several tests look at."""
 
     kit: Kit
     result: AgentExecutionResult
 
 
-_SHARED: dict[type[AdapterContract], dict[tuple[Situation, int], Looked]] = {}
+_SHARED: dict[type[AdapterContract], dict[tuple[Situation, int], SharedSession]] = {}

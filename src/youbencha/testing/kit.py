@@ -35,7 +35,7 @@ REAL_CREDENTIALS: Mapping[str, str] = {
 """What a test case may give an agent. None of it is to arrive, and none of it to have any effect."""
 
 
-class Behind(NamedTuple):
+class GatewayRun(NamedTuple):
     """A run behind a gateway, which was stopped when the agent had spoken."""
 
     access: GatewayAccess

@@ -108,11 +108,11 @@ def advice_on(loaded: Loaded[TestCase] | Loaded[EvalConfig], *, thorough: bool =
 
 def missing_here(loaded: Loaded[TestCase] | Loaded[EvalConfig]) -> Iterator[Problem]:
     """A repository on this machine that is not there: no fault of the file, which may be meant for another machine."""
-    from youbencha.workspace.source import RemotePlace, read_source
+    from youbencha.workspace.source import RemoteUrl, read_source
 
     if isinstance(loaded.case, TestCase):
         place = read_source(loaded.case.repo, loaded.directory)
-        if not isinstance(place, RemotePlace) and not place.is_dir():
+        if not isinstance(place, RemoteUrl) and not place.is_dir():
             yield loaded.source.problem(("repo",), f"there is no directory {place}", "a run needs it")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators import EvaluationContext, get_evaluator
-from youbencha.evaluators.base import OpensSandbox
+from youbencha.evaluators.base import SandboxFactory
 from youbencha.events import EvaluatorFinished, EventSink, PhaseStarted
 from youbencha.log import EvaluationError, EvaluationResult, TestCaseInfo, YouBenchaLog, iso_time
 from youbencha.process import Redactor
@@ -25,7 +25,7 @@ from youbencha.workspace.working_tree import changes_in_repository
 
 if TYPE_CHECKING:
     from youbencha.gateway.api import GatewayAccess
-    from youbencha.trial.gateway_session import WayToModel
+    from youbencha.trial.gateway_session import TrialGateway
 
 
 Finished = Callable[[int, EvaluationResult], None]
@@ -45,9 +45,9 @@ class Evidence(NamedTuple):
     agent_scratch_dir: Path
     """For adapters of judges."""
     left_out: tuple[Path, ...] = ()
-    way: WayToModel | None = None
+    way: TrialGateway | None = None
     """To a model, for evaluators that ask one."""
-    open_sandbox: OpensSandbox | None = None
+    open_sandbox: SandboxFactory | None = None
     """For evaluators that run what the agent wrote."""
 
 

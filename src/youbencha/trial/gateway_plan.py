@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, get_args
 from youbencha.adapters import AgentAdapter, UsesGateway, needs_model
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import get_evaluator
-from youbencha.evaluators.base import AsksModel
+from youbencha.evaluators.base import UsesModel
 from youbencha.gateway.api import Provider
 from youbencha.gateway.upstreams import Upstream, find_upstreams, key_names, read_secrets
 from youbencha.spec import Loaded, TestCase
@@ -41,7 +41,7 @@ class GatewayPlan:
     litellm_config: Path | None = None
 
 
-def decide(
+def plan_gateway(
     written: GatewaySpec,
     options: GatewayOptions,
     *,
@@ -145,14 +145,14 @@ def _no_key(provider: Provider | None) -> YouBenchaError:
 _HINT = "give it an agent that goes through the gateway (docs/gateway.md says which), or leave it out"
 
 
-def refuse_to_ask(loaded: Loaded[TestCase], way: GatewayPlan | None, env: Mapping[str, str]) -> None:
+def check_replay(loaded: Loaded[TestCase], way: GatewayPlan | None, env: Mapping[str, str]) -> None:
     """`env` is the agent's. Raises ConfigError that names every evaluator whose model would be a real one."""
     if way is None or way.spec.cassette is None or way.spec.cassette.mode != "replay":
         return
     problems = []
     for each in loaded.evaluators:
         evaluator = get_evaluator(each.name)
-        if isinstance(evaluator, AsksModel) and (
+        if isinstance(evaluator, UsesModel) and (
             who := evaluator.goes_around_gateway(each.config, each.config_dir, loaded.case.agent, env)
         ):
             message = (

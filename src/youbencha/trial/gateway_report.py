@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from youbencha.gateway.budget import Account
-from youbencha.gateway.keys import Grant, ModelTally
+from youbencha.gateway.keys import ModelTotals, VirtualKey
 from youbencha.log import BudgetReport, CassetteReport, GatewayReport, ModelUse, Usage, UsageDifference, YouBenchaLog
 from youbencha.log.model import usage_of
 from youbencha.trial.gateway_plan import GatewayPlan
@@ -15,7 +15,7 @@ _NOISE = 100
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens")
 
 
-def usage_in(tally: ModelTally) -> Usage:
+def usage_in(tally: ModelTotals) -> Usage:
     """Nobody asked: then nothing was used, which is a number. A price that is missing leaves the sum unknown."""
     if tally.requests == 0:
         return usage_of(Tokens(0, 0, 0, 0), 0.0, partial=False, cost_source="gateway")
@@ -24,7 +24,7 @@ def usage_in(tally: ModelTally) -> Usage:
 
 
 def report_of(
-    plan: GatewayPlan, grant: Grant, *, ledger: str, prices: str, mismatches: tuple[str, ...] = ()
+    plan: GatewayPlan, grant: VirtualKey, *, ledger: str, prices: str, mismatches: tuple[str, ...] = ()
 ) -> GatewayReport:
     tally = grant.tally
     return GatewayReport(
@@ -59,7 +59,7 @@ def reconciled(log: YouBenchaLog, report: GatewayReport) -> tuple[YouBenchaLog, 
     return log.model_copy(update={"usage": report.usage, "model_info": model}), told
 
 
-def unaccounted(difference: UsageDifference | None) -> int:
+def tokens_outside_gateway(difference: UsageDifference | None) -> int:
     """How many tokens the agent says it used beyond those that went through the gateway."""
     counts = [] if difference is None else [difference.input_tokens, difference.output_tokens]
     beyond = sum(-count for count in counts if count is not None and count < 0)
@@ -86,7 +86,7 @@ def _less(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else one - other
 
 
-def _budget(grant: Grant) -> BudgetReport | None:
+def _budget(grant: VirtualKey) -> BudgetReport | None:
     account = grant.account
     parent = account.parent
     capped = [each for each in (account, parent) if each is not None and _is_capped(each)]
@@ -110,7 +110,7 @@ def _is_capped(account: Account) -> bool:
     return any(value is not None for value in (*account.caps, *account.per_call))
 
 
-def _cassette(plan: GatewayPlan, grant: Grant, mismatches: tuple[str, ...]) -> CassetteReport | None:
+def _cassette(plan: GatewayPlan, grant: VirtualKey, mismatches: tuple[str, ...]) -> CassetteReport | None:
     if plan.spec.cassette is None or grant.cassette is None:
         return None
     return CassetteReport(

@@ -14,22 +14,22 @@ from pathlib import Path
 
 import orjson
 
-from youbencha.events import EventSink, ModelCalled, Noted
+from youbencha.events import EventSink, ModelCalled, ProgressNote
 from youbencha.files import write_atomically
 from youbencha.gateway.api import GatewayAccess, Provider
 from youbencha.gateway.budget import Caps
 from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.cassette.cassette import Cassette
 from youbencha.gateway.cassette.placeholders import Places
-from youbencha.gateway.keys import Grant
+from youbencha.gateway.keys import VirtualKey
 from youbencha.gateway.ledger import entry_of
 from youbencha.gateway.prices import Prices
 from youbencha.gateway.server import Gateway
 from youbencha.gateway.upstreams import Upstream, same_for_all
 from youbencha.log import GatewayReport, Usage
 from youbencha.process import Redactor
-from youbencha.sandbox.base import GATEWAY_PORT, Door, Sandbox
-from youbencha.sandbox.local import HERE
+from youbencha.sandbox.base import GATEWAY_PORT, ForwardedPort, Sandbox
+from youbencha.sandbox.local import HOST
 from youbencha.spec.gateway import GatewaySpec, Scope
 from youbencha.trial.gateway_plan import GatewayPlan
 from youbencha.trial.gateway_report import report_of, usage_in
@@ -109,7 +109,7 @@ async def _litellm(
         key = plan.secrets.get(spec.key_env) or os.environ.get(spec.key_env, "")
         await check_litellm(spec.url, key)
         return same_for_all(spec.url, key, is_litellm=True)
-    on_event(Noted(text="starting LiteLLM"))
+    on_event(ProgressNote(text="starting LiteLLM"))
     running = LiteLLM(
         _litellm_program(spec.executable),
         tuple(plan.upstreams.values()),
@@ -144,21 +144,21 @@ _MOST_MISMATCHES = 10
 
 
 @dataclass
-class Seat:
+class EvaluatorAccess:
     """An evaluator's way to a model, and what it used once it is done."""
 
     access: GatewayAccess
     usage: Usage | None = None
 
 
-async def open_way(
+async def open_trial_gateway(
     plan: GatewayPlan,
     directory: RunDirectory,
     agent: str,
     sandbox: Sandbox,
     on_event: EventSink,
     opened: AsyncExitStack,
-) -> WayToModel:
+) -> TrialGateway:
     """Open until its `close`, or until `opened` is closed."""
     lines: list[bytes] = []
     redactor = Redactor.for_env(os.environ, plan.secrets)
@@ -177,10 +177,10 @@ async def open_way(
     if door is not None:
         await gateway.listen_on(door.socket)
     places = places_in(directory, sandbox)
-    return WayToModel(plan, directory, gateway, running, agent, places, door, on_event, redactor, lines)
+    return TrialGateway(plan, directory, gateway, running, agent, places, door, on_event, redactor, lines)
 
 
-class WayToModel:
+class TrialGateway:
     def __init__(
         self,
         plan: GatewayPlan,
@@ -189,7 +189,7 @@ class WayToModel:
         running: AsyncExitStack,
         agent: str,
         places: Places,
-        door: Door | None,
+        door: ForwardedPort | None,
         on_event: EventSink,
         redactor: Redactor,
         lines: list[bytes],
@@ -205,7 +205,7 @@ class WayToModel:
         self._lines = lines
         """What the ledger holds, as far as it is ours: the agent can reach the file."""
         self._refusals = 0
-        self._grant: Grant | None = None
+        self._grant: VirtualKey | None = None
         self._mismatches: tuple[str, ...] = ()
         issued = gateway.issue(
             Labels(key=agent, agent=agent, run=directory.path.name),
@@ -261,11 +261,11 @@ class WayToModel:
     # -- its evaluators ----------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def open_for(self, name: str) -> AsyncIterator[Seat]:
+    async def open_for(self, name: str) -> AsyncIterator[EvaluatorAccess]:
         """For an evaluator. What it spends is its own, and counts in the run's total."""
         labels = Labels(key=name, agent=name, run=self._directory.path.name)
         per_call = caps_of(self._plan.spec, "call")
-        seat = Seat(self._gateway.issue(labels, per_call=per_call, places=places_in(self._directory, HERE)))
+        seat = EvaluatorAccess(self._gateway.issue(labels, per_call=per_call, places=places_in(self._directory, HOST)))
         try:
             yield seat
         finally:
@@ -290,7 +290,7 @@ class WayToModel:
             found.append(("WORKSPACE_TAMPERED", told))
         return found
 
-    async def _end(self, access: GatewayAccess) -> Grant:
+    async def _end(self, access: GatewayAccess) -> VirtualKey:
         """The key's requests are cut off, and counted."""
         grant = self._gateway.end(access.key)
         assert grant is not None, "a key is ended once"
@@ -312,7 +312,7 @@ class WayToModel:
         write_atomically(path, whole)
         return True
 
-    def _write_mismatches(self, grant: Grant, directory: Path) -> tuple[str, ...]:
+    def _write_mismatches(self, grant: VirtualKey, directory: Path) -> tuple[str, ...]:
         """How each request that a replay could not answer differs from its nearest. Names of files in `directory`."""
         names = []
         for number, mismatch in enumerate(grant.mismatches[:_MOST_MISMATCHES], start=1):

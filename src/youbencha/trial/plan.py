@@ -17,7 +17,7 @@ from youbencha.spec.settings import LoadedSettings
 from youbencha.spec.testcase import AS_WRITTEN, AgentChoice
 from youbencha.spec.variables import REFERENCE
 from youbencha.trial.checks import adapter_config, check_parts
-from youbencha.trial.gateway_plan import GatewayOptions, GatewayPlan, decide, refuse_to_ask
+from youbencha.trial.gateway_plan import GatewayOptions, GatewayPlan, check_replay, plan_gateway
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ def make_plan(
     if place.type == "docker" and place.network == "none":
         _refuse_without_model(adapter)
     elif resolve_env:
-        way = decide(
+        way = plan_gateway(
             case.gateway.over(settings.gateway) if case.gateway else settings.gateway,
             gateway,
             adapter=adapter,
@@ -85,7 +85,7 @@ def make_plan(
             config_dir=loaded.directory,
             is_only_way=place.type == "docker" and place.network == "gateway",
         )
-    refuse_to_ask(loaded, way, env)
+    check_replay(loaded, way, env)
     return Plan(
         loaded=loaded,
         adapter=adapter,
@@ -144,12 +144,12 @@ def _environment(loaded: Loaded[TestCase]) -> dict[str, str]:
 # What can be said of a cassette before anything runs: what it holds, and what a replay will look for in vain.
 
 
-class Foreseen(NamedTuple):
+class RecordingContents(NamedTuple):
     holds: str
     lacks: tuple[str, ...] = ()
 
 
-def foreseen(plan: Plan) -> Foreseen | None:
+def preview_recording(plan: Plan) -> RecordingContents | None:
     """None: nothing will be answered from a cassette. Raises YouBenchaError if it cannot be.
 
     A request is known only when it is made: that nothing is said to be missing promises nothing.
@@ -158,9 +158,9 @@ def foreseen(plan: Plan) -> Foreseen | None:
     if way is None or way.spec.cassette is None or way.cassette_dir is None or way.spec.cassette.mode == "record":
         return None
     if way.spec.cassette.mode == "auto" and not way.cassette_dir.is_dir():
-        return Foreseen("nothing yet")
+        return RecordingContents("nothing yet")
     held = contents_of(way.cassette_dir)
-    return Foreseen(_told(held), tuple(_missing(held, plan)))
+    return RecordingContents(_told(held), tuple(_missing(held, plan)))
 
 
 def _told(held: Contents) -> str:

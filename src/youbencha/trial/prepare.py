@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from youbencha.adapters import ChecksReadiness, UsesGateway
 from youbencha.adapters.cli_agent.environment import fresh_home_for
 from youbencha.errors import YouBenchaError
-from youbencha.evaluators.base import OpensSandbox, Place
-from youbencha.events import EventSink, Noted, PhaseStarted, WorkspaceReady
+from youbencha.evaluators.base import EvaluatorSandbox, SandboxFactory
+from youbencha.events import EventSink, PhaseStarted, ProgressNote, WorkspaceReady
 from youbencha.gateway.api import GatewayAccess
 from youbencha.sandbox.base import Sandbox
-from youbencha.sandbox.local import HERE
+from youbencha.sandbox.local import HOST
 from youbencha.spec.sandbox import Network
 from youbencha.trial.plan import Plan
 from youbencha.workspace import Repository, RunDirectory, open_repository, public_url
 from youbencha.workspace.prune import clear_left_behind
 
 if TYPE_CHECKING:
-    from youbencha.trial.gateway_session import WayToModel
+    from youbencha.trial.gateway_session import TrialGateway
 
 
 _SOME_ACCESS = GatewayAccess("http://127.0.0.1:9", "sk-yb-not-yet")
@@ -36,7 +36,7 @@ class Prepared(NamedTuple):
     directory: RunDirectory
     expected: str | None
     """The commit that holds how it should be."""
-    way: WayToModel | None
+    way: TrialGateway | None
     """None: the agent reaches its model by itself."""
     sandbox: Sandbox
     started_at: float
@@ -63,7 +63,7 @@ async def _prepared(plan: Plan, on_event: EventSink, ready: asyncio.Task[None], 
         cache_dir=plan.cache_dir,
         branch=case.branch,
         commit=case.commit,
-        progress=lambda text: on_event(Noted(text=text)),
+        progress=lambda text: on_event(ProgressNote(text=text)),
     )
     expected = None
     if case.expected is not None:
@@ -85,12 +85,12 @@ async def _prepared(plan: Plan, on_event: EventSink, ready: asyncio.Task[None], 
 
 async def _open_way(
     plan: Plan, directory: RunDirectory, sandbox: Sandbox, on_event: EventSink, opened: AsyncExitStack
-) -> WayToModel | None:
+) -> TrialGateway | None:
     if plan.gateway is None:
         return None
-    from youbencha.trial.gateway_session import open_way
+    from youbencha.trial.gateway_session import open_trial_gateway
 
-    return await open_way(plan.gateway, directory, plan.case.agent.type, sandbox, on_event, opened)
+    return await open_trial_gateway(plan.gateway, directory, plan.case.agent.type, sandbox, on_event, opened)
 
 
 async def _check_ready(plan: Plan) -> None:
@@ -127,7 +127,7 @@ async def opened_sandbox(plan: Plan, directory: RunDirectory, on_event: EventSin
         behind_gateway=plan.gateway is not None,
     )
     if not fresh:
-        yield HERE
+        yield HOST
         return
     from youbencha.sandbox.local import open_local_sandbox
 
@@ -155,14 +155,14 @@ async def _container(plan: Plan, directory: RunDirectory, on_event: EventSink) -
 
 
 def sandbox_for_evaluators(
-    plan: Plan, directory: RunDirectory, way: WayToModel | None, on_event: EventSink
-) -> OpensSandbox | None:
+    plan: Plan, directory: RunDirectory, way: TrialGateway | None, on_event: EventSink
+) -> SandboxFactory | None:
     """What runs an agent's code, or reads it with tools, is kept where the agent was kept. None: it runs here."""
     if plan.sandbox.type == "local":
         return None
 
     @asynccontextmanager
-    async def opened(tree: Path, gateway: GatewayAccess | None = None) -> AsyncIterator[Place]:
+    async def opened(tree: Path, gateway: GatewayAccess | None = None) -> AsyncIterator[EvaluatorSandbox]:
         from youbencha.sandbox.docker.sandbox import open_docker_sandbox
 
         reached: Network = "open" if plan.sandbox.network == "open" else "gateway" if gateway else "none"
@@ -173,6 +173,6 @@ def sandbox_for_evaluators(
             run_id=directory.path.name,
             on_event=on_event,
         ) as sandbox:
-            yield Place(sandbox, await way.let_in(sandbox, gateway) if way and gateway else None)
+            yield EvaluatorSandbox(sandbox, await way.let_in(sandbox, gateway) if way and gateway else None)
 
     return opened

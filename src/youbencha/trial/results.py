@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import BaseModel
 
 from youbencha import __version__
-from youbencha.events import EventSink, Noted, PhaseStarted
+from youbencha.events import EventSink, PhaseStarted, ProgressNote
 from youbencha.files import write_atomically
 from youbencha.log import (
     AgentRun,
@@ -293,7 +293,7 @@ class ResultFiles:
                     results_path=self.results,
                 ),
                 env=os.environ,
-                on_note=lambda text: on_event(Noted(text=text)),
+                on_note=lambda text: on_event(ProgressNote(text=text)),
             )
             self._record.phases_ms["post_evaluation"] = round((time.monotonic() - started) * 1000)
             bundle = self.save_results(complete=True)
@@ -318,7 +318,7 @@ class ResultFiles:
 
 Record = TypeVar("Record", bound=BaseModel)
 
-_NOT_FREE = frozenset({
+_STRUCTURAL_KEYS = frozenset({
     "version", "type", "status", "overall_status", "role", "kind", "code", "cost_source", "timestamp", "started_at",
     "completed_at", "config_hash", "commit", "task_commit", "base_commit", "current_commit", "agent_sha256",
     "youbencha_version", "python_version", "evaluator", "hook",
@@ -335,7 +335,7 @@ def without_secrets(record: Record, redactor: Redactor) -> Record:
 
 def _masked(value: Any, redactor: Redactor, key: str = "") -> Any:
     if isinstance(value, str):
-        return value if key in _NOT_FREE else redactor.text(value)
+        return value if key in _STRUCTURAL_KEYS else redactor.text(value)
     if isinstance(value, dict):
         return {name: _masked(item, redactor, str(name)) for name, item in value.items()}
     if isinstance(value, list | tuple):

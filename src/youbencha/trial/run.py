@@ -14,7 +14,15 @@ from importlib import import_module
 
 from youbencha.adapters import AgentExecutionContext
 from youbencha.errors import YouBenchaError
-from youbencha.events import EvaluatorFinished, Event, EventSink, Noted, PhaseStarted, ProcessStarted, Warned
+from youbencha.events import (
+    EvaluatorFinished,
+    Event,
+    EventSink,
+    PhaseStarted,
+    ProcessStarted,
+    ProgressNote,
+    WarningRaised,
+)
 from youbencha.log import EvaluationResult, GatewayReport, TestCaseInfo, YouBenchaLog
 from youbencha.process import Redactor
 from youbencha.trial.agent import Digest
@@ -138,10 +146,10 @@ class Trial:
             self._files.save_metrics()
 
     def _reconciled(self, log: YouBenchaLog, report: GatewayReport) -> YouBenchaLog:
-        from youbencha.trial.gateway_report import reconciled, unaccounted
+        from youbencha.trial.gateway_report import reconciled, tokens_outside_gateway
 
         log, self._record.gateway = reconciled(log, report)
-        if beyond := unaccounted(self._record.gateway.difference):
+        if beyond := tokens_outside_gateway(self._record.gateway.difference):
             told = f"the agent says it used {beyond:,} tokens more than went through the gateway"
             self._warn("USAGE_UNACCOUNTED", f"{told}: if it is right, it has another way to a model, beside any budget")
         return log
@@ -229,10 +237,10 @@ class Trial:
 
     def _warn(self, code: str, message: str) -> None:
         self._record.warnings.append((code, message))
-        self._on_event(Warned(code=code, message=message))
+        self._on_event(WarningRaised(code=code, message=message))
 
     def _note(self, text: str) -> None:
-        self._on_event(Noted(text=text))
+        self._on_event(ProgressNote(text=text))
 
     @contextlib.contextmanager
     def _phase(self, name: str, detail: str = "") -> Iterator[None]:

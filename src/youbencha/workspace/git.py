@@ -22,7 +22,7 @@ from typing import NamedTuple
 from youbencha.errors import YouBenchaError
 from youbencha.process import Command, Limits, ProcessResult, Redactor, find_executable, run
 from youbencha.text import without_long_words
-from youbencha.workspace.source import RemotePlace
+from youbencha.workspace.source import RemoteUrl
 
 _DEADLINE_S = 600.0
 
@@ -189,15 +189,15 @@ _NETWORK_ENVIRONMENT: Mapping[str, str] = {
 _SSH = "ssh -oBatchMode=yes"
 
 
-class Failure(NamedTuple):
+class RemoteFailure(NamedTuple):
     says: re.Pattern[str]
     code: str
     message: str
     hint: str
 
 
-def _failure(says: str, code: str, message: str, hint: str) -> Failure:
-    return Failure(re.compile(says, re.IGNORECASE), code, message, hint)
+def _failure(says: str, code: str, message: str, hint: str) -> RemoteFailure:
+    return RemoteFailure(re.compile(says, re.IGNORECASE), code, message, hint)
 
 
 FAILURES = (
@@ -232,7 +232,7 @@ _OUR_SIDE = re.compile(
 
 
 async def ask_remote(
-    place: RemotePlace, git_dir: Path, *arguments: str, timeout_s: float = LOOK_S, after: tuple[str, ...] = ()
+    place: RemoteUrl, git_dir: Path, *arguments: str, timeout_s: float = LOOK_S, after: tuple[str, ...] = ()
 ) -> str:
     """`git <arguments> <the place> <after>`. Credentials travel in the environment: command lines can be seen."""
     argv = (git_program(), "--no-pager", f"--git-dir={git_dir}", *as_options(_SETTINGS), *arguments)
@@ -247,7 +247,7 @@ async def ask_remote(
     return result.output
 
 
-async def _environment(place: RemotePlace) -> dict[str, str]:
+async def _environment(place: RemoteUrl) -> dict[str, str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or _is_kept(name)}
     env |= _NETWORK_ENVIRONMENT
     if place.url != place.public_url:
@@ -272,7 +272,7 @@ async def _has_own_ssh(env: Mapping[str, str]) -> bool:
     return (await run(Command(argv=argv, cwd=Path.home(), env=env), limits=Limits(timeout_s=LOOK_S))).exit.code == 0
 
 
-def _error(place: RemotePlace, result: ProcessResult, timeout_s: float) -> YouBenchaError:
+def _error(place: RemoteUrl, result: ProcessResult, timeout_s: float) -> YouBenchaError:
     url = place.public_url
     said = result.output.strip()
     if _is_about_our_side(said):

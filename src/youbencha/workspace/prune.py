@@ -16,17 +16,19 @@ from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.workspace.lock import is_locked, lock_file
-from youbencha.workspace.reclaim import open_up
-from youbencha.workspace.run_dir import ARTIFACTS, LOCK, PRIVATE_PARENT, find_private, private_in, when_made
+from youbencha.workspace.reclaim import make_accessible
+from youbencha.workspace.run_dir import ARTIFACTS, LOCK, PRIVATE_PARENT, find_private, private_in, run_started_at
 from youbencha.workspace.trees import not_removable, remove_tree
 from youbencha.workspace.walk import size_on_disk
 
 _RESULTS = "results.json"
+
 _LONGEST_NOTE = 65536
+
 _NO_TRAP = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
-class Run(NamedTuple):
+class StoredRun(NamedTuple):
     path: Path
     created_at: datetime
     size_bytes: int
@@ -37,7 +39,7 @@ class Run(NamedTuple):
     """It has results. A run that is neither in use nor complete died."""
 
 
-def old_runs(root: Path, older_than: timedelta | None = None, keep: int | None = None) -> list[Run]:
+def old_runs(root: Path, older_than: timedelta | None = None, keep: int | None = None) -> list[StoredRun]:
     """Those older than that, and not among the newest `keep`; the oldest first. Without either: all.
 
     Only what is recognisably ours is told, by its name and by what is in it.
@@ -50,7 +52,7 @@ def old_runs(root: Path, older_than: timedelta | None = None, keep: int | None =
     return [_looked_at(path, made) for path, made in chosen]
 
 
-def remove_run(run: Run, *, sources_only: bool = False) -> None:
+def remove_run(run: StoredRun, *, sources_only: bool = False) -> None:
     """All of it, or everything but its artifacts. Refused while a live process works in it.
 
     Raises a YouBenchaError if this one cannot be removed; others may be.
@@ -59,7 +61,7 @@ def remove_run(run: Run, *, sources_only: bool = False) -> None:
         return
     lock_path = run.path / LOCK
     try:
-        open_up(run.path)
+        make_accessible(run.path)
         if not _is_file(lock_path):
             remove_tree(lock_path)  # never ours
         with lock_file(lock_path) as lock:
@@ -76,7 +78,7 @@ def remove_run(run: Run, *, sources_only: bool = False) -> None:
         raise not_removable(run.path, error) from error
 
 
-def left_behind(root: Path, parents: Iterable[str] | None = None) -> dict[Path, list[Path]]:
+def orphaned_directories(root: Path, parents: Iterable[str] | None = None) -> dict[Path, list[Path]]:
     """What runs in `root` that died, however lately, have elsewhere, by run. A run that goes on has nothing there.
 
     Looked for in `parents`, by default where the runs say. Only names lead from there to a run: see `find_private`.
@@ -109,7 +111,7 @@ def clear_left_behind(root: Path, parent: Path) -> None:
 
     What cannot be removed waits for `yb prune`, which tells why.
     """
-    for run, places in left_behind(root, [str(parent)]).items():
+    for run, places in orphaned_directories(root, [str(parent)]).items():
         with suppress(YouBenchaError):
             remove_left_behind(run, places)
 
@@ -120,7 +122,7 @@ def _died(path: Path) -> bool:
     Who makes a run takes its lock before he writes to it. So one with no note may be about to be taken, and looking
     whether it is would be in the way.
     """
-    if not when_made(path.name) or path.is_symlink():
+    if not run_started_at(path.name) or path.is_symlink():
         return False
     return _private_parent(path) is not None and not is_locked(path / LOCK)
 
@@ -157,14 +159,14 @@ def _runs_in(root: Path) -> list[tuple[Path, datetime]]:
         paths = list(root.iterdir())
     except OSError:
         return []
-    return [(path, made) for path in paths if (made := when_made(path.name)) and _is_ours(path)]
+    return [(path, made) for path in paths if (made := run_started_at(path.name)) and _is_ours(path)]
 
 
 def _is_ours(path: Path) -> bool:
     if path.is_symlink() or not path.is_dir():
         return False
     with suppress(OSError):  # another user's: whatever can be seen of it counts
-        open_up(path)
+        make_accessible(path)
     try:
         return _is_file(path / LOCK) or (path / ARTIFACTS).is_dir()
     except OSError:
@@ -178,9 +180,9 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _looked_at(path: Path, made: datetime) -> Run:
+def _looked_at(path: Path, made: datetime) -> StoredRun:
     try:
         complete = (path / ARTIFACTS / _RESULTS).is_file()
     except OSError:  # nobody could read them
         complete = False
-    return Run(path, made, size_on_disk(path), is_locked(path / LOCK), complete)
+    return StoredRun(path, made, size_on_disk(path), is_locked(path / LOCK), complete)

@@ -20,7 +20,9 @@ Identity = tuple[int, int]
 """Tells one file from another in the same place."""
 
 _RIGHTS = stat.S_IRWXU
+
 _TOLD = 5
+
 _DEEPEST = 20
 """Of directories of logs: no harness nests them deeper."""
 
@@ -43,7 +45,7 @@ def kept_open(directory: Path) -> Iterator[None]:
         os.close(fd)
 
 
-def own_directory(place: Path, made: Identity, found: list[str]) -> Identity:
+def restore_directory(place: Path, made: Identity, found: list[str]) -> Identity:
     """The directory that we made is there, and we may write to it. Told is which one is there now."""
     about = _look(place)
     if about is None or (about.st_dev, about.st_ino) != made or not stat.S_ISDIR(about.st_mode):
@@ -56,11 +58,11 @@ def own_directory(place: Path, made: Identity, found: list[str]) -> Identity:
             made = identity(place) or made
     elif about.st_mode & _RIGHTS != _RIGHTS:
         found.append(f"the rights to {shown(place.name)} were taken away")
-    open_up(place)
+    make_accessible(place)
     return made
 
 
-def own_tree(tree: Path, found: list[str]) -> None:
+def restore_tree(tree: Path, found: list[str]) -> None:
     """There is a directory for evaluators to work in. Another one than ours is fine: it is the agent's place."""
     about = _look(tree)
     if about is None or not stat.S_ISDIR(about.st_mode):
@@ -68,10 +70,10 @@ def own_tree(tree: Path, found: list[str]) -> None:
         found.append(f"{shown(tree.name)} {was}: all its files count as deleted")
         remove_tree(tree)
         tree.mkdir()
-    open_up(tree)
+    make_accessible(tree)
 
 
-def clear(place: Path, found: list[str]) -> None:
+def remove_planted(place: Path, found: list[str]) -> None:
     if (about := _look(place)) is not None:
         found.append(f"{_kind(about.st_mode)} {shown(place.name)} was planted, and was removed")
         remove_tree(place)
@@ -94,7 +96,7 @@ def clean_artifacts(artifacts: Path, kept: Collection[str], found: list[str]) ->
         found.append(f"planted in the artifacts, and removed: {names}{more}")
 
 
-def open_up(directory: Path) -> None:
+def make_accessible(directory: Path) -> None:
     """Its owner may do everything in it. A directory, not a link: links are followed here."""
     mode = directory.stat().st_mode
     if mode & _RIGHTS != _RIGHTS:
@@ -106,7 +108,7 @@ def _clean(top: Path, artifacts: Path) -> list[str]:
     removed, waiting = [], [(top, 1)]
     while waiting:
         directory, depth = waiting.pop()
-        open_up(directory)
+        make_accessible(directory)
         for path in list(directory.iterdir()):
             if _is_directory(path) and depth < _DEEPEST:
                 waiting.append((path, depth + 1))
@@ -122,7 +124,7 @@ def _brought_back(place: Path, made: Identity) -> bool:
         return False
     for path in list(place.parent.iterdir()):
         if _is_directory(path) and identity(path) == made:
-            open_up(path)
+            make_accessible(path)
             path.rename(place)
             return True
     return False
@@ -134,7 +136,7 @@ def _look(path: Path) -> os.stat_result | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except PermissionError:
-        open_up(path.parent)
+        make_accessible(path.parent)
         return path.lstat() if os.path.lexists(path) else None
 
 

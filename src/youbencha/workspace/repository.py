@@ -15,7 +15,7 @@ from youbencha.workspace.git import GitFailed, git
 from youbencha.workspace.git_dir import is_ref_name, make_agents_git_dir, make_git_dir, probe, scratch_git_dir
 from youbencha.workspace.run_dir import not_writable, writing_to
 from youbencha.workspace.snapshot import Snapshot
-from youbencha.workspace.source import RefKind, RemotePlace, read_source, short_name
+from youbencha.workspace.source import RefKind, RemoteUrl, read_source, short_name
 from youbencha.workspace.store import LocalStore, Store
 from youbencha.workspace.trees import remove_tree
 from youbencha.workspace.walk import NAME, files_in, keep_rules
@@ -43,7 +43,7 @@ async def open_repository(
     repository on this machine is no part of it.
     """
     place = read_source(source, base)
-    store: Store = _mirror(place, cache_dir, progress) if isinstance(place, RemotePlace) else LocalStore(place)
+    store: Store = _mirror(place, cache_dir, progress) if isinstance(place, RemoteUrl) else LocalStore(place)
     name = short_name(branch) if branch is not None else None
     if commit is not None:
         return Repository(store, await store.commit(commit), name, progress)
@@ -52,7 +52,7 @@ async def open_repository(
     return Repository(store, found, name or refs.default_branch, progress)
 
 
-def _mirror(place: RemotePlace, cache_dir: Path | None, progress: Callable[[str], None]) -> Store:
+def _mirror(place: RemoteUrl, cache_dir: Path | None, progress: Callable[[str], None]) -> Store:
     from youbencha.user_dirs import default_cache_dir
     from youbencha.workspace.store import Mirror
 

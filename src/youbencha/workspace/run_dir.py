@@ -21,7 +21,15 @@ from typing import Self
 
 from youbencha.errors import YouBenchaError
 from youbencha.workspace.lock import lock_file
-from youbencha.workspace.reclaim import Identity, clean_artifacts, clear, identity, kept_open, own_directory, own_tree
+from youbencha.workspace.reclaim import (
+    Identity,
+    clean_artifacts,
+    identity,
+    kept_open,
+    remove_planted,
+    restore_directory,
+    restore_tree,
+)
 from youbencha.workspace.trees import remove_tree
 
 ARTIFACTS, LOCK, PRIVATE_PARENT = "artifacts", ".lock", "private_parent"
@@ -101,11 +109,11 @@ class RunDirectory:
             for place in (self.path, self.artifacts):
                 made = self._made[place]
                 assert made is not None
-                self._made[place] = own_directory(place, made, found)
+                self._made[place] = restore_directory(place, made, found)
             self._reclaim_lock(found)
             self._watch()
-            own_tree(self.modified, found)
-            clear(self.expected, found)
+            restore_tree(self.modified, found)
+            remove_planted(self.expected, found)
             clean_artifacts(self.artifacts, self._kept, found)
             self._look_at_private(found)
             self._empty_scratch()
@@ -287,7 +295,7 @@ def new_run_name(kind: str) -> str:
     return f"{kind}-{time.strftime('%Y-%m-%d-%H%M%S')}-{os.urandom(3).hex()}"
 
 
-def when_made(name: str) -> datetime | None:
+def run_started_at(name: str) -> datetime | None:
     """None if no run of ours is called so."""
     found = _RUN_NAME.fullmatch(name)
     try:

@@ -29,7 +29,7 @@ from youbencha.workspace.diff import (
 )
 from youbencha.workspace.git import ONLY_RECORDED, GitFailed, git
 from youbencha.workspace.git_dir import current_commit, make_git_dir
-from youbencha.workspace.walk import Found, files_in, ignored_among, keep_rules, open_up_to
+from youbencha.workspace.walk import TreeFiles, files_in, ignored_among, keep_rules, open_up_to
 
 
 class Snapshot(NamedTuple):
@@ -71,7 +71,7 @@ class Snapshot(NamedTuple):
 
         If the tree is gone, or is a link now, everything was deleted. What lies inside any `.git` is not looked at.
         """
-        comparison = Comparison(self.tree, self.git_dir, self.start, self.apart)
+        comparison = TreeComparison(self.tree, self.git_dir, self.start, self.apart)
         files, left_out = await comparison.run(await self._found(), patch_file)
         current = current_commit(self.tree)
         return Changes(files, patch_file, self.base_commit, current_commit=current, left_out_of_patch=left_out)
@@ -80,7 +80,7 @@ class Snapshot(NamedTuple):
         """The patch alone."""
         return (await self.changes(self.git_dir / "diff.patch")).patch_file.read_bytes()
 
-    async def _found(self) -> Found:
+    async def _found(self) -> TreeFiles:
         """The files of the tree that count."""
         found = files_in(self.tree)
         ignored = set() if self.ignored else await ignored_among(found, self.git_dir)
@@ -89,7 +89,7 @@ class Snapshot(NamedTuple):
         return found.without(ignored)
 
 
-async def _recorded(tree: Path, git_dir: Path, found: Found) -> tuple[str, Entries]:
+async def _recorded(tree: Path, git_dir: Path, found: TreeFiles) -> tuple[str, Entries]:
     async with indexed(tree, git_dir, found.files) as index:
         start = (await git(git_dir, "write-tree", index=index.file)).decode().strip()
     return start, await entries_of(tree, index.large, found.too_deep, start)
@@ -103,7 +103,7 @@ _LARGE_FILES = {"core.bigFileThreshold": str(LARGE)}
 """git then reads them in pieces, and puts them into a pack."""
 
 
-class Comparison(NamedTuple):
+class TreeComparison(NamedTuple):
     tree: Path
     git_dir: Path
     start: str
@@ -116,7 +116,7 @@ class Comparison(NamedTuple):
     ours: bool = True
     """Whether what cannot be read may be made readable."""
 
-    async def run(self, found: Found, patch_file: Path) -> tuple[tuple[FileChange, ...], tuple[str, ...]]:
+    async def run(self, found: TreeFiles, patch_file: Path) -> tuple[tuple[FileChange, ...], tuple[str, ...]]:
         """All that differs, in the order of paths; and the paths of what is not in the patch."""
         aside = self.apart.keys() & set(found.files) if self.apart else set()
         paths = found.without(aside).files

@@ -27,7 +27,7 @@ _DEFAULT_PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
 _HINT = "Write an https, ssh or file URL, `user@host:path`, or a path."
 
 
-class RemotePlace(NamedTuple):
+class RemoteUrl(NamedTuple):
     url: str
     """As git gets it, credentials included. Never shown, and written nowhere."""
     public_url: str
@@ -36,7 +36,7 @@ class RemotePlace(NamedTuple):
     secrets: tuple[str, ...] = ()
 
 
-def read_source(written: str, base: Path) -> Path | RemotePlace:
+def read_source(written: str, base: Path) -> Path | RemoteUrl:
     """A relative path starts at `base`. Whatever could be an option or a command of git's is refused."""
     text = written.strip()
     _refuse_what_is_odd(text)
@@ -74,15 +74,15 @@ def _is_path(text: str, base: Path) -> bool:
     return "/" in text.partition(":")[0] or text.startswith("~") or os.path.lexists(base / text)
 
 
-def _scp_place(text: str) -> RemotePlace:
+def _scp_place(text: str) -> RemoteUrl:
     found = _SCP.fullmatch(text)
     assert found is not None
     if found["host"].startswith("-") or found["path"].startswith("-") or (found["user"] or "").startswith("-"):
         raise _invalid("The repository's host or path begins with `-`, which makes it an option.")
-    return RemotePlace(text, text, _without_ending(text))
+    return RemoteUrl(text, text, _without_ending(text))
 
 
-def _url_place(text: str) -> RemotePlace:
+def _url_place(text: str) -> RemoteUrl:
     parts = _split(text)
     if not parts.hostname:
         raise _invalid("The repository's URL names no host.")
@@ -94,7 +94,7 @@ def _url_place(text: str) -> RemotePlace:
     port = parts.port if parts.port != _DEFAULT_PORTS.get(parts.scheme) else None
     place = f"{parts.hostname}:{port}" if port else parts.hostname
     key = _without_ending(f"{parts.scheme}://{place}{parts.path}")
-    return RemotePlace(text, public, key, tuple(sorted(secrets)))
+    return RemoteUrl(text, public, key, tuple(sorted(secrets)))
 
 
 def _public_netloc(parts: SplitResult) -> str:

@@ -14,7 +14,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.workspace.git import FETCH_S, GitFailed, ask_remote, git
 from youbencha.workspace.git_dir import make_git_dir
 from youbencha.workspace.lock import lock_file
-from youbencha.workspace.source import LOCAL_FORMAT, LOCAL_PLACES, Refs, RemotePlace, from_listing, from_local
+from youbencha.workspace.source import LOCAL_FORMAT, LOCAL_PLACES, Refs, RemoteUrl, from_listing, from_local
 from youbencha.workspace.trees import remove_tree
 
 
@@ -155,7 +155,7 @@ _UNDER_WAY = ".fetching"
 
 
 class Mirror:
-    def __init__(self, place: RemotePlace, cache_dir: Path, progress: Callable[[str], None]) -> None:
+    def __init__(self, place: RemoteUrl, cache_dir: Path, progress: Callable[[str], None]) -> None:
         self.public_url = place.public_url
         self._place = place
         self._home = cache_dir.absolute() / "mirrors" / _directory_name(place)
@@ -300,7 +300,7 @@ def _not_writable(home: Path, reason: str) -> YouBenchaError:
     )
 
 
-def _directory_name(place: RemotePlace) -> str:
+def _directory_name(place: RemoteUrl) -> str:
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", place.key.rpartition("/")[2])[-40:].strip("-.") or "repository"
     return f"{readable}-{hashlib.sha256(place.key.encode()).hexdigest()[:16]}"
 

@@ -21,7 +21,7 @@ _LONGEST = os.pathconf("/", "PC_PATH_MAX") if hasattr(os, "pathconf") else 32767
 """Bytes of a path that a system call takes, with the zero at its end."""
 
 
-class Found(NamedTuple):
+class TreeFiles(NamedTuple):
     """Paths below a tree."""
 
     files: list[bytes]
@@ -29,10 +29,10 @@ class Found(NamedTuple):
     too_deep: tuple[bytes, ...] = ()
     """Directories, and files, whose whole path is longer than a system call takes. Not among the files."""
 
-    def without(self, paths: Collection[bytes]) -> Found:
+    def without(self, paths: Collection[bytes]) -> TreeFiles:
         if not paths:
             return self
-        return Found(
+        return TreeFiles(
             [path for path in self.files if path not in paths],
             tuple(path for path in self.too_deep if path not in paths),
         )
@@ -45,14 +45,14 @@ def is_directory(entry: os.DirEntry[bytes]) -> bool:
     return entry.is_dir(follow_symlinks=False)
 
 
-def files_in(tree: Path, *, ours: bool = True, left_out: Collection[bytes] = ()) -> Found:
+def files_in(tree: Path, *, ours: bool = True, left_out: Collection[bytes] = ()) -> TreeFiles:
     """Files and links; no `.git` of any kind. If the tree itself is a link, there are none: it is not followed.
 
     What is neither (a pipe, a socket) has no content to compare. `ours`: a directory that cannot be read is made
     readable. `left_out` are directories, by name or by path below the tree, that nobody wants to know of.
     """
     if tree.is_symlink():
-        return Found([])
+        return TreeFiles([])
     return _Walk(os.fsencode(tree), ours, left_out).run()
 
 
@@ -62,7 +62,7 @@ class _Walk:
         self._files: list[bytes] = []
         self._too_deep: list[bytes] = []
 
-    def run(self) -> Found:
+    def run(self) -> TreeFiles:
         room = _LONGEST - len(self._top) - len(b"/")
         waiting = [b""]  # not by recursion: an agent may nest directories deeper than Python does calls
         while waiting:
@@ -77,7 +77,7 @@ class _Walk:
                 elif entry.is_symlink() or entry.is_file(follow_symlinks=False):
                     (self._files if len(path) < room else self._too_deep).append(path)
         self._files.sort()
-        return Found(self._files, tuple(sorted(self._too_deep)))
+        return TreeFiles(self._files, tuple(sorted(self._too_deep)))
 
     def _entries(self, below: bytes) -> list[os.DirEntry[bytes]]:
         directory = self._top + b"/" + below
@@ -166,7 +166,7 @@ async def keep_rules_of(commit: str, git_dir: Path, objects: Path) -> None:
             file.write_bytes(await git(git_dir, "cat-file", "blob", about.split()[2].decode(), objects=objects))
 
 
-async def ignored_among(found: Found, git_dir: Path, prefix: bytes = b"") -> set[bytes]:
+async def ignored_among(found: TreeFiles, git_dir: Path, prefix: bytes = b"") -> set[bytes]:
     """Those that the rules of the start ignore, which are for `prefix` and the path. Costs nothing without rules."""
     asked = {prefix + path: path for path in found.files}
     asked |= {_shorter(prefix + path): path for path in found.too_deep}

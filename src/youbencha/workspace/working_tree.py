@@ -11,9 +11,9 @@ from youbencha.workspace.diff import Changes
 from youbencha.workspace.git import GitFailed, git, users_settings
 from youbencha.workspace.git_dir import make_git_dir
 from youbencha.workspace.run_dir import ARTIFACTS
-from youbencha.workspace.snapshot import Comparison, entries_at
+from youbencha.workspace.snapshot import TreeComparison, entries_at
 from youbencha.workspace.store import commit_at, common_dir, git_dir_of_tree
-from youbencha.workspace.walk import Found, files_in, ignored_among, keep_rules_of
+from youbencha.workspace.walk import TreeFiles, files_in, ignored_among, keep_rules_of
 
 _ATTRIBUTES = "* !filter !diff\n"
 """The user's files may be written with other line ends than are recorded; but no program is run on them."""
@@ -55,7 +55,7 @@ async def changes_in_repository(
     hidden = [*_OURS, *_below(directory, [*left_out, git_dir, _our_root(patch_file.resolve(), directory)])]
     found = await _that_count(files_in(directory, ours=False, left_out=hidden), start, place, git_dir, objects)
     settings = await users_settings(place.git_dir, _SETTINGS)
-    comparison = Comparison(directory, git_dir, start, objects=objects, settings=settings, ours=False)
+    comparison = TreeComparison(directory, git_dir, start, objects=objects, settings=settings, ours=False)
     files, left_out_of_patch = await comparison.run(found, patch_file)
     return Changes(files, patch_file, commit, current_commit=commit, left_out_of_patch=left_out_of_patch)
 
@@ -74,12 +74,12 @@ async def _tree_of(commit: str, place: _Place, git_dir: Path, objects: Path) -> 
         name = f"{commit}:{place.prefix.rstrip('/')}"
         return (await git(git_dir, "rev-parse", "--verify", "--quiet", name, objects=objects)).decode().strip()
     except GitFailed:
-        if await ignored_among(Found([os.fsencode(place.prefix) + _ANY_FILE]), git_dir):
+        if await ignored_among(TreeFiles([os.fsencode(place.prefix) + _ANY_FILE]), git_dir):
             return None
         return (await git(git_dir, "write-tree", index=git_dir / "no.index")).decode().strip()
 
 
-async def _that_count(found: Found, start: str, place: _Place, git_dir: Path, objects: Path) -> Found:
+async def _that_count(found: TreeFiles, start: str, place: _Place, git_dir: Path, objects: Path) -> TreeFiles:
     ignored = await ignored_among(found, git_dir, os.fsencode(place.prefix))
     if ignored:
         ignored -= (await entries_at(git_dir, start, objects=objects)).keys()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from youbencha.adapters.aider.command import AiderConfig, Files, aider_command
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
-from youbencha.adapters.cli_agent import Cause, CliAdapter, Kind, SessionFacts, Task, codes, words
+from youbencha.adapters.cli_agent import AgentKind, Cause, CliAdapter, SessionFacts, Task, codes, pattern
 from youbencha.adapters.cli_agent.environment import provider_of
 from youbencha.gateway.api import GatewayAccess
 from youbencha.log import YouBenchaLog
@@ -99,7 +99,7 @@ def missing_key(model: str | None, env: Mapping[str, str]) -> str | None:
     return None
 
 
-AIDER = Kind(
+AIDER = AgentKind(
     name="aider",
     title="Aider",
     prefix="AIDER",
@@ -145,7 +145,7 @@ class AiderAdapter(CliAdapter[AiderConfig]):
         Cause(
             code=AIDER.code(codes.API_ERROR),
             kind="model_not_found",
-            words=words(r"LLM Provider NOT provided"),
+            words=pattern(r"LLM Provider NOT provided"),
             says="Aider cannot tell whose the model is",
             hint="Write `model` as provider/model: anthropic/NAME, openai/NAME, gemini/NAME.",
         ),
@@ -153,7 +153,7 @@ class AiderAdapter(CliAdapter[AiderConfig]):
             code=AIDER.code(codes.EXECUTION_ERROR),
             kind="not_guarded",
             subtypes=frozenset({"not_guarded"}),
-            words=words(r"^youBencha cannot keep this Aider"),
+            words=pattern(r"^youBencha cannot keep this Aider"),
             says="Aider could not be kept from settings that the repository may bring",
             hint="Use the version that is known to work: `yb agents install aider`.",
         ),

@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 from pydantic import Field
 
 from youbencha.adapters.cli_agent import Task
-from youbencha.adapters.cli_agent.config import AgentConfig, Word
+from youbencha.adapters.cli_agent.config import AgentConfig, NonEmptyArgument
 from youbencha.process import Command
 
 _COMMANDS = ("/", "!")
@@ -131,7 +131,7 @@ def _switch(name: str, on: bool) -> str:
 
 # AiderConfig: what a person may write under `agent.config` for Aider.
 
-Words = Annotated[tuple[Word, ...], Field(strict=False)]
+Words = Annotated[tuple[NonEmptyArgument, ...], Field(strict=False)]
 
 
 class AiderConfig(AgentConfig):
@@ -153,13 +153,13 @@ class AiderConfig(AgentConfig):
         "--api-key", "--openai-api-key", "--anthropic-api-key",
     })  # fmt: skip
 
-    edit_format: Word | None = None
+    edit_format: NonEmptyArgument | None = None
     """`whole`, `diff`, `diff-fenced`, `udiff`, `architect`, `ask`, …; by default what suits the model."""
     architect: bool = False
     """One model plans, and `editor_model` edits."""
-    weak_model: Word | None = None
+    weak_model: NonEmptyArgument | None = None
     """For commit messages and summaries."""
-    editor_model: Word | None = None
+    editor_model: NonEmptyArgument | None = None
     files: Words = ()
     """In the chat from the start, to be edited; relative to the repository. Aider adds those that are spoken of."""
     read_only: Words = ()
@@ -170,11 +170,11 @@ class AiderConfig(AgentConfig):
     """Aider looks at what it edited, and mends what is wrong."""
     lint_cmd: Words = ()
     """A linter instead of its own, as `language: command`."""
-    test_cmd: Word | None = None
+    test_cmd: NonEmptyArgument | None = None
     """Run in a shell after each edit; Aider mends what fails."""
     auto_commits: bool = False
-    reasoning_effort: Word | None = None
-    thinking_tokens: Word | None = None
+    reasoning_effort: NonEmptyArgument | None = None
+    thinking_tokens: NonEmptyArgument | None = None
     """Such as 8k."""
     cache_prompts: bool = False
     stream: bool = False

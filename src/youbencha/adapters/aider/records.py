@@ -25,7 +25,7 @@ from youbencha.usage import Tokens, add_all
 _DONE = "Completed --message-file"
 
 
-class Told(NamedTuple):
+class AnalyticsSummary(NamedTuple):
     """By Aider's analytics, which stay on this machine."""
 
     launched: bool = False
@@ -42,7 +42,7 @@ class Told(NamedTuple):
     """By LiteLLM's prices, without what commit messages cost. None where it knows none."""
 
 
-def read_analytics(path: Path) -> Told:
+def read_analytics(path: Path) -> AnalyticsSummary:
     asked, costs, exception = 0, [], None
     waiting = finished = launched = False
     for record in read_json_lines(path):
@@ -60,7 +60,7 @@ def read_analytics(path: Path) -> Told:
                 finished = properties.get("reason") == _DONE
     known = [cost for cost in costs if cost]
     cost = sum(known) if known and len(known) == len(costs) else None
-    return Told(launched, asked, len(costs), waiting, exception, finished, cost)
+    return AnalyticsSummary(launched, asked, len(costs), waiting, exception, finished, cost)
 
 
 class Calls(NamedTuple):
@@ -136,14 +136,16 @@ class AiderFacts(SessionFacts):
 
 def read_session(files: Files, done: ProcessResult, redactor: Redactor) -> AiderFacts:
     told, calls = read_analytics(files.analytics), read_calls(files.calls)
-    answers = [redactor.text(clean_text(answer)) for answer in answers_in(read_text(files.conversation))]
-    own = read_own_words(clean_text(done.output), answers)
+    answers = [redactor.text(clean_text(answer)) for answer in model_answers(read_text(files.conversation))]
+    own = read_messages(clean_text(done.output), answers)
     if told.launched and not files.guarded.exists():
         own = own._replace(limit=NOT_GUARDED)
     return _facts(told, calls, own, answers, cut_off=done.timed_out or done.stopped or not told.finished)
 
 
-def _facts(told: Told, calls: Calls, own: OwnWords, answers: list[str], *, cut_off: bool) -> AiderFacts:
+def _facts(
+    told: AnalyticsSummary, calls: Calls, own: AiderMessages, answers: list[str], *, cut_off: bool
+) -> AiderFacts:
     failed = told.unanswered and not cut_off
     failure = own.failure if failed else None
     text = failure.said if failure else told.exception or ""
@@ -208,17 +210,17 @@ TOKEN_LIMIT, REFLECTIONS, NOT_GUARDED = "token_limit", "reflections", "not_guard
 """What makes a session that came to its end no success."""
 
 
-class Failure(NamedTuple):
+class AiderFailure(NamedTuple):
     kind: str
     """LiteLLM's name for it."""
     status: int | None
     said: str
 
 
-class OwnWords(NamedTuple):
+class AiderMessages(NamedTuple):
     """Aider's."""
 
-    failure: Failure | None
+    failure: AiderFailure | None
     """The last one that it told of."""
     retries: dict[str, int]
     edited: tuple[str, ...]
@@ -226,7 +228,7 @@ class OwnWords(NamedTuple):
     """What makes it no success, though it came to its end."""
 
 
-def answers_in(history: str) -> list[str]:
+def model_answers(history: str) -> list[str]:
     """Of Aider's `llm-history`, where each line of an answer begins with a word that says so."""
     blocks = (match[1] for match in _ANSWER.finditer(history + "\n"))
     texts = ("\n".join(map(_said, block.split("\n"))).strip("\n") for block in blocks)
@@ -237,14 +239,14 @@ def _said(line: str) -> str:
     return line.removeprefix("ASSISTANT").removeprefix(" ")
 
 
-def read_own_words(output: str, answers: Sequence[str]) -> OwnWords:
+def read_messages(output: str, answers: Sequence[str]) -> AiderMessages:
     own = _even(output)
     for answer in answers:
         own = own.replace(_even(answer), "", 1)
     failures = [_failure(match) for match in _FAILED.finditer(own)]
     retries = Counter(str(_failure(match).status or "no answer") for match in _RETRIED.finditer(own))
     limits = {TOKEN_LIMIT: _TOKEN_LIMIT, REFLECTIONS: _REFLECTIONS}
-    return OwnWords(
+    return AiderMessages(
         failure=failures[-1] if failures else None,
         retries=dict(retries),
         edited=tuple(_EDITED.findall(own)),
@@ -257,12 +259,12 @@ def _even(written: str) -> str:
     return "\n".join(line.expandtabs().rstrip() for line in written.splitlines())
 
 
-def _failure(match: re.Match[str]) -> Failure:
+def _failure(match: re.Match[str]) -> AiderFailure:
     kind, said = match["kind"], match["said"]
     body = said[said.find("{") : said.rfind("}") + 1]
     read = read_api_body(body) if body else None
     status = (read and read.status) or _STATUS_OF_TYPE.get(_type(body)) or _STATUS_OF_CLASS.get(kind)
-    return Failure(kind, status, read.message if read and read.message != body else said)
+    return AiderFailure(kind, status, read.message if read and read.message != body else said)
 
 
 def _type(body: str) -> str:

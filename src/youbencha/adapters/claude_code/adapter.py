@@ -25,7 +25,7 @@ from youbencha.adapters.claude_code.locate import Cli, find_cli, locate_cli, may
 from youbencha.adapters.claude_code.normalize import normalize
 from youbencha.adapters.claude_code.own_files import agent_definition, on_the_host
 from youbencha.adapters.claude_code.versions import Feature, supports
-from youbencha.adapters.cli_agent.environment import secrets_of, started_from
+from youbencha.adapters.cli_agent.environment import base_environment, secrets_of
 from youbencha.adapters.cli_agent.invocation import check_context
 from youbencha.adapters.cli_agent.prompt import prompt_is_here
 from youbencha.errors import ConfigError, Problem
@@ -33,7 +33,7 @@ from youbencha.gateway.api import GatewayAccess
 from youbencha.log import YouBenchaLog
 from youbencha.process import Redactor
 from youbencha.sandbox.base import Sandbox
-from youbencha.sandbox.local import HERE
+from youbencha.sandbox.local import HOST
 
 if TYPE_CHECKING:
     from youbencha.gateway.api import Provider
@@ -190,16 +190,16 @@ def agent_environment(
     harness: Mapping[str, str],
     given: Mapping[str, str],
     gateway: GatewayAccess | None = None,
-    sandbox: Sandbox = HERE,
+    sandbox: Sandbox = HOST,
 ) -> dict[str, str]:
     """What Claude Code runs with. What the test case gives wins over everything but a gateway."""
     contained = _CONTAINED if sandbox.is_boundary else {}
-    env = {**started_from(sandbox, harness, _CLAUDE), **_QUIET, **contained, **given}
+    env = {**base_environment(sandbox, harness, _CLAUDE), **_QUIET, **contained, **given}
     if gateway is None:
         return env
-    from youbencha.adapters.cli_agent.environment import behind_gateway
+    from youbencha.adapters.cli_agent.environment import gateway_environment
 
-    return behind_gateway(env, gateway, gateway_env(gateway), given=given, own=CREDENTIALS)
+    return gateway_environment(env, gateway, gateway_env(gateway), given=given, own=CREDENTIALS)
 
 
 # Claude Code and the gateway: what tells it where its model is, and what it gets behind a gateway instead.

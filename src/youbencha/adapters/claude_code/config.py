@@ -9,8 +9,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from youbencha.adapters.cli_agent.config import FITS, AgentConfig, Argument, Matches
 from youbencha.adapters.cli_agent.config import parse_config as parse
-from youbencha.adapters.cli_agent.kind import Kind
-from youbencha.control import problem_in
+from youbencha.adapters.cli_agent.kind import AgentKind
+from youbencha.control import rule_error
 from youbencha.spec.base import Written
 
 _MODEL_ALIASES = ("default", "sonnet", "opus", "haiku", "opusplan", "best")
@@ -47,7 +47,7 @@ _PRINT_ONLY = {"output_format": "text", "pty": "always", "prompt_delivery": "arg
 
 
 def _is_rule(rule: str) -> str:
-    if problem := problem_in(rule):
+    if problem := rule_error(rule):
         raise ValueError(problem)
     return rule
 
@@ -143,7 +143,7 @@ HOW_TO_AUTHENTICATE = (
     "(newer versions: `claude auth login`)."
 )
 
-CLAUDE = Kind(
+CLAUDE = AgentKind(
     name="claude-code",
     title="Claude Code",
     prefix="CLAUDE",

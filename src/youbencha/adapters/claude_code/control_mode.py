@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from youbencha.adapters.base import AgentExecutionContext
 from youbencha.adapters.claude_code.command import Invocation, first_words, policy_decides
 from youbencha.adapters.claude_code.versions import Feature, supports
-from youbencha.control import Machine, Patience, ToolPolicy
-from youbencha.control.driver import Driver, StdioLine
-from youbencha.control.permissions import Hooks
-from youbencha.control.websocket import Place, WebSocketLine
-from youbencha.events import Event, ToolDecided, Warned
+from youbencha.control import Machine, Timeouts, ToolPolicy
+from youbencha.control.driver import Driver, StdioTransport
+from youbencha.control.permissions import ToolHooks
+from youbencha.control.websocket import Place, WebSocketTransport
+from youbencha.events import Event, ToolDecided, WarningRaised
 from youbencha.process import ProcessResult, Redactor
 
 INTERRUPT_S = 1.0
@@ -43,7 +43,7 @@ class Conversation:
                 rules.deny if rules else (),
                 root=context.sandbox.inside(invocation.workspace),
             ),
-            patience=Patience(
+            patience=Timeouts(
                 connect_s=_STARTS_WITHIN_S,
                 handshake_s=_STARTS_WITHIN_S,
                 silence_s=config.silence_timeout_s,
@@ -52,7 +52,7 @@ class Conversation:
             now=asyncio.get_running_loop().time(),
             awaits_model=context.gateway.is_busy if context.gateway else lambda: False,
         )
-        self._driver = Driver(machine, hooks=Hooks(decide=policy_decides(config)), on_event=self._note)
+        self._driver = Driver(machine, hooks=ToolHooks(decide=policy_decides(config)), on_event=self._note)
         self.line = self._line(invocation)
         self.denied: Counter[str] = Counter()
         self._deadline_passed = False
@@ -106,21 +106,21 @@ class Conversation:
         self._deadline_passed = self._driver.over is None
         self._driver.interrupt("the deadline has passed")
 
-    def _line(self, invocation: Invocation) -> StdioLine | WebSocketLine:
+    def _line(self, invocation: Invocation) -> StdioTransport | WebSocketTransport:
         version = invocation.cli.version
         if invocation.transport == "stdio":
-            return StdioLine(self._driver, knows_end_session=supports(version, Feature.END_SESSION))
+            return StdioTransport(self._driver, knows_end_session=supports(version, Feature.END_SESSION))
         door = self._context.sandbox.door(_CONTROL_PORT)
         place = Place(door.socket, door.address) if door else None
         leaves = supports(version, Feature.LEAVES_WEBSOCKET)
-        return WebSocketLine(self._driver, place=place, leaves_by_itself=leaves)
+        return WebSocketTransport(self._driver, place=place, leaves_by_itself=leaves)
 
     def _note(self, event: Event) -> None:
         if isinstance(event, ToolDecided) and not event.allowed:
             self.denied[event.name] += 1
         if self._context.on_event is None:
             return
-        if isinstance(event, Warned):  # it may quote what came over the wire
+        if isinstance(event, WarningRaised):  # it may quote what came over the wire
             event = event.but(message=self._redactor.text(event.message))
         if isinstance(event, ToolDecided):
             event = event.but(reason=self._redactor.text(event.reason))

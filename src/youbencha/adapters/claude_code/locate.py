@@ -12,15 +12,15 @@ from youbencha.adapters.claude_code.versions import CliVersion, Feature, support
 from youbencha.adapters.cli_agent import locate
 from youbencha.process import Command, Limits, run
 from youbencha.sandbox.base import Sandbox
-from youbencha.sandbox.local import HERE
+from youbencha.sandbox.local import HOST
 
-Cli = locate.Cli[CliVersion]
+Cli = locate.AgentCli[CliVersion]
 
-_finder = locate.Finder(CLAUDE, CliVersion.parse)
+_finder = locate.CliFinder(CLAUDE, CliVersion.parse)
 
 
 async def locate_cli(
-    config: ClaudeCodeConfig, env: Mapping[str, str], sandbox: Sandbox = HERE, workspace: Path | None = None
+    config: ClaudeCodeConfig, env: Mapping[str, str], sandbox: Sandbox = HOST, workspace: Path | None = None
 ) -> Cli:
     """The CLI that this configuration asks for, shared with the sandbox; an error that says how to get it if there is
     none. `env` is one of the host."""

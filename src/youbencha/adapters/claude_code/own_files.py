@@ -15,7 +15,7 @@ import orjson
 from youbencha.adapters.claude_code.config import one_problem
 from youbencha.adapters.claude_code.session import SessionFacts
 from youbencha.adapters.claude_code.stream import Ledger, ModelCalled, read_usage
-from youbencha.adapters.cli_agent.agent_files import lines_left, read_definition
+from youbencha.adapters.cli_agent.agent_files import matching_lines, read_definition
 from youbencha.adapters.cli_agent.config import fits_argument
 from youbencha.json_lines import Record, mapping, text
 from youbencha.log import Usage
@@ -261,7 +261,7 @@ def _session_file(config: Path | None, session_id: str | None) -> Path | None:
 
 
 def _messages(path: Path, config: Path) -> Iterator[Record]:
-    for line in lines_left(path, config, _WANTED):
+    for line in matching_lines(path, config, _WANTED):
         try:
             record = mapping(orjson.loads(line))
         except orjson.JSONDecodeError:  # the last line of a process that was killed

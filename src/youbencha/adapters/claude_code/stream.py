@@ -26,7 +26,7 @@ from youbencha.events import (
     ToolReturned,
     UsageReported,
     UserText,
-    Warned,
+    WarningRaised,
 )
 from youbencha.json_lines import Record, quoted
 from youbencha.log import Usage
@@ -138,8 +138,8 @@ def events_of(record: Record) -> list[Event]:
     return reader(record) if reader else []
 
 
-def malformed_line(text: str) -> Warned:
-    return Warned(code=MALFORMED_LINE, message=f"Skipped a line that is not a stream-json event: {quoted(text)}")
+def malformed_line(text: str) -> WarningRaised:
+    return WarningRaised(code=MALFORMED_LINE, message=f"Skipped a line that is not a stream-json event: {quoted(text)}")
 
 
 def _system(record: Record) -> list[Event]:

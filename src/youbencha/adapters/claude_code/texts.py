@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from youbencha.adapters.claude_code import codes
 from youbencha.adapters.claude_code.config import HOW_TO_AUTHENTICATE
 from youbencha.adapters.cli_agent import causes
-from youbencha.adapters.cli_agent.causes import Cause, words
+from youbencha.adapters.cli_agent.causes import Cause, pattern
 from youbencha.json_lines import clean_text
 from youbencha.log import iso_time
 
@@ -19,7 +19,7 @@ _STATUS_IN_TEXT = re.compile(r"API Error: (?:Request rejected \()?(\d{3})\b")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence(causes.Evidence):
+class Evidence(causes.FailureEvidence):
     """What was said about a failure; older versions say the HTTP status in the text only."""
 
     def http_status(self) -> int | None:
@@ -35,7 +35,7 @@ CAUSES = (
         code=codes.MAX_TURNS,
         kind="max_turns",
         subtypes=frozenset({"error_max_turns"}),
-        words=words(r"^Error: Reached max turns"),
+        words=pattern(r"^Error: Reached max turns"),
         says="Claude Code stopped at its limit of turns",
         hint="Raise `max_turns`, or give the agent a smaller task.",
     ),
@@ -44,7 +44,7 @@ CAUSES = (
         kind="max_budget",
         subtypes=frozenset({"error_max_budget_usd"}),
         statuses=frozenset({402}),
-        words=words(
+        words=pattern(
             r"youBencha: the budget is spent|budget has been exceeded|exceeded (?:usd )?budget|^Error: .*maximum budget"
         ),
         says="Claude Code stopped because the budget was spent",
@@ -55,7 +55,7 @@ CAUSES = (
         kind="authentication",
         kinds=frozenset({"authentication_failed"}),
         statuses=frozenset({401}),
-        words=words(r"not logged in|invalid api key|please run /login|failed to authenticate|oauth token .*expired"),
+        words=pattern(r"not logged in|invalid api key|please run /login|failed to authenticate|oauth token .*expired"),
         says="Claude Code failed at authentication: no valid API key or login",
         hint=HOW_TO_AUTHENTICATE,
     ),
@@ -64,7 +64,7 @@ CAUSES = (
         kind="rate_limit",
         kinds=frozenset({"rate_limit"}),
         statuses=frozenset({429}),
-        words=words(r"limit reached|spending cap reached|hit your .*limit|reached your .*limit|rate_limit_error"),
+        words=pattern(r"limit reached|spending cap reached|hit your .*limit|reached your .*limit|rate_limit_error"),
         says="Claude Code was stopped by a rate limit",
         hint="Wait until the limit resets, run fewer trials at a time, or use a key with a higher limit.",
     ),
@@ -72,7 +72,7 @@ CAUSES = (
         code=codes.REFUSED,
         kind="refusal",
         refusal=True,
-        words=words(r"violate our usage policy|safeguards flagged"),
+        words=pattern(r"violate our usage policy|safeguards flagged"),
         says="The model declined the request",
         hint="Reword the task, or run it on another model; this is the model's answer, not a fault of the run.",
     ),
@@ -80,7 +80,7 @@ CAUSES = (
         code=codes.API_ERROR,
         kind="billing",
         kinds=frozenset({"billing_error"}),
-        words=words(r"credit balance is too low"),
+        words=pattern(r"credit balance is too low"),
         says="The account behind the key has no credit",
         hint="Add credit to the account, or use another key.",
     ),
@@ -96,7 +96,7 @@ CAUSES = (
         code=codes.API_ERROR,
         kind="prompt_too_long",
         statuses=frozenset({413}),
-        words=words(r"prompt is too long"),
+        words=pattern(r"prompt is too long"),
         says="The conversation no longer fits into the model's context",
         hint="Give the agent a smaller task or a shorter prompt, or use a model with a larger context.",
     ),
@@ -104,7 +104,7 @@ CAUSES = (
         code=codes.API_ERROR,
         kind="max_output_tokens",
         kinds=frozenset({"max_output_tokens"}),
-        words=words(r"exceeded the \d+ output token maximum"),
+        words=pattern(r"exceeded the \d+ output token maximum"),
         says="The model's answer did not fit into its limit of output tokens",
         hint="Raise `max_tokens` (CLAUDE_CODE_MAX_OUTPUT_TOKENS).",
     ),
@@ -113,7 +113,7 @@ CAUSES = (
         kind="server",
         kinds=frozenset({"server_error", "overloaded"}),
         statuses=frozenset({500, 502, 503, 504, 529}),
-        words=words(r"connection error|unable to connect|connection refused|request timed out|malformed response"),
+        words=pattern(r"connection error|unable to connect|connection refused|request timed out|malformed response"),
         says="The API did not answer, or answered that it cannot serve",
         hint="Try again later; if it stays so, check ANTHROPIC_BASE_URL, the gateway and the network.",
     ),

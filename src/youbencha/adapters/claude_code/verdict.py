@@ -16,7 +16,7 @@ from youbencha.adapters.claude_code.session import SessionFacts, base_model
 from youbencha.adapters.claude_code.texts import CAUSES, Evidence, cause_of, find_cause, moment_of
 from youbencha.adapters.cli_agent import verdict
 from youbencha.adapters.cli_agent.causes import Cause
-from youbencha.adapters.cli_agent.kind import malformed, plural, problem, truncated
+from youbencha.adapters.cli_agent.kind import error_record, malformed, plural, truncated
 from youbencha.adapters.cli_agent.verdict import ProcessEnding
 from youbencha.log import ErrorRecord, Status
 
@@ -126,7 +126,7 @@ def _by_cause(cause: Cause, end: Ending, evidence: Evidence, at: str) -> ErrorRe
         told = limit.resets_at if limit and limit.resets_at else evidence.resets_at(datetime.fromisoformat(at))
         context["resets_at"] = moment_of(told)
     message = f"{cause.says}: {said}" if said else f"{cause.says}."
-    return problem(cause.code, message, at, cause.hint, **context)
+    return error_record(cause.code, message, at, cause.hint, **context)
 
 
 def _rejected_key(end: Ending, at: str) -> ErrorRecord | None:
@@ -141,7 +141,7 @@ def _unresponsive(end: Ending, at: str) -> ErrorRecord | None:
     if end.unresponsive is None:
         return None
     hint = "A call to the model that never ends does this. Raise `silence_timeout_s` if it was at work."
-    return problem(codes.UNRESPONSIVE, f"Claude Code was given up: {end.unresponsive}.", at, hint)
+    return error_record(codes.UNRESPONSIVE, f"Claude Code was given up: {end.unresponsive}.", at, hint)
 
 
 def _stopped(end: Ending, at: str) -> ErrorRecord | None:
@@ -209,9 +209,9 @@ def _denied_tools(facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
     if by_policy:
         message = f"The tool policy denied: {_counted(by_policy)}. The run went on without them."
         hint = "See which rules apply: `tool_policy` of agent.config. A denied tool shows in what the agent can do."
-        yield problem(codes.TOOL_DENIED, message, at, hint, tools=by_policy, by="tool_policy")
+        yield error_record(codes.TOOL_DENIED, message, at, hint, tools=by_policy, by="tool_policy")
     if others:
-        yield problem(
+        yield error_record(
             codes.TOOL_DENIED,
             f"Claude Code was not allowed to use its tools: {_counted(others)}. The run went on without them.",
             at,
@@ -228,7 +228,7 @@ def _failed_mcp(facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
     if not facts.failed_mcp_servers:
         return
     count = plural(len(facts.failed_mcp_servers), "MCP server")
-    yield problem(
+    yield error_record(
         codes.MCP_FAILED,
         f"{count} did not start: {', '.join(facts.failed_mcp_servers)}. The agent worked without their tools.",
         at,
@@ -239,7 +239,7 @@ def _failed_mcp(facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
 
 def _model_fallback(facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
     for switch in facts.switches:
-        yield problem(
+        yield error_record(
             codes.MODEL_FALLBACK,
             f"Claude Code went over from {switch.original or 'its model'} to {switch.fallback or 'another'} "
             f"({switch.trigger or 'no reason given'}).",
@@ -251,7 +251,7 @@ def _model_fallback(facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
         )
     asked, used = facts.init_model, facts.model
     if not facts.switches and asked and used and base_model(asked) != base_model(used):
-        yield problem(
+        yield error_record(
             codes.MODEL_FALLBACK,
             f"Claude Code set out with {asked}, but {used} answered.",
             at,
@@ -267,7 +267,7 @@ def _retries(facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
         return
     times = plural(sum(retry.times for retry in facts.retries), "time")
     kinds = ", ".join(f"{retry.reason or 'unknown'} ({retry.status or 'no answer'})" for retry in facts.retries)
-    yield problem(
+    yield error_record(
         codes.REQUESTS_RETRIED,
         f"Calls to the model failed and were repeated {times}: {kinds}. The run's duration includes the waiting.",
         at,

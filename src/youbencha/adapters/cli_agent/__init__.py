@@ -9,11 +9,11 @@ from __future__ import annotations
 from youbencha import json_lines as fields
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.adapter import CliAdapter
-from youbencha.adapters.cli_agent.causes import Cause, words
-from youbencha.adapters.cli_agent.config import AgentConfig, Argument, Word, fits_argument
+from youbencha.adapters.cli_agent.causes import Cause, pattern
+from youbencha.adapters.cli_agent.config import AgentConfig, Argument, NonEmptyArgument, fits_argument
 from youbencha.adapters.cli_agent.invocation import Task
-from youbencha.adapters.cli_agent.kind import Kind
-from youbencha.adapters.cli_agent.locate import Cli
+from youbencha.adapters.cli_agent.kind import AgentKind
+from youbencha.adapters.cli_agent.locate import AgentCli
 from youbencha.adapters.cli_agent.session import (
     CallFailed,
     CallMetered,
@@ -25,23 +25,23 @@ from youbencha.adapters.cli_agent.session import (
 )
 
 __all__ = [
+    "AgentCli",
     "AgentConfig",
+    "AgentKind",
     "Argument",
     "CallFailed",
     "CallMetered",
     "Cause",
-    "Cli",
     "CliAdapter",
     "Handler",
-    "Kind",
+    "NonEmptyArgument",
     "SessionFacts",
     "SessionNamed",
     "StreamReader",
     "Task",
     "TurnTaken",
-    "Word",
     "codes",
     "fields",
     "fits_argument",
-    "words",
+    "pattern",
 ]

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult, UsesGateway
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.config import AgentConfig, parse_config
-from youbencha.adapters.cli_agent.environment import secrets_of, started_from
+from youbencha.adapters.cli_agent.environment import base_environment, secrets_of
 from youbencha.adapters.cli_agent.invocation import Task, check_context, new_log_file, scratch_directory
-from youbencha.adapters.cli_agent.kind import Kind, problem
-from youbencha.adapters.cli_agent.locate import Cli, Finder
+from youbencha.adapters.cli_agent.kind import AgentKind, error_record
+from youbencha.adapters.cli_agent.locate import AgentCli, CliFinder
 from youbencha.adapters.cli_agent.prompt import check_prompt, read_prompt
 from youbencha.adapters.cli_agent.session import SessionFacts
 from youbencha.adapters.cli_agent.stream import LiveWatch
@@ -28,7 +28,7 @@ from youbencha.errors import ConfigError, Problem
 from youbencha.log import ErrorRecord, Usage, YouBenchaLog, iso_time
 from youbencha.process import Command, Limits, ProcessResult, Redactor
 from youbencha.sandbox.base import Sandbox
-from youbencha.sandbox.local import HERE
+from youbencha.sandbox.local import HOST
 
 if TYPE_CHECKING:
     from youbencha.adapters.cli_agent.causes import Cause
@@ -41,7 +41,7 @@ C = TypeVar("C", bound=AgentConfig)
 class CliAdapter(ABC, Generic[C]):
     """Subclass it, and fill in what differs."""
 
-    kind: ClassVar[Kind]
+    kind: ClassVar[AgentKind]
     version: ClassVar[str] = "1.0.0"
     config_model: ClassVar[type[AgentConfig]]
     variables: ClassVar[frozenset[str]] = frozenset()
@@ -87,7 +87,7 @@ class CliAdapter(ABC, Generic[C]):
         """Who serves the model, where that depends on the run."""
         return None
 
-    async def locate(self, config: C, env: Mapping[str, str], context: AgentExecutionContext | None) -> Cli[str]:
+    async def locate(self, config: C, env: Mapping[str, str], context: AgentExecutionContext | None) -> AgentCli[str]:
         """The program to run, shared with the sandbox. There is no context yet where only readiness is asked for.
 
         `env` is one of the host, to look for it.
@@ -96,7 +96,7 @@ class CliAdapter(ABC, Generic[C]):
             env,
             executable=config.executable,
             version=config.version,
-            sandbox=context.sandbox if context else HERE,
+            sandbox=context.sandbox if context else HOST,
             workspace=context.workspace_dir.absolute() if context else None,
         )
 
@@ -226,12 +226,12 @@ class CliAdapter(ABC, Generic[C]):
     def _parsed(self, raw: Mapping[str, Any]) -> C:
         return parse_config(self.kind, self.config_model, raw)  # type: ignore[return-value]  # C is what it is
 
-    def _finder(self) -> Finder[str]:
-        return Finder(self.kind, str)
+    def _finder(self) -> CliFinder[str]:
+        return CliFinder(self.kind, str)
 
-    def _environment(self, given: Mapping[str, str], sandbox: Sandbox = HERE) -> dict[str, str]:
+    def _environment(self, given: Mapping[str, str], sandbox: Sandbox = HOST) -> dict[str, str]:
         """What the agent runs with. What the test case gives wins over everything."""
-        return {**started_from(sandbox, self._harness_env(), self.variables), **self.quiet, **given}
+        return {**base_environment(sandbox, self._harness_env(), self.variables), **self.quiet, **given}
 
     def _host_environment(self, context: AgentExecutionContext, env: dict[str, str]) -> dict[str, str]:
         """For what is asked of programs here: a container's environment is for programs in there."""
@@ -243,10 +243,10 @@ class CliAdapter(ABC, Generic[C]):
             return env
         if not isinstance(self, UsesGateway):
             raise self.kind.no_gateway()
-        from youbencha.adapters.cli_agent.environment import behind_gateway
+        from youbencha.adapters.cli_agent.environment import gateway_environment
 
         pointing = self.gateway_env(access, self.model_for_gateway(config), context.env)
-        return behind_gateway(env, access, pointing, given=context.env, own=self.credentials)
+        return gateway_environment(env, access, pointing, given=context.env, own=self.credentials)
 
     def _harness_env(self) -> Mapping[str, str]:
         return os.environ if self._env is None else self._env
@@ -262,7 +262,7 @@ TIMEOUT_EXIT_CODE = -1
 class Finished(NamedTuple):
     """A run that is over, and what its adapter knows of it."""
 
-    kind: Kind
+    kind: AgentKind
     task: Task[Any]
     done: ProcessResult
     facts: SessionFacts
@@ -347,4 +347,4 @@ def _ignored(run: Finished, at: str) -> tuple[ErrorRecord, ...]:
     if run.has_agents or name is None:
         return ()
     message = f"{run.kind.title} has no custom agents: agent_name {name!r} had no effect."
-    return (problem(run.kind.code(codes.AGENT_IGNORED), message, at, "Put its instructions into the prompt."),)
+    return (error_record(run.kind.code(codes.AGENT_IGNORED), message, at, "Put its instructions into the prompt."),)

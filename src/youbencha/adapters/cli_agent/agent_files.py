@@ -14,7 +14,7 @@ _LONGEST_LINE = 32 * 1024 * 1024
 _MOST_BYTES = 256 * 1024 * 1024
 
 
-def lines_left(path: Path, top: Path, wanted: Sequence[bytes]) -> Iterator[bytes]:
+def matching_lines(path: Path, top: Path, wanted: Sequence[bytes]) -> Iterator[bytes]:
     """Those lines that hold one of `wanted`; none, where it is no regular file below `top`."""
     try:
         real = path.resolve()
@@ -51,16 +51,16 @@ def read_definition(path: Path, *, below: Path | None = None) -> bytes | None:
 _LARGEST = 1024 * 1024
 
 
-class Told(NamedTuple):
+class MetricsFile(NamedTuple):
     record: Record
     problems: tuple[str, ...] = ()
 
-    def or_else(self, other: Told) -> Told:
+    def or_else(self, other: MetricsFile) -> MetricsFile:
         """The first that says anything counts; what was wrong with either is told."""
-        return Told(self.record or other.record, (*self.problems, *other.problems))
+        return MetricsFile(self.record or other.record, (*self.problems, *other.problems))
 
 
-def read_object(path: Path, name: str) -> Told:
+def read_object(path: Path, name: str) -> MetricsFile:
     """`name` is how the program knows the file. None at all is nothing wrong."""
     import orjson
 
@@ -68,14 +68,14 @@ def read_object(path: Path, name: str) -> Told:
         # An agent may have put anything there; a pipe would be waited on for ever.
         state = path.lstat()
         if not stat.S_ISREG(state.st_mode):
-            return Told({}, (f"{name} is no regular file",))
+            return MetricsFile({}, (f"{name} is no regular file",))
         if state.st_size > _LARGEST:
-            return Told({}, (f"{name} is larger than 1 MiB",))
+            return MetricsFile({}, (f"{name} is larger than 1 MiB",))
         found = orjson.loads(path.read_bytes())
     except FileNotFoundError:
-        return Told({})
+        return MetricsFile({})
     except OSError as error:
-        return Told({}, (f"{name} cannot be read: {error.strerror}",))
+        return MetricsFile({}, (f"{name} cannot be read: {error.strerror}",))
     except ValueError as error:
-        return Told({}, (f"{name} is not JSON: {error}",))
-    return Told(found) if isinstance(found, dict) else Told({}, (f"{name} holds no JSON object",))
+        return MetricsFile({}, (f"{name} is not JSON: {error}",))
+    return MetricsFile(found) if isinstance(found, dict) else MetricsFile({}, (f"{name} holds no JSON object",))

@@ -14,12 +14,12 @@ from typing import NamedTuple
 import orjson
 
 from youbencha.adapters.cli_agent import codes
-from youbencha.adapters.cli_agent.kind import Kind
+from youbencha.adapters.cli_agent.kind import AgentKind
 from youbencha.json_lines import count, mapping, text
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence:
+class FailureEvidence:
     """What was said about a failure."""
 
     text: str
@@ -47,7 +47,7 @@ class Cause:
     words: re.Pattern[str] | None = None
     refusal: bool = False
 
-    def fits(self, evidence: Evidence) -> bool:
+    def fits(self, evidence: FailureEvidence) -> bool:
         return (
             evidence.subtype in self.subtypes
             or evidence.kind in self.kinds
@@ -57,17 +57,17 @@ class Cause:
         )
 
 
-def find_cause(evidence: Evidence, table: Sequence[Cause]) -> Cause | None:
+def find_cause(evidence: FailureEvidence, table: Sequence[Cause]) -> Cause | None:
     """The row that fits, if one does."""
     return next((cause for cause in table if cause.fits(evidence)), None)
 
 
-def words(pattern: str) -> re.Pattern[str]:
+def pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE | re.MULTILINE)
 
 
 @lru_cache
-def common_causes(kind: Kind) -> tuple[Cause, ...]:
+def common_causes(kind: AgentKind) -> tuple[Cause, ...]:
     """What an API says in the same way to every agent. An agent's own rows stand before these."""
     return (
         Cause(
@@ -80,7 +80,7 @@ def common_causes(kind: Kind) -> tuple[Cause, ...]:
         Cause(
             code=kind.code(codes.MAX_TURNS),
             kind="max_turns",
-            words=words(r"max(?:imum)? (?:session )?turns|turn limit"),
+            words=pattern(r"max(?:imum)? (?:session )?turns|turn limit"),
             says=f"{kind.title} stopped at its limit of turns",
             hint="Raise the limit, or give the agent a smaller task.",
         ),
@@ -88,7 +88,7 @@ def common_causes(kind: Kind) -> tuple[Cause, ...]:
             code=kind.code(codes.MAX_BUDGET),
             kind="max_budget",
             statuses=frozenset({402}),
-            words=words(r"youBencha: the budget is spent|budget has been exceeded|exceeded (?:usd )?budget"),
+            words=pattern(r"youBencha: the budget is spent|budget has been exceeded|exceeded (?:usd )?budget"),
             says=f"{kind.title} stopped because the budget was spent",
             hint="Raise the budget of the run, or the gateway's cap.",
         ),
@@ -97,7 +97,7 @@ def common_causes(kind: Kind) -> tuple[Cause, ...]:
             kind="authentication",
             kinds=frozenset({"authentication", "authentication_error"}),
             statuses=frozenset({401}),
-            words=words(
+            words=pattern(
                 r"not logged in|no authentication|authentication (?:failed|required|information)|unauthorized"
                 r"|(?:invalid|incorrect|missing|no) (?:x-)?api[- ]key|api[- ]key (?:is )?(?:missing|not (?:found|set))"
             ),
@@ -109,7 +109,7 @@ def common_causes(kind: Kind) -> tuple[Cause, ...]:
             kind="rate_limit",
             kinds=frozenset({"rate_limit", "rate_limit_error", "quota"}),
             statuses=frozenset({429}),
-            words=words(r"rate[ _-]?limit|too many requests|quota (?:exceeded|exhausted)|limit reached"),
+            words=pattern(r"rate[ _-]?limit|too many requests|quota (?:exceeded|exhausted)|limit reached"),
             says=f"{kind.title} was stopped by a rate limit",
             hint="Wait until the limit resets, run fewer trials at a time, or use a key with a higher limit.",
         ),
@@ -117,14 +117,14 @@ def common_causes(kind: Kind) -> tuple[Cause, ...]:
             code=kind.code(codes.REFUSED),
             kind="refusal",
             refusal=True,
-            words=words(r"violates? (?:our|the) usage polic|content[ _]filter"),
+            words=pattern(r"violates? (?:our|the) usage polic|content[ _]filter"),
             says="The model declined the request",
             hint="Reword the task, or run it on another model; this is the model's answer, not a fault of the run.",
         ),
         Cause(
             code=kind.code(codes.API_ERROR),
             kind="billing",
-            words=words(r"credit balance is too low|insufficient[ _](?:quota|credit|balance)"),
+            words=pattern(r"credit balance is too low|insufficient[ _](?:quota|credit|balance)"),
             says="The account behind the key has no credit",
             hint="Add credit to the account, or use another key.",
         ),
@@ -132,7 +132,7 @@ def common_causes(kind: Kind) -> tuple[Cause, ...]:
             code=kind.code(codes.API_ERROR),
             kind="model_not_found",
             statuses=frozenset({404}),
-            words=words(r"model[^\n]{0,80} (?:not found|does not exist|is not available|not supported)"),
+            words=pattern(r"model[^\n]{0,80} (?:not found|does not exist|is not available|not supported)"),
             says="The model is unknown to the API, or the key may not use it",
             hint="Check `model`, and that the key (or the gateway) offers it.",
         ),
@@ -140,7 +140,7 @@ def common_causes(kind: Kind) -> tuple[Cause, ...]:
             code=kind.code(codes.API_ERROR),
             kind="prompt_too_long",
             statuses=frozenset({413}),
-            words=words(r"prompt is too long|context[ _]length|maximum context"),
+            words=pattern(r"prompt is too long|context[ _]length|maximum context"),
             says="The conversation no longer fits into the model's context",
             hint="Give the agent a smaller task or a shorter prompt, or use a model with a larger context.",
         ),
@@ -148,7 +148,7 @@ def common_causes(kind: Kind) -> tuple[Cause, ...]:
             code=kind.code(codes.API_ERROR),
             kind="server",
             statuses=frozenset({500, 502, 503, 504, 529}),
-            words=words(
+            words=pattern(
                 r"connection (?:error|refused|reset)|unable to connect|ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN"
                 r"|fetch failed|request timed out|overloaded|stream (?:disconnected|error)"
             ),
@@ -159,7 +159,7 @@ def common_causes(kind: Kind) -> tuple[Cause, ...]:
 
 
 @lru_cache
-def other_cause(kind: Kind) -> Cause:
+def other_cause(kind: AgentKind) -> Cause:
     """Of a failure that the agent itself reported, and that no row knows."""
     return Cause(
         code=kind.code(codes.API_ERROR),
@@ -170,7 +170,7 @@ def other_cause(kind: Kind) -> Cause:
 
 
 @lru_cache
-def execution_cause(kind: Kind) -> Cause:
+def execution_cause(kind: AgentKind) -> Cause:
     """Of a session that its own closing word calls failed, without naming a call to the model."""
     return Cause(
         code=kind.code(codes.EXECUTION_ERROR),

@@ -20,11 +20,12 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from youbencha.adapters.cli_agent.kind import Kind
+from youbencha.adapters.cli_agent.kind import AgentKind
 from youbencha.errors import Problem
 from youbencha.spec.base import Written
 
 MAX_PROMPT_LENGTH = 1_000_000
+
 LONGEST_ARGUMENT_BYTES = 131_071
 """Linux takes no longer single argument (measured: E2BIG at 131,072)."""
 
@@ -60,9 +61,11 @@ def _fits(text: str) -> str:
 
 
 FITS = AfterValidator(_fits)
+
 Argument = Annotated[str, FITS]
 """Text that reaches the CLI on its command line."""
-Word = Annotated[str, Field(min_length=1), FITS]
+
+NonEmptyArgument = Annotated[str, Field(min_length=1), FITS]
 """The same, and not empty."""
 
 AgentName = Annotated[
@@ -70,6 +73,7 @@ AgentName = Annotated[
     Field(max_length=100),
     Matches(r"[\w\-]+", "must be made of letters, digits, hyphens and underscores"),
 ]
+
 Version = Annotated[str, Matches(r"\d[\w.+\-]{0,63}", "must be a version, such as 1.0.102")]
 
 
@@ -86,7 +90,7 @@ class AgentConfig(Written):
     """A file with the prompt, relative to the file that names it (or else to the workspace), without `..`."""
     agent_name: AgentName | None = None
     """A custom agent, where the CLI has such."""
-    model: Word | None = None
+    model: NonEmptyArgument | None = None
     """Any name: whether there is such a model, only its provider knows."""
     version: Version | None = None
     """The CLI version to use, from PATH or the toolbox."""
@@ -117,7 +121,7 @@ class AgentConfig(Written):
 C = TypeVar("C", bound=AgentConfig)
 
 
-def parse_config(kind: Kind, model: type[C], raw: Mapping[str, Any]) -> C:
+def parse_config(kind: AgentKind, model: type[C], raw: Mapping[str, Any]) -> C:
     """Validate; raise one ConfigError with every problem."""
     try:
         return model.model_validate(dict(raw))

@@ -34,7 +34,7 @@ _NETWORK = {
 _PASSES = frozenset(_SYSTEM | _WINDOWS | _NETWORK | TOOL_VARIABLES)
 
 
-def passed_on(harness: Mapping[str, str], own: Collection[str] = ()) -> dict[str, str]:
+def inherited(harness: Mapping[str, str], own: Collection[str] = ()) -> dict[str, str]:
     """The part of the harness's environment that this agent gets: what all get, and the variables that are its own."""
     return {
         name: value
@@ -43,10 +43,10 @@ def passed_on(harness: Mapping[str, str], own: Collection[str] = ()) -> dict[str
     }
 
 
-def started_from(sandbox: Sandbox, harness: Mapping[str, str], own: Collection[str] = ()) -> dict[str, str]:
+def base_environment(sandbox: Sandbox, harness: Mapping[str, str], own: Collection[str] = ()) -> dict[str, str]:
     """What an agent's environment begins with. A container lets in nothing of the harness's but what it says itself."""
     base = sandbox.environment(harness)
-    return base if sandbox.is_boundary else passed_on(base, own)
+    return base if sandbox.is_boundary else inherited(base, own)
 
 
 def secrets_of(access: GatewayAccess | None) -> dict[str, str]:
@@ -91,7 +91,7 @@ _OTHER = re.compile("|".join(_OTHERS))
 _PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
 
 
-def behind_gateway(
+def gateway_environment(
     env: Mapping[str, str],
     access: GatewayAccess,
     pointing: Mapping[str, str],
@@ -107,12 +107,12 @@ def behind_gateway(
     kept = {
         name: value
         for name, value in env.items()
-        if not is_of_a_model(name, own) and (name in given or name.upper() not in _PROXIES)
+        if not is_model_credential(name, own) and (name in given or name.upper() not in _PROXIES)
     }
     return {**kept, **pointing, **_without_proxy(access, given)}
 
 
-def is_of_a_model(name: str, own: Collection[str] = ()) -> bool:
+def is_model_credential(name: str, own: Collection[str] = ()) -> bool:
     upper = name.upper()
     return upper in own or _is_of_a_provider(upper) or _OTHER.fullmatch(upper) is not None
 

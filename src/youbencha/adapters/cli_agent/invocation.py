@@ -13,13 +13,13 @@ from typing import Generic, NamedTuple, TypeVar
 
 from youbencha.adapters.base import AgentExecutionContext
 from youbencha.adapters.cli_agent.config import AgentConfig
-from youbencha.adapters.cli_agent.kind import Kind
-from youbencha.adapters.cli_agent.locate import Cli
+from youbencha.adapters.cli_agent.kind import AgentKind
+from youbencha.adapters.cli_agent.locate import AgentCli
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.gateway.api import GatewayAccess
 from youbencha.log import iso_time
 from youbencha.sandbox.base import Sandbox
-from youbencha.sandbox.local import HERE
+from youbencha.sandbox.local import HOST
 
 C = TypeVar("C", bound=AgentConfig)
 
@@ -27,7 +27,7 @@ C = TypeVar("C", bound=AgentConfig)
 class Task(NamedTuple, Generic[C]):
     config: C
     """With the test case's own model in it, if it names one."""
-    cli: Cli[str]
+    cli: AgentCli[str]
     prompt: str
     workspace: Path
     artifacts: Path
@@ -40,7 +40,7 @@ class Task(NamedTuple, Generic[C]):
     gateway: GatewayAccess | None = None
     config_dir: Path | None = None
     """Where the file lies that the configuration comes from."""
-    sandbox: Sandbox = HERE
+    sandbox: Sandbox = HOST
     """Where the agent runs. Paths here are the host's; what the agent is told of them is `seen`."""
 
     def seen(self, path: Path) -> str:
@@ -55,7 +55,7 @@ class Task(NamedTuple, Generic[C]):
 # Whether what the engine hands over can be used at all.
 
 
-def check_context(kind: Kind, context: AgentExecutionContext) -> None:
+def check_context(kind: AgentKind, context: AgentExecutionContext) -> None:
     """Raise one ConfigError with every problem."""
     if problems := [*_timeout(context.timeout), *_environment(context), *_workspace(context)]:
         raise kind.invalid_config(problems)

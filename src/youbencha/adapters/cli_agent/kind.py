@@ -11,7 +11,7 @@ from youbencha.log import ErrorRecord
 from youbencha.process import OUTPUT_LIMIT_BYTES
 
 
-class Kind(NamedTuple):
+class AgentKind(NamedTuple):
     name: str
     """As `agent.type` has it: `copilot-cli`."""
     title: str
@@ -50,12 +50,12 @@ class Kind(NamedTuple):
 # The records that say what went wrong or was odd in a run.
 
 
-def problem(code: str, message: str, at: str, hint: str | None = None, **context: Any) -> ErrorRecord:
+def error_record(code: str, message: str, at: str, hint: str | None = None, **context: Any) -> ErrorRecord:
     return ErrorRecord(code=code, message=message, timestamp=at, hint=hint, context=context or None)
 
 
-def truncated(kind: Kind, at: str) -> ErrorRecord:
-    return problem(
+def truncated(kind: AgentKind, at: str) -> ErrorRecord:
+    return error_record(
         kind.code(codes.OUTPUT_TRUNCATED),
         f"The output was truncated: only its first 10MB ({OUTPUT_LIMIT_BYTES} bytes) were kept.",
         at,
@@ -65,9 +65,9 @@ def truncated(kind: Kind, at: str) -> ErrorRecord:
     )
 
 
-def malformed(kind: Kind, count: int, example: str | None, at: str) -> ErrorRecord:
+def malformed(kind: AgentKind, count: int, example: str | None, at: str) -> ErrorRecord:
     lines = "1 line of the output was" if count == 1 else f"{count} lines of the output were"
-    return problem(
+    return error_record(
         kind.code(codes.MALFORMED_LINE),
         f"{lines} not a stream-json event and left out.",
         at,

@@ -11,22 +11,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from youbencha.adapters.cli_agent import codes
-from youbencha.adapters.cli_agent.kind import Kind
+from youbencha.adapters.cli_agent.kind import AgentKind
 from youbencha.errors import YouBenchaError
 from youbencha.process import ProcessStartError, find_executable
 from youbencha.sandbox.base import Sandbox
-from youbencha.sandbox.local import HERE
+from youbencha.sandbox.local import HOST
 
 if TYPE_CHECKING:
     from youbencha.sandbox.toolbox.installed import InstalledAgent
-    from youbencha.sandbox.toolbox.portable import Carried
+    from youbencha.sandbox.toolbox.portable import PortableCli
 
 
 V = TypeVar("V")
 """How an agent's adapter sees a version: as text, or as something that it can compare."""
 
 
-class Cli(NamedTuple, Generic[V]):
+class AgentCli(NamedTuple, Generic[V]):
     path: Path
     version: V
     command: tuple[str, ...] = ()
@@ -41,10 +41,10 @@ class Cli(NamedTuple, Generic[V]):
         return self.command or (str(self.path),)
 
 
-class Finder(Generic[V]):
+class CliFinder(Generic[V]):
     """Looks for one agent's CLI. `parse` reads a version, and says None to what is none."""
 
-    def __init__(self, kind: Kind, parse: Callable[[str], V | None]) -> None:
+    def __init__(self, kind: AgentKind, parse: Callable[[str], V | None]) -> None:
         self._kind = kind
         self._parse = parse
 
@@ -54,16 +54,16 @@ class Finder(Generic[V]):
         *,
         executable: str | None,
         version: str | None,
-        sandbox: Sandbox = HERE,
+        sandbox: Sandbox = HOST,
         workspace: Path | None = None,
-    ) -> Cli[V]:
+    ) -> AgentCli[V]:
         """The CLI that is asked for; an error that says how to get it if there is none.
 
         `env` is one of the host, where it is looked for. In a container, `argv` is as it is seen there. `workspace` is
         where a CLI that the image brings is asked for its version.
         """
         if sandbox.kind != "local":
-            asked = CarriedIn(self, self._kind, sandbox, workspace or Path("/"))
+            asked = ContainerFinder(self, self._kind, sandbox, workspace or Path("/"))
             return await asked.locate(env, executable=executable, version=version)
         if executable is not None:
             return await self.explicit(Path(executable).expanduser(), version, env)
@@ -72,7 +72,7 @@ class Finder(Generic[V]):
             raise self.neither(version)
         return found
 
-    async def find(self, env: Mapping[str, str], version: str | None = None) -> Cli[V] | None:
+    async def find(self, env: Mapping[str, str], version: str | None = None) -> AgentCli[V] | None:
         """On PATH, else in the toolbox; with a version, whichever of them has it."""
         # Not needed by agents that nobody installs, and slow to import.
         from youbencha.sandbox.toolbox.toolbox import Toolbox
@@ -84,10 +84,10 @@ class Finder(Generic[V]):
         installed = Toolbox(default_root(env)).find(self._kind.name, version)
         return None if installed is None else await self.installed(installed, env)
 
-    async def installed(self, installed: InstalledAgent, env: Mapping[str, str]) -> Cli[V]:
+    async def installed(self, installed: InstalledAgent, env: Mapping[str, str]) -> AgentCli[V]:
         known = self._parse(installed.version)
         version = known if known is not None else await self.version_of(installed.executable, env)
-        return Cli(installed.executable, version, installed.command, installed.sha256)
+        return AgentCli(installed.executable, version, installed.command, installed.sha256)
 
     async def version_of(self, path: Path, env: Mapping[str, str]) -> V:
         """Ask the CLI, once for each file as it is now: a JavaScript CLI takes a second to answer."""
@@ -104,24 +104,24 @@ class Finder(Generic[V]):
             raise self._no_version(path, repr(said))
         return version
 
-    async def on_path(self, env: Mapping[str, str], version: str | None) -> Cli[V] | None:
+    async def on_path(self, env: Mapping[str, str], version: str | None) -> AgentCli[V] | None:
         path = find_executable(self._kind.command, env)
         if path is None:
             return None
         try:
-            cli = Cli(path, await self.version_of(path, env))
+            cli = AgentCli(path, await self.version_of(path, env))
         except YouBenchaError:
             if version is None:
                 raise
             return None  # a broken one on PATH is no reason not to use the version that was asked for
         return cli if version in (None, str(cli.version)) else None
 
-    async def explicit(self, path: Path, version: str | None, env: Mapping[str, str]) -> Cli[V]:
+    async def explicit(self, path: Path, version: str | None, env: Mapping[str, str]) -> AgentCli[V]:
         if not path.is_file():
             raise self.not_found(
                 f"agent.config.executable: there is no file {path}.", "Correct the path, or leave it out."
             )
-        cli = Cli(path.resolve(), await self.version_of(path.resolve(), env))
+        cli = AgentCli(path.resolve(), await self.version_of(path.resolve(), env))
         if version not in (None, str(cli.version)):
             raise self.not_found(
                 f"{path} is {self._kind.title} {cli.version}, but agent.config.version asks for {version}.",
@@ -169,14 +169,14 @@ _said: dict[tuple[str | int, ...], str] = {}
 # The toolbox comes before PATH here: of what it keeps, it is known what each CLI needs.
 
 
-class CarriedIn(Generic[V]):
-    def __init__(self, finder: Finder[V], kind: Kind, sandbox: Sandbox, workspace: Path) -> None:
+class ContainerFinder(Generic[V]):
+    def __init__(self, finder: CliFinder[V], kind: AgentKind, sandbox: Sandbox, workspace: Path) -> None:
         self._finder = finder
         self._kind = kind
         self._sandbox = sandbox
         self._workspace = workspace
 
-    async def locate(self, env: Mapping[str, str], *, executable: str | None, version: str | None) -> Cli[V]:
+    async def locate(self, env: Mapping[str, str], *, executable: str | None, version: str | None) -> AgentCli[V]:
         if self._sandbox.brings_agent:
             return await self._of_the_image(executable or self._kind.command, version)
         if sys.platform != "linux":
@@ -191,7 +191,7 @@ class CarriedIn(Generic[V]):
             raise self._finder.neither(version)
         return found
 
-    async def _of_the_image(self, name: str, version: str | None) -> Cli[V]:
+    async def _of_the_image(self, name: str, version: str | None) -> AgentCli[V]:
         from youbencha.sandbox.toolbox.versions import ask_version
 
         asked = self._sandbox.environment({})
@@ -203,40 +203,40 @@ class CarriedIn(Generic[V]):
         if answer.version is None:
             said = f"{answer.said or 'nothing'!r} ({answer.ending})"
             raise self._finder.not_found(f"The image has no {name} that names its version: it said {said}.", hint)
-        cli = Cli(Path(name), self._finder.parsed(answer.version, Path(name)), (name,))
+        cli = AgentCli(Path(name), self._finder.parsed(answer.version, Path(name)), (name,))
         if version not in (None, str(cli.version)):
             raise self._finder.not_found(
                 f"The image has {self._kind.title} {cli.version}, but agent.config.version asks for {version}.", hint
             )
         return cli
 
-    async def _explicit(self, path: Path, version: str | None, env: Mapping[str, str]) -> Cli[V]:
-        from youbencha.sandbox.toolbox.portable import Carried, carry_file
+    async def _explicit(self, path: Path, version: str | None, env: Mapping[str, str]) -> AgentCli[V]:
+        from youbencha.sandbox.toolbox.portable import PortableCli, portable_file
         from youbencha.user_dirs import default_root
 
         cli = await self._finder.explicit(path, version, env)
         # Whoever names a file that we know nothing of has to know what it needs.
-        carried = await carry_file(cli.path, default_root(env), env) or Carried((cli.path,), (cli.path,))
+        carried = await portable_file(cli.path, default_root(env), env) or PortableCli((cli.path,), (cli.path,))
         return self._shared(cli, carried)
 
-    async def _of_the_toolbox(self, env: Mapping[str, str], version: str | None) -> Cli[V] | None:
-        from youbencha.sandbox.toolbox.portable import carry
+    async def _of_the_toolbox(self, env: Mapping[str, str], version: str | None) -> AgentCli[V] | None:
+        from youbencha.sandbox.toolbox.portable import portable_cli
         from youbencha.sandbox.toolbox.toolbox import Toolbox
         from youbencha.user_dirs import default_root
 
         installed = Toolbox(default_root(env)).find(self._kind.name, version)
         if installed is None:
             return None
-        return self._shared(await self._finder.installed(installed, env), await carry(installed, env))
+        return self._shared(await self._finder.installed(installed, env), await portable_cli(installed, env))
 
-    async def _on_path(self, env: Mapping[str, str], version: str | None) -> Cli[V] | None:
-        from youbencha.sandbox.toolbox.portable import carry_file
+    async def _on_path(self, env: Mapping[str, str], version: str | None) -> AgentCli[V] | None:
+        from youbencha.sandbox.toolbox.portable import portable_file
         from youbencha.user_dirs import default_root
 
         cli = await self._finder.on_path(env, version)
         if cli is None:
             return None
-        carried = await carry_file(cli.path, default_root(env), env)
+        carried = await portable_file(cli.path, default_root(env), env)
         if carried is None:
             raise self._finder.not_found(
                 f"{self._kind.title} is on PATH ({cli.path}), but what it needs to run in a container cannot be told.",
@@ -244,7 +244,7 @@ class CarriedIn(Generic[V]):
             )
         return self._shared(cli, carried)
 
-    def _shared(self, cli: Cli[V], carried: Carried) -> Cli[V]:
+    def _shared(self, cli: AgentCli[V], carried: PortableCli) -> AgentCli[V]:
         for path in carried.needs:
             self._sandbox.share(path)
         seen = tuple(self._sandbox.inside(part) if isinstance(part, Path) else part for part in carried.command)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.cli_agent import codes
-from youbencha.adapters.cli_agent.kind import Kind, truncated
+from youbencha.adapters.cli_agent.kind import AgentKind, truncated
 from youbencha.adapters.cli_agent.session import SessionFacts
 from youbencha.events import AssistantText, AssistantTextDelta, Event
 from youbencha.json_lines import clean_text, strip_ansi
@@ -29,7 +29,7 @@ class _Reading(NamedTuple):
 
 
 def normalize(
-    kind: Kind,
+    kind: AgentKind,
     result: AgentExecutionResult,
     context: AgentExecutionContext,
     *,
@@ -72,7 +72,7 @@ def live_facts(details: Mapping[str, Any]) -> SessionFacts | None:
     return None if session is None else SessionFacts.model_validate(session)
 
 
-def _read_stream(kind: Kind, reader: StreamReader, output: str, end: int, redactor: Redactor) -> _Reading | None:
+def _read_stream(kind: AgentKind, reader: StreamReader, output: str, end: int, redactor: Redactor) -> _Reading | None:
     """None if there is no event in it."""
     from youbencha.adapters.cli_agent.session import Session
     from youbencha.adapters.cli_agent.stream import Transcript
@@ -121,7 +121,7 @@ def _read_plain(output: str) -> _Reading:
     return _Reading(SessionFacts(), messages, [])
 
 
-def _errors(kind: Kind, result: AgentExecutionResult, *, cut: bool) -> tuple[ErrorRecord, ...]:
+def _errors(kind: AgentKind, result: AgentExecutionResult, *, cut: bool) -> tuple[ErrorRecord, ...]:
     if not cut or has_code(result.errors, kind.code(codes.OUTPUT_TRUNCATED)):
         return result.errors
     return (*result.errors, truncated(kind, result.completed_at))

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path, PureWindowsPath
 
 from youbencha.adapters.cli_agent.config import MAX_PROMPT_LENGTH, AgentConfig
-from youbencha.adapters.cli_agent.kind import Kind
+from youbencha.adapters.cli_agent.kind import AgentKind
 
 _MOST_BYTES = 4 * MAX_PROMPT_LENGTH
 """No character of UTF-8 takes more than four."""
@@ -17,7 +17,7 @@ _BLANK = "\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(m
 """White space as JavaScript sees it: real CLIs refuse a prompt of nothing else."""
 
 
-def read_prompt(kind: Kind, config: AgentConfig, *, workspace: Path, config_dir: Path | None) -> str:
+def read_prompt(kind: AgentKind, config: AgentConfig, *, workspace: Path, config_dir: Path | None) -> str:
     """The prompt, byte for byte. Empty if the configuration names none, which only some agents allow."""
     if config.prompt is None and config.prompt_file is None:
         return ""
@@ -34,13 +34,13 @@ def read_prompt(kind: Kind, config: AgentConfig, *, workspace: Path, config_dir:
     return text
 
 
-def check_prompt(kind: Kind, config: AgentConfig, config_dir: Path | None) -> None:
+def check_prompt(kind: AgentKind, config: AgentConfig, config_dir: Path | None) -> None:
     """What can be said of a prompt before the repository is there."""
     if prompt_is_here(kind, config, config_dir):
         read_prompt(kind, config, workspace=config_dir or Path(), config_dir=config_dir)
 
 
-def prompt_is_here(kind: Kind, config: AgentConfig, config_dir: Path | None) -> bool:
+def prompt_is_here(kind: AgentKind, config: AgentConfig, config_dir: Path | None) -> bool:
     """A file that is missing may come with the repository; but a name that leads elsewhere is wrong already."""
     if config.prompt_file is None:
         return True
@@ -49,7 +49,7 @@ def prompt_is_here(kind: Kind, config: AgentConfig, config_dir: Path | None) -> 
 
 
 class _PromptFile:
-    def __init__(self, kind: Kind, name: str) -> None:
+    def __init__(self, kind: AgentKind, name: str) -> None:
         self._kind = kind
         self._name = name
 

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from youbencha.adapters.cli_agent import codes
-from youbencha.adapters.cli_agent.kind import Kind
+from youbencha.adapters.cli_agent.kind import AgentKind
 from youbencha.events import (
     AssistantText,
     Event,
@@ -20,7 +20,7 @@ from youbencha.events import (
     ToolCalled,
     ToolDenied,
     UsageReported,
-    Warned,
+    WarningRaised,
 )
 from youbencha.json_lines import Record, decode, quoted
 from youbencha.log import Usage
@@ -115,7 +115,7 @@ class StreamReader(ABC):
 class Session:
     """Feed it every line, then `finish()`; ask it for `facts()` at any time."""
 
-    def __init__(self, kind: Kind, reader: StreamReader) -> None:
+    def __init__(self, kind: AgentKind, reader: StreamReader) -> None:
         self._kind = kind
         self._reader = reader
         self._handlers = reader.handlers()
@@ -211,7 +211,7 @@ class Session:
             return []
         message = f"Skipped a line that is no event of {self._kind.title}: {quoted(text)}"
         self._malformed_example = self._malformed_example or message
-        return [Warned(code=self._kind.code(codes.MALFORMED_LINE), message=message)]
+        return [WarningRaised(code=self._kind.code(codes.MALFORMED_LINE), message=message)]
 
     def _on_start(self, event: SessionStarted) -> None:
         self._session_id = event.session_id or self._session_id

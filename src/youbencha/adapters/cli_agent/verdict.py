@@ -7,8 +7,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from youbencha.adapters.cli_agent import codes
-from youbencha.adapters.cli_agent.causes import Cause, Evidence, common_causes, execution_cause, find_cause, other_cause
-from youbencha.adapters.cli_agent.kind import Kind, malformed, plural, problem, truncated
+from youbencha.adapters.cli_agent.causes import (
+    Cause,
+    FailureEvidence,
+    common_causes,
+    execution_cause,
+    find_cause,
+    other_cause,
+)
+from youbencha.adapters.cli_agent.kind import AgentKind, error_record, malformed, plural, truncated
 from youbencha.adapters.cli_agent.session import SessionFacts
 from youbencha.json_lines import clean_text
 from youbencha.log import ErrorRecord, Status
@@ -59,13 +66,13 @@ class ProcessEnding:
         return self.exit_code == 0 and self.signal is None
 
 
-def timeout(kind: Kind, ending: ProcessEnding, at: str, *, finished: bool) -> ErrorRecord | None:
+def timeout(kind: AgentKind, ending: ProcessEnding, at: str, *, finished: bool) -> ErrorRecord | None:
     """`finished`: the agent had said its closing word."""
     if not ending.timed_out:
         return None
     limit = f" of {ending.timeout_ms / 1000:g} s ({ending.timeout_ms} ms)" if ending.timeout_ms else ""
     ran = f" after {ending.duration_ms / 1000:.1f} s" if ending.duration_ms is not None else ""
-    return problem(
+    return error_record(
         kind.code(codes.TIMEOUT),
         f"{kind.title} exceeded its timeout{limit} and was stopped{ran}. Output up to that moment was kept.",
         at,
@@ -79,11 +86,11 @@ def timeout(kind: Kind, ending: ProcessEnding, at: str, *, finished: bool) -> Er
     )
 
 
-def stopped(kind: Kind, ending: ProcessEnding, at: str) -> ErrorRecord | None:
+def stopped(kind: AgentKind, ending: ProcessEnding, at: str) -> ErrorRecord | None:
     if not ending.stopped:
         return None
     ran = f" It had run for {ending.duration_ms / 1000:.1f} s." if ending.duration_ms is not None else ""
-    return problem(
+    return error_record(
         kind.code(codes.STOPPED),
         f"{kind.title} was ended by youBencha before its time.{ran} Output up to that moment was kept.",
         at,
@@ -93,14 +100,14 @@ def stopped(kind: Kind, ending: ProcessEnding, at: str) -> ErrorRecord | None:
     )
 
 
-def sandbox_limit(kind: Kind, ending: ProcessEnding, at: str, *, blames_model: bool = False) -> ErrorRecord | None:
+def sandbox_limit(kind: AgentKind, ending: ProcessEnding, at: str, *, blames_model: bool = False) -> ErrorRecord | None:
     """`blames_model`: it ended by itself, and said that a call to the model had failed. A tool that ran into a limit
     before that did not end it."""
     if ending.breach is None or (blames_model and ending.ended_by is None):
         return None
     how = "was ended because it" if ending.ended_by else "failed because something that it ran"
     option = _RAISED_BY.get(ending.breach.partition(" ")[0], "sandbox")
-    return problem(
+    return error_record(
         kind.code(codes.SANDBOX_LIMIT),
         f"{kind.title} {how} went beyond its sandbox's limit: {ending.breach}.{tail(ending)}",
         at,
@@ -111,12 +118,12 @@ def sandbox_limit(kind: Kind, ending: ProcessEnding, at: str, *, blames_model: b
     )
 
 
-def crashed(kind: Kind, ending: ProcessEnding, at: str) -> ErrorRecord | None:
+def crashed(kind: AgentKind, ending: ProcessEnding, at: str) -> ErrorRecord | None:
     signal = ending.ended_by
     if signal is None:
         return None
     memory = " SIGKILL from outside is often the system running out of memory." if signal == "SIGKILL" else ""
-    return problem(
+    return error_record(
         kind.code(codes.CRASHED),
         f"{kind.title} was ended by {signal} in the middle of its work.{tail(ending)}",
         at,
@@ -126,10 +133,10 @@ def crashed(kind: Kind, ending: ProcessEnding, at: str) -> ErrorRecord | None:
     )
 
 
-def no_result(kind: Kind, ending: ProcessEnding, at: str, hint: str) -> ErrorRecord | None:
+def no_result(kind: AgentKind, ending: ProcessEnding, at: str, hint: str) -> ErrorRecord | None:
     if not ending.clean_exit:
         return None
-    return problem(
+    return error_record(
         kind.code(codes.NO_RESULT),
         f"{kind.title} exited with code 0 but never reported a result.{tail(ending)}",
         at,
@@ -138,8 +145,8 @@ def no_result(kind: Kind, ending: ProcessEnding, at: str, hint: str) -> ErrorRec
     )
 
 
-def exit_code(kind: Kind, ending: ProcessEnding, at: str, hint: str) -> ErrorRecord:
-    return problem(
+def exit_code(kind: AgentKind, ending: ProcessEnding, at: str, hint: str) -> ErrorRecord:
+    return error_record(
         kind.code(codes.EXIT_CODE),
         f"{kind.title} exited with code {ending.exit_code}.{tail(ending) or ' It printed nothing.'}",
         at,
@@ -184,7 +191,7 @@ class Verdict(NamedTuple):
     warnings: tuple[ErrorRecord, ...]
 
 
-def judge(kind: Kind, end: Ending, *, at: str, own_causes: Sequence[Cause] = ()) -> Verdict:
+def judge(kind: AgentKind, end: Ending, *, at: str, own_causes: Sequence[Cause] = ()) -> Verdict:
     """`at` is the time stamp of every record; `own_causes` are the agent's, and stand before the common ones."""
     status = _status(end)
     errors = []
@@ -208,10 +215,10 @@ def _status(end: Ending) -> Status:
     return "success" if facts.results and not facts.result_is_error else "failed"
 
 
-def _warnings(kind: Kind, facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
+def _warnings(kind: AgentKind, facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
     if facts.denied_tools:
         names = ", ".join(f"{name} ({times}x)" for name, times in facts.denied_tools.items())
-        yield problem(
+        yield error_record(
             kind.code(codes.TOOL_DENIED),
             f"{kind.title} was not allowed to use its tools: {names}. The run went on without them.",
             at,
@@ -220,7 +227,7 @@ def _warnings(kind: Kind, facts: SessionFacts, at: str) -> Iterator[ErrorRecord]
         )
     if facts.retries:
         times = plural(sum(facts.retries.values()), "time")
-        yield problem(
+        yield error_record(
             kind.code(codes.REQUESTS_RETRIED),
             f"Calls to the model failed and were repeated {times}: {', '.join(facts.retries)}. "
             "The run's duration includes the waiting.",
@@ -229,7 +236,7 @@ def _warnings(kind: Kind, facts: SessionFacts, at: str) -> Iterator[ErrorRecord]
             retries=facts.retries,
         )
     if facts.unread_metrics:
-        yield problem(
+        yield error_record(
             kind.code(codes.METRICS_UNREADABLE),
             f"Not all that {kind.title[0].lower()}{kind.title[1:]} told of its figures could be read: "
             f"{'; '.join(facts.unread_metrics)}. What could not counts as unknown.",
@@ -244,7 +251,7 @@ def _warnings(kind: Kind, facts: SessionFacts, at: str) -> Iterator[ErrorRecord]
 # Why a run that did not succeed did not. The first explanation that has something to say counts.
 
 
-def reason(kind: Kind, end: Ending, at: str, own_causes: Sequence[Cause]) -> ErrorRecord:
+def reason(kind: AgentKind, end: Ending, at: str, own_causes: Sequence[Cause]) -> ErrorRecord:
     causes = (*own_causes, *common_causes(kind))
     return (
         timeout(kind, end, at, finished=end.facts.results > 0)
@@ -258,13 +265,13 @@ def reason(kind: Kind, end: Ending, at: str, own_causes: Sequence[Cause]) -> Err
     )
 
 
-def _said(kind: Kind, end: Ending, at: str, causes: Sequence[Cause]) -> ErrorRecord | None:
+def _said(kind: AgentKind, end: Ending, at: str, causes: Sequence[Cause]) -> ErrorRecord | None:
     """What the agent said of its own failure, if anything."""
     facts = end.facts
     if not facts.failed and not facts.result_is_error:
         return None
     closing = (facts.result_text or "") if facts.result_is_error else ""
-    evidence = Evidence(
+    evidence = FailureEvidence(
         text=facts.failure_text or closing,
         subtype=facts.result_subtype,
         kind=facts.failure_kind,
@@ -274,18 +281,18 @@ def _said(kind: Kind, end: Ending, at: str, causes: Sequence[Cause]) -> ErrorRec
     return _by_cause(find_cause(evidence, causes) or unknown, end, evidence, at)
 
 
-def _said_plainly(kind: Kind, end: Ending, at: str, causes: Sequence[Cause]) -> ErrorRecord | None:
+def _said_plainly(kind: AgentKind, end: Ending, at: str, causes: Sequence[Cause]) -> ErrorRecord | None:
     """On stderr, by a CLI that never came to its first event: no login, an unknown model."""
     if end.facts.stream_seen or not end.stream_expected:
         return None
-    evidence = Evidence(text="\n".join(last_lines(end)))
+    evidence = FailureEvidence(text="\n".join(last_lines(end)))
     cause = find_cause(evidence, causes)
     return _by_cause(cause, end, evidence, at) if cause else None
 
 
-def _by_cause(cause: Cause, end: Ending, evidence: Evidence, at: str) -> ErrorRecord:
+def _by_cause(cause: Cause, end: Ending, evidence: FailureEvidence, at: str) -> ErrorRecord:
     said = quote(evidence.text)
-    return problem(
+    return error_record(
         cause.code,
         f"{cause.says}: {said}" if said else f"{cause.says}.",
         at,
@@ -296,11 +303,11 @@ def _by_cause(cause: Cause, end: Ending, evidence: Evidence, at: str) -> ErrorRe
     )
 
 
-def _no_result(kind: Kind, end: Ending, at: str) -> ErrorRecord | None:
+def _no_result(kind: AgentKind, end: Ending, at: str) -> ErrorRecord | None:
     hint = "An interrupt, or a lost end of the output, does this; see the raw log."
     return no_result(kind, end, at, hint) if end.good_exit else None
 
 
-def _exit_code(kind: Kind, end: Ending, at: str) -> ErrorRecord:
+def _exit_code(kind: AgentKind, end: Ending, at: str) -> ErrorRecord:
     hint = "The lines quoted are its own last ones; the raw log has all of them."
     return exit_code(kind, end, at, hint)

@@ -7,7 +7,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from youbencha.adapters.cli_agent import AgentConfig, CliAdapter, Kind, SessionFacts, StreamReader, Task, Word
+from youbencha.adapters.cli_agent import (
+    AgentConfig,
+    AgentKind,
+    CliAdapter,
+    NonEmptyArgument,
+    SessionFacts,
+    StreamReader,
+    Task,
+)
 from youbencha.adapters.cli_agent.config import Matches
 from youbencha.adapters.codex.events import CodexReader, with_session_file
 from youbencha.gateway.api import GatewayAccess
@@ -32,11 +40,11 @@ class CodexConfig(AgentConfig):
     """What the agent's commands may do. Left out, Codex neither asks nor restricts: our own sandbox is the only one."""
     reasoning_effort: Effort | None = None
     """How much the model thinks. Which words there are depends on the model; Codex passes on any."""
-    profile: Word | None = None
+    profile: NonEmptyArgument | None = None
     """A profile of Codex's own configuration."""
 
 
-KIND = Kind(
+KIND = AgentKind(
     name="codex",
     title="Codex",
     prefix="CODEX",

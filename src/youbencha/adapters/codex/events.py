@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from youbencha.adapters.cli_agent import CallFailed, Handler, SessionFacts, StreamReader
-from youbencha.adapters.cli_agent.agent_files import lines_left
+from youbencha.adapters.cli_agent.agent_files import matching_lines
 from youbencha.adapters.cli_agent.causes import read_api_body
 from youbencha.events import (
     AssistantText,
@@ -23,7 +23,7 @@ from youbencha.events import (
     ToolDenied,
     ToolReturned,
     UsageReported,
-    Warned,
+    WarningRaised,
 )
 from youbencha.json_lines import Record, count, mapping, text
 from youbencha.log.model import usage_of
@@ -78,7 +78,7 @@ class CodexReader(StreamReader):
             case "reasoning":
                 yield AssistantThinking(text=said)
             case "error":  # a mere notice: what fails the run comes as turn.failed
-                yield Warned(code="CODEX_NOTICE", message=text(item.get("message")) or "")
+                yield WarningRaised(code="CODEX_NOTICE", message=text(item.get("message")) or "")
             case kind if kind in _TOOL_ARGUMENTS:
                 yield from self._call(item)
                 yield from _returned(item)
@@ -197,7 +197,7 @@ def _session_file(home: Path | None, session_id: str | None) -> Path | None:
 
 
 def _payloads(path: Path, home: Path) -> Iterator[tuple[str, Record]]:
-    for line in lines_left(path, home, _WANTED):
+    for line in matching_lines(path, home, _WANTED):
         try:
             record = mapping(orjson.loads(line))
         except orjson.JSONDecodeError:  # the last line of a process that was killed

@@ -1,6 +1,6 @@
 """Any program as an agent: it gets the prompt, works in the workspace, and ends."""
 
 from youbencha.adapters.command.adapter import CommandAdapter
-from youbencha.adapters.command.program import CommandConfig
+from youbencha.adapters.command.program import CommandAgentConfig
 
-__all__ = ["CommandAdapter", "CommandConfig"]
+__all__ = ["CommandAdapter", "CommandAgentConfig"]

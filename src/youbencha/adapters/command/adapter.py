@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
-from youbencha.adapters.cli_agent import Cli, CliAdapter, SessionFacts, Task
+from youbencha.adapters.cli_agent import AgentCli, CliAdapter, SessionFacts, Task
 from youbencha.adapters.command.metrics import with_metrics
-from youbencha.adapters.command.program import COMMAND, CommandConfig, command_for, find_program
+from youbencha.adapters.command.program import COMMAND, CommandAgentConfig, command_for, find_program
 from youbencha.gateway.api import GatewayAccess
 from youbencha.log import YouBenchaLog
 from youbencha.process import Command, ProcessResult
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from youbencha.gateway.api import Provider
 
 
-class CommandAdapter(CliAdapter[CommandConfig]):
+class CommandAdapter(CliAdapter[CommandAgentConfig]):
     """Runs a program; its exit code decides, its output is its answer."""
 
     kind = COMMAND
-    config_model = CommandConfig
+    config_model = CommandAgentConfig
     writes_events = False
     needs_model = False
 
@@ -34,13 +34,13 @@ class CommandAdapter(CliAdapter[CommandConfig]):
         """Which program it will be, only a configuration tells."""
         return True
 
-    def command(self, task: Task[CommandConfig]) -> Command:
+    def command(self, task: Task[CommandAgentConfig]) -> Command:
         return command_for(task)
 
     def reader(self) -> StreamReader | None:
         return None
 
-    def good_exit_codes(self, config: CommandConfig) -> frozenset[int]:
+    def good_exit_codes(self, config: CommandAgentConfig) -> frozenset[int]:
         return frozenset(config.success_exit_codes)
 
     def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider | None:
@@ -52,11 +52,11 @@ class CommandAdapter(CliAdapter[CommandConfig]):
         return usual_variables(access)
 
     def credentials_in(self, env: Mapping[str, str]) -> Sequence[str]:
-        from youbencha.adapters.cli_agent.environment import is_of_a_model
+        from youbencha.adapters.cli_agent.environment import is_model_credential
 
-        return [name for name, value in env.items() if value and is_of_a_model(name)]
+        return [name for name, value in env.items() if value and is_model_credential(name)]
 
-    def completed(self, task: Task[CommandConfig], facts: SessionFacts, done: ProcessResult) -> SessionFacts:
+    def completed(self, task: Task[CommandAgentConfig], facts: SessionFacts, done: ProcessResult) -> SessionFacts:
         return with_ending(task.config, with_metrics(task, facts, self.redactor(task)), done)
 
     def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
@@ -67,8 +67,8 @@ class CommandAdapter(CliAdapter[CommandConfig]):
         return log.model_copy(update={"tool_calls": calls_told(result.details)})
 
     async def locate(
-        self, config: CommandConfig, env: Mapping[str, str], context: AgentExecutionContext | None
-    ) -> Cli[str]:
+        self, config: CommandAgentConfig, env: Mapping[str, str], context: AgentExecutionContext | None
+    ) -> AgentCli[str]:
         return find_program(config, env, context)
 
 
@@ -97,7 +97,7 @@ _GAVE_UP = 2
 _TAIL = 2_000
 
 
-def with_ending(config: CommandConfig, facts: SessionFacts, done: ProcessResult) -> SessionFacts:
+def with_ending(config: CommandAgentConfig, facts: SessionFacts, done: ProcessResult) -> SessionFacts:
     if done.exit.code != _GAVE_UP or _GAVE_UP in config.success_exit_codes:
         return facts
     lines = [line.strip() for line in done.output[-_TAIL:].splitlines() if line.strip()]

@@ -31,7 +31,7 @@ def metrics_file(task: Task[Any]) -> Path:
     return task.scratch / "metrics.json"
 
 
-def look_before(task: Task[Any]) -> None:
+def note_existing_sidecar(task: Task[Any]) -> None:
     """A file of that name that the repository brings is none of ours."""
     if os.path.lexists(task.workspace / SIDECAR):
         _brought(task).touch()

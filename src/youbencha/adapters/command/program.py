@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from youbencha.adapters.base import AgentExecutionContext
-from youbencha.adapters.cli_agent import Cli, Kind, Task, fits_argument
+from youbencha.adapters.cli_agent import AgentCli, AgentKind, Task, fits_argument
 from youbencha.adapters.cli_agent.config import AgentConfig, Argument
-from youbencha.adapters.command.metrics import METRICS_VARIABLE, look_before, metrics_file
+from youbencha.adapters.command.metrics import METRICS_VARIABLE, metrics_file, note_existing_sidecar
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.process import Command, find_executable
 
@@ -24,15 +24,17 @@ _OF_ANY_SYSTEM = tuple(map(Path, ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/us
 """Whoever names a program there, for a container, means the one that the image has."""
 
 
-def find_program(config: CommandConfig, env: Mapping[str, str], context: AgentExecutionContext | None) -> Cli[str]:
+def find_program(
+    config: CommandAgentConfig, env: Mapping[str, str], context: AgentExecutionContext | None
+) -> AgentCli[str]:
     version = config.version or ""
     if context is not None and context.sandbox.kind != "local":
         return _in_container(config, context, version)
     path = _shell(env) if config.shell else _program(config.executable or config.words[0], env, context)
-    return Cli(path, version)
+    return AgentCli(path, version)
 
 
-def beside(task: Task[Any], rest: str) -> str:
+def config_dir_path(task: Task[Any], rest: str) -> str:
     """`{config_dir}` and what follows it, as the program sees it.
 
     Never all of that directory: what a trial is judged by lies there, too.
@@ -48,18 +50,18 @@ def beside(task: Task[Any], rest: str) -> str:
     return task.seen(named)
 
 
-def _in_container(config: CommandConfig, context: AgentExecutionContext, version: str) -> Cli[str]:
+def _in_container(config: CommandAgentConfig, context: AgentExecutionContext, version: str) -> AgentCli[str]:
     """What is a file of this computer is shared, that file alone; any other name is one of the image's."""
     name = "/bin/sh" if config.shell else config.executable or config.words[0]
     written = Path(name).expanduser()
     of_the_image = written.name == name or any(written.is_relative_to(place) for place in _OF_ANY_SYSTEM)
     if of_the_image or (written.is_absolute() and not written.is_file()):
-        return Cli(written, version, (name,))
+        return AgentCli(written, version, (name,))
     path = written if written.is_absolute() else _relative(written, context)
     sandbox = context.sandbox
     if not path.is_relative_to(context.workspace_dir.absolute()):
         sandbox.share(path)
-    return Cli(path, version, (sandbox.inside(path),), needs=(path,))
+    return AgentCli(path, version, (sandbox.inside(path),), needs=(path,))
 
 
 def _shell(env: Mapping[str, str]) -> Path:
@@ -105,11 +107,11 @@ _OF_THE_PROMPT = re.compile(r"\{prompt(_file)?\}")
 PROMPT_VARIABLE = "YOUBENCHA_PROMPT"
 
 
-def command_for(task: Task[CommandConfig]) -> Command:
+def command_for(task: Task[CommandAgentConfig]) -> Command:
     config, prompt_file = task.config, task.scratch / "prompt.md"
     if task.prompt:
         prompt_file.write_bytes(task.prompt.encode())
-    look_before(task)
+    note_existing_sidecar(task)
     return Command(
         argv=_shell_line(task) if config.shell else _argv(task, prompt_file),
         cwd=task.workspace,
@@ -118,7 +120,7 @@ def command_for(task: Task[CommandConfig]) -> Command:
     )
 
 
-def _argv(task: Task[CommandConfig], prompt_file: Path) -> tuple[str, ...]:
+def _argv(task: Task[CommandAgentConfig], prompt_file: Path) -> tuple[str, ...]:
     values = {
         "prompt": task.prompt,
         "prompt_file": task.seen(prompt_file) if task.prompt else "",
@@ -129,7 +131,7 @@ def _argv(task: Task[CommandConfig], prompt_file: Path) -> tuple[str, ...]:
     written = task.config.words[1:]
     # In one pass: what a prompt holds in braces is not looked at again.
     words = [
-        _PLACEHOLDER.sub(lambda found: values[found[1]] if found[1] else beside(task, found[2]), word)
+        _PLACEHOLDER.sub(lambda found: values[found[1]] if found[1] else config_dir_path(task, found[2]), word)
         for word in written
     ]
     if task.prompt and task.config.prompt_by == "argument" and not any(map(_OF_THE_PROMPT.search, written)):
@@ -137,7 +139,7 @@ def _argv(task: Task[CommandConfig], prompt_file: Path) -> tuple[str, ...]:
     return (*task.cli.argv, *_fitting(words))
 
 
-def _shell_line(task: Task[CommandConfig]) -> tuple[str, ...]:
+def _shell_line(task: Task[CommandAgentConfig]) -> tuple[str, ...]:
     assert isinstance(task.config.command, str)  # the configuration sees to it
     rest = [*task.config.args, *task.config.extra_args]
     if task.prompt and task.config.prompt_by == "argument":
@@ -153,7 +155,7 @@ def _fitting(words: list[str]) -> list[str]:
     return words
 
 
-def _variables(task: Task[CommandConfig], prompt_file: Path) -> dict[str, str]:
+def _variables(task: Task[CommandAgentConfig], prompt_file: Path) -> dict[str, str]:
     """What the program is told beside its arguments; the first two are those of Thunderdome's adapters."""
     told = {"TASK_DIR": task.seen(task.workspace), METRICS_VARIABLE: task.seen(metrics_file(task))}
     if task.prompt:
@@ -178,7 +180,7 @@ def _too_long(message: str) -> ConfigError:
 Words = Annotated[tuple[Argument, ...], Field(strict=False)]
 
 
-class CommandConfig(AgentConfig):
+class CommandAgentConfig(AgentConfig):
     """Options of the command adapter. A prompt is optional here: a program may know what to do."""
 
     prompt_needed = False
@@ -230,4 +232,4 @@ class CommandConfig(AgentConfig):
 
 # What tells this agent from others.
 
-COMMAND = Kind(name="command", title="The command", prefix="COMMAND", command="", logs="command-logs")
+COMMAND = AgentKind(name="command", title="The command", prefix="COMMAND", command="", logs="command-logs")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from youbencha.adapters.cli_agent import Cause, CliAdapter, Kind, SessionFacts, Task, codes, fits_argument, words
+from youbencha.adapters.cli_agent import AgentKind, Cause, CliAdapter, SessionFacts, Task, codes, fits_argument, pattern
 from youbencha.adapters.cli_agent.agent_files import read_definition
 from youbencha.adapters.cli_agent.config import AgentConfig
 from youbencha.adapters.cli_agent.environment import provider_of
@@ -102,7 +102,7 @@ def _logged_in_by_gh(env: Mapping[str, str]) -> bool:
     return home is not None and (Path(home) / ".config" / "gh" / "hosts.yml").is_file()
 
 
-COPILOT = Kind(
+COPILOT = AgentKind(
     name="copilot-cli",
     title="Copilot CLI",
     prefix="COPILOT",
@@ -132,21 +132,21 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
         Cause(
             code=COPILOT.code(codes.MAX_BUDGET),
             kind="max_budget",
-            words=words(r"session limits?.{0,40}reached|max(?:imum)? ai credits"),
+            words=pattern(r"session limits?.{0,40}reached|max(?:imum)? ai credits"),
             says="Copilot CLI stopped at its limit of AI credits",
             hint="Raise `max_ai_credits`, or give the agent a smaller task.",
         ),
         Cause(
             code=COPILOT.code(codes.EXECUTION_ERROR),
             kind="model_missing",
-            words=words(r"BYOK providers require an explicit model"),
+            words=pattern(r"BYOK providers require an explicit model"),
             says="Copilot CLI has no model of its own to take from this provider, or behind a gateway",
             hint="Name one as `agent.model`.",
         ),
         Cause(
             code=COPILOT.code(codes.EXECUTION_ERROR),
             kind="agent_not_found",
-            words=words(r"^No such agent"),
+            words=pattern(r"^No such agent"),
             says="Copilot CLI does not know this agent",
             hint="Put NAME.agent.md into .github/agents of the repository or beside the test case (or into your "
             "~/.copilot/agents), or mend `agent_name`.",

@@ -12,7 +12,7 @@ import orjson
 
 from youbencha import json_lines
 from youbencha.adapters.cli_agent import CallFailed, CallMetered, Handler, SessionNamed, StreamReader, Task, TurnTaken
-from youbencha.adapters.cli_agent.agent_files import lines_left
+from youbencha.adapters.cli_agent.agent_files import matching_lines
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
@@ -169,7 +169,7 @@ def _tokens(usage: Record) -> Tokens:
 
 
 def _records(path: Path, home: Path) -> Iterator[Record]:
-    yield from map(_parsed, lines_left(path, home, _WANTED))
+    yield from map(_parsed, matching_lines(path, home, _WANTED))
 
 
 def _parsed(line: bytes) -> Record:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from youbencha.adapters.cli_agent import AgentConfig, Cause, CliAdapter, Kind, StreamReader, Task, codes, words
-from youbencha.adapters.gemini_cli.events import GeminiReader
+from youbencha.adapters.cli_agent import AgentConfig, AgentKind, Cause, CliAdapter, StreamReader, Task, codes, pattern
+from youbencha.adapters.gemini_cli.events import GeminiCliReader
 from youbencha.gateway.api import GatewayAccess
 from youbencha.process import Command
 
@@ -95,7 +95,7 @@ def _home(env: Mapping[str, str]) -> Path | None:
     return Path(home) if home else None
 
 
-KIND = Kind(
+KIND = AgentKind(
     name="gemini-cli",
     title="Gemini CLI",
     prefix="GEMINI",
@@ -123,7 +123,7 @@ class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
         Cause(
             code=KIND.code(codes.AUTH_FAILED),
             kind="authentication",
-            words=words(
+            words=pattern(
                 r"api key not valid|UNAUTHENTICATED|invalid auth method|set an auth method"
                 r"|must specify the GEMINI_API_KEY"
             ),
@@ -145,7 +145,7 @@ class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
         )
 
     def reader(self) -> StreamReader:
-        return GeminiReader()
+        return GeminiCliReader()
 
     def require_authentication(self, env: Mapping[str, str], config: GeminiCliConfig | None) -> None:
         if not authenticated(env):

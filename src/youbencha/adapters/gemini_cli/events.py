@@ -17,7 +17,7 @@ from youbencha.events import (
     ToolDenied,
     ToolReturned,
     UsageReported,
-    Warned,
+    WarningRaised,
 )
 from youbencha.json_lines import Record, count, mapping, text
 from youbencha.usage import Tokens
@@ -25,7 +25,7 @@ from youbencha.usage import Tokens
 _API_ERROR = re.compile(r"^\[API Error: (?P<said>.*)\]\s*$", re.DOTALL)
 
 
-class GeminiReader(StreamReader):
+class GeminiCliReader(StreamReader):
     """A text comes in pieces, without an end: it ends where something else begins."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class GeminiReader(StreamReader):
         if record.get("severity") == "error":
             yield CallFailed(kind=None, status=None, text=said)
         else:
-            yield Warned(code="GEMINI_NOTICE", message=said)
+            yield WarningRaised(code="GEMINI_NOTICE", message=said)
 
     def _result(self, record: Record) -> Iterator[Event]:
         yield from self._ended_text()

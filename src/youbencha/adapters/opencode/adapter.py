@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from youbencha.adapters.cli_agent import Cause, CliAdapter, Kind, SessionFacts, Task, codes, words
-from youbencha.adapters.cli_agent.config import AgentConfig, Matches, Word
+from youbencha.adapters.cli_agent import AgentKind, Cause, CliAdapter, SessionFacts, Task, codes, pattern
+from youbencha.adapters.cli_agent.config import AgentConfig, Matches, NonEmptyArgument
 from youbencha.adapters.cli_agent.environment import provider_of
 from youbencha.adapters.opencode.events import AGENT_NOT_FOUND, OpenCodeReader, with_stderr
 from youbencha.gateway.api import PROVIDER_OF_PREFIX, GatewayAccess
@@ -33,10 +33,10 @@ class OpenCodeConfig(AgentConfig):
 
     provider: ProviderName = "anthropic"
     """Whose model is meant where `model` does not say."""
-    base_url: Word | None = None
+    base_url: NonEmptyArgument | None = None
     """Where the provider's API is; else ANTHROPIC_BASE_URL or OPENAI_BASE_URL say so. The key comes from the
     environment, as always with opencode."""
-    variant: Word | None = None
+    variant: NonEmptyArgument | None = None
     """Of the model: its reasoning effort (high, max, minimal)."""
     auto_approve: bool = True
     """Without it opencode rejects what needs approval, and stops: nobody is there to ask."""
@@ -95,7 +95,7 @@ def _logged_in(env: Mapping[str, str]) -> bool:
         return False
 
 
-OPENCODE = Kind(
+OPENCODE = AgentKind(
     name="opencode",
     title="opencode",
     prefix="OPENCODE",
@@ -140,7 +140,7 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
         Cause(
             code=OPENCODE.code(codes.API_ERROR),
             kind="model_not_found",
-            words=words(r"ModelNotFoundError"),
+            words=pattern(r"ModelNotFoundError"),
             says="opencode does not know the model, or has no credentials for its provider",
             hint="Write `model` as provider/model (`opencode models` lists them), and set the provider's key.",
         ),

@@ -43,7 +43,7 @@ _NO_PROGRAM = Problem(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seat:
+class JudgeAgent:
     type: str
     adapter: AgentAdapter
     config: Mapping[str, Any]
@@ -52,7 +52,7 @@ class Seat:
     agent_name: str | None
 
 
-def seat(judge: JudgeConfig, options: Mapping[str, Any], agent: AgentSpec | None, adapters: Adapters) -> Seat:
+def seat(judge: JudgeConfig, options: Mapping[str, Any], agent: AgentSpec | None, adapters: Adapters) -> JudgeAgent:
     """A judge of the agent's own type runs with the agent's model and CLI, unless it is told otherwise."""
     kind = judge.type or (agent.type if agent else None)
     assert kind is not None  # `check_seat` comes first
@@ -62,7 +62,7 @@ def seat(judge: JudgeConfig, options: Mapping[str, Any], agent: AgentSpec | None
     like = agent if agent and agent.type == kind else None
     if like is not None:
         given = {**_same_cli(like, given), **_same_model(like, judge, given), **given}
-    return Seat(
+    return JudgeAgent(
         type=kind,
         adapter=adapters(kind),
         config={**_SAFE_DEFAULTS.get(kind, {}), **given},
@@ -71,7 +71,7 @@ def seat(judge: JudgeConfig, options: Mapping[str, Any], agent: AgentSpec | None
     )
 
 
-def knows_gateway(taken: Seat, agent_type: str | None, env: Mapping[str, str]) -> bool:
+def knows_gateway(taken: JudgeAgent, agent_type: str | None, env: Mapping[str, str]) -> bool:
     """A judge goes through the gateway where its agent knows how; another kind of agent than the run's own, only where
     it is known whose API it speaks: the gateway may not serve what it needs, and it may have a login of its own."""
     if not isinstance(taken.adapter, UsesGateway):
@@ -80,7 +80,9 @@ def knows_gateway(taken: Seat, agent_type: str | None, env: Mapping[str, str]) -
     return agent_type == taken.type or taken.adapter.gateway_provider(model, env) is not None
 
 
-def check_seat(raw: Mapping[str, Any], agent_type: str | None, config_dir: Path, adapters: Adapters) -> list[Problem]:
+def check_judge_agent(
+    raw: Mapping[str, Any], agent_type: str | None, config_dir: Path, adapters: Adapters
+) -> list[Problem]:
     """What is wrong with the agent's options, in a configuration that need not be right otherwise."""
     inner = raw["config"] if isinstance(raw.get("config"), Mapping) else {}
     options = {key: value for key, value in raw.items() if key not in OWN_KEYS}
@@ -216,7 +218,7 @@ def check(raw: Mapping[str, Any], config_dir: Path, agent_type: str | None, adap
         guidance = read_guidance(raw, config_dir)
     except BadGuidance as bad:
         problems.append(bad.problem)
-    problems += check_seat(raw, agent_type, config_dir, adapters)
+    problems += check_judge_agent(raw, agent_type, config_dir, adapters)
     options = {key: value for key, value in raw.items() if key not in OWN_KEYS}
     judge = None if problems else reading.judge
     return Checked(judge=judge, options=options, guidance=guidance, problems=problems)

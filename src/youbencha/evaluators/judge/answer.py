@@ -24,7 +24,7 @@ _LONGEST_WORD = 4_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class JudgeAnswer:
     scores: Mapping[str, float]
     reasons: Mapping[str, str]
     status: str | None
@@ -33,7 +33,7 @@ class Answer:
     """Assertions without a score that counts, and why."""
 
 
-def find_answer(log: YouBenchaLog, names: Sequence[str]) -> Answer | None:
+def find_answer(log: YouBenchaLog, names: Sequence[str]) -> JudgeAnswer | None:
     """The last object that answers any of the assertions. What a subagent or a tool said is not the judge's word."""
     for message in reversed(log.messages):
         if message.role != "assistant" or message.parent is not None:
@@ -45,10 +45,10 @@ def find_answer(log: YouBenchaLog, names: Sequence[str]) -> Answer | None:
     return None
 
 
-def read_answer(found: Mapping[str, Any], names: Sequence[str]) -> Answer | None:
+def read_answer(found: Mapping[str, Any], names: Sequence[str]) -> JudgeAnswer | None:
     """None if the object answers none of the assertions: it is something else, then."""
     given = _entries(found)
-    entries = {name: given[folded(name)] for name in names if folded(name) in given}
+    entries = {name: given[normalized_name(name)] for name in names if normalized_name(name) in given}
     if not entries:
         return None
     scores, reasons, faults = {}, _general_reasons(found, names), {}
@@ -61,7 +61,7 @@ def read_answer(found: Mapping[str, Any], names: Sequence[str]) -> Answer | None
             scores[name] = score
         if isinstance(entry, Mapping) and (reason := _first_text(entry, _REASONS)):
             reasons[name] = reason
-    return Answer(
+    return JudgeAnswer(
         scores=scores,
         reasons=reasons,
         status=_text(found.get("status")),
@@ -90,11 +90,11 @@ def _entries(found: Mapping[str, Any]) -> dict[str, Any]:
                 entry["name"]: entry for entry in entries if isinstance(entry, dict) and _text(entry.get("name"))
             }
         if isinstance(entries, dict) and entries:
-            return {folded(str(name)): entry for name, entry in entries.items()}
+            return {normalized_name(str(name)): entry for name, entry in entries.items()}
     return {}
 
 
-def folded(name: str) -> str:
+def normalized_name(name: str) -> str:
     """Models write `No-Errors` for `no_errors`."""
     return re.sub(r"[\W_]+", "_", name).strip("_").casefold()
 
@@ -102,8 +102,8 @@ def folded(name: str) -> str:
 def _general_reasons(found: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
     """Some judges put their reasons beside the scores."""
     given = found.get("reasons")
-    texts = {folded(str(name)): _text(text) for name, text in given.items()} if isinstance(given, dict) else {}
-    return {name: text for name in names if (text := texts.get(folded(name)))}
+    texts = {normalized_name(str(name)): _text(text) for name, text in given.items()} if isinstance(given, dict) else {}
+    return {name: text for name in names if (text := texts.get(normalized_name(name)))}
 
 
 def _first_text(entry: Mapping[str, Any], keys: Sequence[str]) -> str | None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import AliasChoices, BeforeValidator, Field, ValidationError, field_validator
 
 from youbencha.errors import Problem
-from youbencha.evaluators.judge.answer import folded
+from youbencha.evaluators.judge.answer import normalized_name
 from youbencha.spec import Written, problems_of
 from youbencha.spec.base import Line, Milliseconds
 
@@ -82,7 +82,7 @@ def check_names(written: Mapping[str, Any] | Iterable[ListedAssertion]) -> None:
     """Raises if two names would be one in a judge's answer, or one of them is a metric of our own."""
     names = list(written) if isinstance(written, Mapping) else [each.name for each in written if each.name is not None]
     for name in names:
-        if not folded(name):
+        if not normalized_name(name):
             raise ValueError(f"the name {name!r} has no letter or digit in it")
         if name in RESERVED:
             raise ValueError(f"{name!r} is a metric of the judge itself: choose another name")
@@ -93,18 +93,20 @@ def check_names(written: Mapping[str, Any] | Iterable[ListedAssertion]) -> None:
 def _first_twice(names: Iterable[str]) -> str | None:
     seen: set[str] = set()
     for name in names:
-        if folded(name) in seen:
+        if normalized_name(name) in seen:
             return name
-        seen.add(folded(name))
+        seen.add(normalized_name(name))
     return None
 
 
 def _named(listed: tuple[ListedAssertion, ...]) -> dict[str, ListedAssertion]:
-    taken = {folded(name) for name in RESERVED} | {folded(each.name) for each in listed if each.name is not None}
+    taken = {normalized_name(name) for name in RESERVED} | {
+        normalized_name(each.name) for each in listed if each.name is not None
+    }
     named: dict[str, ListedAssertion] = {}
     for number, each in enumerate(listed, start=1):
         name = each.name or next(slug for slug in _slugs(each.description, number) if slug not in taken)
-        taken.add(folded(name))
+        taken.add(normalized_name(name))
         named[name] = each
     return named
 
@@ -183,20 +185,20 @@ OWN_KEYS = frozenset({*JudgeConfig.model_fields, "instructions-file"})
 
 
 @dataclass(frozen=True)
-class Reading:
+class CheckedConfig:
     judge: JudgeConfig | None
     """None where a part of it is wrong."""
     problems: Sequence[Problem]
 
 
-def read_config(raw: Mapping[str, Any]) -> Reading:
+def read_config(raw: Mapping[str, Any]) -> CheckedConfig:
     """Pydantic does not come to look at the whole where a part is wrong, so the whole is looked at here."""
     problems = [*_one_guidance(raw), *_one_list(raw)]
     try:
         judge = JudgeConfig.model_validate({key: value for key, value in raw.items() if key in OWN_KEYS})
     except ValidationError as error:
-        return Reading(None, [*problems_of(error, JudgeConfig), *problems])
-    return Reading(judge, problems)
+        return CheckedConfig(None, [*problems_of(error, JudgeConfig), *problems])
+    return CheckedConfig(judge, problems)
 
 
 def _one_guidance(raw: Mapping[str, Any]) -> list[Problem]:

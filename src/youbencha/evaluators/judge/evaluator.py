@@ -19,25 +19,32 @@ from typing import TYPE_CHECKING, Any
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
 from youbencha.errors import ConfigError, Problem, YouBenchaError
-from youbencha.evaluators.base import EvaluationContext, Place, artifact, counted, finished, in_thread
+from youbencha.evaluators.base import (
+    EvaluationContext,
+    EvaluatorSandbox,
+    artifact,
+    counted,
+    evaluation_result,
+    in_thread,
+)
 from youbencha.evaluators.judge import verdict
 from youbencha.evaluators.judge.agent import (
     Adapters,
     Checked,
-    Seat,
+    JudgeAgent,
     install_definition,
     judge_principles,
     knows_gateway,
     seat,
 )
-from youbencha.evaluators.judge.answer import Answer, find_answer
+from youbencha.evaluators.judge.answer import JudgeAnswer, find_answer
 from youbencha.evaluators.judge.config import Assertion
-from youbencha.evaluators.judge.materials import Brief, Materials, judge_prompt, lay_out, task_of
-from youbencha.events import Warned
+from youbencha.evaluators.judge.materials import Brief, Materials, judge_prompt, prepare_materials, task_of
+from youbencha.events import WarningRaised
 from youbencha.gateway.api import GatewayAccess
 from youbencha.log import Artifact, EvaluationResult, YouBenchaLog
 from youbencha.process import Redactor
-from youbencha.sandbox.local import HERE
+from youbencha.sandbox.local import HOST
 from youbencha.workspace.trees import remove_tree
 
 if TYPE_CHECKING:
@@ -88,8 +95,8 @@ class AgenticJudge:
         if checked.problems or checked.judge is None:
             raise ConfigError("EVALUATOR_CONFIG_INVALID", f"The configuration of {context.name}", checked.problems)
         if not checked.judge.judge_failed_runs and (reason := _not_worth_judging(context)):
-            return finished(context, started, "skipped", reason)
-        return await hold_session(context, checked, self._adapters, started)
+            return evaluation_result(context, started, "skipped", reason)
+        return await collect_votes(context, checked, self._adapters, started)
 
     def _checked(self, config: Mapping[str, Any], config_dir: Path, agent_type: str | None) -> Checked:
         from youbencha.evaluators.judge.agent import check
@@ -111,12 +118,12 @@ def _not_worth_judging(context: EvaluationContext) -> str | None:
 VERDICT = "verdict.json"
 
 
-async def hold_session(
+async def collect_votes(
     context: EvaluationContext, checked: Checked, adapters: Adapters, started: float
 ) -> EvaluationResult:
     judge = checked.judge
     assert judge is not None  # there are no problems
-    bench = Bench(
+    bench = JudgeTask(
         seat=seat(judge, checked.options, context.agent, adapters),
         assertions=judge.asked(),
         guidance=checked.guidance,
@@ -132,7 +139,7 @@ async def hold_session(
 
 
 async def _all_votes(
-    context: EvaluationContext, bench: Bench, count: int, at_once: int, done: list[Attempt]
+    context: EvaluationContext, bench: JudgeTask, count: int, at_once: int, done: list[Attempt]
 ) -> list[Vote]:
     """As many as were asked for, or none: the first that fails ends the others."""
     places = asyncio.Semaphore(at_once)
@@ -150,7 +157,7 @@ async def _all_votes(
 
 
 def _result(
-    context: EvaluationContext, bench: Bench, votes: Sequence[Vote], done: Sequence[Attempt], started: float
+    context: EvaluationContext, bench: JudgeTask, votes: Sequence[Vote], done: Sequence[Attempt], started: float
 ) -> EvaluationResult:
     answers = [vote.answer for vote in votes]
     results = verdict.scored(bench.assertions, answers)
@@ -161,7 +168,7 @@ def _result(
     metrics = {**verdict.metrics(results, answers), "judge": judge}
     if asked_again := len(done) - len(votes):
         metrics["asked_again"] = asked_again
-    return finished(
+    return evaluation_result(
         context,
         started,
         "passed" if all(each.holds for each in results) else "failed",
@@ -176,7 +183,7 @@ def _result(
     )
 
 
-def _judge_info(seat: Seat, log: YouBenchaLog) -> dict[str, Any]:
+def _judge_info(seat: JudgeAgent, log: YouBenchaLog) -> dict[str, Any]:
     return {
         "type": seat.type,
         "agent_name": seat.agent_name,
@@ -213,10 +220,10 @@ _NOTHING = "there was no JSON object with these assertions in it"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bench:
+class JudgeTask:
     """What all votes have in common."""
 
-    seat: Seat
+    seat: JudgeAgent
     assertions: Sequence[Assertion]
     guidance: str
     timeout: int
@@ -237,12 +244,12 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True)
 class Vote:
-    answer: Answer
+    answer: JudgeAnswer
     log: YouBenchaLog
     """Of the attempt that it came from."""
 
 
-async def cast_vote(context: EvaluationContext, bench: Bench, number: int, done: list[Attempt]) -> Vote:
+async def cast_vote(context: EvaluationContext, bench: JudgeTask, number: int, done: list[Attempt]) -> Vote:
     """`done` gets every attempt as it ends: what it cost is known, whatever comes of it."""
     names = [each.name for each in bench.assertions]
     unusable: str | None = None
@@ -255,7 +262,9 @@ async def cast_vote(context: EvaluationContext, bench: Bench, number: int, done:
             return Vote(answer=answer, log=attempt.log)
         unusable = _NOTHING if answer is None else "; ".join(f"{name}: {why}" for name, why in answer.faults.items())
         if not again and context.on_event is not None:
-            context.on_event(Warned(code="JUDGE_ASKED_AGAIN", message=f"{context.name} is asked again: {unusable}"))
+            context.on_event(
+                WarningRaised(code="JUDGE_ASKED_AGAIN", message=f"{context.name} is asked again: {unusable}")
+            )
     raise YouBenchaError(
         "JUDGE_NO_VERDICT",
         f"The judge ({bench.seat.type}) gave no usable verdict, not even when asked again: {unusable}.",
@@ -263,14 +272,14 @@ async def cast_vote(context: EvaluationContext, bench: Bench, number: int, done:
     )
 
 
-async def _attempt(context: EvaluationContext, bench: Bench, name: str, unusable: str | None) -> Attempt:
+async def _attempt(context: EvaluationContext, bench: JudgeTask, name: str, unusable: str | None) -> Attempt:
     seat, artifacts = bench.seat, context.artifacts_dir / name
     artifacts.mkdir(parents=True, exist_ok=True)
     directory = context.scratch_dir / name  # the same in every run: what a judge sees of it can then be replayed
     remove_tree(directory)  # nothing that somebody put there is shown to a judge
     directory.mkdir()
     try:
-        materials = await in_thread(lambda still_wanted: lay_out(context, directory, still_wanted))
+        materials = await in_thread(lambda still_wanted: prepare_materials(context, directory, still_wanted))
         definition = install_definition(seat.type, seat.agent_name, config_dir=context.config_dir, tree=materials.tree)
         brief = Brief(
             assertions=bench.assertions,
@@ -308,14 +317,14 @@ async def _attempt(context: EvaluationContext, bench: Bench, name: str, unusable
 
 
 @asynccontextmanager
-async def _place(context: EvaluationContext, bench: Bench, materials: Materials) -> AsyncIterator[Place]:
+async def _place(context: EvaluationContext, bench: JudgeTask, materials: Materials) -> AsyncIterator[EvaluatorSandbox]:
     """A judge has tools, and reads what an untrusted agent wrote: it is kept where that agent was kept.
 
     One that cannot go through the gateway would reach no model in there, and stays here.
     """
     access = _access(context, bench)
     if context.open_sandbox is None or access is None:
-        yield Place(HERE, access)
+        yield EvaluatorSandbox(HOST, access)
         return
     async with context.open_sandbox(materials.tree, access) as place:
         for path in materials.beside(history=context.directory / ".git" / "objects"):
@@ -323,12 +332,12 @@ async def _place(context: EvaluationContext, bench: Bench, materials: Materials)
         yield place
 
 
-def _access(context: EvaluationContext, bench: Bench) -> GatewayAccess | None:
+def _access(context: EvaluationContext, bench: JudgeTask) -> GatewayAccess | None:
     kind = context.agent.type if context.agent else None
     return context.gateway if knows_gateway(bench.seat, kind, bench.env) else None
 
 
-async def _execute(seat: Seat, judging: AgentExecutionContext) -> AgentExecutionResult:
+async def _execute(seat: JudgeAgent, judging: AgentExecutionContext) -> AgentExecutionResult:
     try:
         return await seat.adapter.execute(judging)
     except YouBenchaError as error:
@@ -340,7 +349,7 @@ async def _execute(seat: Seat, judging: AgentExecutionContext) -> AgentExecution
         ) from error
 
 
-def _require_success(attempt: Attempt, seat: Seat) -> None:
+def _require_success(attempt: Attempt, seat: JudgeAgent) -> None:
     status, errors = attempt.log.execution.status, attempt.log.errors
     if status == "success":
         return

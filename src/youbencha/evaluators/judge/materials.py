@@ -13,7 +13,7 @@ from pathlib import Path
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import EvaluationContext, StillWanted, printable
 from youbencha.evaluators.judge.config import Assertion
-from youbencha.evaluators.trees import CANNOT_BE_HERE, FileCopies, LeavingOut
+from youbencha.evaluators.trees import CANNOT_BE_HERE, Excluded, FileCopies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class Materials:
         return [*given, history] if history.is_dir() and not history.is_symlink() else given
 
 
-def lay_out(context: EvaluationContext, directory: Path, still_wanted: StillWanted) -> Materials:
+def prepare_materials(context: EvaluationContext, directory: Path, still_wanted: StillWanted) -> Materials:
     """Everything below `directory`, which is empty, for one judge alone: no judge sees what another did."""
     beside = directory / "materials"
     beside.mkdir()
@@ -118,7 +118,7 @@ def copy_tree(
     try:
         target.mkdir(parents=True)
         files = FileCopies(target, still_wanted)
-        renamed = _copy_files(source, target, still_wanted, LeavingOut(ours, target=target), files)
+        renamed = _copy_files(source, target, still_wanted, Excluded(ours, target=target), files)
         _copy_history(source / ".git", target / ".git", files)
     except OSError as error:
         raise YouBenchaError(
@@ -130,7 +130,7 @@ def copy_tree(
 
 
 def _copy_files(
-    source: Path, target: Path, still_wanted: StillWanted, left_out: LeavingOut, files: FileCopies
+    source: Path, target: Path, still_wanted: StillWanted, left_out: Excluded, files: FileCopies
 ) -> list[str]:
     """Files, links and directories; what is neither (a pipe, a socket) has nothing to be judged by."""
     renamed: list[str] = []

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from youbencha.evaluators.judge.answer import Answer
+from youbencha.evaluators.judge.answer import JudgeAnswer
 from youbencha.evaluators.judge.config import Assertion
 from youbencha.log import AssertionResult, Usage
 
@@ -30,11 +30,11 @@ class Scored:
         return self.score >= self.assertion.threshold
 
 
-def scored(assertions: Sequence[Assertion], answers: Sequence[Answer]) -> list[Scored]:
+def scored(assertions: Sequence[Assertion], answers: Sequence[JudgeAnswer]) -> list[Scored]:
     return [_scored(each, answers) for each in assertions]
 
 
-def _scored(assertion: Assertion, answers: Sequence[Answer]) -> Scored:
+def _scored(assertion: Assertion, answers: Sequence[JudgeAnswer]) -> Scored:
     scores = tuple(answer.scores[assertion.name] for answer in answers)
     middle = median(scores)
     nearest = min(answers, key=lambda answer: abs(answer.scores[assertion.name] - middle))
@@ -51,7 +51,7 @@ def overall_score(results: Sequence[Scored]) -> float:
     return round(sum(each.score * each.assertion.weight for each in results) / weight, 6)
 
 
-def metrics(results: Sequence[Scored], answers: Sequence[Answer]) -> dict[str, Any]:
+def metrics(results: Sequence[Scored], answers: Sequence[JudgeAnswer]) -> dict[str, Any]:
     """What is the same for every judge; each assertion is a number under its own name."""
     severities = {
         each.assertion.name: each.assertion.severity for each in results if each.assertion.severity is not None
@@ -68,7 +68,7 @@ def _spread(scores: Sequence[float]) -> dict[str, Any]:
     return {"min": min(scores), "max": max(scores), "scores": list(scores)}
 
 
-def judge_status(answers: Sequence[Answer]) -> str | None:
+def judge_status(answers: Sequence[JudgeAnswer]) -> str | None:
     """The judges' own word, which decides nothing."""
     words = {answer.status for answer in answers}
     return words.pop() if len(words) == 1 else "mixed"
@@ -87,7 +87,7 @@ def assertion_results(results: Sequence[Scored]) -> list[AssertionResult]:
     ]
 
 
-def message(results: Sequence[Scored], answers: Sequence[Answer]) -> str:
+def message(results: Sequence[Scored], answers: Sequence[JudgeAnswer]) -> str:
     """A sentence that says what came out, and why if not all is well."""
     failed = [each for each in results if not each.holds]
     by = f" by {len(answers)} votes" if len(answers) > 1 else ""
@@ -123,7 +123,7 @@ def _sum(numbers: Sequence[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def record(results: Sequence[Scored], answers: Sequence[Answer], judge: Mapping[str, Any]) -> dict[str, Any]:
+def record(results: Sequence[Scored], answers: Sequence[JudgeAnswer], judge: Mapping[str, Any]) -> dict[str, Any]:
     """`verdict.json`: everything that led to the verdict."""
     return {
         "passed": all(each.holds for each in results),

@@ -8,11 +8,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.bounds import asked_of
-from youbencha.gateway.cassette.matching import Asking, Mismatch, Normal, Normaliser, Replay, numbered
-from youbencha.gateway.cassette.placeholders import Emptying, Places, filling, forms_of, texts_of
-from youbencha.gateway.cassette.recording import Kept, kept_answer, replay_of
-from youbencha.gateway.cassette.store import Exchange, Shelf, Takes
+from youbencha.gateway.bounds import measure_request
+from youbencha.gateway.cassette.matching import (
+    CanonicalRequest,
+    Mismatch,
+    ModelRequest,
+    ReplayedAnswer,
+    RequestMatcher,
+    numbered,
+)
+from youbencha.gateway.cassette.placeholders import PlaceholderWriter, Places, fill, forms_of, texts_of
+from youbencha.gateway.cassette.recording import RecordedAnswer, record_answer, replay_of
+from youbencha.gateway.cassette.store import AnswersByTrial, CassetteStore, Recording
 from youbencha.gateway.cassette.volatile import Clock, around
 from youbencha.gateway.json_fields import one_line
 from youbencha.process import Redactor
@@ -26,16 +33,16 @@ class CassetteSession:
         """Answers that were none, or not all there: they are not in the cassette."""
         self._cassette = cassette
         self._forms, self._texts = forms_of(places), texts_of(places)
-        self._normaliser = Normaliser(self._forms, cassette.redactor)
+        self._normaliser = RequestMatcher(self._forms, cassette.redactor)
         self._asked: dict[str, int] = {}
         self._take: dict[str, int] = {}
-        self._own: dict[str, list[Kept]] = {}
+        self._own: dict[str, list[RecordedAnswer]] = {}
 
     @property
     def mode(self) -> CassetteMode:
         return self._cassette.mode
 
-    def find(self, asking: Asking) -> Replay | None:
+    def find(self, asking: ModelRequest) -> ReplayedAnswer | None:
         """The same request again gets the next answer, and the last one over and over.
 
         None if nothing was recorded for it, and always while recording. Raises YouBenchaError if a file is broken.
@@ -51,7 +58,7 @@ class CassetteSession:
         return None
 
     def keep(
-        self, asking: Asking, status: int, headers: Mapping[str, str], chunks: Sequence[tuple[float, bytes]]
+        self, asking: ModelRequest, status: int, headers: Mapping[str, str], chunks: Sequence[tuple[float, bytes]]
     ) -> None:
         """An answer as the upstream gave it, each chunk with its milliseconds since the request.
 
@@ -61,8 +68,8 @@ class CassetteSession:
         if self._cassette.mode == "replay":
             return
         normal = self._normaliser.normal(asking, self._cassette.today())
-        emptying = Emptying(self._forms, normal.names)
-        answer = kept_answer(status, headers, chunks, emptying, self._cassette.redactor)
+        emptying = PlaceholderWriter(self._forms, normal.names)
+        answer = record_answer(status, headers, chunks, emptying, self._cassette.redactor)
         if answer is None:
             self.left_out += 1
             return
@@ -71,7 +78,7 @@ class CassetteSession:
         self._cassette.keep(asking, normal, take)
         self.recorded += 1
 
-    def mismatch(self, asking: Asking) -> Mismatch:
+    def mismatch(self, asking: ModelRequest) -> Mismatch:
         """What differs from the nearest request that was recorded."""
         from youbencha.gateway.cassette.mismatch import mismatch  # difflib is only needed when something went wrong
 
@@ -79,14 +86,14 @@ class CassetteSession:
         normal = self._normaliser.normal(asking, days)
         return mismatch(asking, normal.body, self._cassette.shelf)
 
-    def _replay(self, normal: Normal, takes: Takes) -> Replay:
+    def _replay(self, normal: CanonicalRequest, takes: AnswersByTrial) -> ReplayedAnswer:
         fingerprint = normal.fingerprint
         answers = takes[self._take_of(fingerprint) % len(takes)]
         number = self._asked.get(fingerprint, 0)
         self._asked[fingerprint] = number + 1
         try:
             answer = answers[min(number, len(answers) - 1)]
-            return replay_of(answer, filling({**self._texts, **normal.names}), self._cassette.timing)
+            return replay_of(answer, fill({**self._texts, **normal.names}), self._cassette.timing)
         except (KeyError, TypeError, ValueError) as error:
             where = f"exchange {fingerprint[:12]} of {self._cassette.directory}"
             raise YouBenchaError("CASSETTE_BROKEN", f"An answer in {where} is broken: {error}") from error
@@ -117,7 +124,7 @@ class Cassette:
         self.directory, self.mode, self.timing = directory.absolute(), mode, timing
         self.redactor = redactor or Redactor()
         self.recorded = 0
-        self.shelf = Shelf(self.directory)
+        self.shelf = CassetteStore(self.directory)
         if mode != "replay":
             self.shelf.create()
         found = {} if mode == "record" else self.shelf.check()
@@ -127,7 +134,7 @@ class Cassette:
         if mode == "replay" and not self._files:
             raise _nothing_there(directory)
         self._sessions_at: dict[str, int] = {}
-        self._recorded_here: dict[str, Takes] = {}
+        self._recorded_here: dict[str, AnswersByTrial] = {}
 
     def session(self, places: Places) -> CassetteSession:
         """One for each virtual key: it starts with the first answer of everything."""
@@ -147,7 +154,7 @@ class Cassette:
             if not around(day) <= today:
                 yield today | around(day)
 
-    def takes(self, fingerprint: str) -> Takes:
+    def takes(self, fingerprint: str) -> AnswersByTrial:
         file = self._files.get(fingerprint)
         return self.shelf.read(file).takes if file else []
 
@@ -157,7 +164,7 @@ class Cassette:
         self._sessions_at[fingerprint] = number + 1
         return number
 
-    def keep(self, asking: Asking, normal: Normal, take: list[dict[str, object]]) -> None:
+    def keep(self, asking: ModelRequest, normal: CanonicalRequest, take: list[dict[str, object]]) -> None:
         """`take` is what the session has been answered to this so far; it may grow."""
         if normal.fingerprint not in self._recorded_here:  # who records anew knows of nothing earlier
             self._recorded_here[normal.fingerprint] = self.takes(normal.fingerprint)
@@ -226,5 +233,5 @@ def contents_of(directory: Path) -> Contents:
     )
 
 
-def _model(exchange: Exchange) -> str | None:
-    return asked_of(exchange.wire, exchange.path, exchange.body, 0).model if exchange.wire else None
+def _model(exchange: Recording) -> str | None:
+    return measure_request(exchange.wire, exchange.path, exchange.body, 0).model if exchange.wire else None

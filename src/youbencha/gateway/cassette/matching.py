@@ -11,11 +11,19 @@ from typing import Any, Literal, NamedTuple
 
 from youbencha.gateway.api import WireName
 from youbencha.gateway.cassette.placeholders import Forms, masked, pattern_of
-from youbencha.gateway.cassette.volatile import TOOLS, Name, Piece, Reading, first_name, pieces_of, words
+from youbencha.gateway.cassette.volatile import (
+    TOOL_PATTERNS,
+    Name,
+    Patterns,
+    Piece,
+    first_name,
+    pieces_of,
+    prompt_patterns,
+)
 from youbencha.gateway.json_fields import compact
 from youbencha.process import Redactor
 
-Voice = Literal["tool", "model", "told"]
+Origin = Literal["tool", "model", "told"]
 
 _OUTPUT_KEYS = frozenset({"functionResponse", "function_response", "codeExecutionResult"})
 
@@ -44,7 +52,7 @@ _MARK = re.compile(
 )
 
 
-def voice_of(value: Mapping[str, Any], around: Voice) -> Voice:
+def origin_of(value: Mapping[str, Any], around: Origin) -> Origin:
     """Of an object in a request: a message, a block of one, an item."""
     if around == "tool":
         return around
@@ -54,11 +62,11 @@ def voice_of(value: Mapping[str, Any], around: Voice) -> Voice:
     return "model" if role in _MODEL_ROLES or kind.endswith("_call") or kind == "reasoning" else around
 
 
-def voice_at(key: str, around: Voice) -> Voice:
+def origin_at(key: str, around: Origin) -> Origin:
     return "tool" if key in _OUTPUT_KEYS or key in _ID_KEYS else around
 
 
-def stretches(text: str, voice: Voice) -> Iterator[tuple[int, int, Voice]]:
+def sections(text: str, voice: Origin) -> Iterator[tuple[int, int, Origin]]:
     """A text from start to end. What an agent puts among a person's words, it mostly marks: that is tools' output."""
     done = 0
     if voice == "told" and _MARK.search(text):
@@ -72,7 +80,7 @@ def stretches(text: str, voice: Voice) -> Iterator[tuple[int, int, Voice]]:
 # What goes into a cassette and comes out of it, as plain data.
 
 
-class Asking(NamedTuple):
+class ModelRequest(NamedTuple):
     """A request, as far as an answer may depend on it."""
 
     method: str
@@ -87,7 +95,7 @@ class Asking(NamedTuple):
     """Only looked at where it is no JSON."""
 
 
-class Replay(NamedTuple):
+class ReplayedAnswer(NamedTuple):
     """A recorded answer, made to fit the run that asks now."""
 
     status: int
@@ -129,28 +137,28 @@ _UNBROKEN = 4096
 """A text that begins with so many characters and no space is a picture or the like: nothing is volatile in it."""
 
 
-class Normal(NamedTuple):
+class CanonicalRequest(NamedTuple):
     body: object
     names: Mapping[str, str]
     """What each numbered placeholder stands for here: `id-1`, `port-2` …"""
     fingerprint: str
 
 
-class Normaliser:
+class RequestMatcher:
     """Of one session: it knows its places and its secrets, and remembers the texts that come again and again."""
 
     def __init__(self, forms: Forms, redactor: Redactor) -> None:
         self._redactor = redactor
         self._places = {text: "{{" + name.partition(":")[0] + "}}" for name, text in forms.items()}
         self._place = re.compile("|".join(map(pattern_of, self._places))) if self._places else None
-        self._known: OrderedDict[tuple[str, Voice, frozenset[date]], tuple[Piece, ...]] = OrderedDict()
+        self._known: OrderedDict[tuple[str, Origin, frozenset[date]], tuple[Piece, ...]] = OrderedDict()
         self._size = 0
 
-    def normal(self, asking: Asking, days: frozenset[date]) -> Normal:
+    def normal(self, asking: ModelRequest, days: frozenset[date]) -> CanonicalRequest:
         """`days`: those that a text may call today."""
         return _Normalising(self, days).normal(asking)
 
-    def pieces(self, text: str, voice: Voice, days: frozenset[date]) -> tuple[Piece, ...]:
+    def pieces(self, text: str, voice: Origin, days: frozenset[date]) -> tuple[Piece, ...]:
         known = text, voice, days
         found = self._known.get(known)
         if found is not None:
@@ -162,16 +170,20 @@ class Normaliser:
             self._size -= len(self._known.popitem(last=False)[0][0])
         return pieces
 
-    def _split(self, text: str, voice: Voice, days: frozenset[date]) -> Iterator[Piece]:
+    def _split(self, text: str, voice: Origin, days: frozenset[date]) -> Iterator[Piece]:
         text = masked(text, self._redactor)
         if len(text) > _UNBROKEN and not any(space in text[:_UNBROKEN] for space in " \n"):
             yield text
             return
-        readings: Mapping[Voice, Reading] = {"tool": TOOLS, "model": words(_NO_DAYS), "told": words(days)}
-        for start, end, whose in stretches(text, voice):
+        readings: Mapping[Origin, Patterns] = {
+            "tool": TOOL_PATTERNS,
+            "model": prompt_patterns(_NO_DAYS),
+            "told": prompt_patterns(days),
+        }
+        for start, end, whose in sections(text, voice):
             yield from self._stretch(text, start, end, readings[whose])
 
-    def _stretch(self, text: str, done: int, end: int, reading: Reading) -> Iterator[Piece]:
+    def _stretch(self, text: str, done: int, end: int, reading: Patterns) -> Iterator[Piece]:
         for match in self._place.finditer(text, done, end) if self._place else ():
             yield from pieces_of(text, done, match.start(), reading)
             place, done = self._places[match.group()], match.end()
@@ -185,44 +197,44 @@ class Normaliser:
 class _Normalising:
     """Of one request."""
 
-    def __init__(self, normaliser: Normaliser, days: frozenset[date]) -> None:
+    def __init__(self, normaliser: RequestMatcher, days: frozenset[date]) -> None:
         self._normaliser, self._days = normaliser, days
 
-    def normal(self, asking: Asking) -> Normal:
+    def normal(self, asking: ModelRequest) -> CanonicalRequest:
         numbering = _Numbering({name.value for name in self._loose(asking.body, "told")})
         body = self._value(_without(asking.body), numbering, "told")
         if body is None and asking.raw:
             body = {"raw": sha256(asking.raw).hexdigest()}
         told = compact([asking.method, asking.path, body])
-        return Normal(body, numbering.names, sha256(told).hexdigest())
+        return CanonicalRequest(body, numbering.names, sha256(told).hexdigest())
 
-    def _value(self, value: object, numbering: _Numbering, voice: Voice) -> object:
+    def _value(self, value: object, numbering: _Numbering, voice: Origin) -> object:
         if isinstance(value, str):
             return numbering.text(self._pieces(value, voice))
         if isinstance(value, list):
             return [self._value(each, numbering, voice) for each in value]
         if isinstance(value, dict):
-            voice = voice_of(value, voice)
+            voice = origin_of(value, voice)
             return {
                 numbering.text(self._pieces(key, voice)): _sealed(key, each)
-                or self._value(_plain(key, each), numbering, voice_at(key, voice))
+                or self._value(_plain(key, each), numbering, origin_at(key, voice))
                 for key, each in sorted(value.items(), key=_talk_last)
                 if key not in _NEVER
             }
         return value
 
-    def _loose(self, value: object, voice: Voice) -> Iterator[Name]:
+    def _loose(self, value: object, voice: Origin) -> Iterator[Name]:
         if isinstance(value, str):
             yield from (piece for piece in self._pieces(value, voice) if isinstance(piece, Name) and piece.loose)
         elif isinstance(value, list):
             for each in value:
                 yield from self._loose(each, voice)
         elif isinstance(value, dict):
-            voice = voice_of(value, voice)
+            voice = origin_of(value, voice)
             for key, each in value.items():
-                yield from self._loose(each, voice_at(key, voice))
+                yield from self._loose(each, origin_at(key, voice))
 
-    def _pieces(self, text: str, voice: Voice) -> tuple[Piece, ...]:
+    def _pieces(self, text: str, voice: Origin) -> tuple[Piece, ...]:
         return self._normaliser.pieces(text, voice, self._days)
 
 
@@ -279,4 +291,4 @@ def _plain(key: str, value: Any) -> object:
 
 def numbered(text: str, days: frozenset[date]) -> str:
     """A text by itself, with a name of ours for what is volatile in it."""
-    return _Numbering(set()).text(tuple(pieces_of(text, 0, len(text), words(days))))
+    return _Numbering(set()).text(tuple(pieces_of(text, 0, len(text), prompt_patterns(days))))

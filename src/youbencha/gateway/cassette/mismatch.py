@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from youbencha.gateway.cassette.matching import Asking, Mismatch
-from youbencha.gateway.cassette.store import TALK, Exchange, Shelf
+from youbencha.gateway.cassette.matching import Mismatch, ModelRequest
+from youbencha.gateway.cassette.store import TALK, CassetteStore, Recording
 from youbencha.gateway.json_fields import one_line
 
 _COMPARED_CHARACTERS = 4000
@@ -34,7 +34,7 @@ class _Likeness(NamedTuple):
     wording: float = 0.0
 
 
-def mismatch(asking: Asking, body: Any, shelf: Shelf) -> Mismatch:
+def mismatch(asking: ModelRequest, body: Any, shelf: CassetteStore) -> Mismatch:
     """`body` as it is compared."""
     recorded = [shelf.read(file) for file in shelf.files()]
     here = [each for each in recorded if (each.method, each.path) == (asking.method, asking.path)]
@@ -48,28 +48,28 @@ def mismatch(asking: Asking, body: Any, shelf: Shelf) -> Mismatch:
     return Mismatch(summary, "\n".join([*head, "", *diff(lines_of(other), lines_of(body))]))
 
 
-def _what_there_is(recorded: list[Exchange]) -> str:
+def _what_there_is(recorded: list[Recording]) -> str:
     counts = Counter(f"{each.method} {each.path}" for each in recorded)
     return "recorded: " + ", ".join(f"{count} of {what}" for what, count in counts.most_common(5))
 
 
-def _likely(body: Any, recorded: list[Exchange]) -> list[Exchange]:
+def _likely(body: Any, recorded: list[Recording]) -> list[Recording]:
     """Those worth putting together and comparing: of the same model, and about as long."""
     model, length = _at(body, "model"), len(talk_of(body))
 
-    def distance(exchange: Exchange) -> tuple[bool, int]:
+    def distance(exchange: Recording) -> tuple[bool, int]:
         return _at(exchange.body, "model") != model, abs(_messages_in(exchange) - length)
 
     return sorted(recorded, key=distance)[:_MOST_COMPARED]
 
 
-def _messages_in(exchange: Exchange) -> int:
+def _messages_in(exchange: Recording) -> int:
     """As its file is called, since many of them may stand in one part; if somebody called it otherwise, a guess."""
     named = _NUMBER_OF_MESSAGES.search(exchange.file.name)
     return int(named[1]) if named else len(talk_of(exchange.body))
 
 
-def _nearest(body: Any, recorded: list[Exchange], shelf: Shelf) -> tuple[Exchange, Any]:
+def _nearest(body: Any, recorded: list[Recording], shelf: CassetteStore) -> tuple[Recording, Any]:
     bodies = [(each, shelf.whole_body(each)) for each in recorded]
     rated = [(_likeness(body, other), each, other) for each, other in bodies]
     best = max(likeness for likeness, _, _ in rated)

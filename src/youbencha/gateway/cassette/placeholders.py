@@ -106,17 +106,17 @@ _ID = re.compile(r"(?=.*[A-Za-z])(?=.*[0-9])[\w.-]{6,}\Z", re.S)
 """Long and odd enough that, where it comes in an answer, it can only be the one in the request."""
 
 
-class Emptying:
+class PlaceholderWriter:
     """Finds what must be replaced in an answer before it is kept."""
 
     def __init__(self, forms: Forms, names: Mapping[str, str]) -> None:
         self._forms = forms
         self._names = {name: value for name, value in names.items() if name.startswith("id-") and _ID.match(value)}
 
-    def among(self, texts: Iterable[str]) -> Emptying:
+    def among(self, texts: Iterable[str]) -> PlaceholderWriter:
         """Only for those ids that are in one of the texts: a long talk has hundreds, an answer names two."""
         whole = "\n".join(texts)
-        return Emptying(self._forms, {name: value for name, value in self._names.items() if value in whole})
+        return PlaceholderWriter(self._forms, {name: value for name, value in self._names.items() if value in whole})
 
     @cached_property
     def _plain(self) -> _Finder:
@@ -157,7 +157,7 @@ class _Finder:
             yield Span(*match.span(), "{{" + inner + "}}")
 
 
-def filling(texts: Mapping[str, str]) -> Callable[[str, bool], str]:
+def fill(texts: Mapping[str, str]) -> Callable[[str, bool], str]:
     """A function that fills in what belongs there now; the second argument says whether the text is JSON."""
 
     def filled(text: str, is_json: bool) -> str:

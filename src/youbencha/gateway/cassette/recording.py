@@ -8,13 +8,13 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from youbencha.gateway.cassette.matching import Replay
-from youbencha.gateway.cassette.placeholders import Emptying, Span, masked, masked_bytes, secrets_in
+from youbencha.gateway.cassette.matching import ReplayedAnswer
+from youbencha.gateway.cassette.placeholders import PlaceholderWriter, Span, masked, masked_bytes, secrets_in
 from youbencha.gateway.json_fields import one_line, parsed
 from youbencha.process import Redactor
 from youbencha.spec.gateway import CassetteTiming
 
-Kept = dict[str, Any]
+RecordedAnswer = dict[str, Any]
 """An answer as the cassette holds it."""
 
 Chunks = Sequence[tuple[float, bytes]]
@@ -24,7 +24,7 @@ Change = Callable[[str, bool], str]
 _HEADERS = ("content-type", "x-should-retry")
 """All that is kept of them: the rest is about one moment, or about one account."""
 
-_WEATHER = frozenset({401, 402, 403, 408, 429})
+_TRANSIENT = frozenset({401, 402, 403, 408, 429})
 
 _JSON_TEXTS = frozenset({"arguments", "partial_json"})
 """Keys whose texts are JSON themselves."""
@@ -36,12 +36,12 @@ _EITHER_KIND = 32 + zlib.MAX_WBITS
 
 def is_answer(status: int) -> bool:
     """Not weather: a limit that was reached, a server that was down, a key that was wrong."""
-    return 200 <= status < 300 or (400 <= status < 500 and status not in _WEATHER)
+    return 200 <= status < 300 or (400 <= status < 500 and status not in _TRANSIENT)
 
 
-def kept_answer(
-    status: int, headers: Mapping[str, str], chunks: Chunks, emptying: Emptying, redactor: Redactor
-) -> Kept | None:
+def record_answer(
+    status: int, headers: Mapping[str, str], chunks: Chunks, emptying: PlaceholderWriter, redactor: Redactor
+) -> RecordedAnswer | None:
     """None if it is not one to keep: no answer, or not all of one."""
     lower = {name.lower(): value for name, value in headers.items()}
     decoded = _decoded(chunks, lower.get("content-encoding", "").strip().lower())
@@ -54,19 +54,19 @@ def kept_answer(
     return {"status": status, "headers": told, "ms": round(chunks[-1][0]) if chunks else 0, **content}
 
 
-def replay_of(kept: Kept, filled: Change, timing: CassetteTiming) -> Replay:
+def replay_of(kept: RecordedAnswer, filled: Change, timing: CassetteTiming) -> ReplayedAnswer:
     """Raises KeyError, TypeError or ValueError if it is not as it was written."""
     chunks = list(_chunks(kept, filled))
     if timing == "instant":
         chunks = [(0.0, b"".join(data for _, data in chunks))]
-    return Replay(int(kept["status"]), dict(kept["headers"]), _as_delays(chunks))
+    return ReplayedAnswer(int(kept["status"]), dict(kept["headers"]), _as_delays(chunks))
 
 
-def _chunks(kept: Kept, filled: Change) -> Iterator[tuple[float, bytes]]:
+def _chunks(kept: RecordedAnswer, filled: Change) -> Iterator[tuple[float, bytes]]:
     if "events" in kept:
         for event in kept["events"]:
             data = _changed(event["data"], filled, is_json=_is_json_delta(event["data"]))
-            yield float(event["ms"]), event_bytes(Event(event["ms"], event.get("event", _type_of(data)), data))
+            yield float(event["ms"]), event_bytes(RecordedEvent(event["ms"], event.get("event", _type_of(data)), data))
     elif "json" in kept:
         yield float(kept["ms"]), one_line(_changed(kept["json"], filled)).encode()
     elif "text" in kept:
@@ -81,14 +81,14 @@ def _as_delays(chunks: Chunks) -> list[tuple[float, bytes]]:
 
 
 def _content(
-    status: int, content_type: str, chunks: Chunks, emptying: Emptying, redactor: Redactor
+    status: int, content_type: str, chunks: Chunks, emptying: PlaceholderWriter, redactor: Redactor
 ) -> dict[str, Any] | None:
     raw = b"".join(data for _, data in chunks)
     if content_type.startswith("text/event-stream"):
         events = list(events_in(chunks))
         _empty_events(events, emptying, redactor, raw.decode("utf-8", "replace"))
         shown = [{"ms": round(event.ms), **_named(event), "data": event.data} for event in events]
-        return {"events": shown} if is_whole([event.data for event in events]) else None
+        return {"events": shown} if is_complete([event.data for event in events]) else None
     emptying = emptying.among([raw.decode("utf-8", "replace")])
     if "json" in content_type:
         try:
@@ -102,7 +102,7 @@ def _content(
         return {"base64": base64.b64encode(masked_bytes(raw, redactor)).decode()}
 
 
-def _named(event: Event) -> dict[str, Any]:
+def _named(event: RecordedEvent) -> dict[str, Any]:
     """An event is mostly called what its data says; then once is enough."""
     return {} if event.name == _type_of(event.data) else {"event": event.name}
 
@@ -111,9 +111,9 @@ def _type_of(data: Any) -> Any:
     return data.get("type") if isinstance(data, dict) else None
 
 
-def _empty_events(events: Sequence[Event], emptying: Emptying, redactor: Redactor, raw: str) -> None:
+def _empty_events(events: Sequence[RecordedEvent], emptying: PlaceholderWriter, redactor: Redactor, raw: str) -> None:
     """Texts in pieces first, each as a whole; then all other texts."""
-    streams: dict[object, list[Slot]] = {}
+    streams: dict[object, list[DeltaField]] = {}
     for event in events:
         for slot in slots_of(event.data):
             streams.setdefault(slot.stream, []).append(slot)
@@ -127,7 +127,7 @@ def _empty_events(events: Sequence[Event], emptying: Emptying, redactor: Redacto
         rewrite(slots, emptying.spans("".join(slot.text for slot in slots), is_json=slots[0].is_json))
 
 
-def _emptier(emptying: Emptying, redactor: Redactor) -> Change:
+def _emptier(emptying: PlaceholderWriter, redactor: Redactor) -> Change:
     return lambda text, is_json: emptying.text(masked(text, redactor), is_json=is_json)
 
 
@@ -181,7 +181,7 @@ Stream = tuple[object, ...]
 """Which text a piece belongs to."""
 
 
-class Slot(NamedTuple):
+class DeltaField(NamedTuple):
     """Where a piece stands."""
 
     stream: Stream
@@ -195,7 +195,7 @@ class Slot(NamedTuple):
         return str(self.holder[self.key])
 
 
-def slots_of(data: Any) -> Iterator[Slot]:
+def slots_of(data: Any) -> Iterator[DeltaField]:
     """The pieces of texts in one event."""
     if not isinstance(data, dict):
         return
@@ -204,14 +204,14 @@ def slots_of(data: Any) -> Iterator[Slot]:
         yield from _anthropic(data)
     elif isinstance(kind, str) and kind.endswith(".delta") and isinstance(data.get("delta"), str):
         place = (kind, *(data.get(name) for name in ("item_id", "output_index", "content_index", "summary_index")))
-        yield Slot(place, data, "delta", "arguments" in kind)
+        yield DeltaField(place, data, "delta", "arguments" in kind)
     for choice in _objects(data.get("choices")):
         yield from _chat(choice)
     for candidate in _objects(data.get("candidates")):
         yield from _gemini(candidate)
 
 
-def rewrite(slots: Sequence[Slot], spans: Sequence[Span]) -> None:
+def rewrite(slots: Sequence[DeltaField], spans: Sequence[Span]) -> None:
     """Changes the text that the slots hold together. A span that several of them share goes whole into the last."""
     starts = [0]
     for slot in slots:
@@ -235,31 +235,31 @@ def rewrite(slots: Sequence[Slot], spans: Sequence[Span]) -> None:
         slot.holder[slot.key] = text
 
 
-def _anthropic(data: dict[str, Any]) -> Iterator[Slot]:
+def _anthropic(data: dict[str, Any]) -> Iterator[DeltaField]:
     delta = data.get("delta")
     for key in ("text", "thinking", "partial_json"):
         if isinstance(delta, dict) and isinstance(delta.get(key), str):
-            yield Slot(("block", data.get("index"), key), delta, key, key == "partial_json")
+            yield DeltaField(("block", data.get("index"), key), delta, key, key == "partial_json")
 
 
-def _chat(choice: dict[str, Any]) -> Iterator[Slot]:
+def _chat(choice: dict[str, Any]) -> Iterator[DeltaField]:
     delta, index = choice.get("delta"), choice.get("index")
     if not isinstance(delta, dict):
         return
     for key in ("content", "reasoning_content", "reasoning", "refusal"):
         if isinstance(delta.get(key), str):
-            yield Slot(("choice", index, key), delta, key, is_json=False)
+            yield DeltaField(("choice", index, key), delta, key, is_json=False)
     for call in _objects(delta.get("tool_calls")):
         function = call.get("function")
         if isinstance(function, dict) and isinstance(function.get("arguments"), str):
-            yield Slot(("call", index, call.get("index")), function, "arguments", is_json=True)
+            yield DeltaField(("call", index, call.get("index")), function, "arguments", is_json=True)
 
 
-def _gemini(candidate: dict[str, Any]) -> Iterator[Slot]:
+def _gemini(candidate: dict[str, Any]) -> Iterator[DeltaField]:
     content = candidate.get("content")
     for part in _objects(content.get("parts") if isinstance(content, dict) else None):
         if isinstance(part.get("text"), str):
-            yield Slot(("candidate", candidate.get("index"), part.get("thought")), part, "text", is_json=False)
+            yield DeltaField(("candidate", candidate.get("index"), part.get("thought")), part, "text", is_json=False)
 
 
 def _objects(value: object) -> list[dict[str, Any]]:
@@ -277,7 +277,7 @@ _BEGUN = ("message_", "content_block_", "response.")
 _FAILED = frozenset({"error", "response.failed"})
 
 
-def is_whole(events: Sequence[Any]) -> bool:
+def is_complete(events: Sequence[Any]) -> bool:
     objects = [each for each in events if isinstance(each, dict)]
     kinds = [str(each.get("type", "")) for each in objects]
     if any(kind in _FAILED for kind in kinds) or any("error" in each and each["error"] for each in objects):
@@ -299,14 +299,14 @@ def _finished(chunk: dict[str, Any]) -> bool:
 _BLANK_LINE = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 
 
-class Event(NamedTuple):
+class RecordedEvent(NamedTuple):
     ms: float
     name: str | None
     data: Any
     """An object or a list, if it is JSON; otherwise text, as the `[DONE]` of OpenAI's."""
 
 
-def events_in(chunks: Iterable[tuple[float, bytes]]) -> Iterator[Event]:
+def events_in(chunks: Iterable[tuple[float, bytes]]) -> Iterator[RecordedEvent]:
     held, ms = b"", 0.0
     for ms, chunk in chunks:
         *whole, held = _BLANK_LINE.split(held + chunk)
@@ -315,14 +315,14 @@ def events_in(chunks: Iterable[tuple[float, bytes]]) -> Iterator[Event]:
     yield from _event(ms, held)  # some servers end without a blank line
 
 
-def event_bytes(event: Event) -> bytes:
+def event_bytes(event: RecordedEvent) -> bytes:
     data = event.data if isinstance(event.data, str) else one_line(event.data)
     name = f"event: {event.name}\n" if event.name else ""
     lines = "".join(f"data: {line}\n" for line in data.split("\n"))
     return f"{name}{lines}\n".encode("utf-8", "surrogatepass")
 
 
-def _event(ms: float, part: bytes) -> Iterator[Event]:
+def _event(ms: float, part: bytes) -> Iterator[RecordedEvent]:
     """None for a comment alone: it only keeps the connection open."""
     name, data = None, []
     for line in part.decode("utf-8", "replace").splitlines():
@@ -332,7 +332,7 @@ def _event(ms: float, part: bytes) -> Iterator[Event]:
         elif field == "data":
             data.append(value.removeprefix(" "))
     if data:
-        yield Event(ms, name, _value("\n".join(data)))
+        yield RecordedEvent(ms, name, _value("\n".join(data)))
 
 
 def _value(text: str) -> Any:

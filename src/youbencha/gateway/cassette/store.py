@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.api import WireName
-from youbencha.gateway.cassette.matching import Asking, Normal
-from youbencha.gateway.cassette.recording import Kept
+from youbencha.gateway.cassette.matching import CanonicalRequest, ModelRequest
+from youbencha.gateway.cassette.recording import RecordedAnswer
 from youbencha.gateway.json_fields import compact, for_people, parsed
 
 VERSION = 2
@@ -26,11 +26,11 @@ _REQUEST_HEADERS = ("anthropic-version", "anthropic-beta", "openai-beta")
 
 _SHOWN = 5
 
-Takes = list[list[Kept]]
+AnswersByTrial = list[list[RecordedAnswer]]
 """What each of the trials was answered, in the order in which it asked."""
 
 
-class Exchange(NamedTuple):
+class Recording(NamedTuple):
     file: Path
     fingerprint: str
     method: str
@@ -38,19 +38,19 @@ class Exchange(NamedTuple):
     wire: WireName | None
     body: Any
     """In parts."""
-    takes: Takes
+    takes: AnswersByTrial
     day: date | None
     """On which it was recorded."""
     outdated: bool
     """Written when other requests were taken for the same."""
 
 
-class Found(NamedTuple):
+class FoundRecording(NamedTuple):
     file: Path
     day: date | None
 
 
-class Shelf:
+class CassetteStore:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._exchanges, self._parts = directory / "exchanges", directory / "parts"
@@ -63,14 +63,14 @@ class Shelf:
         except OSError as error:
             raise _not_writable(self.directory, error) from error
 
-    def check(self) -> dict[str, Found]:
+    def check(self) -> dict[str, FoundRecording]:
         """The exchange of each fingerprint. Names all files that cannot be read, at once."""
         broken = []
         found = {}
         for file in self.files():
             try:
                 exchange = self.read(file)
-                found[exchange.fingerprint] = Found(file, exchange.day)
+                found[exchange.fingerprint] = FoundRecording(file, exchange.day)
             except YouBenchaError as error:
                 broken.append(error.message)
         if broken:
@@ -81,14 +81,14 @@ class Shelf:
     def files(self) -> list[Path]:
         return sorted(self._exchanges.glob("[!.]*.json"))
 
-    def read(self, file: Path) -> Exchange:
+    def read(self, file: Path) -> Recording:
         try:
             value = _parsed(file)
             if value["version"] > VERSION:
                 raise _broken(f"{file} was written by a newer youBencha", "Update youBencha.")
             request, takes = value["request"], value["takes"]
             day = date.fromisoformat(value["day"]) if "day" in value else None
-            exchange = Exchange(
+            exchange = Recording(
                 file,
                 str(value["fingerprint"]),
                 request["method"],
@@ -107,11 +107,11 @@ class Shelf:
             raise _broken(f"{file} is not an exchange as youBencha writes it: {error}") from error
         return exchange
 
-    def whole_body(self, exchange: Exchange) -> Any:
+    def whole_body(self, exchange: Recording) -> Any:
         """A part that is not there is named in its place: it is only needed to show what differs."""
         return put_together(exchange.body, self._part)
 
-    def write(self, asking: Asking, normal: Normal, takes: Takes, day: date) -> Path:
+    def write(self, asking: ModelRequest, normal: CanonicalRequest, takes: AnswersByTrial, day: date) -> Path:
         """Raises YouBenchaError if it cannot be written, whatever is in the way."""
         body, parts = taken_apart(normal.body)
         for name, part in parts.items():
@@ -153,7 +153,7 @@ def _parsed(file: Path) -> Any:
         raise _broken(f"{file} is no JSON: {error}") from error
 
 
-def _file_name(asking: Asking, normal: Normal) -> str:
+def _file_name(asking: ModelRequest, normal: CanonicalRequest) -> str:
     body = normal.body if isinstance(normal.body, dict) else {}
     talk: list[Any] = next((body[key] for key in TALK if isinstance(body.get(key), list)), [])
     model = body.get("model")

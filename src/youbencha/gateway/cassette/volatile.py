@@ -209,7 +209,7 @@ class Name(NamedTuple):
 Piece = str | Name
 
 
-class Reading(NamedTuple):
+class Patterns(NamedTuple):
     """What to look for, in whose words."""
 
     pattern: re.Pattern[str]
@@ -233,17 +233,17 @@ _CHOSEN_BY_NOBODY = re.compile(
     rf"^tmp|^youbencha-|^claude-\d+$|\d{{5}}|(?!{COUNTED}){MIXED}{{6}}|[-._](?=[A-Za-z]*[a-z][A-Z])[A-Za-z]{{6}}$"
 )
 
-TOOLS = Reading(
+TOOL_PATTERNS = Patterns(
     _volatile(TOOL_LETTER_FIRST, TOOL_ANY_FIRST, TOOL_DIGIT_FIRST),
     re.compile(r"\d|^tmp|[-._][A-Za-z0-9_]{6,10}$"),
 )
 
 
 @lru_cache(maxsize=8)
-def words(days: frozenset[date]) -> Reading:
+def prompt_patterns(days: frozenset[date]) -> Patterns:
     """Of whoever speaks; with these days as the day of the run."""
     letter, digit = letter_first(days), digit_first(days)
-    return Reading(_volatile({**LETTER_FIRST, **letter}, ANY_FIRST, {**DIGIT_FIRST, **digit}), _CHOSEN_BY_NOBODY)
+    return Patterns(_volatile({**LETTER_FIRST, **letter}, ANY_FIRST, {**DIGIT_FIRST, **digit}), _CHOSEN_BY_NOBODY)
 
 
 _HINT = re.compile(
@@ -256,7 +256,7 @@ _CHILD = re.compile(rf"(?P<separator>[/\\]+)(?P<child>{FILE_NAME})")
 Match = re.Match[str]
 
 
-def pieces_of(text: str, start: int, end: int, reading: Reading) -> list[Piece]:
+def pieces_of(text: str, start: int, end: int, reading: Patterns) -> list[Piece]:
     """A stretch of the text, with a name of ours for what is volatile in it."""
     pieces: list[Piece] = []
     done = start
@@ -273,7 +273,7 @@ def pieces_of(text: str, start: int, end: int, reading: Reading) -> list[Piece]:
     return pieces
 
 
-def first_name(text: str, start: int, reading: Reading) -> tuple[list[Piece], int]:
+def first_name(text: str, start: int, reading: Patterns) -> tuple[list[Piece], int]:
     """What comes right after a directory for temporary files, and where that ends."""
     match = _CHILD.match(text, start)
     if match is None or not reading.random.search(match["child"]):

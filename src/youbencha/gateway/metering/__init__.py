@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from youbencha.gateway.api import WireName
 from youbencha.gateway.encoding import Decoder
 from youbencha.gateway.metering.meter import BlindMeter, BodyMeter, DecodedMeter, Meter, StreamMeter
-from youbencha.gateway.metering.readers import ChatReader, GeminiReader, MessagesReader, Reader, ResponsesReader
+from youbencha.gateway.metering.readers import ChatUsage, GeminiUsage, MessagesReader, Reader, ResponsesUsage
 
 _READERS: Mapping[WireName, Callable[[], Reader]] = {
     "anthropic-messages": MessagesReader,
-    "openai-chat": ChatReader,
-    "openai-responses": ResponsesReader,
-    "gemini": GeminiReader,
+    "openai-chat": ChatUsage,
+    "openai-responses": ResponsesUsage,
+    "gemini": GeminiUsage,
 }
 
 

@@ -184,7 +184,7 @@ def without(whole: int | None, *parts: int | None) -> int | None:
 # OpenAI's chat completions, and all the servers that speak like it.
 
 
-class ChatReader(Reader):
+class ChatUsage(Reader):
     """Knows the tokens of a stream only if somebody asked for its `usage`."""
 
     def __init__(self) -> None:
@@ -228,7 +228,7 @@ _LOOKED_INTO = {name.encode() for name in _WITH_RESPONSE} | {b"error", b""}
 """Besides the deltas. The rest says again, at length, what those said. One without a name has it in its data only."""
 
 
-class ResponsesReader(Reader):
+class ResponsesUsage(Reader):
     def __init__(self) -> None:
         super().__init__()
         self._tokens = Tokens()
@@ -274,7 +274,7 @@ _COUNTS = {
 }
 
 
-class GeminiReader(Reader):
+class GeminiUsage(Reader):
     def __init__(self) -> None:
         super().__init__()
         self._counts: dict[str, int] = {}

@@ -2,12 +2,12 @@
 
 from youbencha.gateway.api import WireName
 from youbencha.gateway.script.format import (
-    Answer,
-    Conversation,
     Script,
-    ToolCall,
+    ScriptedAnswer,
+    ScriptedConversation,
+    ScriptedToolCall,
+    ScriptedUsage,
     Turn,
-    Usage,
     When,
     load_script,
     parse_script,
@@ -15,14 +15,14 @@ from youbencha.gateway.script.format import (
 from youbencha.gateway.script.server import RecordedRequest, ScriptedModel
 
 __all__ = [
-    "Answer",
-    "Conversation",
     "RecordedRequest",
     "Script",
+    "ScriptedAnswer",
+    "ScriptedConversation",
     "ScriptedModel",
-    "ToolCall",
+    "ScriptedToolCall",
+    "ScriptedUsage",
     "Turn",
-    "Usage",
     "When",
     "WireName",
     "load_script",

@@ -12,15 +12,33 @@ from typing import Any, Literal, NamedTuple
 
 from youbencha.gateway.api import Action, WireName, route_of
 from youbencha.gateway.script.anthropic import AnthropicMessages
-from youbencha.gateway.script.format import Answer, HttpError, Script, Turn, UnknownVariableError, When, substitute
+from youbencha.gateway.script.format import (
+    HttpError,
+    Script,
+    ScriptedAnswer,
+    Turn,
+    UnknownVariableError,
+    When,
+    substitute,
+)
 from youbencha.gateway.script.gemini import Gemini
 from youbencha.gateway.script.openai import OpenAIChat, OpenAIResponses
-from youbencha.gateway.script.wire import Asked, Event, Incoming, Message, Tokens, Wire, new_id, sse, tokens_of
+from youbencha.gateway.script.wire import (
+    ClaimedTokens,
+    Event,
+    HttpRequest,
+    Message,
+    ScriptRequest,
+    Wire,
+    new_id,
+    sse,
+    tokens_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    answer: Answer | None
+    answer: ScriptedAnswer | None
     """None when the turns have run out."""
     turn: int | None = None
     """Which of the conversation's turns, from 0; None for an answer on the side."""
@@ -30,14 +48,14 @@ class Chosen:
     """How many answers this conversation had, when they have run out."""
 
 
-class Progress:
+class ScriptedProgress:
     """How far each conversation of each session has come."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
         self._given: Counter[tuple[str, int | None]] = Counter()
 
-    def choose(self, request: Asked) -> Chosen:
+    def choose(self, request: ScriptRequest) -> Chosen:
         if not request.has_tools and not self._script.tools_optional:
             return Chosen(self._script.side)
         which = conversation_for(self._script, request)
@@ -52,12 +70,12 @@ class Progress:
         return Chosen(turns[turn], turn, which)
 
 
-def conversation_for(script: Script, request: Asked) -> int | None:
+def conversation_for(script: Script, request: ScriptRequest) -> int | None:
     matching = (n for n, talk in enumerate(script.conversations) if matches(talk.when, request))
     return next(matching, None)
 
 
-def matches(when: When, request: Asked) -> bool:
+def matches(when: When, request: ScriptRequest) -> bool:
     return (
         (when.system_contains is None or when.system_contains in request.system)
         and (when.prompt_contains is None or when.prompt_contains in request.prompt)
@@ -85,7 +103,7 @@ EVENT_STREAM = "text/event-stream; charset=utf-8"
 JSON = "application/json"
 
 
-class Ending(Enum):
+class ScriptedEnding(Enum):
     """How the body ends."""
 
     COMPLETE = "complete"
@@ -99,7 +117,7 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
     pieces: Sequence[bytes] = ()
     """Each is written on its own."""
-    ending: Ending = Ending.COMPLETE
+    ending: ScriptedEnding = ScriptedEnding.COMPLETE
     delay: float = 0.0
     pause: float = 0.0
 
@@ -128,7 +146,9 @@ def refusal(wire: Wire, status: int, message: str) -> Reply:
     return error_reply(wire, HttpError(status=status, message=message, headers={"x-should-retry": "false"}))
 
 
-def reply_to(wire: Wire, request: Incoming, answer: Answer, *, stream: bool, model: str, tokens: Tokens) -> Reply:
+def reply_to(
+    wire: Wire, request: HttpRequest, answer: ScriptedAnswer, *, stream: bool, model: str, tokens: ClaimedTokens
+) -> Reply:
     """`answer` has its variables filled in."""
     if answer.error is not None:
         return error_reply(wire, answer.error, delay=answer.delay)
@@ -139,17 +159,17 @@ def reply_to(wire: Wire, request: Incoming, answer: Answer, *, stream: bool, mod
     return _stream(wire, answer, wire.events(message, request)) if stream else _whole(wire, answer, message)
 
 
-def _stream(wire: Wire, answer: Answer, events: list[Event]) -> Reply:
+def _stream(wire: Wire, answer: ScriptedAnswer, events: list[Event]) -> Reply:
     begun = _up_to_first_delta(wire, events)
-    ending, closing = Ending.COMPLETE, b""
+    ending, closing = ScriptedEnding.COMPLETE, b""
     if answer.error_mid_stream is not None:
         error = answer.error_mid_stream
         body = wire.error_body(error.status, error.message, error.type, None)
         events = [*begun, wire.error_event(body, begun)]
     elif answer.drop is not None:
-        events, ending = events[: answer.drop.after_events], Ending.DROP
+        events, ending = events[: answer.drop.after_events], ScriptedEnding.DROP
     elif answer.hang:
-        events, ending = begun, Ending.HANG
+        events, ending = begun, ScriptedEnding.HANG
     else:
         closing = wire.closing
     return Reply(
@@ -161,18 +181,18 @@ def _stream(wire: Wire, answer: Answer, events: list[Event]) -> Reply:
     )
 
 
-def _whole(wire: Wire, answer: Answer, message: Message) -> Reply:
+def _whole(wire: Wire, answer: ScriptedAnswer, message: Message) -> Reply:
     """The same faults for a client that did not ask for a stream, as far as they can happen to it."""
     if answer.error_mid_stream is not None:
         error = answer.error_mid_stream
         instead = HttpError(status=error.status, type=error.type, message=error.message)
         return error_reply(wire, instead, delay=answer.delay)
     sent = json_reply(wire, message)
-    body, ending = sent.pieces[0], Ending.COMPLETE
+    body, ending = sent.pieces[0], ScriptedEnding.COMPLETE
     if answer.drop is not None:
-        body, ending = body[: len(body) // 2 if answer.drop.after_events else 0], Ending.DROP
+        body, ending = body[: len(body) // 2 if answer.drop.after_events else 0], ScriptedEnding.DROP
     elif answer.hang:
-        body, ending = b"", Ending.HANG
+        body, ending = b"", ScriptedEnding.HANG
     return replace(sent, pieces=_cut([body], answer.chunk_bytes), ending=ending, delay=answer.delay, pause=answer.pause)
 
 
@@ -196,7 +216,7 @@ Kind = Literal["turn", "side", "other"]
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ScriptedDecision:
     reply: Reply
     wire: Wire | None = None
     kind: Kind = "other"
@@ -208,45 +228,45 @@ class Decider:
         self._script = script
         self._variables = variables
         self._required_key = substitute(script.require_key, variables)
-        self._progress = Progress(script)
+        self._progress = ScriptedProgress(script)
 
-    def decide(self, method: str, request: Incoming) -> Decision:
+    def decide(self, method: str, request: HttpRequest) -> ScriptedDecision:
         if method == "HEAD":  # Claude Code 2.1.197 looks this way whether its base URL is alive
-            return Decision(Reply())
+            return ScriptedDecision(Reply())
         if method == "GET" and request.path.endswith("/healthz"):
-            return Decision(json_reply(ANTHROPIC, {"status": "ok"}))
+            return ScriptedDecision(json_reply(ANTHROPIC, {"status": "ok"}))
         endpoint = endpoint_of(method, request.path, request.headers)
         if endpoint is None:
-            return Decision(refusal(ANTHROPIC, 404, f"there is no {method} {request.path} here"))
+            return ScriptedDecision(refusal(ANTHROPIC, 404, f"there is no {method} {request.path} here"))
         wire = endpoint.wire
         if self._required_key is not None and request.key != self._required_key:
-            return Decision(refusal(wire, 401, wire.bad_key), wire)
+            return ScriptedDecision(refusal(wire, 401, wire.bad_key), wire)
         if endpoint.action is Action.MODELS:
-            return Decision(json_reply(wire, wire.models(self._script.model)), wire)
+            return ScriptedDecision(json_reply(wire, wire.models(self._script.model)), wire)
         if wrong := wire.complaint(request, endpoint.action):
-            return Decision(refusal(wire, 400, wrong), wire)
+            return ScriptedDecision(refusal(wire, 400, wrong), wire)
         if endpoint.action is Action.COUNT:
-            return Decision(json_reply(wire, wire.counted(len(json.dumps(request.body)) // 4)), wire)
+            return ScriptedDecision(json_reply(wire, wire.counted(len(json.dumps(request.body)) // 4)), wire)
         return self._answer(wire, request)
 
-    def _answer(self, wire: Wire, request: Incoming) -> Decision:
+    def _answer(self, wire: Wire, request: HttpRequest) -> ScriptedDecision:
         asked = wire.asked(request)
         chosen = self._progress.choose(asked)
         kind: Kind = "side" if chosen.answer is self._script.side else "turn"
         if chosen.answer is None:
-            return Decision(refusal(wire, 400, _exhausted(chosen)), wire, kind, chosen)
+            return ScriptedDecision(refusal(wire, 400, _exhausted(chosen)), wire, kind, chosen)
         known = {**({"cwd": asked.cwd} if asked.cwd else {}), **self._variables}
         try:
             answer = _filled(chosen.answer, known)
             model = substitute(self._script.model, known) or asked.model
         except UnknownVariableError as unknown:
-            return Decision(refusal(wire, 400, _unknown_variable(unknown.name, known)), wire, kind, chosen)
+            return ScriptedDecision(refusal(wire, 400, _unknown_variable(unknown.name, known)), wire, kind, chosen)
         tokens = tokens_of(answer, self._script.usage)
         reply = reply_to(wire, request, answer, stream=asked.stream, model=model, tokens=tokens)
-        return Decision(reply, wire, kind, chosen)
+        return ScriptedDecision(reply, wire, kind, chosen)
 
 
-def _filled(answer: Answer, variables: Mapping[str, str]) -> Answer:
+def _filled(answer: ScriptedAnswer, variables: Mapping[str, str]) -> ScriptedAnswer:
     return type(answer).model_validate(substitute(answer.model_dump(exclude_unset=True), variables))
 
 

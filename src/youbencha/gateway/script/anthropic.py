@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from youbencha.gateway.api import Action
-from youbencha.gateway.script.format import Answer
+from youbencha.gateway.script.format import ScriptedAnswer
 from youbencha.gateway.script.wire import (
     MODEL_WITHOUT_NAME,
-    Asked,
+    ClaimedTokens,
     Event,
-    Incoming,
+    HttpRequest,
     Message,
     Required,
-    Said,
-    Tokens,
+    ScriptedMessage,
+    ScriptRequest,
     Wire,
     asked,
     complaint,
@@ -39,14 +39,16 @@ class AnthropicMessages(Wire):
     request_id_header = "request-id"
     bad_key = "invalid x-api-key"
 
-    def complaint(self, request: Incoming, action: Action) -> str | None:
+    def complaint(self, request: HttpRequest, action: Action) -> str | None:
         if wrong := complaint(request.body, _ANSWERED if action is Action.ANSWER else _COUNTED):
             return wrong
         return None if request.body["messages"] else "messages: at least one message is required"
 
-    def asked(self, request: Incoming) -> Asked:
+    def asked(self, request: HttpRequest) -> ScriptRequest:
         body = request.body
-        talk = [Said(str(m.get("role")), tuple(texts_of(m.get("content")))) for m in mappings(body["messages"])]
+        talk = [
+            ScriptedMessage(str(m.get("role")), tuple(texts_of(m.get("content")))) for m in mappings(body["messages"])
+        ]
         first = next((said for said in talk if said.role == "user"), None)
         return asked(
             session=session_of(request),
@@ -58,10 +60,10 @@ class AnthropicMessages(Wire):
             talk=talk,
         )
 
-    def message(self, answer: Answer, model: str, tokens: Tokens, request: Incoming) -> Message:
+    def message(self, answer: ScriptedAnswer, model: str, tokens: ClaimedTokens, request: HttpRequest) -> Message:
         return message_json(answer, model, tokens)
 
-    def events(self, message: Message, request: Incoming) -> list[Event]:
+    def events(self, message: Message, request: HttpRequest) -> list[Event]:
         return list(message_events(message))
 
     def is_delta(self, event: Event) -> bool:
@@ -82,7 +84,7 @@ class AnthropicMessages(Wire):
         return {"input_tokens": tokens}
 
 
-def session_of(request: Incoming) -> str:
+def session_of(request: HttpRequest) -> str:
     """Who is asking. Claude Code sends the header from 2.1.86 on, and has its session in the user id before."""
     metadata: Any = request.body.get("metadata")
     user = metadata.get("user_id") if isinstance(metadata, Mapping) else None
@@ -132,7 +134,7 @@ def error_body(status: int, message: str | None, kind: str | None, request_id: s
 # An answer as the Messages API would write it: one JSON message, or the events of a stream. Pure.
 
 
-def message_json(answer: Answer, model: str, tokens: Tokens) -> Message:
+def message_json(answer: ScriptedAnswer, model: str, tokens: ClaimedTokens) -> Message:
     return {
         "id": new_id("msg"),
         "type": "message",
@@ -145,7 +147,7 @@ def message_json(answer: Answer, model: str, tokens: Tokens) -> Message:
     }
 
 
-def blocks(answer: Answer) -> list[dict[str, Any]]:
+def blocks(answer: ScriptedAnswer) -> list[dict[str, Any]]:
     content: list[dict[str, Any]] = []
     if answer.thinking is not None:
         content.append({"type": "thinking", "thinking": answer.thinking, "signature": secrets.token_urlsafe(48)})
@@ -156,7 +158,7 @@ def blocks(answer: Answer) -> list[dict[str, Any]]:
     return content
 
 
-def counts(tokens: Tokens) -> dict[str, int]:
+def counts(tokens: ClaimedTokens) -> dict[str, int]:
     """This API does not say how many tokens went into thinking."""
     return {
         "input_tokens": tokens.input,
@@ -166,7 +168,7 @@ def counts(tokens: Tokens) -> dict[str, int]:
     }
 
 
-def usage_json(tokens: Tokens) -> dict[str, Any]:
+def usage_json(tokens: ClaimedTokens) -> dict[str, Any]:
     created = {"ephemeral_5m_input_tokens": tokens.cache_creation, "ephemeral_1h_input_tokens": 0}
     return {**counts(tokens), "cache_creation": created, "service_tier": "standard"}
 

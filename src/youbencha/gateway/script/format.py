@@ -86,7 +86,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Usage(_Part):
+class ScriptedUsage(_Part):
     """Tokens that an answer claims to have used. What is left out comes from the script's `usage`."""
 
     input_tokens: int | None = Field(None, ge=0, description="Tokens read, without the cached ones.")
@@ -98,7 +98,7 @@ class Usage(_Part):
     )
 
 
-class ToolCall(_Part):
+class ScriptedToolCall(_Part):
     """One tool that the model calls."""
 
     name: Template = Field(description="The tool's name, as the agent offers it: Bash, Write, ...", min_length=1)
@@ -149,15 +149,17 @@ _INSTEAD = ("error", "garbage")
 _BESIDE_INSTEAD = frozenset({"error", "garbage", "delay", "times"})
 
 
-class Answer(_Part):
+class ScriptedAnswer(_Part):
     """One answer of the model, with what goes wrong while it is given."""
 
     text: Template | list[Template] | None = Field(
         None, description="What the model says; a list makes several text blocks."
     )
     thinking: Template | None = Field(None, description="What the model thinks before.")
-    tools: list[ToolCall] = Field(default_factory=list, description="Tools that the model calls, in this order.")
-    usage: Usage = Field(default_factory=Usage, description="Tokens of this answer.")
+    tools: list[ScriptedToolCall] = Field(
+        default_factory=list, description="Tools that the model calls, in this order."
+    )
+    usage: ScriptedUsage = Field(default_factory=ScriptedUsage, description="Tokens of this answer.")
     stop_reason: StopReason | None = Field(
         None, description="Why the model stops; tool_use if it calls tools, else end_turn."
     )
@@ -194,7 +196,7 @@ class Answer(_Part):
         return value is not None and value is not False and value != []
 
 
-class Turn(Answer):
+class Turn(ScriptedAnswer):
     """What the model answers to one request, or to several in a row."""
 
     times: Annotated[int, Field(ge=1)] | Literal["forever"] = Field(
@@ -226,14 +228,14 @@ def _turns_can_be_reached(turns: list[Turn]) -> list[Turn]:
 Turns = Annotated[list[Turn], AfterValidator(_turns_can_be_reached)]
 
 
-class Conversation(_Part):
+class ScriptedConversation(_Part):
     """Turns for some of the requests, such as those of a subagent; counted on their own."""
 
     when: When
     turns: Turns = Field(min_length=1, description="The answers, one after the other.")
 
 
-SIDE_ANSWER = Answer(text="ok", usage=Usage(input_tokens=8, output_tokens=1))
+SIDE_ANSWER = ScriptedAnswer(text="ok", usage=ScriptedUsage(input_tokens=8, output_tokens=1))
 
 
 class Script(_Part):
@@ -242,12 +244,14 @@ class Script(_Part):
     model: Template | None = Field(
         None, description="The model's name in the answers; the one that was asked for if left out."
     )
-    usage: Usage = Field(default_factory=Usage, description="Tokens of each answer that does not say its own.")
+    usage: ScriptedUsage = Field(
+        default_factory=ScriptedUsage, description="Tokens of each answer that does not say its own."
+    )
     turns: Turns = Field(default_factory=list, description="The answers, one after the other, for each session.")
-    conversations: list[Conversation] = Field(
+    conversations: list[ScriptedConversation] = Field(
         default_factory=list, description="Other turns for some requests; the first that matches is taken."
     )
-    side: Answer = Field(
+    side: ScriptedAnswer = Field(
         SIDE_ANSWER,
         description="The answer to requests beside the agent's work (probes, titles): those without tools.",
     )

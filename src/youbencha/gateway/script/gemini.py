@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from youbencha.gateway.api import Action
-from youbencha.gateway.script.format import Answer, StopReason
+from youbencha.gateway.script.format import ScriptedAnswer, StopReason
 from youbencha.gateway.script.wire import (
     MODEL_WITHOUT_NAME,
-    Asked,
+    ClaimedTokens,
     Event,
-    Incoming,
+    HttpRequest,
     Message,
     Required,
-    Said,
-    Tokens,
+    ScriptedMessage,
+    ScriptRequest,
     Wire,
     asked,
     complaint,
@@ -70,7 +70,7 @@ class Gemini(Wire):
     name = "gemini"
     bad_key = _MESSAGE["UNAUTHENTICATED"]
 
-    def complaint(self, request: Incoming, action: Action) -> str | None:
+    def complaint(self, request: HttpRequest, action: Action) -> str | None:
         if _method(request) == "streamGenerateContent" and request.query.get("alt") != "sse":
             return "alt: only sse is served here"
         if action is Action.COUNT and isinstance(request.body, Mapping) and "generateContentRequest" in request.body:
@@ -79,9 +79,12 @@ class Gemini(Wire):
             return wrong
         return None if request.body["contents"] else "contents is not specified"
 
-    def asked(self, request: Incoming) -> Asked:
+    def asked(self, request: HttpRequest) -> ScriptRequest:
         body = request.body
-        talk = [Said(str(c.get("role", "user")), tuple(texts_of(c.get("parts")))) for c in mappings(body["contents"])]
+        talk = [
+            ScriptedMessage(str(c.get("role", "user")), tuple(texts_of(c.get("parts"))))
+            for c in mappings(body["contents"])
+        ]
         system = body.get("systemInstruction") or body.get("system_instruction")
         found = _CALLED.search(request.path)
         return asked(
@@ -94,7 +97,7 @@ class Gemini(Wire):
             talk=talk,
         )
 
-    def message(self, answer: Answer, model: str, tokens: Tokens, request: Incoming) -> Message:
+    def message(self, answer: ScriptedAnswer, model: str, tokens: ClaimedTokens, request: HttpRequest) -> Message:
         content = {"role": "model", "parts": _parts(answer)}
         finish = _FINISH.get(answer.stop_reason, "STOP") if answer.stop_reason else "STOP"
         return {
@@ -104,7 +107,7 @@ class Gemini(Wire):
             "responseId": new_id("resp"),
         }
 
-    def events(self, message: Message, request: Incoming) -> list[Event]:
+    def events(self, message: Message, request: HttpRequest) -> list[Event]:
         """As from the real API, each chunk counts the prompt, and the last one all."""
         (candidate,) = message["candidates"]
         prompt = message["usageMetadata"]["promptTokenCount"]
@@ -138,12 +141,12 @@ class Gemini(Wire):
         return {"totalTokens": tokens}
 
 
-def _method(request: Incoming) -> str:
+def _method(request: HttpRequest) -> str:
     found = _CALLED.search(request.path)
     return found["method"] if found else ""
 
 
-def _parts(answer: Answer) -> list[dict[str, Any]]:
+def _parts(answer: ScriptedAnswer) -> list[dict[str, Any]]:
     """A call has an id only where the script gives it one: this API does without."""
     thought = [{"text": answer.thinking, "thought": True}] if answer.thinking is not None else []
     calls = [
@@ -159,7 +162,7 @@ def _pieces(part: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{**part, "text": text} for text in texts] or [dict(part)]
 
 
-def _usage(tokens: Tokens) -> dict[str, Any]:
+def _usage(tokens: ClaimedTokens) -> dict[str, Any]:
     """The cached tokens are a part of the prompt's here; those of thinking are none of the answer's."""
     usage = {
         "promptTokenCount": tokens.all_input,

@@ -8,16 +8,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from youbencha.gateway.api import Action
-from youbencha.gateway.script.format import Answer, StopReason
+from youbencha.gateway.script.format import ScriptedAnswer, StopReason
 from youbencha.gateway.script.wire import (
     MODEL_WITHOUT_NAME,
-    Asked,
+    ClaimedTokens,
     Event,
-    Incoming,
+    HttpRequest,
     Message,
     Required,
-    Said,
-    Tokens,
+    ScriptedMessage,
+    ScriptRequest,
     Wire,
     asked,
     complaint,
@@ -71,7 +71,7 @@ class OpenAI(Wire):
         return {"object": "list", "data": [{"id": shown, "object": "model", "created": 0, "owned_by": "script"}]}
 
 
-def session_of(request: Incoming) -> str:
+def session_of(request: HttpRequest) -> str:
     """Who is asking: a conversation that says its name, else a user, else a key."""
     said = (request.headers.get(name, "") for name in _SESSION_HEADERS)
     written = (text_in(request.body, name) for name in ("prompt_cache_key", "user"))
@@ -97,14 +97,16 @@ class OpenAIChat(OpenAI):
     name = "openai-chat"
     closing = b"data: [DONE]\n\n"
 
-    def complaint(self, request: Incoming, action: Action) -> str | None:
+    def complaint(self, request: HttpRequest, action: Action) -> str | None:
         if wrong := complaint(request.body, _CHAT_REQUIRED):
             return wrong
         return None if request.body["messages"] else "messages: at least one message is required"
 
-    def asked(self, request: Incoming) -> Asked:
+    def asked(self, request: HttpRequest) -> ScriptRequest:
         body = request.body
-        talk = [Said(str(m.get("role")), tuple(texts_of(m.get("content")))) for m in mappings(body["messages"])]
+        talk = [
+            ScriptedMessage(str(m.get("role")), tuple(texts_of(m.get("content")))) for m in mappings(body["messages"])
+        ]
         return asked(
             session=session_of(request),
             model=body["model"],
@@ -115,7 +117,7 @@ class OpenAIChat(OpenAI):
             talk=talk,
         )
 
-    def message(self, answer: Answer, model: str, tokens: Tokens, request: Incoming) -> Message:
+    def message(self, answer: ScriptedAnswer, model: str, tokens: ClaimedTokens, request: HttpRequest) -> Message:
         stop = answer.stop_reason or ("tool_use" if answer.tools else "end_turn")
         choice = {"index": 0, "message": _message(answer), "logprobs": None, "finish_reason": _FINISH[stop]}
         return {
@@ -127,7 +129,7 @@ class OpenAIChat(OpenAI):
             "usage": _chat_usage(tokens),
         }
 
-    def events(self, message: Message, request: Incoming) -> list[Event]:
+    def events(self, message: Message, request: HttpRequest) -> list[Event]:
         options = request.body.get("stream_options")
         with_usage = isinstance(options, Mapping) and options.get("include_usage") is True
         chunk = {**message, "object": "chat.completion.chunk", "usage": None}
@@ -146,7 +148,7 @@ class OpenAIChat(OpenAI):
         return body
 
 
-def _message(answer: Answer) -> dict[str, Any]:
+def _message(answer: ScriptedAnswer) -> dict[str, Any]:
     """Thinking goes under the name that DeepSeek began with and that others took over: the API has none."""
     texts = texts_in(answer)
     message: dict[str, Any] = {"role": "assistant", "content": "\n".join(texts) if texts else None, "refusal": None}
@@ -181,7 +183,7 @@ def _choice(delta: Mapping[str, Any], finish: str | None = None) -> dict[str, An
     return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
 
 
-def _chat_usage(tokens: Tokens) -> dict[str, Any]:
+def _chat_usage(tokens: ClaimedTokens) -> dict[str, Any]:
     """Here, the cached tokens are a part of the prompt's."""
     return {
         "prompt_tokens": tokens.all_input,
@@ -207,12 +209,12 @@ _INCOMPLETE: Mapping[StopReason, str] = {
 class OpenAIResponses(OpenAI):
     name = "openai-responses"
 
-    def complaint(self, request: Incoming, action: Action) -> str | None:
+    def complaint(self, request: HttpRequest, action: Action) -> str | None:
         if wrong := complaint(request.body, _RESPONSES_REQUIRED):
             return wrong
         return None if request.body["input"] else "input: at least one item is required"
 
-    def asked(self, request: Incoming) -> Asked:
+    def asked(self, request: HttpRequest) -> ScriptRequest:
         body = request.body
         talk = _talk(body["input"])
         system = (text_in(body, "instructions"), system_of(talk))
@@ -226,7 +228,7 @@ class OpenAIResponses(OpenAI):
             talk=talk,
         )
 
-    def message(self, answer: Answer, model: str, tokens: Tokens, request: Incoming) -> Message:
+    def message(self, answer: ScriptedAnswer, model: str, tokens: ClaimedTokens, request: HttpRequest) -> Message:
         reason = _INCOMPLETE.get(answer.stop_reason) if answer.stop_reason else None
         return {
             "id": new_id("resp"),
@@ -243,7 +245,7 @@ class OpenAIResponses(OpenAI):
             "usage": _responses_usage(tokens),
         }
 
-    def events(self, message: Message, request: Incoming) -> list[Event]:
+    def events(self, message: Message, request: HttpRequest) -> list[Event]:
         return [{**event, "sequence_number": number} for number, event in enumerate(response_events(message))]
 
     def is_delta(self, event: Event) -> bool:
@@ -255,14 +257,17 @@ class OpenAIResponses(OpenAI):
         return {"type": "response.failed", "response": failed, "sequence_number": len(begun)}
 
 
-def _talk(given: Any) -> list[Said]:
+def _talk(given: Any) -> list[ScriptedMessage]:
     """Items that are no messages (calls of tools, thoughts) are the model's: what follows them is no opening."""
     if isinstance(given, str):
-        return [Said("user", (given,))]
-    return [Said(str(item.get("role", "assistant")), tuple(texts_of(item.get("content")))) for item in mappings(given)]
+        return [ScriptedMessage("user", (given,))]
+    return [
+        ScriptedMessage(str(item.get("role", "assistant")), tuple(texts_of(item.get("content"))))
+        for item in mappings(given)
+    ]
 
 
-def _items(answer: Answer, offered: Mapping[str, Offered]) -> list[dict[str, Any]]:
+def _items(answer: ScriptedAnswer, offered: Mapping[str, Offered]) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     if answer.thinking is not None:
         summary = [{"type": "summary_text", "text": answer.thinking}]
@@ -287,7 +292,7 @@ def _item(prefix: str, **fields: Any) -> dict[str, Any]:
     return {"id": new_id(prefix), "status": "completed", **fields}
 
 
-def _responses_usage(tokens: Tokens) -> dict[str, Any]:
+def _responses_usage(tokens: ClaimedTokens) -> dict[str, Any]:
     """Here, the cached tokens are a part of the input's."""
     return {
         "input_tokens": tokens.all_input,

@@ -14,9 +14,9 @@ from typing import Any, Self
 from aiohttp import web
 
 from youbencha.gateway.api import WireName
-from youbencha.gateway.script.answering import Decider, Ending, Kind, Reply
+from youbencha.gateway.script.answering import Decider, Kind, Reply, ScriptedEnding
 from youbencha.gateway.script.format import Script
-from youbencha.gateway.script.wire import Incoming
+from youbencha.gateway.script.wire import HttpRequest
 
 MAX_REQUEST_BYTES = 64 * 1024 * 1024
 """A prompt of a million characters is tried in earnest, and agents send it again with every turn."""
@@ -97,7 +97,7 @@ class ScriptedModel:
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         headers = {name.lower(): value for name, value in request.headers.items()}
-        incoming = Incoming(request.path, request.query, headers, _parsed(await request.read()))
+        incoming = HttpRequest(request.path, request.query, headers, _parsed(await request.read()))
         decision = self._decider.decide(request.method, incoming)
         chosen = decision.chosen
         recorded = RecordedRequest(
@@ -127,12 +127,12 @@ class ScriptedModel:
                     await self._wait(reply.pause)
                 await response.write(piece)
             match reply.ending:
-                case Ending.HANG:
+                case ScriptedEnding.HANG:
                     await self._closing.wait()
                     _close(request)
-                case Ending.DROP:
+                case ScriptedEnding.DROP:
                     _close(request)
-                case Ending.COMPLETE:
+                case ScriptedEnding.COMPLETE:
                     await response.write_eof()
         return response
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from youbencha.gateway.api import Action, WireName
-from youbencha.gateway.script.format import Answer, Usage, working_directory
+from youbencha.gateway.script.format import ScriptedAnswer, ScriptedUsage, working_directory
 
 Required = tuple[str, tuple[type, ...], str]
 """A key that a body must have, the types that it may be of, and how an error calls them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ScriptRequest:
     session: str
     model: str
     stream: bool
@@ -29,7 +29,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Incoming:
+class HttpRequest:
     """A request as it came."""
 
     path: str
@@ -47,7 +47,7 @@ class Incoming:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ScriptedMessage:
     """One message of a conversation."""
 
     role: str
@@ -67,14 +67,21 @@ def complaint(body: Any, required: Iterable[Required]) -> str | None:
 
 
 def asked(
-    *, session: str, model: str, stream: bool, has_tools: bool, system: str, prompt: str, talk: Iterable[Said]
-) -> Asked:
+    *,
+    session: str,
+    model: str,
+    stream: bool,
+    has_tools: bool,
+    system: str,
+    prompt: str,
+    talk: Iterable[ScriptedMessage],
+) -> ScriptRequest:
     """The parts that are found alike in every API are found here."""
     cwd = working_directory(system, prompt, *(text for said in talk for text in said.texts))
-    return Asked(session, model, stream, has_tools, system, prompt, cwd)
+    return ScriptRequest(session, model, stream, has_tools, system, prompt, cwd)
 
 
-def opening(talk: Iterable[Said]) -> str:
+def opening(talk: Iterable[ScriptedMessage]) -> str:
     """All that is said to the model before its first word.
 
     Codex puts what it knows of its surroundings into a user message of its own, before the person's.
@@ -87,7 +94,7 @@ def opening(talk: Iterable[Said]) -> str:
     return "\n".join(texts)
 
 
-def system_of(talk: Iterable[Said]) -> str:
+def system_of(talk: Iterable[ScriptedMessage]) -> str:
     return "\n".join(text for said in talk if said.role in ("system", "developer") for text in said.texts)
 
 
@@ -114,7 +121,7 @@ def text_in(body: Mapping[str, Any], key: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class ClaimedTokens:
     input: int = 100
     """Without the cached ones."""
     output: int = 20
@@ -142,10 +149,10 @@ _NAMES = {
 }
 
 
-def tokens_of(answer: Answer, default: Usage) -> Tokens:
+def tokens_of(answer: ScriptedAnswer, default: ScriptedUsage) -> ClaimedTokens:
     """Each number from the answer, else from the script, else a small one."""
     said = default.model_dump(exclude_none=True) | answer.usage.model_dump(exclude_none=True)
-    return Tokens(**{_NAMES[name]: number for name, number in said.items()})
+    return ClaimedTokens(**{_NAMES[name]: number for name, number in said.items()})
 
 
 # What there is to know about an API that a script is served as, and what all of them share. Pure.
@@ -171,19 +178,19 @@ class Wire(ABC):
     """What follows the last event of a stream."""
 
     @abstractmethod
-    def complaint(self, request: Incoming, action: Action) -> str | None:
+    def complaint(self, request: HttpRequest, action: Action) -> str | None:
         """What the API would refuse this request for; None if it is good enough to be answered."""
 
     @abstractmethod
-    def asked(self, request: Incoming) -> Asked:
+    def asked(self, request: HttpRequest) -> ScriptRequest:
         """`request` is one that `complaint` has nothing against."""
 
     @abstractmethod
-    def message(self, answer: Answer, model: str, tokens: Tokens, request: Incoming) -> Message:
+    def message(self, answer: ScriptedAnswer, model: str, tokens: ClaimedTokens, request: HttpRequest) -> Message:
         """The answer to a client that wants it in one piece."""
 
     @abstractmethod
-    def events(self, message: Message, request: Incoming) -> list[Event]:
+    def events(self, message: Message, request: HttpRequest) -> list[Event]:
         """The stream that a client puts together to `message` again."""
 
     @abstractmethod
@@ -221,7 +228,7 @@ def pieces(text: str) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
-def texts_in(answer: Answer) -> list[str]:
+def texts_in(answer: ScriptedAnswer) -> list[str]:
     return [answer.text] if isinstance(answer.text, str) else answer.text or []
 
 

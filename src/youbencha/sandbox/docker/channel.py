@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.sandbox.base import Door
+from youbencha.sandbox.base import ForwardedPort
 from youbencha.sandbox.docker.container import DOORS
 from youbencha.sandbox.docker.ownership import (
     SOCKET_DIR_OWNER,
@@ -94,10 +94,10 @@ class SocketDir:
         self.ports: list[int] = []
         self._channels = 0
 
-    def door(self, port: int) -> Door:
+    def door(self, port: int) -> ForwardedPort:
         if port not in self.ports:
             self.ports.append(port)
-        return Door(self.doors / f"{port}.sock", f"127.0.0.1:{port}")
+        return ForwardedPort(self.doors / f"{port}.sock", f"127.0.0.1:{port}")
 
     def relays(self) -> list[tuple[int, str]]:
         """Each forwarded port, and its socket as seen in the container."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from youbencha.errors import YouBenchaError
-from youbencha.sandbox.docker.engine import Engine, Facts, User
+from youbencha.sandbox.docker.engine import Engine, EngineInfo, User
 from youbencha.sandbox.docker.mounts import LOBBY, WORKSPACE, Mount
 from youbencha.spec.sandbox import SandboxSpec
 
@@ -96,7 +96,7 @@ _OPEN_FILES = 65536
 _PROCESS_NUMBERS = Path("/proc/sys/kernel/pid_max")
 
 
-def user_inside(facts: Facts) -> User:
+def user_inside(facts: EngineInfo) -> User:
     """Files that the agent makes shall be the harness's. In a rootless engine, its user is called root inside."""
     return User(0, 0) if facts.rootless else User(os.getuid(), os.getgid())
 
@@ -104,7 +104,7 @@ def user_inside(facts: Facts) -> User:
 def container_settings(
     spec: SandboxSpec,
     image: str,
-    facts: Facts,
+    facts: EngineInfo,
     user: User,
     mounts: Sequence[Mount],
     labels: Mapping[str, str],
@@ -142,7 +142,7 @@ def container_settings(
     }
 
 
-def _security(facts: Facts) -> list[str]:
+def _security(facts: EngineInfo) -> list[str]:
     """The default seccomp profile is in force by not being mentioned.
 
     Where there is SELinux, its labels would keep the container from the mounted files and from our sockets.
@@ -150,7 +150,7 @@ def _security(facts: Facts) -> list[str]:
     return ["no-new-privileges", *(["label=disable"] if facts.selinux else [])]
 
 
-def _ulimits(facts: Facts) -> list[dict[str, Any]]:
+def _ulimits(facts: EngineInfo) -> list[dict[str, Any]]:
     """No core files. Open files: the same number with every engine, of which some give a thousand, others a billion.
 
     Never more than we ourselves may have: an engine without the capability for it could not raise that. For the same
@@ -170,7 +170,7 @@ def _at_most(wanted: int, name: str) -> int:
     return wanted if ours == resource.RLIM_INFINITY else min(ours, wanted)
 
 
-def _limits(spec: SandboxSpec, facts: Facts) -> dict[str, Any]:
+def _limits(spec: SandboxSpec, facts: EngineInfo) -> dict[str, Any]:
     """Those that this engine can enforce."""
     limits: dict[str, Any] = {}
     if facts.memory_limit:

@@ -25,7 +25,7 @@ class User(NamedTuple):
 # What an engine is and can, as it tells by itself.
 
 
-class Facts(NamedTuple):
+class EngineInfo(NamedTuple):
     name: str
     version: str
     architecture: str
@@ -48,10 +48,10 @@ class Facts(NamedTuple):
         return (what for what, possible in can.items() if not possible)
 
 
-def read_facts(told: Mapping[str, Any]) -> Facts:
+def read_facts(told: Mapping[str, Any]) -> EngineInfo:
     """The engine's `/info`, as far as it matters. What an engine does not mention, it is taken to be able to do."""
     options = " ".join(told.get("SecurityOptions") or ())
-    return Facts(
+    return EngineInfo(
         name="Podman" if "BuildahVersion" in told else "Docker",
         version=str(told.get("ServerVersion") or "unknown"),
         architecture=str(told.get("Architecture") or ""),
@@ -66,7 +66,7 @@ def read_facts(told: Mapping[str, Any]) -> Facts:
     )
 
 
-def check_same_computer(facts: Facts) -> None:
+def check_same_computer(facts: EngineInfo) -> None:
     """Refuse an engine in a virtual machine (Docker Desktop): it shares neither our kernel nor our sockets."""
     here = os.uname().release if hasattr(os, "uname") else ""
     if facts.kernel != here:
@@ -93,21 +93,21 @@ _PATIENCE_S = 120.0
 """For any one answer of the engine, pulling apart: on a loaded machine, starting a container has taken ten seconds."""
 
 
-_facts: dict[Path, Facts] = {}
+_facts: dict[Path, EngineInfo] = {}
 """Of each engine, asked once per process."""
 
 
 class Engine:
-    def __init__(self, client: aiodocker.Docker, facts: Facts) -> None:
+    def __init__(self, client: aiodocker.Docker, facts: EngineInfo) -> None:
         self._client = client
         self.facts = facts
 
     async def create(self, name: str, config: Mapping[str, Any]) -> None:
-        with explained("create a container"):
+        with engine_call("create a container"):
             await self._client.containers.create(dict(config), name=name)
 
     async def start(self, name: str) -> None:
-        with explained("start a container"):
+        with engine_call("start a container"):
             await self._client.containers.container(name).start()
 
     async def inspect(self, name: str, *, size: bool = False) -> dict[str, Any] | None:
@@ -140,7 +140,7 @@ class Engine:
         """Every container, running or not, that carries all of these labels."""
         import json
 
-        with explained("list containers"):
+        with engine_call("list containers"):
             found = await self._client.containers.list(all=True, filters=json.dumps({"label": list(labels)}))
         return [container._container for container in found]
 
@@ -148,7 +148,7 @@ class Engine:
         """A file of a container, which need not run; None if there is no such file."""
         from aiodocker import DockerError
 
-        with explained("read a file of an image"):
+        with engine_call("read a file of an image"):
             try:
                 archive = await self._client.containers.container(name).get_archive(path)
             except DockerError as error:
@@ -190,7 +190,7 @@ class Engine:
     async def _found(self, what: str, asking: Any) -> dict[str, Any] | None:
         from aiodocker import DockerError
 
-        with explained(what):
+        with engine_call(what):
             try:
                 answer: dict[str, Any] = await asking
             except DockerError as error:
@@ -214,7 +214,7 @@ async def connect(env: Mapping[str, str] = os.environ) -> AsyncIterator[Engine]:
         yield Engine(client, _facts[socket])
 
 
-async def _ask(client: aiodocker.Docker, socket: Path) -> Facts:
+async def _ask(client: aiodocker.Docker, socket: Path) -> EngineInfo:
     import asyncio
 
     from aiodocker import DockerError
@@ -280,7 +280,7 @@ def failed(what: str, reason: str) -> YouBenchaError:
     return YouBenchaError(ENGINE_FAILED, f"The container engine could not {what}: {reason}", hint=hint)
 
 
-class explained:  # noqa: N801 - reads as a word: with explained("…")
+class engine_call:  # noqa: N801 - reads as a word: with explained("…")
     """Turns what the engine says into our error."""
 
     def __init__(self, what: str) -> None:

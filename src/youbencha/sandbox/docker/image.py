@@ -84,13 +84,13 @@ def read_volumes(image: str, declared: Iterable[str], forbidden: Iterable[PurePo
     return volumes
 
 
-def keeper_of(sandbox: str) -> str:
+def volume_holder(sandbox: str) -> str:
     """The container that has the volumes. With the last that borrows them, they are gone as well."""
     return f"{sandbox}-volumes"
 
 
 async def keep_volumes(engine: Engine, image: str, sandbox: str, labels: Mapping[str, str]) -> None:
-    await engine.create(keeper_of(sandbox), {"Image": image, "Cmd": ["never-started"], "Labels": dict(labels)})
+    await engine.create(volume_holder(sandbox), {"Image": image, "Cmd": ["never-started"], "Labels": dict(labels)})
 
 
 # A name for the user inside.
@@ -108,7 +108,7 @@ _ROOT = {_PASSWD: "root:x:0:0:root:/root:/bin/sh", _GROUP: "root:x:0:"}
 _NUMBER = 2
 
 
-class Line(NamedTuple):
+class AccountLine(NamedTuple):
     file: str
     number: int
     text: str
@@ -124,8 +124,8 @@ async def account_mounts(engine: Engine, image: str, user: User, labels: Mapping
 
 async def _look_up(engine: Engine, image: str, user: User, labels: Mapping[str, str], directory: Path) -> None:
     lines = (
-        Line(_PASSWD, user.uid, f"{NAME}:x:{user.uid}:{user.gid}::{HOME}:/bin/sh"),
-        Line(_GROUP, user.gid, f"{NAME}:x:{user.gid}:"),
+        AccountLine(_PASSWD, user.uid, f"{NAME}:x:{user.uid}:{user.gid}::{HOME}:/bin/sh"),
+        AccountLine(_GROUP, user.gid, f"{NAME}:x:{user.gid}:"),
     )
     container = f"youbencha-look-{uuid.uuid4().hex[:12]}"
     made = directory.with_name(f".partial-{uuid.uuid4().hex}")
@@ -134,7 +134,9 @@ async def _look_up(engine: Engine, image: str, user: User, labels: Mapping[str, 
         await engine.create(container, {"Image": image, "Cmd": ["never-started"], "Labels": dict(labels)})
         for line in lines:
             before = await engine.read_file(container, line.file) or b""
-            known = with_line(before, Line(line.file, 0, _ROOT[line.file]))  # an image may have no such file at all
+            known = with_line(
+                before, AccountLine(line.file, 0, _ROOT[line.file])
+            )  # an image may have no such file at all
             if (text := with_line(known, line)) != before:
                 write_atomically(made / Path(line.file).name, text)
                 (made / Path(line.file).name).chmod(0o644)
@@ -145,7 +147,7 @@ async def _look_up(engine: Engine, image: str, user: User, labels: Mapping[str, 
         await engine.remove(container)
 
 
-def with_line(text: bytes, line: Line) -> bytes:
+def with_line(text: bytes, line: AccountLine) -> bytes:
     """The same, if the number is known already. A name that is taken gets a number behind it."""
     entries = [entry.split(b":") for entry in text.splitlines()]
     if any(len(entry) > _NUMBER and entry[_NUMBER] == b"%d" % line.number for entry in entries):

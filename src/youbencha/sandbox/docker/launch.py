@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.process import Command, Exit, Limits, Source, Stream
+from youbencha.process import Command, Exit, Limits, OutputSource, Stream
 from youbencha.process.program import start_error
 from youbencha.process.streams import Spool, open_stdin
 from youbencha.sandbox.docker.channel import ExitReport, InitChannel, StartFailure, StartOrder
@@ -29,7 +29,7 @@ class ContainerRunning:
         container: Container,
         lifeline: InitChannel,
         spec: SandboxSpec,
-        sources: tuple[Source, ...],
+        sources: tuple[OutputSource, ...],
         output_files: frozenset[FileId],
     ) -> None:
         self.pid = lifeline.pid

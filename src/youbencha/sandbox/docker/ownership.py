@@ -33,7 +33,7 @@ _PARTS = 5
 _MACHINE_DIGITS = 32
 
 
-class Here(NamedTuple):
+class HostId(NamedTuple):
     """What numbers processes.
 
     A harness that itself runs in a container sees other numbers than the host: neither may judge the other's.
@@ -48,7 +48,7 @@ class Here(NamedTuple):
 class Owner(NamedTuple):
     """One process on one computer, never mistaken for another with the same number."""
 
-    here: Here
+    here: HostId
     pid: int
     started: str
     """Ticks since the computer was started."""
@@ -61,7 +61,7 @@ class Owner(NamedTuple):
         parts = text.split("/")
         if len(parts) != _PARTS or not all(parts) or not parts[3].isdecimal():
             return None
-        return cls(Here(*parts[:3]), int(parts[3]), parts[4])
+        return cls(HostId(*parts[:3]), int(parts[3]), parts[4])
 
 
 def labels(run: str, sandbox: str, lobby: Path) -> dict[str, str]:
@@ -83,10 +83,10 @@ def is_orphan(owner: Owner | None) -> bool:
 
 
 @cache
-def _here() -> Here:
+def _here() -> HostId:
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     namespace = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - no path, only a name
-    return Here(machine_name(Path("/etc/machine-id")), boot, namespace)
+    return HostId(machine_name(Path("/etc/machine-id")), boot, namespace)
 
 
 def machine_name(file: Path) -> str:
@@ -122,7 +122,7 @@ SOCKET_DIR_OWNER = "owner"
 _LONGEST_OWNER = 1024
 
 
-class Reaped(NamedTuple):
+class ReapResult(NamedTuple):
     names: tuple[str, ...] = ()
     """The containers that were removed, or would have been."""
     failed: tuple[str, ...] = ()
@@ -130,7 +130,7 @@ class Reaped(NamedTuple):
     """Containers of harnesses that live, or of other computers."""
 
 
-async def reap_containers(*, dry_run: bool = False) -> Reaped:
+async def reap_containers(*, dry_run: bool = False) -> ReapResult:
     """At the start of a run, and by `yb prune`. Where there is no engine, there are no containers."""
     if not dry_run:
         remove_orphaned_socket_dirs()
@@ -140,10 +140,10 @@ async def reap_containers(*, dry_run: bool = False) -> Reaped:
     except YouBenchaError as error:
         if error.code not in _NOT_OURS_TO_TELL:
             raise
-        return Reaped()
+        return ReapResult()
 
 
-async def reap(engine: Engine, *, dry_run: bool = False) -> Reaped:
+async def reap(engine: Engine, *, dry_run: bool = False) -> ReapResult:
     names, failed, in_use = [], [], 0
     for each in await engine.labelled(f"{OURS}=1"):
         worn = each.get("Labels") or {}
@@ -154,7 +154,7 @@ async def reap(engine: Engine, *, dry_run: bool = False) -> Reaped:
             names.append(name)
         else:
             failed.append(name)
-    return Reaped(tuple(names), tuple(failed), in_use)
+    return ReapResult(tuple(names), tuple(failed), in_use)
 
 
 async def _is_removed(engine: Engine, container: str, worn: Mapping[str, str]) -> bool:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from youbencha.errors import YouBenchaError
-from youbencha.events import EventSink, Noted, Warned
-from youbencha.sandbox.base import GATEWAY_PORT, Door
+from youbencha.events import EventSink, ProgressNote, WarningRaised
+from youbencha.sandbox.base import GATEWAY_PORT, ForwardedPort
 from youbencha.sandbox.docker import ownership
 from youbencha.sandbox.docker.channel import SocketDir, init_program
 from youbencha.sandbox.docker.container import DOORS, LIFELINE, Container, container_settings, user_inside
@@ -25,8 +25,8 @@ from youbencha.sandbox.docker.image import (
     account_mounts,
     ensure_image,
     keep_volumes,
-    keeper_of,
     read_volumes,
+    volume_holder,
 )
 from youbencha.sandbox.docker.launch import ContainerSystem, World
 from youbencha.sandbox.docker.mounts import HOME, LOBBY, TMP, WORKSPACE, Mount, Mounts
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _PASSED_ON = ("LANG", "LANGUAGE", "TZ", "TERM")
 
 
-class Identity(NamedTuple):
+class ImageIdentity(NamedTuple):
     """In what an agent ran, for the results."""
 
     image: str
@@ -74,7 +74,7 @@ class DockerSandbox:
         self, name: str, spec: SandboxSpec, engine: Engine, mounts: Mounts, material: Material, on_event: EventSink
     ) -> None:
         image, facts = material.image, engine.facts
-        self.identity = Identity(image.name, image.id, image.digest, f"{facts.name} {facts.version}")
+        self.identity = ImageIdentity(image.name, image.id, image.digest, f"{facts.name} {facts.version}")
         self.brings_agent = spec.agent == "image"
         self._name = name
         self._spec = spec
@@ -106,7 +106,7 @@ class DockerSandbox:
     def outside(self, path: str) -> Path | None:
         return self._mounts.outside(path)
 
-    def door(self, port: int) -> Door | None:
+    def door(self, port: int) -> ForwardedPort | None:
         return self._lobby.door(port)
 
     async def run(self, command: Command, **options: Unpack[RunOptions]) -> ProcessResult:
@@ -125,7 +125,7 @@ class DockerSandbox:
             watching.result()  # who watched must not have failed unnoticed
         if strain := system.has_started.result().strain:
             message = f"A program in the container was refused more than its limit of {strain}; the agent went on."
-            self._on_event(Warned(code="SANDBOX_LIMIT_TOUCHED", message=message))
+            self._on_event(WarningRaised(code="SANDBOX_LIMIT_TOUCHED", message=message))
         return result
 
     async def freeze(self) -> None:
@@ -176,7 +176,7 @@ class DockerSandbox:
         facts = self._engine.facts
         user = user_inside(facts)
         mounts = [*shared, *self._material.account, *ours]
-        volumes_of = keeper_of(self._name) if self._material.image.volumes else None
+        volumes_of = volume_holder(self._name) if self._material.image.volumes else None
         worn = self._material.labels
         return container_settings(self._spec, self.identity.image_id, facts, user, mounts, worn, volumes_of)
 
@@ -205,11 +205,11 @@ async def open_docker_sandbox(
     """A sandbox around `workspace`; its home and temporary directory are made in `scratch`. All is gone at the end."""
 
     def progress(text: str) -> None:
-        on_event(Noted(text=text))
+        on_event(ProgressNote(text=text))
 
     async with connect() as engine:
         for what in engine.facts.cannot():
-            on_event(Warned(code="SANDBOX_UNLIMITED", message=f"This container engine cannot limit {what}."))
+            on_event(WarningRaised(code="SANDBOX_UNLIMITED", message=f"This container engine cannot limit {what}."))
         image = await ensure_image(engine, spec.image or DEFAULT_IMAGE, progress)
         program = init_program(engine.facts.architecture)
         with contextlib.closing(SocketDir()) as lobby:

@@ -19,10 +19,10 @@ import youbencha
 from youbencha.errors import YouBenchaError
 from youbencha.sandbox.docker import ownership
 from youbencha.sandbox.docker.engine import image_engine, refused
-from youbencha.sandbox.images.context import ImagePython, Parts, packages_for, write_context
+from youbencha.sandbox.images.context import ImageParts, ImagePython, packages_for, write_context
 from youbencha.sandbox.toolbox.fetch import Progress
 from youbencha.sandbox.toolbox.installed import InstalledAgent
-from youbencha.sandbox.toolbox.portable import carry
+from youbencha.sandbox.toolbox.portable import portable_cli
 from youbencha.sandbox.toolbox.toolbox import Toolbox
 from youbencha.text import did_you_mean
 
@@ -70,10 +70,10 @@ async def build_image(
         wanted = version or recipe.pinned_version
         installed = toolbox.find(agent, wanted) or await toolbox.install(agent, wanted, progress=progress)
         progress("gathering what goes into the image")
-        carried = await carry(installed, env)
+        carried = await portable_cli(installed, env)
         with tempfile.TemporaryDirectory(prefix="youbencha-image-") as scratch, tempfile.TemporaryFile() as file:
             packages = await packages_for(python, Path(scratch), progress)
-            parts = Parts(recipe.dockerfile, adapter, recipe.command, f"/opt/{agent}", carried, packages)
+            parts = ImageParts(recipe.dockerfile, adapter, recipe.command, f"/opt/{agent}", carried, packages)
             await asyncio.to_thread(write_context, file, parts)
             return await _built(client, file, tag, base, installed, progress)
 

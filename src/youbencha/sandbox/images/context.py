@@ -15,12 +15,12 @@ from typing import IO, NamedTuple
 
 import youbencha
 from youbencha.sandbox.toolbox.fetch import Progress
-from youbencha.sandbox.toolbox.portable import Carried
+from youbencha.sandbox.toolbox.portable import PortableCli
 
 _EXECUTABLE = 0o111
 
 
-class Parts(NamedTuple):
+class ImageParts(NamedTuple):
     """What goes into an image."""
 
     dockerfile: str
@@ -29,12 +29,12 @@ class Parts(NamedTuple):
     """What the agent's CLI is called inside."""
     home: str
     """Where it lies inside."""
-    carried: Carried
+    carried: PortableCli
     packages: Mapping[PurePosixPath, Path]
     """That youBencha needs."""
 
 
-def write_context(file: IO[bytes], parts: Parts) -> None:
+def write_context(file: IO[bytes], parts: ImageParts) -> None:
     """The archive; `file` is then ready to be read."""
     context = _Context(file)
     context.add_text("Dockerfile", parts.dockerfile)
@@ -78,7 +78,7 @@ def _readable(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     return entry
 
 
-def _add_agent(context: _Context, parts: Parts) -> None:
+def _add_agent(context: _Context, parts: ImageParts) -> None:
     """The CLI below `cli/`, which becomes its home, and below `bin/` a program of its name that starts it."""
     places = {need: f"{number}-{need.name}" for number, need in enumerate(parts.carried.needs)}
     for need, place in places.items():
@@ -172,10 +172,10 @@ def _files_of(distribution: metadata.Distribution) -> dict[PurePosixPath, Path]:
 async def _fetched(
     needed: Sequence[metadata.Distribution], python: ImagePython, scratch: Path, progress: Progress
 ) -> dict[PurePosixPath, Path]:
-    from youbencha.sandbox.toolbox.fetch import Place
+    from youbencha.sandbox.toolbox.fetch import PartialInstall
     from youbencha.sandbox.toolbox.sources import run_pip
 
-    place = Place(tree=scratch / "tree", work=scratch / "work")
+    place = PartialInstall(tree=scratch / "tree", work=scratch / "work")
     place.tree.mkdir(parents=True)
     place.work.mkdir()
     version = ".".join(map(str, python.version))

@@ -60,7 +60,7 @@ Recipe = Wheel | Npm | Venv
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
+class CatalogueEntry:
     name: str
     command: str
     """What the program is called on PATH."""
@@ -70,8 +70,8 @@ class Agent:
 
 # With `--ignore-scripts`, every one of these npm packages still brings its native binary as a package of its own
 # (Claude Code from 2.1.113, Codex from 0.100), so that no install script needs to run.
-AGENTS: tuple[Agent, ...] = (
-    Agent(
+AGENTS: tuple[CatalogueEntry, ...] = (
+    CatalogueEntry(
         "claude-code",
         "claude",
         (
@@ -91,35 +91,35 @@ AGENTS: tuple[Agent, ...] = (
             Npm("@anthropic-ai/claude-code", about_mb=170, native=("@anthropic-ai/claude-code-*/claude",)),
         ),
     ),
-    Agent(
+    CatalogueEntry(
         "codex",
         "codex",
         # Older layouts (`vendor/TRIPLE/codex/codex`) rely on the launcher to put their own `rg` on PATH: they keep it.
         (Npm("@openai/codex", about_mb=170, native=("@openai/codex-*/vendor/*/bin/codex",)),),
     ),
-    Agent(
+    CatalogueEntry(
         "copilot-cli",
         "copilot",
         (Npm("@github/copilot", about_mb=130, native=("@github/copilot-*/copilot",)),),
     ),
-    Agent("gemini-cli", "gemini", (Npm("@google/gemini-cli", about_mb=20),)),
-    Agent(
+    CatalogueEntry("gemini-cli", "gemini", (Npm("@google/gemini-cli", about_mb=20),)),
+    CatalogueEntry(
         "opencode",
         "opencode",
         (Npm("opencode-ai", about_mb=120, native=("opencode-*-*/bin/opencode",)),),
     ),
-    Agent("aider", "aider", (Venv("aider-chat", module="aider"),)),
+    CatalogueEntry("aider", "aider", (Venv("aider-chat", module="aider"),)),
 )
 
 # No agents, but they are installed and pinned in the same way. Nobody looks for them on PATH to list them.
-GATEWAYS: tuple[Agent, ...] = (
-    Agent("litellm", "litellm", (Venv("litellm", module="litellm.proxy.proxy_cli", extra="proxy"),)),
+GATEWAYS: tuple[CatalogueEntry, ...] = (
+    CatalogueEntry("litellm", "litellm", (Venv("litellm", module="litellm.proxy.proxy_cli", extra="proxy"),)),
 )
 
 _BY_NAME = {agent.name: agent for agent in (*AGENTS, *GATEWAYS)}
 
 
-def lookup(name: str) -> Agent:
+def lookup(name: str) -> CatalogueEntry:
     """The agent of that name; otherwise an error that says which name was probably meant."""
     if agent := _BY_NAME.get(name):
         return agent
@@ -132,24 +132,24 @@ def lookup(name: str) -> Agent:
     )
 
 
-def _names(agents: tuple[Agent, ...]) -> str:
+def _names(agents: tuple[CatalogueEntry, ...]) -> str:
     return ", ".join(agent.name for agent in agents)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    agent: Agent
+class AgentRequest:
+    agent: CatalogueEntry
     version: str | None
     """None for the newest."""
 
 
-def parse_request(text: str) -> Request:
+def parse_request(text: str) -> AgentRequest:
     """`claude-code`, `claude-code@latest` or `claude-code@2.0.62`."""
     name, at, version = text.partition("@")
-    return Request(lookup(name), wanted_version(version if at else None))
+    return AgentRequest(lookup(name), wanted_version(version if at else None))
 
 
-def recipes_for(agent: Agent, version: str | None, source: str | None) -> tuple[Recipe, ...]:
+def recipes_for(agent: CatalogueEntry, version: str | None, source: str | None) -> tuple[Recipe, ...]:
     """Which ways to try, in order: the one that was asked for, or all that can have this version."""
     recipes = tuple(recipe for recipe in agent.recipes if source in (None, recipe.kind))
     if not recipes:
@@ -169,7 +169,7 @@ def _may_have(recipe: Recipe, version: str | None) -> bool:
     return not isinstance(recipe, Wheel) or version is None or version in recipe.known
 
 
-def _not_in_any_wheel(agent: Agent, version: str | None, recipe: Recipe) -> YouBenchaError:
+def _not_in_any_wheel(agent: CatalogueEntry, version: str | None, recipe: Recipe) -> YouBenchaError:
     known = ", ".join(newest_first(recipe.known)) if isinstance(recipe, Wheel) else ""
     return YouBenchaError(
         "AGENT_VERSION_NOT_FOUND",

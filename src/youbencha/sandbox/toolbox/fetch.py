@@ -34,7 +34,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class ToolRun:
     succeeded: bool
     output: str
     """Standard output and standard error, line by line as they came."""
@@ -45,12 +45,12 @@ async def run_watched(
     argv: Sequence[str],
     *,
     label: str,
-    place: Place,
+    place: PartialInstall,
     progress: Progress,
     cwd: Path | None = None,
     env: Mapping[str, str] = _NOTHING,
     timeout_s: float = DOWNLOAD_S,
-) -> Finished:
+) -> ToolRun:
     """Run to the end, in the user's own environment (proxies, certificates, PIP_*, npm_config_*) and `env`."""
     temp = place.work / "tmp"
     temp.mkdir(exist_ok=True)
@@ -63,7 +63,7 @@ async def run_watched(
     result = await _watch(running, label, (temp, place.tree), progress)
     if result.timed_out:
         raise _too_slow(label, timeout_s, result)
-    return Finished(result.exit.code == 0, result.output, b"\n".join(lines).decode(errors="replace"))
+    return ToolRun(result.exit.code == 0, result.output, b"\n".join(lines).decode(errors="replace"))
 
 
 async def _watch(
@@ -99,44 +99,44 @@ STORAGE = "TOOLBOX_STORAGE"
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class PackageFailure:
     pattern: str
     code: str
     hint: str
 
 
 # The order matters: offline, pip first tells of the network and then says that there is no matching distribution.
-FAILURES: tuple[Failure, ...] = (
-    Failure(
+FAILURES: tuple[PackageFailure, ...] = (
+    PackageFailure(
         r"No module named pip\b",
         "PIP_NOT_FOUND",
         "Give this Python a pip: `python -m ensurepip`, or in an environment of uv `uv pip install pip`.",
     ),
-    Failure(
+    PackageFailure(
         r"No space left|ENOSPC|Disk quota|EDQUOT|File too large|EFBIG",
         STORAGE,
         "Free some space, or set YOUBENCHA_TOOLBOX to a directory on a larger disk.",
     ),
-    Failure(
+    PackageFailure(
         r"name resolution|getaddrinfo|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ProxyError|timed out"
         r"|Failed to establish a new connection|NewConnectionError|CERTIFICATE_VERIFY_FAILED"
         r"|SELF_SIGNED_CERT|UNABLE_TO_(?:GET_ISSUER|VERIFY_LEAF)|CERT_HAS_EXPIRED|ERR_SOCKET_TIMEOUT|network timeout",
         "TOOLBOX_NETWORK",
         "The package registry cannot be reached. Check the network, the proxy, and your pip or npm configuration.",
     ),
-    Failure(
+    PackageFailure(
         r"npm (error|ERR!) code EBADENGINE",
         "NODE_TOO_OLD",
         "Install a newer Node.js.",
     ),
-    Failure(
+    PackageFailure(
         r"No matching distribution|ETARGET|E404|No match(ing version)? found",
         VERSION_NOT_FOUND,
         "Check the version number; without one, the newest is installed.",
     ),
 )
 
-_UNKNOWN = Failure("", "TOOLBOX_INSTALL_FAILED", "Run the same with pip or npm by hand to see all that it says.")
+_UNKNOWN = PackageFailure("", "TOOLBOX_INSTALL_FAILED", "Run the same with pip or npm by hand to see all that it says.")
 
 _ERROR_LINE = re.compile(r"^(?:ERROR:|npm (?:error|ERR!))\s*(?:notarget |404 )?(.*\S)", re.MULTILINE)
 
@@ -169,7 +169,7 @@ _PARTIAL = ".partial-"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PartialInstall:
     """The two directories of an installation under way; both exist, on the same disk."""
 
     tree: Path
@@ -179,11 +179,11 @@ class Place:
 
 
 @contextmanager
-def partial(home: Path) -> Iterator[Place]:
+def partial_install(home: Path) -> Iterator[PartialInstall]:
     """A place below the directory of an agent, removed at the end whatever happens."""
     directory = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=home))
     try:
-        place = Place(tree=directory / "tree", work=directory / "work")
+        place = PartialInstall(tree=directory / "tree", work=directory / "work")
         place.tree.mkdir()
         place.work.mkdir()
         yield place

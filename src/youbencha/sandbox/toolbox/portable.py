@@ -98,7 +98,7 @@ async def _ask(python: Path) -> _Base:
     return _Base(python.resolve(), prefix, stdlib, packages)
 
 
-def _fill(work: Path, base: _Base, loaded: Loaded, directory: Path) -> None:
+def _fill(work: Path, base: _Base, loaded: SharedLibraries, directory: Path) -> None:
     stdlib = work / base.stdlib.relative_to(base.prefix)
     shutil.copytree(base.stdlib, stdlib, ignore=_NOT_NEEDED, ignore_dangling_symlinks=True)
     # Debian's Python looks for packages under the second name.
@@ -127,7 +127,7 @@ _NODES = ".node"
 _FIRST_LINE = 256
 
 
-class Carried(NamedTuple):
+class PortableCli(NamedTuple):
     """Paths are the host's."""
 
     command: tuple[Path | str, ...]
@@ -135,19 +135,19 @@ class Carried(NamedTuple):
     needs: tuple[Path, ...]
 
 
-async def carry(installed: InstalledAgent, env: Mapping[str, str]) -> Carried:
+async def portable_cli(installed: InstalledAgent, env: Mapping[str, str]) -> PortableCli:
     """For an agent of the toolbox."""
     directory, executable = installed.directory, installed.executable
     if installed.needs_node:
         node = await _own_node(directory.parent.parent, env)
-        return Carried((node, *_options(executable), executable), (directory, node))
+        return PortableCli((node, *_options(executable), executable), (directory, node))
     module = next((recipe.module for recipe in lookup(installed.agent).recipes if isinstance(recipe, Venv)), None)
     if module is not None:
-        return Carried((await portable_python(directory), "-s", "-P", "-m", module), (directory,))
-    return Carried((executable,), (directory,))
+        return PortableCli((await portable_python(directory), "-s", "-P", "-m", module), (directory,))
+    return PortableCli((executable,), (directory,))
 
 
-async def carry_file(path: Path, root: Path, env: Mapping[str, str]) -> Carried | None:
+async def portable_file(path: Path, root: Path, env: Mapping[str, str]) -> PortableCli | None:
     """For any other CLI of this computer. None where nobody can tell what it needs.
 
     `root` is a toolbox: where the copy of Node.js is kept.
@@ -155,13 +155,13 @@ async def carry_file(path: Path, root: Path, env: Mapping[str, str]) -> Carried 
     real = path.resolve()
     for directory in real.parents:
         if (of_a_toolbox := read_installed(directory)) and of_a_toolbox.executable.resolve() == real:
-            return await carry(of_a_toolbox, env)
+            return await portable_cli(of_a_toolbox, env)
     if _first_line(real).startswith(b"\x7fELF"):
-        return Carried((real,), (real,))
+        return PortableCli((real,), (real,))
     package = _npm_package(real)
     if package is not None and (needs_node(real) or b"node" in _first_line(real)):
         node = await _own_node(root, env)
-        return Carried((node, *_options(real), real), (package, node))
+        return PortableCli((node, *_options(real), real), (package, node))
     return None
 
 
@@ -238,13 +238,13 @@ OF_THE_COMPILER = frozenset({"libgcc_s.so.1", "libstdc++.so.6"})
 """Almost every image has these."""
 
 
-class Loaded(NamedTuple):
+class SharedLibraries(NamedTuple):
     loader: str | None
     libraries: dict[str, Path]
     """By the name that programs ask for, without those of glibc itself."""
 
 
-async def loaded_by(files: Sequence[Path], *, cwd: Path) -> Loaded:
+async def loaded_by(files: Sequence[Path], *, cwd: Path) -> SharedLibraries:
     """As this computer's loader finds them. What is no program at all loads nothing."""
     ldd = find_executable("ldd", {"PATH": "/usr/bin:/bin"})
     if ldd is None:
@@ -259,7 +259,7 @@ async def loaded_by(files: Sequence[Path], *, cwd: Path) -> Loaded:
     matches = [match for line in lines if (match := _LOADED.match(line.rstrip()))]
     libraries = {match[1].decode(): Path(match[2].decode()) for match in matches}
     theirs = {name: path for name, path in libraries.items() if name not in OF_GLIBC and not name.startswith("ld-")}
-    return Loaded(loaders[0] if loaders else None, theirs)
+    return SharedLibraries(loaders[0] if loaders else None, theirs)
 
 
 def _no_ldd(why: str) -> YouBenchaError:

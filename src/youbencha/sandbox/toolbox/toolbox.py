@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 from youbencha.errors import YouBenchaError
 from youbencha.log import iso_time
 from youbencha.process import find_executable
-from youbencha.sandbox.toolbox.catalogue import AGENTS, Agent, Recipe, lookup, recipes_for
-from youbencha.sandbox.toolbox.fetch import STORAGE, Place, Progress, clear_leftovers, partial
+from youbencha.sandbox.toolbox.catalogue import AGENTS, CatalogueEntry, Recipe, lookup, recipes_for
+from youbencha.sandbox.toolbox.fetch import STORAGE, PartialInstall, Progress, clear_leftovers, partial_install
 from youbencha.sandbox.toolbox.installed import (
     InstalledAgent,
     Manifest,
@@ -42,7 +42,7 @@ _RENAME_AGAIN_AFTER_S = (0.1, 0.2, 0.4, 0.8)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class InstallResult:
     installed: InstalledAgent
     new: bool
     """False if just this was here already."""
@@ -54,21 +54,23 @@ class _Running:
     version: str
 
 
-async def install_from(recipe: Recipe, agent: Agent, version: str | None, home: Path, progress: Progress) -> Outcome:
+async def install_from(
+    recipe: Recipe, agent: CatalogueEntry, version: str | None, home: Path, progress: Progress
+) -> InstallResult:
     """Install into `home`, the directory of this agent. Only for who holds the lock."""
     fetcher = fetcher_for(recipe)
-    with partial(home) as place:
+    with partial_install(home) as place:
         release = await fetcher.plan(version, place, progress)
         if have := _matching(release, home):
-            return Outcome(have, new=False)
+            return InstallResult(have, new=False)
         candidates = await fetcher.fetch(release, place, progress)
         progress(f"checking what `{agent.command} --version` says")
         running = await _first_that_runs(agent, candidates, place)
         _check_version(release, running.version)
         # A wheel may turn out to carry a version that is here from another source.
         if have := read_installed(home / running.version):
-            return Outcome(have, new=False)
-        return Outcome(await _commit(running, recipe, agent, release, place), new=True)
+            return InstallResult(have, new=False)
+        return InstallResult(await _commit(running, recipe, agent, release, place), new=True)
 
 
 def _matching(release: Release, home: Path) -> InstalledAgent | None:
@@ -76,7 +78,7 @@ def _matching(release: Release, home: Path) -> InstalledAgent | None:
     return next((have for have in here if release.version == have.version or release.package == have.package), None)
 
 
-async def _first_that_runs(agent: Agent, candidates: Sequence[Path], place: Place) -> _Running:
+async def _first_that_runs(agent: CatalogueEntry, candidates: Sequence[Path], place: PartialInstall) -> _Running:
     """Trying is the surest test of processor features and C library."""
     home = place.work / "home"
     home.mkdir(exist_ok=True)
@@ -101,7 +103,9 @@ def _check_version(release: Release, found: str) -> None:
         )
 
 
-async def _commit(running: _Running, recipe: Recipe, agent: Agent, release: Release, place: Place) -> InstalledAgent:
+async def _commit(
+    running: _Running, recipe: Recipe, agent: CatalogueEntry, release: Release, place: PartialInstall
+) -> InstalledAgent:
     manifest = Manifest(
         agent=agent.name,
         version=running.version,
@@ -209,7 +213,7 @@ class Toolbox:
                     f"another installation of {agent} is under way{lock.holder()}",
                     hint="Try again when it is done.",
                 )
-            with partial(target.parent) as place:
+            with partial_install(target.parent) as place:
                 target.rename(place.work / "removed")
 
     def verify(self, installed: InstalledAgent) -> None:
@@ -237,9 +241,9 @@ class Toolbox:
         except (FileNotFoundError, NotADirectoryError):
             return []
 
-    def _here(self, agent: str, wanted: str | None) -> Outcome | None:
+    def _here(self, agent: str, wanted: str | None) -> InstallResult | None:
         have = self.find(agent, wanted) if wanted else None
-        return Outcome(have, new=False) if have else None
+        return InstallResult(have, new=False) if have else None
 
     @contextmanager
     def _home(self, agent: str) -> Iterator[LockFile]:
@@ -259,8 +263,8 @@ class Toolbox:
             ) from error
 
     async def _try_each(
-        self, recipes: Sequence[Recipe], agent: Agent, version: str | None, progress: Progress
-    ) -> Outcome:
+        self, recipes: Sequence[Recipe], agent: CatalogueEntry, version: str | None, progress: Progress
+    ) -> InstallResult:
         home = self.root / agent.name
         for recipe, other in pairwise(recipes):
             try:
@@ -272,7 +276,7 @@ class Toolbox:
         return await install_from(recipes[-1], agent, version, home, progress)
 
 
-def _told(outcome: Outcome, source: str | None, progress: Progress) -> InstalledAgent:
+def _told(outcome: InstallResult, source: str | None, progress: Progress) -> InstalledAgent:
     have = outcome.installed
     if outcome.new:
         progress(f"installed {have.agent} {have.version} from {have.source}")
@@ -308,7 +312,7 @@ async def on_path() -> list[AgentOnPath]:
     return [agent for agent in found if agent]
 
 
-async def _find(agent: Agent) -> AgentOnPath | None:
+async def _find(agent: CatalogueEntry) -> AgentOnPath | None:
     executable = find_executable(agent.command, os.environ)
     if executable is None:
         return None

@@ -11,7 +11,7 @@ from pathlib import Path
 from youbencha.errors import YouBenchaError
 from youbencha.process import Command, Limits, ProcessResult, ProcessStartError
 from youbencha.sandbox.base import Sandbox
-from youbencha.sandbox.local import HERE
+from youbencha.sandbox.local import HOST
 
 LATEST = "latest"
 
@@ -86,7 +86,7 @@ _QUIET = {"DISABLE_AUTOUPDATER": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class VersionAnswer:
     version: str | None
     """None unless the program named one and ended well."""
     said: str
@@ -95,14 +95,18 @@ class Answer:
     """How it ended, in words."""
 
 
-async def ask_version(command: Sequence[str], *, cwd: Path, env: Mapping[str, str], within: Sandbox = HERE) -> Answer:
+async def ask_version(
+    command: Sequence[str], *, cwd: Path, env: Mapping[str, str], within: Sandbox = HOST
+) -> VersionAnswer:
     """What `COMMAND --version` says. Raises ProcessStartError if it does not start."""
     lines: list[bytes] = []
     asked = Command(argv=(*command, "--version"), cwd=cwd, env=env)
     result = await within.run(asked, limits=Limits(timeout_s=_TIMEOUT_S), on_line=lines.append)
     # Not from stderr: a warning there may name a path, and paths of ours hold version numbers.
     version = printed_version(b"\n".join(lines).decode(errors="replace"))
-    return Answer(version if result.exit.code == 0 else None, result.output.strip()[-_LONGEST_ANSWER:], _ending(result))
+    return VersionAnswer(
+        version if result.exit.code == 0 else None, result.output.strip()[-_LONGEST_ANSWER:], _ending(result)
+    )
 
 
 async def version_of(command: Sequence[str], home: Path) -> str:
