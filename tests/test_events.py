@@ -24,7 +24,7 @@ def test_what_must_be_given() -> None:
 
 
 def test_what_is_not_known() -> None:
-    with pytest.raises(TypeError, match="Noted does not hold txet"):
+    with pytest.raises(TypeError, match="ProgressNote does not hold txet"):
         ProgressNote(text="x", txet="y")  # type: ignore[call-arg]
     with pytest.raises(TypeError):
         ProgressNote("x")  # type: ignore[misc]

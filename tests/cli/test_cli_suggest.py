@@ -329,9 +329,9 @@ class TestWithClaudeCode:
         assert "Say only good things" not in str([request.body for request in requests])
 
     async def test_a_wrong_suggestion_may_be_mended_once(self, lab: ClaudeLab, folder: Folder) -> None:
-        mended = {"when": {"prompt_contains": "What is wrong with it"}, "turns": [says(GOOD)]}
+        fixed = {"when": {"prompt_contains": "What is wrong with it"}, "turns": [says(GOOD)]}
         folder.work()
-        _, requests = await suggested(lab, folder, script(says(BAD), conversations=[mended]))
+        _, requests = await suggested(lab, folder, script(says(BAD), conversations=[fixed]))
         assert saved(lab.home).name == "discount-is-a-percentage"
         assert "There is no evaluator called 'agentic-jugde'" in str(requests[-1].body).replace("\\'", "'")
 

@@ -209,10 +209,10 @@ async def test_a_key_of_another_trial_opens_nothing(place: Place) -> None:
         Gateway(upstreams=same_for_all(model.url, "sk-real")) as gateway,
         place.sandbox() as sandbox,
     ):
-        door = sandbox.door(4000)
-        assert door is not None
-        await gateway.listen_on(door.socket)
-        own = gateway.issue(Labels("own"), peers=frozenset({str(door.socket)}))
+        forwarded = sandbox.forward_port(4000)
+        assert forwarded is not None
+        await gateway.listen_on(forwarded.socket)
+        own = gateway.issue(Labels("own"), peers=frozenset({str(forwarded.socket)}))
         other = gateway.issue(Labels("other"), peers=frozenset({"/elsewhere.sock"}))
         done = await place.python_in(sandbox, ASK, own.key, other.key, "sk-yb-forged", "sk-real")
         headers = {"x-api-key": own.key, "anthropic-version": "2023-06-01"}

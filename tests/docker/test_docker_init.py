@@ -37,10 +37,10 @@ def box(tmp_path: Path, engine: object, image: str) -> Box:
 
 
 def door_of(sandbox: DockerSandbox, port: int = PORT) -> ForwardedPort:
-    door = sandbox.door(port)
-    assert door is not None
-    assert door.address == f"127.0.0.1:{port}"
-    return door
+    forwarded = sandbox.forward_port(port)
+    assert forwarded is not None
+    assert forwarded.address == f"127.0.0.1:{port}"
+    return forwarded
 
 
 async def python(box: Box, sandbox: DockerSandbox, program: str) -> str:
@@ -220,17 +220,17 @@ async def not_healthy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 
 async def test_nothing_starts_before_the_gateway_answers(box: Box) -> None:
     async with box.open() as sandbox:
-        door = door_of(sandbox, GATEWAY_PORT)
+        forwarded = door_of(sandbox, GATEWAY_PORT)
         touch = box.command("touch", "/workspace/started")
         with pytest.raises(YouBenchaError) as nobody:
             await sandbox.run(touch)
-        async with await asyncio.start_unix_server(not_healthy, door.socket):
+        async with await asyncio.start_unix_server(not_healthy, forwarded.socket):
             with pytest.raises(YouBenchaError) as sick:
                 await sandbox.run(touch)
         assert (nobody.value.code, sick.value.code) == ("SANDBOX_GATEWAY_SILENT",) * 2
         assert "HTTP/1.1 503" in sick.value.message
         assert not (box.workspace / "started").exists()
-        async with await asyncio.start_unix_server(healthy, door.socket):
+        async with await asyncio.start_unix_server(healthy, forwarded.socket):
             assert (await sandbox.run(touch)).exit.code == 0
         assert (box.workspace / "started").exists()
     assert await box.containers() == []

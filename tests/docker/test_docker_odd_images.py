@@ -106,8 +106,8 @@ async def test_an_image_without_users(box: Box, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     async with image_of("FROM scratch\nCOPY file /file\n", file=b"x") as tag, connect() as engine:
         image = (await ensure_image(engine, tag, print)).id
-        worn = ownership.labels(box.run_id, "none", tmp_path)
-        mounts = await account_mounts(engine, image, User(54321, 54322), worn)
+        container_labels = ownership.labels(box.run_id, "none", tmp_path)
+        mounts = await account_mounts(engine, image, User(54321, 54322), container_labels)
         texts = {str(mount.inside): mount.outside.read_text().splitlines() for mount in mounts}
         assert [line.split(":")[:3] for line in texts["/etc/passwd"]] == [["root", "x", "0"], ["agent", "x", "54321"]]
         assert [line.split(":")[:3] for line in texts["/etc/group"]] == [["root", "x", "0"], ["agent", "x", "54322"]]

@@ -58,11 +58,11 @@ async def test_only_what_the_dead_left(box: Box, client: Engine, monkeypatch: py
         "nobodys": "no owner that anybody could read",
     }
     for name, owner in owners.items():
-        worn = {
+        container_labels = {
             **ownership.labels(box.run_id, "s", socket_dir.path if name == "dead" else Path("/")),
             ownership.OWNER: owner,
         }
-        await client.create(f"{box.run_id}-{name}", {"Image": box.image, "Cmd": ["true"], "Labels": worn})
+        await client.create(f"{box.run_id}-{name}", {"Image": box.image, "Cmd": ["true"], "Labels": container_labels})
     expected = {f"{box.run_id}-{name}" for name in ("dead", "same-number", "before-the-restart")}
 
     would = await reap_containers(dry_run=True)
@@ -158,8 +158,8 @@ def test_a_socket_directory_has_short_paths_for_one_user_only(monkeypatch: pytes
     monkeypatch.setattr(tempfile, "tempdir", str(long))
     socket_dir = SocketDir()
     try:
-        door = socket_dir.door(65535)
-        assert len(os.fsencode(door.socket)) <= 107
+        forwarded = socket_dir.forward_port(65535)
+        assert len(os.fsencode(forwarded.socket)) <= 107
         assert socket_dir.path.stat().st_mode & 0o777 == 0o700
         assert list(long.iterdir()) == []
     finally:

@@ -106,15 +106,15 @@ async def test_whoever_runs_it_has_a_name(box: Box, monkeypatch: pytest.MonkeyPa
     user = User(54321, 54322)
     async with connect() as engine:
         image = (await ensure_image(engine, box.image, print)).id
-        worn = ownership.labels(box.run_id, "none", tmp_path)
-        mounts = {str(mount.inside): mount for mount in await account_mounts(engine, image, user, worn)}
+        container_labels = ownership.labels(box.run_id, "none", tmp_path)
+        mounts = {str(mount.inside): mount for mount in await account_mounts(engine, image, user, container_labels)}
         assert [mounts[name].outside.read_text().splitlines()[-1] for name in sorted(mounts)] == [
             "agent:x:54322:",
             "agent:x:54321:54322::/home/agent:/bin/sh",
         ]
         assert mounts["/etc/passwd"].outside.read_text().startswith("root:")
-        assert await account_mounts(engine, image, user, worn) == list(mounts.values())
-        assert await account_mounts(engine, image, User(0, 0), worn) == []
+        assert await account_mounts(engine, image, user, container_labels) == list(mounts.values())
+        assert await account_mounts(engine, image, User(0, 0), container_labels) == []
     assert await box.containers() == []
     assert (await box.run("whoami")).exit.code == 0
 
@@ -360,11 +360,11 @@ class SlowEngine(Engine):
 
 async def test_what_is_still_being_created_is_removed_afterwards(box: Box, tmp_path: Path) -> None:
     """The other way round it would be removed first, and then be there."""
-    worn = ownership.labels(box.run_id, "none", tmp_path)
+    container_labels = ownership.labels(box.run_id, "none", tmp_path)
     async with connect() as real:
         engine = SlowEngine(real)
         container = Container(engine, box.run_id)
-        settings = {"Image": box.image, "Cmd": ["sleep", "1000"], "Labels": worn, "NetworkDisabled": True}
+        settings = {"Image": box.image, "Cmd": ["sleep", "1000"], "Labels": container_labels, "NetworkDisabled": True}
         starting = asyncio.create_task(container.start(settings))
         await engine.asked.wait()
         starting.cancel()

@@ -243,11 +243,11 @@ def test_what_is_wrong_is_said_beforehand(config: dict[str, Any], expected: str)
 async def test_work_that_nobody_wants_any_more_ends() -> None:
     begun, ended = threading.Event(), threading.Event()
 
-    def work(still_wanted: Any) -> None:
+    def work(check_cancelled: Any) -> None:
         begun.set()
         try:
             while True:
-                still_wanted()
+                check_cancelled()
         finally:
             ended.set()
 

@@ -64,6 +64,6 @@ def test_a_path_is_a_pattern_for_itself_and_what_is_below(path: str, below: str)
 
 def test_a_filter() -> None:
     paths = ["a.py", "b.md", "src/a.py", "src/gen/b.py"]
-    assert [p for p in paths if PathFilter().lets_through(p)] == paths
-    assert [p for p in paths if PathFilter.of(["src"], ["src/gen"]).lets_through(p)] == ["src/a.py"]
-    assert [p for p in paths if PathFilter.of([], ["**/*.py"]).lets_through(p)] == ["b.md"]
+    assert [p for p in paths if PathFilter().matches(p)] == paths
+    assert [p for p in paths if PathFilter.of(["src"], ["src/gen"]).matches(p)] == ["src/a.py"]
+    assert [p for p in paths if PathFilter.of([], ["**/*.py"]).matches(p)] == ["b.md"]

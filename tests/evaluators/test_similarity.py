@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from youbencha.evaluators import similarity
-from youbencha.evaluators.similarity import hunks, likeness
+from youbencha.evaluators.similarity import hunks, text_similarity
 
 TEXTS = st.text("ab \n", max_size=40) | st.text(max_size=40)
 
@@ -27,7 +27,7 @@ def edit_distance(one: str, other: str) -> int:
 
 @given(TEXTS, TEXTS)
 def test_short_texts_by_the_book(one: str, other: str) -> None:
-    found = likeness(one, other)
+    found = text_similarity(one, other)
     longer = max(len(one), len(other))
     assert found.similarity == (pytest.approx(1 - edit_distance(one, other) / longer) if longer else 1.0)
     assert found.method == "exact"
@@ -37,10 +37,10 @@ def test_short_texts_by_the_book(one: str, other: str) -> None:
 @example("", "")
 @example("", "a")
 def test_one_means_identical_and_nothing_else(one: str, other: str) -> None:
-    found = likeness(one, other)
+    found = text_similarity(one, other)
     assert 0.0 <= found.similarity <= 1.0
     assert (found.similarity == 1.0) == (one == other)
-    assert found == likeness(other, one)
+    assert found == text_similarity(other, one)
 
 
 @pytest.fixture
@@ -58,11 +58,11 @@ def test_by_lines_is_never_more_than_the_truth() -> None:
     @example("caa aab\na\n\n bba \nabab\ncc ", "bcb\n\na\na")  # each way, other anchors would be chosen
     @given(st.text("abc \n", max_size=80), st.text("abc \n", max_size=80))
     def holds(one: str, other: str) -> None:
-        found = likeness(one, other)
+        found = text_similarity(one, other)
         exact = 1 - edit_distance(one, other) / max(len(one), len(other), 1)
         assert 0.0 <= found.similarity <= exact + 1e-12
         assert (found.similarity == 1.0) == (one == other)
-        assert found == likeness(other, one)
+        assert found == text_similarity(other, one)
         if found.method == "exact":
             assert found.similarity == pytest.approx(exact)
 
@@ -79,7 +79,7 @@ def test_a_long_text_with_scattered_changes() -> None:
     before = lines(rng, 28_000)
     after = [line if n % 10 else line.replace("a", "o") for n, line in enumerate(before)]
     replaced = sum(line.count("a") for line in before[::10])
-    found = likeness("".join(before), "".join(after))
+    found = text_similarity("".join(before), "".join(after))
     assert found.method == "by_lines"
     assert found.similarity == pytest.approx(1 - replaced / len("".join(before)))
 
@@ -87,7 +87,7 @@ def test_a_long_text_with_scattered_changes() -> None:
 def test_a_long_text_with_few_changes_is_exact() -> None:
     text = "".join(lines(random.Random(2), 28_000))
     changed = text[:300_000] + "X" + text[300_000:600_000] + text[600_100:]
-    found = likeness(text, changed)
+    found = text_similarity(text, changed)
     assert found.method == "exact"
     assert found.similarity == pytest.approx(1 - 101 / len(text))
     assert found.similarity < 1.0
@@ -96,7 +96,7 @@ def test_a_long_text_with_few_changes_is_exact() -> None:
 def test_one_long_line_is_laid_side_by_side_by_its_words() -> None:
     words = [f"w{n}=f({n});" for n in range(30_000)]
     changed = [word if n % 5 else word.upper() for n, word in enumerate(words)]
-    found = likeness("".join(words), "".join(changed))
+    found = text_similarity("".join(words), "".join(changed))
     assert found.method == "by_lines"
     letters = sum(word.count("w") + word.count("f") for word in words[::5])
     assert found.similarity == pytest.approx(1 - letters / len("".join(words)), abs=0.001)
@@ -124,9 +124,9 @@ HOSTILE = {
 def test_no_text_takes_for_ever(what: str) -> None:
     """By the full distance, the slowest of these take half a minute, and alignments by difflib hours."""
     one, other = HOSTILE[what]
-    found = likeness(one, other)
+    found = text_similarity(one, other)
     assert 0.0 <= found.similarity < 1.0
-    assert found == likeness(one, other)
+    assert found == text_similarity(one, other)
 
 
 PIECES = st.lists(st.sampled_from("abcdefgh"), max_size=30)

@@ -193,7 +193,7 @@ def test_a_recorder_is_watched_and_killed(tmp_path: Path) -> None:
         lengths: set[int] = set()
         while len(lengths) < 10:  # each time there is one answer more
             (exchange,) = (
-                Cassette(tmp_path, "replay").shelf.read(file) for file in (tmp_path / "exchanges").glob("c*")
+                Cassette(tmp_path, "replay").store.read(file) for file in (tmp_path / "exchanges").glob("c*")
             )
             lengths.add(len(exchange.takes[0]))
     finally:
@@ -317,7 +317,7 @@ def test_a_cassette_for_which_there_is_no_room(tmp_path: Path) -> None:
             keep_text(session, asking(messages("one")), "two")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert files(tmp_path) == [file.name for file in Cassette(tmp_path, "replay").shelf.files()]
+    assert files(tmp_path) == [file.name for file in Cassette(tmp_path, "replay").store.files()]
     assert answer(tmp_path, "one") == "fine"
 
 

@@ -54,8 +54,8 @@ def test_sessions_that_never_ask_this_do_not_count(tmp_path: Path) -> None:
 
 def test_trials_that_were_answered_the_same_are_kept_once(tmp_path: Path) -> None:
     takes(tmp_path, ["id toolu_01aaaaaaaaaaaa00000000"], ["id toolu_01bbbbbbbbbbbb00000000", "two"], ["x"])
-    (file,) = Cassette(tmp_path, "replay").shelf.files()
-    assert [len(take) for take in Cassette(tmp_path, "replay").shelf.read(file).takes] == [2, 1]
+    (file,) = Cassette(tmp_path, "replay").store.files()
+    assert [len(take) for take in Cassette(tmp_path, "replay").store.read(file).takes] == [2, 1]
 
 
 def test_recording_again_replaces(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_replaying_writes_nothing(tmp_path: Path) -> None:
     takes(tmp_path, ["one"])
     cassette = Cassette(tmp_path, "replay")
     keep_text(cassette.session(places()), asking(messages("other")), "two")
-    assert len(cassette.shelf.files()) == 1
+    assert len(cassette.store.files()) == 1
     assert cassette.recorded == 0
 
 

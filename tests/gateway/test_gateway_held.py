@@ -18,15 +18,15 @@ async def _answer(reader: asyncio.StreamReader) -> bytes:
 
 
 async def test_what_is_held_at_once_is_bounded(tmp_path: Path) -> None:
-    door = tmp_path / "door.sock"
+    forwarded = tmp_path / "door.sock"
     async with scripted_lab(HELLO, tmp_path / "lab") as (lab, _):
-        await lab.gateway.listen_on(door)
+        await lab.gateway.listen_on(forwarded)
         grant = lab.gateway.keys.find(lab.access.key, None)
         assert grant is not None
         grant.held = held = BodyMemory(1024 * KIB)
         waiting = []
         for _number in range(3):  # each says that more is to come, and then says nothing
-            reader, writer = await asyncio.open_unix_connection(door)
+            reader, writer = await asyncio.open_unix_connection(forwarded)
             head = asking(lab.access.key, bytes(500 * KIB))
             writer.write(head[: -10 * KIB])
             await writer.drain()
@@ -43,10 +43,10 @@ async def test_what_is_held_at_once_is_bounded(tmp_path: Path) -> None:
 
 
 async def test_connections_at_a_door_are_bounded(tmp_path: Path) -> None:
-    door = tmp_path / "door.sock"
+    forwarded = tmp_path / "door.sock"
     async with scripted_lab(HELLO, tmp_path / "lab") as (lab, _):
-        await lab.gateway.listen_on(door)
-        held = [await asyncio.open_unix_connection(door) for _ in range(MOST_CONNECTIONS + 5)]
+        await lab.gateway.listen_on(forwarded)
+        held = [await asyncio.open_unix_connection(forwarded) for _ in range(MOST_CONNECTIONS + 5)]
         refused = 0
         for reader, _ in held[-5:]:
             with suppress(ConnectionError):
@@ -55,12 +55,12 @@ async def test_connections_at_a_door_are_bounded(tmp_path: Path) -> None:
         assert refused == 5
         for _, writer in held:
             writer.close()
-        await soon(_served_again(door))
+        await soon(_served_again(forwarded))
 
 
-async def _served_again(door: Path) -> None:
+async def _served_again(forwarded: Path) -> None:
     while True:
-        reader, writer = await asyncio.open_unix_connection(door)
+        reader, writer = await asyncio.open_unix_connection(forwarded)
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: gateway\r\n\r\n")
         with suppress(ConnectionError):
             if b" 200 " in await reader.readline():

@@ -209,8 +209,8 @@ async def test_an_address_that_is_taken(tmp_path: Path) -> None:
 async def test_a_key_of_one_sandbox_is_good_at_its_own_door_only(tmp_path: Path) -> None:
     doors = [tmp_path / "one.sock", tmp_path / "other.sock"]
     async with scripted_lab(HELLO, tmp_path / "lab") as (lab, model):
-        for door in doors:
-            await lab.gateway.listen_on(door)
+        for forwarded in doors:
+            await lab.gateway.listen_on(forwarded)
         access = lab.gateway.issue(Labels("one"), peers=frozenset({str(doors[0])}))
 
         async def ask(connector: aiohttp.BaseConnector, url: str) -> int:

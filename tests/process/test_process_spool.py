@@ -96,7 +96,7 @@ def test_what_is_to_be_kept_is_never_skipped(free_range: FreeRange) -> None:
 def test_hurry_leaves_only_the_end() -> None:
     with spool(64 * MIB) as one:
         write(one, noise(20 * MIB))
-        one.hurry()
+        one.skip_to_end()
         assert noise(20 * MIB).endswith(read_all(one))
         assert one.skipped_bytes == 16 * MIB
 

@@ -19,7 +19,7 @@ spec = importlib.util.spec_from_file_location("guard", {guard.__file__!r})
 guard = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(guard)
 guard.become_subreaper = lambda: False
-guard.Nursery(socket.socket(fileno=int(sys.argv[0]))).serve()
+guard.ForkServer(socket.socket(fileno=int(sys.argv[0]))).serve()
 """
 
 
@@ -29,7 +29,7 @@ def _as_on_macos(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     script.write_text(NURSERY_THAT_ADOPTS_NOBODY)
     monkeypatch.setattr(guard_client, "_GUARD_PROGRAM", str(script))
     fresh = guard_client.ForkServerClient()
-    monkeypatch.setattr(posix, "_the_nursery", lambda: fresh)
+    monkeypatch.setattr(posix, "_fork_server", lambda: fresh)
 
 
 ORPHANS = {

@@ -4,7 +4,7 @@
 WAITING --connected--> INITIALIZING --prompt sent--> RUNNING --last result--> DONE
 ```
 and FAILED from anywhere: nobody came, nothing was heard, the agent left without a result. DONE means that a result
-came, good or bad: `Over.ok` and `failure` tell which.
+came, good or bad: `SessionEnded.ok` and `failure` tell which.
 """
 
 from __future__ import annotations
@@ -196,11 +196,11 @@ class Machine:
         if self._interrupted:
             return _Wait(self._interrupted[0] + patience.interrupt_s, self._give_up_interrupted)
         if self._state is State.WAITING:
-            return _Wait(self._since + patience.connect_s, self._nobody_came)
+            return _Wait(self._since + patience.connect_s, self._connect_timed_out)
         if self._state is State.INITIALIZING:
             return _Wait(self._since + patience.handshake_s, self._go_on_unanswered)
         if work.in_turn or work.agents_running:
-            return None if work.tool_running else _Wait(self._heard + patience.silence_s, self._nothing_heard)
+            return None if work.tool_running else _Wait(self._heard + patience.silence_s, self._silence_timed_out)
         if work.commands_running:
             return _Wait(self._result_at + patience.background_s, self._leave_running)
         return _Wait((work.expecting_since or self._result_at) + patience.more_results_s, self._over_by_result)
@@ -251,7 +251,7 @@ class Machine:
         named = asked.call if asked.call is not None or request.id is None else str(request.id)
         return [Send(asked.answer), Decided(named, asked.tool or "(unnamed)", allowed, reason)]
 
-    def _nobody_came(self, now: float) -> list[Action]:
+    def _connect_timed_out(self, now: float) -> list[Action]:
         return [self._over(False, f"no agent connected within {self._patience.connect_s:g} s", now)]
 
     def _go_on_unanswered(self, now: float) -> list[Action]:
@@ -263,7 +263,7 @@ class Machine:
     def _unasked_for_good(self, why: str, now: float) -> list[Action]:
         return [self._over(False, f"{why}: the agent would use tools without asking, and there is a policy", now)]
 
-    def _nothing_heard(self, now: float) -> list[Action]:
+    def _silence_timed_out(self, now: float) -> list[Action]:
         if self._awaits_model():  # it may think for as long as it likes
             self._heard = now
             return []

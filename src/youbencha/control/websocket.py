@@ -44,7 +44,7 @@ class MessageSource:
         waiting, self._waiting = self._waiting, []
         return b"".join(waiting)
 
-    def hurry(self) -> None:
+    def skip_to_end(self) -> None:
         """All of it is in memory: nothing to skip."""
 
     def close(self) -> None:

@@ -81,7 +81,7 @@ class EvaluationContext:
 class UsesModel(Protocol):
     """An evaluator that asks a model, or lets an agent do so."""
 
-    def goes_around_gateway(
+    def bypasses_gateway(
         self, config: Mapping[str, Any], config_dir: Path, agent: AgentSpec | None, env: Mapping[str, str]
     ) -> str | None:
         """Who would reach a model by itself although there is a gateway; None: nobody. `env` is the agent's.
@@ -231,7 +231,7 @@ def _number(value: float) -> str:
 
 Result = TypeVar("Result")
 
-StillWanted = Callable[[], None]
+CheckCancelled = Callable[[], None]
 """To be called now and then by the work; raises when it is to end."""
 
 
@@ -239,15 +239,15 @@ class _Unwanted(Exception):
     pass
 
 
-async def in_thread(work: Callable[[StillWanted], Result]) -> Result:
+async def in_thread(work: Callable[[CheckCancelled], Result]) -> Result:
     """The result of `work`. If this call is cancelled, it returns when the work has ended: its files are then free."""
     unwanted = threading.Event()
 
-    def still_wanted() -> None:
+    def check_cancelled() -> None:
         if unwanted.is_set():
             raise _Unwanted
 
-    working = asyncio.ensure_future(asyncio.to_thread(work, still_wanted))
+    working = asyncio.ensure_future(asyncio.to_thread(work, check_cancelled))
     try:
         return await asyncio.shield(working)
     except asyncio.CancelledError:

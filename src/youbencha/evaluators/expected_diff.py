@@ -14,8 +14,8 @@ from pydantic import Field
 
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators.base import (
+    CheckCancelled,
     EvaluationContext,
-    StillWanted,
     artifact,
     artifacts_root,
     config_problems,
@@ -26,7 +26,7 @@ from youbencha.evaluators.base import (
     read_config,
 )
 from youbencha.evaluators.globs import GlobList, PathFilter
-from youbencha.evaluators.similarity import Method, Similarity, likeness
+from youbencha.evaluators.similarity import Method, Similarity, text_similarity
 from youbencha.evaluators.trees import Excluded, TreeFile, files_below
 from youbencha.log import AssertionResult, EvaluationResult
 from youbencha.spec import Written
@@ -195,13 +195,13 @@ def compare_trees(
     ours: Path,
     expected: Path,
     counted: PathFilter,
-    still_wanted: StillWanted = lambda: None,
+    check_cancelled: CheckCancelled = lambda: None,
     left_out: Excluded | None = None,
 ) -> Comparison:
     here, there = (_by_path(files_below(tree, left_out), counted) for tree in (ours, expected))
     found = []
     for path in here.keys() | there.keys():
-        still_wanted()
+        check_cancelled()
         found.append(_compared(path, here.get(path), there.get(path)))
     return Comparison(tuple(sorted(found, key=lambda file: (file.similarity, file.path))))
 
@@ -212,7 +212,7 @@ def rounded_down(similarity: float) -> float:
 
 
 def _by_path(files: Iterable[TreeFile], counted: PathFilter) -> dict[str, TreeFile]:
-    return {file.path: file for file in files if counted.lets_through(file.path)}
+    return {file.path: file for file in files if counted.matches(file.path)}
 
 
 def _compared(path: str, ours: TreeFile | None, expected: TreeFile | None) -> ComparedFile:
@@ -238,7 +238,7 @@ def file_likeness(ours: TreeFile, expected: TreeFile) -> Similarity:
         return Similarity(0.0, "exact")
     try:
         if ours.is_link:
-            return likeness(str(Path(ours.place).readlink()), str(Path(expected.place).readlink()))
+            return text_similarity(str(Path(ours.place).readlink()), str(Path(expected.place).readlink()))
         return _of_files(Path(ours.place), Path(expected.place))
     except OSError:
         return Similarity(0.0, "by_bytes")  # what cannot be read is not what was expected
@@ -250,7 +250,7 @@ def _of_files(ours: Path, expected: Path) -> Similarity:
         identical = sizes[0] == sizes[1] and _same_bytes(ours, expected)
         return Similarity(1.0 if identical else 0.0, "by_bytes")
     one, other = ours.read_bytes(), expected.read_bytes()
-    return Similarity(1.0, "exact") if one == other else likeness(*_as_texts(one, other))
+    return Similarity(1.0, "exact") if one == other else text_similarity(*_as_texts(one, other))
 
 
 def _as_texts(one: bytes, other: bytes) -> tuple[str, str]:

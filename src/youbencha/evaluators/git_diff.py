@@ -126,7 +126,7 @@ class GitDiff:
             return evaluation_result(context, started, "skipped", _NO_BEGINNING)
         _check_base(config, changes)
         counted_paths = PathFilter.of(config.include_paths, config.exclude_paths)
-        metrics = change_metrics([file for file in changes.files if counted_paths.lets_through(file.path)])
+        metrics = change_metrics([file for file in changes.files if counted_paths.matches(file.path)])
         every_path = [file.path for file in changes.files]
         results = [
             *limit_results(config.limits(), metrics),

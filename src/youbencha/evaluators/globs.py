@@ -47,7 +47,7 @@ class PathFilter(NamedTuple):
     def of(cls, include: Iterable[str], exclude: Iterable[str]) -> PathFilter:
         return cls(tuple(map(Glob, include)), tuple(map(Glob, exclude)))
 
-    def lets_through(self, path: str) -> bool:
+    def matches(self, path: str) -> bool:
         if self.include and not any(glob.matches(path) for glob in self.include):
             return False
         return not any(glob.matches(path) for glob in self.exclude)

@@ -48,7 +48,7 @@ class Similarity:
     method: Method
 
 
-def likeness(one: str, other: str) -> Similarity:
+def text_similarity(one: str, other: str) -> Similarity:
     if one == other:
         return Similarity(1.0, "exact")
     first, second = sorted((one, other))  # so that it makes no difference which is which

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.evaluators.base import StillWanted
+from youbencha.evaluators.base import CheckCancelled
 
 CANNOT_BE_HERE = frozenset({errno.ENAMETOOLONG, errno.EFBIG})
 """Errors about what nobody could have copied to here: its path is too long, or no file may be that large."""
@@ -38,9 +38,9 @@ _CHUNK = 1 << 20
 class FileCopies:
     """Copies contents, and counts the room that they take. Nothing is ever linked to an original."""
 
-    def __init__(self, target: Path, still_wanted: StillWanted) -> None:
+    def __init__(self, target: Path, check_cancelled: CheckCancelled) -> None:
         """`target` is a directory on the disk that they go to."""
-        self._still_wanted = still_wanted
+        self._still_wanted = check_cancelled
         self._clones = sys.platform == "linux"
         self._room = int(shutil.disk_usage(target).free * _ROOM_LEFT)
 
@@ -194,7 +194,7 @@ def _entries(directory: str) -> list[os.DirEntry[str]]:
 _LEFT_OUT = CANNOT_BE_HERE | {errno.EACCES, errno.EPERM}
 
 
-def copy_tree(source: Path, target: Path, still_wanted: StillWanted, ours: Sequence[Path] = ()) -> None:
+def copy_tree(source: Path, target: Path, check_cancelled: CheckCancelled, ours: Sequence[Path] = ()) -> None:
     """Files, directories and links with their permissions and times; no devices, no pipes, no sockets.
 
     `target` must not exist: nobody may have put anything there. What is `ours` in the tree is left out.
@@ -204,7 +204,7 @@ def copy_tree(source: Path, target: Path, still_wanted: StillWanted, ours: Seque
     file by several names is one in the copy: neither takes more room than it does in the tree.
     """
     try:
-        _Copying(source, target, still_wanted, ours).run()
+        _Copying(source, target, check_cancelled, ours).run()
     except OSError as error:
         raise YouBenchaError(
             "COMMAND_COPY_FAILED",
@@ -214,10 +214,10 @@ def copy_tree(source: Path, target: Path, still_wanted: StillWanted, ours: Seque
 
 
 class _Copying:
-    def __init__(self, source: Path, target: Path, still_wanted: StillWanted, ours: Sequence[Path]) -> None:
+    def __init__(self, source: Path, target: Path, check_cancelled: CheckCancelled, ours: Sequence[Path]) -> None:
         self._source = os.fspath(source.absolute())
         self._target = os.fspath(target.absolute())
-        self._still_wanted = still_wanted
+        self._still_wanted = check_cancelled
         self._left_out = Excluded(ours, target=target)
         self._files: FileCopies  # when there is a target
         self._names: dict[tuple[int, int], str] = {}

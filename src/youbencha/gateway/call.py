@@ -109,7 +109,7 @@ class PendingCall:
     def metered(self) -> Metered:
         return self.meter.result() if self.meter is not None and self.may_cost else Metered()
 
-    def so_far(self) -> Call:
+    def as_partial(self) -> Call:
         """What is known before anybody has answered."""
         return self._call(Metered(), None, None)
 

@@ -141,7 +141,7 @@ class Proxy:
     async def _answered(self, incoming: ClientRequest, grant: VirtualKey, exchange: PendingCall) -> web.StreamResponse:
         route = incoming.route
         exchange.asked = measure_request(route.wire, route.path, incoming.body, len(incoming.raw))
-        self._ledger.begun(exchange.so_far())
+        self._ledger.begun(exchange.as_partial())
         if exchange.billed:
             await self._prices.load()  # here, because a call is priced in its last moment, where nothing may wait
             await self._reserve(grant, exchange, incoming)

@@ -154,7 +154,7 @@ class OutputSource(Protocol):
         """What has arrived, without waiting; empty if nothing has."""
         ...
 
-    def hurry(self) -> None:
+    def skip_to_end(self) -> None:
         """From now on, skip what is not the end: the deadline is over, and the output long since full."""
         ...
 

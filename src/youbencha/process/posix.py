@@ -204,7 +204,7 @@ class TerminalSource:
             self._loop.add_reader(self._reader, self._take)
         return data
 
-    def hurry(self) -> None:
+    def skip_to_end(self) -> None:
         """Little waits here: nothing to skip."""
 
     def close_writer(self) -> None:

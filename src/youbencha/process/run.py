@@ -211,7 +211,7 @@ class _Supervision:
     def _read_rest(self) -> None:
         if self._capture.truncated and (self.timed_out or self.stopped):
             for source in self._sources:
-                source.hurry()
+                source.skip_to_end()
         while self._read_once():
             pass
         self._capture.finish()

@@ -114,7 +114,7 @@ class Spool:
             self._free()
         return data
 
-    def hurry(self) -> None:
+    def skip_to_end(self) -> None:
         """Nobody has time for more than the end any more."""
         self._ceiling = min(self._ceiling, _LAST_WORDS)
 

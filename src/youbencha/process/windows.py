@@ -99,7 +99,7 @@ class WindowsTerminalSource:
         except queue.Empty:
             return b""
 
-    def hurry(self) -> None:
+    def skip_to_end(self) -> None:
         """Little waits here: nothing to skip."""
 
     def close(self) -> None:

@@ -65,7 +65,7 @@ class Sandbox(Protocol):
         """Where the host has what a program inside names so; None for what is only there."""
         ...
 
-    def door(self, port: int) -> ForwardedPort | None:
+    def forward_port(self, port: int) -> ForwardedPort | None:
         """A way for programs inside to a server of the harness. None: they reach the harness's loopback themselves."""
         ...
 

@@ -38,7 +38,7 @@ class Host:
     def outside(self, path: str) -> Path | None:
         return Path(path)
 
-    def door(self, port: int) -> ForwardedPort | None:
+    def forward_port(self, port: int) -> ForwardedPort | None:
         return None
 
     async def run(self, command: Command, **options: Unpack[RunOptions]) -> ProcessResult:

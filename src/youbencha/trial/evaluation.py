@@ -45,7 +45,7 @@ class Evidence(NamedTuple):
     agent_scratch_dir: Path
     """For adapters of judges."""
     left_out: tuple[Path, ...] = ()
-    way: TrialGateway | None = None
+    gateway_session: TrialGateway | None = None
     """To a model, for evaluators that ask one."""
     open_sandbox: SandboxFactory | None = None
     """For evaluators that run what the agent wrote."""
@@ -96,11 +96,11 @@ async def _evaluate(evaluator: NamedEvaluator, evidence: Evidence, directory_nam
 async def _judge(evaluator: NamedEvaluator, evidence: Evidence, directory_name: str) -> EvaluationResult:
     """Whoever asks a model does so through the gateway, if there is one, and has a key of its own."""
     found = get_evaluator(evaluator.name)
-    if evidence.way is None:
+    if evidence.gateway_session is None:
         return await found.evaluate(_context(evaluator, evidence, directory_name))
-    async with evidence.way.open_for(directory_name) as seat:
-        result = await found.evaluate(_context(evaluator, evidence, directory_name, seat.access))
-    return result if seat.usage is None else result.model_copy(update={"usage": seat.usage})
+    async with evidence.gateway_session.key_for(directory_name) as access:
+        result = await found.evaluate(_context(evaluator, evidence, directory_name, access.access))
+    return result if access.usage is None else result.model_copy(update={"usage": access.usage})
 
 
 def _context(

@@ -50,7 +50,7 @@ def plan_gateway(
     model: str | None,
     harness_env: Mapping[str, str],
     config_dir: Path,
-    is_only_way: bool = False,
+    gateway_only: bool = False,
 ) -> GatewayPlan | None:
     """None: the agent reaches its model by itself, with the credentials it has.
 
@@ -58,7 +58,7 @@ def plan_gateway(
     """
     spec = _with_options(written, options)
     needed = _needed_for(spec)
-    if needed is None and is_only_way and needs_model(adapter):
+    if needed is None and gateway_only and needs_model(adapter):
         needed = "an agent in a container that reaches nothing else"
     if spec.type == "none":
         if needed:
@@ -79,7 +79,7 @@ def plan_gateway(
     upstreams = {} if replays or elsewhere else find_upstreams(spec, env)
     provider = adapter.gateway_provider(model, agent_env)
     # A program that may speak any API gets a gateway of itself only where it can reach nothing else.
-    of_use = provider in upstreams if provider else is_only_way and bool(upstreams)
+    of_use = provider in upstreams if provider else gateway_only and bool(upstreams)
     if not wanted and not of_use:
         return None
     if not replays and not elsewhere and not (provider in upstreams if provider else upstreams):
@@ -145,15 +145,19 @@ def _no_key(provider: Provider | None) -> YouBenchaError:
 _HINT = "give it an agent that goes through the gateway (docs/gateway.md says which), or leave it out"
 
 
-def check_replay(loaded: Loaded[TestCase], way: GatewayPlan | None, env: Mapping[str, str]) -> None:
+def check_replay(loaded: Loaded[TestCase], gateway_session: GatewayPlan | None, env: Mapping[str, str]) -> None:
     """`env` is the agent's. Raises ConfigError that names every evaluator whose model would be a real one."""
-    if way is None or way.spec.cassette is None or way.spec.cassette.mode != "replay":
+    if (
+        gateway_session is None
+        or gateway_session.spec.cassette is None
+        or gateway_session.spec.cassette.mode != "replay"
+    ):
         return
     problems = []
     for each in loaded.evaluators:
         evaluator = get_evaluator(each.name)
         if isinstance(evaluator, UsesModel) and (
-            who := evaluator.goes_around_gateway(each.config, each.config_dir, loaded.case.agent, env)
+            who := evaluator.bypasses_gateway(each.config, each.config_dir, loaded.case.agent, env)
         ):
             message = (
                 f"would ask a model by itself, though this is a replay: {who} does not go through the gateway here"

@@ -173,11 +173,11 @@ async def open_trial_gateway(
             on_event=on_event,
         )
     )
-    door = sandbox.door(GATEWAY_PORT)
-    if door is not None:
-        await gateway.listen_on(door.socket)
+    forwarded = sandbox.forward_port(GATEWAY_PORT)
+    if forwarded is not None:
+        await gateway.listen_on(forwarded.socket)
     places = places_in(directory, sandbox)
-    return TrialGateway(plan, directory, gateway, running, agent, places, door, on_event, redactor, lines)
+    return TrialGateway(plan, directory, gateway, running, agent, places, forwarded, on_event, redactor, lines)
 
 
 class TrialGateway:
@@ -189,7 +189,7 @@ class TrialGateway:
         running: AsyncExitStack,
         agent: str,
         places: Places,
-        door: ForwardedPort | None,
+        forwarded: ForwardedPort | None,
         on_event: EventSink,
         redactor: Redactor,
         lines: list[bytes],
@@ -213,22 +213,22 @@ class TrialGateway:
             per_call=caps_of(plan.spec, "call"),
             places=places,
             on_call=self._agent_called,
-            peers=None if door is None else frozenset({str(door.socket)}),
+            peers=None if forwarded is None else frozenset({str(forwarded.socket)}),
         )
-        self.access = issued if door is None else issued._replace(url=f"http://{door.address}")
+        self.access = issued if forwarded is None else issued._replace(url=f"http://{forwarded.address}")
 
     @property
     def secrets(self) -> Mapping[str, str]:
         """What must be in nothing that is written."""
         return {**self._plan.secrets, "GATEWAY_VIRTUAL_KEY": self.access.key}
 
-    async def let_in(self, sandbox: Sandbox, access: GatewayAccess) -> GatewayAccess:
+    async def expose_in(self, sandbox: Sandbox, access: GatewayAccess) -> GatewayAccess:
         """The same key, as it is used from inside another sandbox."""
-        door = sandbox.door(GATEWAY_PORT)
-        if door is None:
+        forwarded = sandbox.forward_port(GATEWAY_PORT)
+        if forwarded is None:
             return access
-        await self._gateway.listen_on(door.socket)
-        return access._replace(url=f"http://{door.address}")
+        await self._gateway.listen_on(forwarded.socket)
+        return access._replace(url=f"http://{forwarded.address}")
 
     # -- the agent ---------------------------------------------------------------------------------------------
 
@@ -261,17 +261,19 @@ class TrialGateway:
     # -- its evaluators ----------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def open_for(self, name: str) -> AsyncIterator[EvaluatorAccess]:
+    async def key_for(self, name: str) -> AsyncIterator[EvaluatorAccess]:
         """For an evaluator. What it spends is its own, and counts in the run's total."""
         labels = Labels(key=name, agent=name, run=self._directory.path.name)
         per_call = caps_of(self._plan.spec, "call")
-        seat = EvaluatorAccess(self._gateway.issue(labels, per_call=per_call, places=places_in(self._directory, HOST)))
+        access = EvaluatorAccess(
+            self._gateway.issue(labels, per_call=per_call, places=places_in(self._directory, HOST))
+        )
         try:
-            yield seat
+            yield access
         finally:
-            grant = await self._end(seat.access)
+            grant = await self._end(access.access)
             if grant.tally.total.requests:
-                seat.usage = usage_in(grant.tally.total)
+                access.usage = usage_in(grant.tally.total)
             self._write_mismatches(grant, self._directory.artifacts / "evaluators" / name)
 
     # -- the end -----------------------------------------------------------------------------------------------
@@ -285,7 +287,7 @@ class TrialGateway:
             found.append(("BUDGET_EXCEEDED", "the run's total budget was spent by its evaluators, after the agent"))
         if failure is not None:
             found.append(("LEDGER_INCOMPLETE", f"the gateway's ledger could not be written in full: {failure}"))
-        elif self._mend_ledger():
+        elif self._restore_ledger():
             told = "the gateway's ledger was changed while the agent ran; it was written anew"
             found.append(("WORKSPACE_TAMPERED", told))
         return found
@@ -301,7 +303,7 @@ class TrialGateway:
         mine = self._grant is not None and self._grant.account.exceeded
         return self._gateway.total.exceeded and not mine
 
-    def _mend_ledger(self) -> bool:
+    def _restore_ledger(self) -> bool:
         """Whether what is there was not what we wrote. It may be anything: a directory, a link, a file without end."""
         path = self._directory.artifacts / LEDGER_FILE
         whole = b"".join(self._lines)

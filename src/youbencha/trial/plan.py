@@ -71,11 +71,11 @@ def make_plan(
     model = case.agent.model or (None if own_model else defaults.agent.model)
     env = _environment(loaded) if resolve_env else {}
     place = _sandbox(sandbox, case.sandbox, defaults.sandbox)
-    way = None
+    gateway_session = None
     if place.type == "docker" and place.network == "none":
         _refuse_without_model(adapter)
     elif resolve_env:
-        way = plan_gateway(
+        gateway_session = plan_gateway(
             case.gateway.over(settings.gateway) if case.gateway else settings.gateway,
             gateway,
             adapter=adapter,
@@ -83,9 +83,9 @@ def make_plan(
             model=model or (own_model if isinstance(own_model, str) else None),
             harness_env=os.environ,
             config_dir=loaded.directory,
-            is_only_way=place.type == "docker" and place.network == "gateway",
+            gateway_only=place.type == "docker" and place.network == "gateway",
         )
-    check_replay(loaded, way, env)
+    check_replay(loaded, gateway_session, env)
     return Plan(
         loaded=loaded,
         adapter=adapter,
@@ -96,7 +96,7 @@ def make_plan(
         workspace_dir=workspace_dir or _workspace(loaded, settings),
         cache_dir=settings.cache_dir,
         max_concurrent=defaults.evaluators.max_concurrent,
-        gateway=way,
+        gateway=gateway_session,
         sandbox=place,
     )
 
@@ -154,12 +154,17 @@ def preview_recording(plan: Plan) -> RecordingContents | None:
 
     A request is known only when it is made: that nothing is said to be missing promises nothing.
     """
-    way = plan.gateway
-    if way is None or way.spec.cassette is None or way.cassette_dir is None or way.spec.cassette.mode == "record":
+    gateway_session = plan.gateway
+    if (
+        gateway_session is None
+        or gateway_session.spec.cassette is None
+        or gateway_session.cassette_dir is None
+        or gateway_session.spec.cassette.mode == "record"
+    ):
         return None
-    if way.spec.cassette.mode == "auto" and not way.cassette_dir.is_dir():
+    if gateway_session.spec.cassette.mode == "auto" and not gateway_session.cassette_dir.is_dir():
         return RecordingContents("nothing yet")
-    held = contents_of(way.cassette_dir)
+    held = contents_of(gateway_session.cassette_dir)
     return RecordingContents(_told(held), tuple(_missing(held, plan)))
 
 

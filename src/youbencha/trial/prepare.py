@@ -36,7 +36,7 @@ class Prepared(NamedTuple):
     directory: RunDirectory
     expected: str | None
     """The commit that holds how it should be."""
-    way: TrialGateway | None
+    gateway_session: TrialGateway | None
     """None: the agent reaches its model by itself."""
     sandbox: Sandbox
     started_at: float
@@ -74,13 +74,13 @@ async def _prepared(plan: Plan, on_event: EventSink, ready: asyncio.Task[None], 
         await repository.check_out(directory.modified)
         await ready
         sandbox = await opened.enter_async_context(opened_sandbox(plan, directory, on_event))
-        way = await _open_way(plan, directory, sandbox, on_event, opened)
+        gateway_session = await _open_way(plan, directory, sandbox, on_event, opened)
     except BaseException:
         directory.remove()
         raise
     on_event(WorkspaceReady(directory=str(directory.path), tree=str(directory.modified)))
     checkout_ms = round((time.time() - started_at) * 1000)
-    return Prepared(repository, directory, expected, way, sandbox, started_at, checkout_ms)
+    return Prepared(repository, directory, expected, gateway_session, sandbox, started_at, checkout_ms)
 
 
 async def _open_way(
@@ -155,7 +155,7 @@ async def _container(plan: Plan, directory: RunDirectory, on_event: EventSink) -
 
 
 def sandbox_for_evaluators(
-    plan: Plan, directory: RunDirectory, way: TrialGateway | None, on_event: EventSink
+    plan: Plan, directory: RunDirectory, gateway_session: TrialGateway | None, on_event: EventSink
 ) -> SandboxFactory | None:
     """What runs an agent's code, or reads it with tools, is kept where the agent was kept. None: it runs here."""
     if plan.sandbox.type == "local":
@@ -173,6 +173,8 @@ def sandbox_for_evaluators(
             run_id=directory.path.name,
             on_event=on_event,
         ) as sandbox:
-            yield EvaluatorSandbox(sandbox, await way.let_in(sandbox, gateway) if way and gateway else None)
+            yield EvaluatorSandbox(
+                sandbox, await gateway_session.expose_in(sandbox, gateway) if gateway_session and gateway else None
+            )
 
     return opened

@@ -44,7 +44,7 @@ class Trial:
         self._repository = ready.repository
         self._expected = ready.expected
         self._record = _record(plan, ready)
-        self._way = ready.way
+        self._way = ready.gateway_session
         self._sandbox = ready.sandbox
         self._on_event = on_event
         self._digest = Digest(plan.cache_dir)
@@ -73,7 +73,7 @@ class Trial:
             self.directory.delete_sources()
         return TrialResult(bundle, self.directory)
 
-    async def keep_what_is_finished(self) -> None:
+    async def save_interrupted(self) -> None:
         """Somebody interrupts: what the agent has changed so far is kept too, if that takes no long time."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LAST_LOOK_S):
@@ -181,8 +181,8 @@ class Trial:
         if self._reclaimed:  # what is there by now is ours
             return
         self._reclaimed = True
-        for mended in self.directory.reclaim():
-            self._warn("WORKSPACE_TAMPERED", mended)
+        for fixed in self.directory.reclaim():
+            self._warn("WORKSPACE_TAMPERED", fixed)
 
     async def _freeze(self) -> Changes | None:
         """What the agent left. It worked, and was paid for: what cannot be told now is a finding, not an abortion."""
@@ -222,7 +222,7 @@ class Trial:
                 artifacts_dir=directory.artifacts,
                 scratch_dir=directory.private / "scratch",
                 agent_scratch_dir=directory.scratch,
-                way=self._way,
+                gateway_session=self._way,
                 open_sandbox=sandbox_for_evaluators(plan, directory, self._way, self._on_event),
             )
             await evaluate_all(
@@ -294,7 +294,7 @@ async def run_test_case(plan: Plan, *, on_event: EventSink, delete_workspace: bo
             try:
                 return await trial.run(delete_workspace=delete_workspace)
             except asyncio.CancelledError:
-                await trial.keep_what_is_finished()
+                await trial.save_interrupted()
                 raise
 
 

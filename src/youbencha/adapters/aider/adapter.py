@@ -118,7 +118,7 @@ class AiderAdapter(CliAdapter[AiderConfig]):
     variables = VARIABLES
     credentials = CREDENTIALS
     quiet: ClassVar[Mapping[str, str]] = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-    has_agents = False
+    supports_custom_agents = False
     causes = (
         Cause(
             code=AIDER.code(codes.MAX_TURNS),

@@ -110,8 +110,8 @@ class Conversation:
         version = invocation.cli.version
         if invocation.transport == "stdio":
             return StdioTransport(self._driver, knows_end_session=supports(version, Feature.END_SESSION))
-        door = self._context.sandbox.door(_CONTROL_PORT)
-        place = Place(door.socket, door.address) if door else None
+        forwarded = self._context.sandbox.forward_port(_CONTROL_PORT)
+        place = Place(forwarded.socket, forwarded.address) if forwarded else None
         leaves = supports(version, Feature.LEAVES_WEBSOCKET)
         return WebSocketTransport(self._driver, place=place, leaves_by_itself=leaves)
 

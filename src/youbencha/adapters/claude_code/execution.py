@@ -17,7 +17,7 @@ from youbencha.adapters.claude_code.own_files import config_dir, on_the_host, wa
 from youbencha.adapters.claude_code.session import Session, SessionFacts
 from youbencha.adapters.claude_code.stream import ModelCalled
 from youbencha.adapters.claude_code.verdict import Ending, judge
-from youbencha.adapters.cli_agent.adapter import TAIL_CHARACTERS, TIMEOUT_EXIT_CODE, process_details, so_far
+from youbencha.adapters.cli_agent.adapter import TAIL_CHARACTERS, TIMEOUT_EXIT_CODE, as_partial, process_details
 from youbencha.adapters.cli_agent.invocation import new_log_file
 from youbencha.adapters.cli_agent.stream import LiveWatch
 from youbencha.adapters.cli_agent.warnings import process_warnings
@@ -69,8 +69,8 @@ class Watch(LiveWatch):
         return self._given_id or self.session.session_id
 
     def on_event(self, event: Event) -> None:
-        if isinstance(event, ModelCalled) and (so_far := self.session.usage_so_far()):
-            self._tell(so_far)
+        if isinstance(event, ModelCalled) and (as_partial := self.session.usage_so_far()):
+            self._tell(as_partial)
         if isinstance(event, RequestRetried) and event.status == _UNAUTHORIZED:
             self.on_rejected_key()
 
@@ -118,7 +118,7 @@ class Execution:
             log_file=self._log_file,
             redactor=self._redactor,
             key_rejected=watch.key_rejected,
-            answered_first=watch.answered_first,
+            finished_before_stop=watch.finished_before_stop,
         )
 
     async def _converse(self) -> AgentExecutionResult:
@@ -161,7 +161,7 @@ class Execution:
             log_file=self._log_file,
             redactor=self._redactor,
             key_rejected=watch.key_rejected,
-            answered_first=watch.answered_first,
+            finished_before_stop=watch.finished_before_stop,
             interrupted=talk.interrupting.is_set(),
             unresponsive=None if watch.key_rejected else given_up,
         )
@@ -210,13 +210,13 @@ def build_result(
     log_file: Path,
     redactor: Redactor,
     key_rejected: bool = False,
-    answered_first: bool = False,
+    finished_before_stop: bool = False,
     interrupted: bool = False,
     unresponsive: str | None = None,
 ) -> AgentExecutionResult:
     cli = invocation.cli
-    if (done.stopped or interrupted) and not answered_first:
-        facts = facts.model_copy(update={"usage": so_far(facts.usage)})
+    if (done.stopped or interrupted) and not finished_before_stop:
+        facts = facts.model_copy(update={"usage": as_partial(facts.usage)})
     duration_ms = round(done.duration_s * 1000)
     at = iso_time(done.ended_at)
     ending = Ending(
@@ -227,8 +227,8 @@ def build_result(
         duration_ms=duration_ms,
         key_rejected=done.stopped and key_rejected,
         stopped=done.stopped,
-        answered_first=answered_first,
-        interrupted=interrupted and not answered_first,
+        finished_before_stop=finished_before_stop,
+        interrupted=interrupted and not finished_before_stop,
         unresponsive=unresponsive,
         truncated=done.truncated,
         breach=done.exit.breach,

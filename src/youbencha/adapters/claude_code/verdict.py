@@ -63,7 +63,7 @@ def judge(end: Ending, *, at: str) -> Verdict:
 def _status(end: Ending) -> Status:
     if end.timed_out:
         return "timeout"
-    if end.key_rejected or not (end.answered_first if end.stopped else end.clean_exit):
+    if end.key_rejected or not (end.finished_before_stop if end.stopped else end.clean_exit):
         return "failed"
     if end.breach:  # it was ended, with whatever code
         return "failed"

@@ -50,9 +50,9 @@ class CliAdapter(ABC, Generic[C]):
     """Set for the agent unless the test case says otherwise: no updates, no telemetry."""
     credentials: ClassVar[frozenset[str]] = frozenset()
     """What says where its model is, or proves who asks; behind a gateway it gets none of these. In capitals."""
-    has_agents: ClassVar[bool] = True
+    supports_custom_agents: ClassVar[bool] = True
     """Whether `agent_name` means something to this CLI."""
-    writes_events: ClassVar[bool] = True
+    emits_json: ClassVar[bool] = True
     """It writes JSON events, the last of which says how it went."""
     needs_model: ClassVar[bool] = True
     """It can do nothing without one."""
@@ -80,7 +80,7 @@ class CliAdapter(ABC, Generic[C]):
         """What can be known when the process is gone and its files are there: tokens, for some."""
         return facts
 
-    def good_exit_codes(self, config: C) -> frozenset[int]:
+    def success_exit_codes(self, config: C) -> frozenset[int]:
         return frozenset({0})
 
     def provider(self, task: Task[C]) -> str | None:
@@ -206,12 +206,12 @@ class CliAdapter(ABC, Generic[C]):
                 timeout_ms=context.timeout,
                 log_file=log_file,
                 redactor=redactor,
-                answered_first=watch.answered_first,
+                finished_before_stop=watch.finished_before_stop,
                 provider=self.provider(task),
-                stream_expected=self.writes_events,
-                good_exit_codes=self.good_exit_codes(task.config),
+                stream_expected=self.emits_json,
+                success_exit_codes=self.success_exit_codes(task.config),
                 own_causes=self.causes,
-                has_agents=self.has_agents,
+                supports_custom_agents=self.supports_custom_agents,
             )
         )
 
@@ -269,19 +269,19 @@ class Finished(NamedTuple):
     timeout_ms: int
     log_file: Path
     redactor: Redactor
-    answered_first: bool
+    finished_before_stop: bool
     """Its closing word came before it was stopped, if it was."""
     provider: str | None
     stream_expected: bool
-    good_exit_codes: frozenset[int]
+    success_exit_codes: frozenset[int]
     own_causes: tuple[Cause, ...]
-    has_agents: bool
+    supports_custom_agents: bool
 
 
 def build_result(run: Finished) -> AgentExecutionResult:
     done, cli, facts = run.done, run.task.cli, run.facts
-    if done.stopped and not run.answered_first:
-        facts = facts.model_copy(update={"usage": so_far(facts.usage)})
+    if done.stopped and not run.finished_before_stop:
+        facts = facts.model_copy(update={"usage": as_partial(facts.usage)})
     at = iso_time(done.ended_at)
     duration_ms = round(done.duration_s * 1000)
     end = Ending(
@@ -289,13 +289,13 @@ def build_result(run: Finished) -> AgentExecutionResult:
         signal=done.exit.signal,
         timed_out=done.timed_out,
         stopped=done.stopped,
-        answered_first=run.answered_first,
+        finished_before_stop=run.finished_before_stop,
         timeout_ms=run.timeout_ms,
         duration_ms=duration_ms,
         truncated=done.truncated,
         breach=done.exit.breach,
         stream_expected=run.stream_expected,
-        good_exit_codes=run.good_exit_codes,
+        success_exit_codes=run.success_exit_codes,
         output_tail=done.output[-TAIL_CHARACTERS:],
         facts=facts,
     )
@@ -324,7 +324,7 @@ def build_result(run: Finished) -> AgentExecutionResult:
     )
 
 
-def so_far(usage: Usage | None) -> Usage | None:
+def as_partial(usage: Usage | None) -> Usage | None:
     """Of a run that was cut off: the call that it was in is not in the sum."""
     return usage and usage.model_copy(update={"partial": True})
 
@@ -344,7 +344,7 @@ def process_details(done: ProcessResult, executable: Path, sha256: str | None) -
 def _ignored(run: Finished, at: str) -> tuple[ErrorRecord, ...]:
     """A custom agent that was asked for and not used: what was measured is another."""
     name = run.task.config.agent_name
-    if run.has_agents or name is None:
+    if run.supports_custom_agents or name is None:
         return ()
     message = f"{run.kind.title} has no custom agents: agent_name {name!r} had no effect."
     return (error_record(run.kind.code(codes.AGENT_IGNORED), message, at, "Put its instructions into the prompt."),)

@@ -136,16 +136,16 @@ class CliFinder(Generic[V]):
             answer = await ask_version((str(path),), cwd=path.parent, env=env)
         except ProcessStartError as error:
             message = f"{self._kind.title} at {path} does not start: {error.message}"
-            raise self.not_found(message, self._mend_hint()) from error
+            raise self.not_found(message, self._reinstall_hint()) from error
         if answer.version is None:
             raise self._no_version(path, f"{answer.said or 'nothing'!r} ({answer.ending})")
         return answer.version
 
     def _no_version(self, path: Path, what: str) -> YouBenchaError:
         message = f"{path} --version answered {what}, which is no version."
-        return self._kind.error(codes.VERSION_UNKNOWN, message, self._mend_hint())
+        return self._kind.error(codes.VERSION_UNKNOWN, message, self._reinstall_hint())
 
-    def _mend_hint(self) -> str:
+    def _reinstall_hint(self) -> str:
         return f"Run it by hand to see; `yb agents install {self._kind.name}` brings one that works."
 
     def not_found(self, message: str, hint: str) -> YouBenchaError:

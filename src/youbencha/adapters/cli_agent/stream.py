@@ -48,7 +48,7 @@ class LiveWatch:
         stopping: asyncio.Event | None = None,
     ) -> None:
         """Without a session there are no lines to read, only a process that starts and ends."""
-        self.answered_first = False
+        self.finished_before_stop = False
         """A closing word came, and not only because the agent was told to end."""
         self._fed = session
         self._on_event = on_event
@@ -74,7 +74,7 @@ class LiveWatch:
                 for safe in self._redacted(event):
                     self._on_event(safe)
             if isinstance(event, SessionResult) and not (self._stopping and self._stopping.is_set()):
-                self.answered_first = True
+                self.finished_before_stop = True
             self.on_event(event)
 
     def on_event(self, event: Event) -> None:

@@ -47,7 +47,7 @@ class ProcessEnding:
     timed_out: bool = False
     stopped: bool = False
     """We were asked to end it before its time."""
-    answered_first: bool = False
+    finished_before_stop: bool = False
     """Its closing word had come before we ended it."""
     timeout_ms: int | None = None
     duration_ms: int | None = None
@@ -177,12 +177,12 @@ class Ending(ProcessEnding):
 
     stream_expected: bool = True
     """The agent writes events, and ends them with a closing word."""
-    good_exit_codes: frozenset[int] = frozenset({0})
+    success_exit_codes: frozenset[int] = frozenset({0})
     facts: SessionFacts = field(default_factory=SessionFacts)
 
     @property
     def good_exit(self) -> bool:
-        return self.signal is None and self.exit_code in self.good_exit_codes
+        return self.signal is None and self.exit_code in self.success_exit_codes
 
 
 class Verdict(NamedTuple):
@@ -205,7 +205,7 @@ def judge(kind: AgentKind, end: Ending, *, at: str, own_causes: Sequence[Cause] 
 def _status(end: Ending) -> Status:
     if end.timed_out:
         return "timeout"
-    if not (end.answered_first if end.stopped else end.good_exit):
+    if not (end.finished_before_stop if end.stopped else end.good_exit):
         return "failed"
     if end.breach:  # it was ended, with whatever code
         return "failed"

@@ -71,7 +71,7 @@ class CodexAdapter(CliAdapter[CodexConfig]):
     config_model = CodexConfig
     variables = _CREDENTIALS | {"CODEX_HOME", "CODEX_CA_CERTIFICATE"}
     credentials = _CREDENTIALS
-    has_agents = False
+    supports_custom_agents = False
 
     def command(self, task: Task[CodexConfig]) -> Command:
         config = task.config

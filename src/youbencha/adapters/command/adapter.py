@@ -27,7 +27,7 @@ class CommandAdapter(CliAdapter[CommandAgentConfig]):
 
     kind = COMMAND
     config_model = CommandAgentConfig
-    writes_events = False
+    emits_json = False
     needs_model = False
 
     async def check_availability(self) -> bool:
@@ -40,7 +40,7 @@ class CommandAdapter(CliAdapter[CommandAgentConfig]):
     def reader(self) -> StreamReader | None:
         return None
 
-    def good_exit_codes(self, config: CommandAgentConfig) -> frozenset[int]:
+    def success_exit_codes(self, config: CommandAgentConfig) -> frozenset[int]:
         return frozenset(config.success_exit_codes)
 
     def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider | None:

@@ -118,7 +118,7 @@ class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
         # It starts itself once more for a larger heap, which costs two seconds and has no use in a short run.
         "GEMINI_CLI_NO_RELAUNCH": "true",
     }
-    has_agents = False
+    supports_custom_agents = False
     causes = (
         Cause(
             code=KIND.code(codes.AUTH_FAILED),

@@ -52,7 +52,9 @@ class JudgeAgent:
     agent_name: str | None
 
 
-def seat(judge: JudgeConfig, options: Mapping[str, Any], agent: AgentSpec | None, adapters: Adapters) -> JudgeAgent:
+def judge_agent(
+    judge: JudgeConfig, options: Mapping[str, Any], agent: AgentSpec | None, adapters: Adapters
+) -> JudgeAgent:
     """A judge of the agent's own type runs with the agent's model and CLI, unless it is told otherwise."""
     kind = judge.type or (agent.type if agent else None)
     assert kind is not None  # `check_seat` comes first

@@ -33,9 +33,9 @@ from youbencha.evaluators.judge.agent import (
     Checked,
     JudgeAgent,
     install_definition,
+    judge_agent,
     judge_principles,
     knows_gateway,
-    seat,
 )
 from youbencha.evaluators.judge.answer import JudgeAnswer, find_answer
 from youbencha.evaluators.judge.config import Assertion
@@ -73,17 +73,17 @@ class AgenticJudge:
         """`agent_type` is the test case's agent, which judges where there is no `type`. None: there is none."""
         return self._checked(config, config_dir, agent_type).problems
 
-    def goes_around_gateway(
+    def bypasses_gateway(
         self, config: Mapping[str, Any], config_dir: Path, agent: AgentSpec | None, env: Mapping[str, str]
     ) -> str | None:
         """Of `AsksModel`. A program of somebody's own need not ask any model."""
         from youbencha.adapters.base import needs_model
-        from youbencha.evaluators.judge.agent import knows_gateway, seat
+        from youbencha.evaluators.judge.agent import judge_agent, knows_gateway
 
         checked = self._checked(config, config_dir, agent.type if agent else None)
         if checked.judge is None:
             return None
-        taken = seat(checked.judge, checked.options, agent, self._adapters)
+        taken = judge_agent(checked.judge, checked.options, agent, self._adapters)
         known = knows_gateway(taken, agent.type if agent else None, {**env, **checked.judge.env})
         return None if known or not needs_model(taken.adapter) else taken.type
 
@@ -124,7 +124,7 @@ async def collect_votes(
     judge = checked.judge
     assert judge is not None  # there are no problems
     bench = JudgeTask(
-        seat=seat(judge, checked.options, context.agent, adapters),
+        judge_agent=judge_agent(judge, checked.options, context.agent, adapters),
         assertions=judge.asked(),
         guidance=checked.guidance,
         timeout=judge.timeout,
@@ -161,7 +161,7 @@ def _result(
 ) -> EvaluationResult:
     answers = [vote.answer for vote in votes]
     results = verdict.scored(bench.assertions, answers)
-    judge = _judge_info(bench.seat, votes[0].log)
+    judge = _judge_info(bench.judge_agent, votes[0].log)
     written = context.artifacts_dir / VERDICT
     record = verdict.record(results, answers, judge)
     written.write_text(json.dumps(record, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
@@ -183,10 +183,10 @@ def _result(
     )
 
 
-def _judge_info(seat: JudgeAgent, log: YouBenchaLog) -> dict[str, Any]:
+def _judge_info(judge_agent: JudgeAgent, log: YouBenchaLog) -> dict[str, Any]:
     return {
-        "type": seat.type,
-        "agent_name": seat.agent_name,
+        "type": judge_agent.type,
+        "agent_name": judge_agent.agent_name,
         "model": log.model_info.name,
         "version": log.agent_info.version,
     }
@@ -223,7 +223,7 @@ _NOTHING = "there was no JSON object with these assertions in it"
 class JudgeTask:
     """What all votes have in common."""
 
-    seat: JudgeAgent
+    judge_agent: JudgeAgent
     assertions: Sequence[Assertion]
     guidance: str
     timeout: int
@@ -256,7 +256,7 @@ async def cast_vote(context: EvaluationContext, bench: JudgeTask, number: int, d
     for again in ("", "-again"):
         attempt = await _attempt(context, bench, f"vote-{number}{again}", unusable)
         done.append(attempt)
-        _require_success(attempt, bench.seat)
+        _require_success(attempt, bench.judge_agent)
         answer = find_answer(attempt.log, names)
         if answer is not None and not answer.faults:
             return Vote(answer=answer, log=attempt.log)
@@ -267,20 +267,22 @@ async def cast_vote(context: EvaluationContext, bench: JudgeTask, number: int, d
             )
     raise YouBenchaError(
         "JUDGE_NO_VERDICT",
-        f"The judge ({bench.seat.type}) gave no usable verdict, not even when asked again: {unusable}.",
+        f"The judge ({bench.judge_agent.type}) gave no usable verdict, not even when asked again: {unusable}.",
         hint="Read what it said in its youbencha-log.json. A stronger model, fewer assertions or clearer ones help.",
     )
 
 
 async def _attempt(context: EvaluationContext, bench: JudgeTask, name: str, unusable: str | None) -> Attempt:
-    seat, artifacts = bench.seat, context.artifacts_dir / name
+    judge_agent, artifacts = bench.judge_agent, context.artifacts_dir / name
     artifacts.mkdir(parents=True, exist_ok=True)
     directory = context.scratch_dir / name  # the same in every run: what a judge sees of it can then be replayed
     remove_tree(directory)  # nothing that somebody put there is shown to a judge
     directory.mkdir()
     try:
-        materials = await in_thread(lambda still_wanted: prepare_materials(context, directory, still_wanted))
-        definition = install_definition(seat.type, seat.agent_name, config_dir=context.config_dir, tree=materials.tree)
+        materials = await in_thread(lambda check_cancelled: prepare_materials(context, directory, check_cancelled))
+        definition = install_definition(
+            judge_agent.type, judge_agent.agent_name, config_dir=context.config_dir, tree=materials.tree
+        )
         brief = Brief(
             assertions=bench.assertions,
             materials=materials,
@@ -297,18 +299,18 @@ async def _attempt(context: EvaluationContext, bench: JudgeTask, name: str, unus
                 workspace_dir=materials.tree,
                 repo_dir=materials.tree,
                 artifacts_dir=artifacts,
-                config={**seat.config, "prompt": prompt},
+                config={**judge_agent.config, "prompt": prompt},
                 timeout=bench.timeout,
                 # Without a `.git` in the copy, git would find the repository that our workspace lies in.
                 env={"GIT_CEILING_DIRECTORIES": str(directory.resolve()), **bench.env},
-                model=seat.model,
+                model=judge_agent.model,
                 config_dir=context.config_dir,
                 gateway=place.gateway,
                 sandbox=place.sandbox,
                 scratch_dir=context.agent_scratch_dir,
             )
-            result = await _execute(seat, judging)
-        log = seat.adapter.normalize_log(result, judging)
+            result = await _execute(judge_agent, judging)
+        log = judge_agent.adapter.normalize_log(result, judging)
         (artifacts / LOG).write_text(log.model_dump_json(indent=2), encoding="utf-8")
         return Attempt(name=name, log=log, artifacts=artifacts, log_file=result.log_file)
     finally:
@@ -334,29 +336,29 @@ async def _place(context: EvaluationContext, bench: JudgeTask, materials: Materi
 
 def _access(context: EvaluationContext, bench: JudgeTask) -> GatewayAccess | None:
     kind = context.agent.type if context.agent else None
-    return context.gateway if knows_gateway(bench.seat, kind, bench.env) else None
+    return context.gateway if knows_gateway(bench.judge_agent, kind, bench.env) else None
 
 
-async def _execute(seat: JudgeAgent, judging: AgentExecutionContext) -> AgentExecutionResult:
+async def _execute(judge_agent: JudgeAgent, judging: AgentExecutionContext) -> AgentExecutionResult:
     try:
-        return await seat.adapter.execute(judging)
+        return await judge_agent.adapter.execute(judging)
     except YouBenchaError as error:
         raise YouBenchaError(
             "JUDGE_FAILED",
-            f"The judge ({seat.type}) could not be started: {error.message}",
+            f"The judge ({judge_agent.type}) could not be started: {error.message}",
             hint=error.hint,
             context={"code": error.code},
         ) from error
 
 
-def _require_success(attempt: Attempt, seat: JudgeAgent) -> None:
+def _require_success(attempt: Attempt, judge_agent: JudgeAgent) -> None:
     status, errors = attempt.log.execution.status, attempt.log.errors
     if status == "success":
         return
     first = errors[0] if errors else None
     raise YouBenchaError(
         "JUDGE_FAILED",
-        f"The judge ({seat.type}) ended with {status}: {first.message if first else 'it did not say why'}",
+        f"The judge ({judge_agent.type}) ended with {status}: {first.message if first else 'it did not say why'}",
         hint=(first.hint if first else None) or "Read its youbencha-log.json.",
         context={"code": first.code if first else None, "status": status},
     )

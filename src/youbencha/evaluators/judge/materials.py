@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
-from youbencha.evaluators.base import EvaluationContext, StillWanted, printable
+from youbencha.evaluators.base import CheckCancelled, EvaluationContext, printable
 from youbencha.evaluators.judge.config import Assertion
 from youbencha.evaluators.trees import CANNOT_BE_HERE, Excluded, FileCopies
 
@@ -32,15 +32,15 @@ class Materials:
         return [*given, history] if history.is_dir() and not history.is_symlink() else given
 
 
-def prepare_materials(context: EvaluationContext, directory: Path, still_wanted: StillWanted) -> Materials:
+def prepare_materials(context: EvaluationContext, directory: Path, check_cancelled: CheckCancelled) -> Materials:
     """Everything below `directory`, which is empty, for one judge alone: no judge sees what another did."""
     beside = directory / "materials"
     beside.mkdir()
-    renamed = copy_tree(context.directory, directory / "tree", still_wanted, context.left_out)
+    renamed = copy_tree(context.directory, directory / "tree", check_cancelled, context.left_out)
     return Materials(
         tree=directory / "tree",
         patch=_patch(context, beside / "changes.patch"),
-        expected=_expected(context, beside / "expected", still_wanted),
+        expected=_expected(context, beside / "expected", check_cancelled),
         task=_write_task(context, beside / "task.md"),
         renamed=tuple(renamed),
     )
@@ -70,10 +70,10 @@ def _patch(context: EvaluationContext, path: Path) -> Path | None:
     return path
 
 
-def _expected(context: EvaluationContext, path: Path, still_wanted: StillWanted) -> Path | None:
+def _expected(context: EvaluationContext, path: Path, check_cancelled: CheckCancelled) -> Path | None:
     if context.expected_dir is None:
         return None
-    copy_tree(context.expected_dir, path, still_wanted, context.left_out)
+    copy_tree(context.expected_dir, path, check_cancelled, context.left_out)
     return path
 
 
@@ -108,7 +108,7 @@ _GIT_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n"
 
 
 def copy_tree(
-    source: Path, target: Path, still_wanted: StillWanted = lambda: None, ours: Sequence[Path] = ()
+    source: Path, target: Path, check_cancelled: CheckCancelled = lambda: None, ours: Sequence[Path] = ()
 ) -> list[str]:
     """Copy `source` to `target`, which must not exist. Returns the paths that have other names in the copy.
 
@@ -117,8 +117,8 @@ def copy_tree(
     source, target = source.absolute(), target.absolute()
     try:
         target.mkdir(parents=True)
-        files = FileCopies(target, still_wanted)
-        renamed = _copy_files(source, target, still_wanted, Excluded(ours, target=target), files)
+        files = FileCopies(target, check_cancelled)
+        renamed = _copy_files(source, target, check_cancelled, Excluded(ours, target=target), files)
         _copy_history(source / ".git", target / ".git", files)
     except OSError as error:
         raise YouBenchaError(
@@ -130,13 +130,13 @@ def copy_tree(
 
 
 def _copy_files(
-    source: Path, target: Path, still_wanted: StillWanted, left_out: Excluded, files: FileCopies
+    source: Path, target: Path, check_cancelled: CheckCancelled, left_out: Excluded, files: FileCopies
 ) -> list[str]:
     """Files, links and directories; what is neither (a pipe, a socket) has nothing to be judged by."""
     renamed: list[str] = []
     waiting = [(source, target)]  # not by recursion: an agent may nest directories deeper than Python does calls
     while waiting:
-        still_wanted()
+        check_cancelled()
         here, there = waiting.pop()
         for entry in _entries(here):
             if entry.name.lower() == ".git" or entry in left_out:

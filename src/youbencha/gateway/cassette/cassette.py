@@ -84,7 +84,7 @@ class CassetteSession:
 
         *_, days = self._cassette.todays()
         normal = self._normaliser.normal(asking, days)
-        return mismatch(asking, normal.body, self._cassette.shelf)
+        return mismatch(asking, normal.body, self._cassette.store)
 
     def _replay(self, normal: CanonicalRequest, takes: AnswersByTrial) -> ReplayedAnswer:
         fingerprint = normal.fingerprint
@@ -124,10 +124,10 @@ class Cassette:
         self.directory, self.mode, self.timing = directory.absolute(), mode, timing
         self.redactor = redactor or Redactor()
         self.recorded = 0
-        self.shelf = CassetteStore(self.directory)
+        self.store = CassetteStore(self.directory)
         if mode != "replay":
-            self.shelf.create()
-        found = {} if mode == "record" else self.shelf.check()
+            self.store.create()
+        found = {} if mode == "record" else self.store.check()
         self._files = {fingerprint: each.file for fingerprint, each in found.items()}
         self._today = today
         self._recorded_on = sorted({each.day for each in found.values() if each.day is not None}, reverse=True)
@@ -156,7 +156,7 @@ class Cassette:
 
     def takes(self, fingerprint: str) -> AnswersByTrial:
         file = self._files.get(fingerprint)
-        return self.shelf.read(file).takes if file else []
+        return self.store.read(file).takes if file else []
 
     def next_take(self, fingerprint: str) -> int:
         """The first session that asks this gets the first take, the second the second: as they were recorded."""
@@ -171,7 +171,7 @@ class Cassette:
         here = self._recorded_here[normal.fingerprint]
         if not any(each is take for each in here):
             here.append(take)
-        self._files[normal.fingerprint] = self.shelf.write(asking, normal, distinct(here, self.today()), self._today())
+        self._files[normal.fingerprint] = self.store.write(asking, normal, distinct(here, self.today()), self._today())
         self.recorded += 1
 
 
@@ -223,8 +223,8 @@ class Contents(NamedTuple):
 
 def contents_of(directory: Path) -> Contents:
     """Raises YouBenchaError for what cannot be replayed: nothing there, or files that are none of ours."""
-    shelf = Cassette(directory, "replay").shelf
-    held = [shelf.read(file) for file in shelf.files()]
+    store = Cassette(directory, "replay").store
+    held = [store.read(file) for file in store.files()]
     return Contents(
         exchanges=len(held),
         models=tuple(sorted({model for each in held if (model := _model(each))})),

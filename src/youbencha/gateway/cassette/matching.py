@@ -66,15 +66,15 @@ def origin_at(key: str, around: Origin) -> Origin:
     return "tool" if key in _OUTPUT_KEYS or key in _ID_KEYS else around
 
 
-def sections(text: str, voice: Origin) -> Iterator[tuple[int, int, Origin]]:
+def sections(text: str, origin: Origin) -> Iterator[tuple[int, int, Origin]]:
     """A text from start to end. What an agent puts among a person's words, it mostly marks: that is tools' output."""
     done = 0
-    if voice == "told" and _MARK.search(text):
+    if origin == "told" and _MARK.search(text):
         for match in _BLOCK.finditer(text):
-            yield done, match.start(), voice
+            yield done, match.start(), origin
             yield match.start(), match.end(), "tool"
             done = match.end()
-    yield done, len(text), voice
+    yield done, len(text), origin
 
 
 # What goes into a cassette and comes out of it, as plain data.
@@ -158,19 +158,19 @@ class RequestMatcher:
         """`days`: those that a text may call today."""
         return _Normalising(self, days).normal(asking)
 
-    def pieces(self, text: str, voice: Origin, days: frozenset[date]) -> tuple[Piece, ...]:
-        known = text, voice, days
+    def pieces(self, text: str, origin: Origin, days: frozenset[date]) -> tuple[Piece, ...]:
+        known = text, origin, days
         found = self._known.get(known)
         if found is not None:
             return found
-        pieces = tuple(self._split(text, voice, days))
+        pieces = tuple(self._split(text, origin, days))
         self._known[known] = pieces
         self._size += len(text)
         while self._size > _CACHED_CHARACTERS:
             self._size -= len(self._known.popitem(last=False)[0][0])
         return pieces
 
-    def _split(self, text: str, voice: Origin, days: frozenset[date]) -> Iterator[Piece]:
+    def _split(self, text: str, origin: Origin, days: frozenset[date]) -> Iterator[Piece]:
         text = masked(text, self._redactor)
         if len(text) > _UNBROKEN and not any(space in text[:_UNBROKEN] for space in " \n"):
             yield text
@@ -180,7 +180,7 @@ class RequestMatcher:
             "model": prompt_patterns(_NO_DAYS),
             "told": prompt_patterns(days),
         }
-        for start, end, whose in sections(text, voice):
+        for start, end, whose in sections(text, origin):
             yield from self._stretch(text, start, end, readings[whose])
 
     def _stretch(self, text: str, done: int, end: int, reading: Patterns) -> Iterator[Piece]:
@@ -208,34 +208,34 @@ class _Normalising:
         told = compact([asking.method, asking.path, body])
         return CanonicalRequest(body, numbering.names, sha256(told).hexdigest())
 
-    def _value(self, value: object, numbering: _Numbering, voice: Origin) -> object:
+    def _value(self, value: object, numbering: _Numbering, origin: Origin) -> object:
         if isinstance(value, str):
-            return numbering.text(self._pieces(value, voice))
+            return numbering.text(self._pieces(value, origin))
         if isinstance(value, list):
-            return [self._value(each, numbering, voice) for each in value]
+            return [self._value(each, numbering, origin) for each in value]
         if isinstance(value, dict):
-            voice = origin_of(value, voice)
+            origin = origin_of(value, origin)
             return {
-                numbering.text(self._pieces(key, voice)): _sealed(key, each)
-                or self._value(_plain(key, each), numbering, origin_at(key, voice))
+                numbering.text(self._pieces(key, origin)): _sealed(key, each)
+                or self._value(_plain(key, each), numbering, origin_at(key, origin))
                 for key, each in sorted(value.items(), key=_talk_last)
                 if key not in _NEVER
             }
         return value
 
-    def _loose(self, value: object, voice: Origin) -> Iterator[Name]:
+    def _loose(self, value: object, origin: Origin) -> Iterator[Name]:
         if isinstance(value, str):
-            yield from (piece for piece in self._pieces(value, voice) if isinstance(piece, Name) and piece.loose)
+            yield from (piece for piece in self._pieces(value, origin) if isinstance(piece, Name) and piece.loose)
         elif isinstance(value, list):
             for each in value:
-                yield from self._loose(each, voice)
+                yield from self._loose(each, origin)
         elif isinstance(value, dict):
-            voice = origin_of(value, voice)
+            origin = origin_of(value, origin)
             for key, each in value.items():
-                yield from self._loose(each, origin_at(key, voice))
+                yield from self._loose(each, origin_at(key, origin))
 
-    def _pieces(self, text: str, voice: Origin) -> tuple[Piece, ...]:
-        return self._normaliser.pieces(text, voice, self._days)
+    def _pieces(self, text: str, origin: Origin) -> tuple[Piece, ...]:
+        return self._normaliser.pieces(text, origin, self._days)
 
 
 class _Numbering:

@@ -34,14 +34,14 @@ class _Likeness(NamedTuple):
     wording: float = 0.0
 
 
-def mismatch(asking: ModelRequest, body: Any, shelf: CassetteStore) -> Mismatch:
+def mismatch(asking: ModelRequest, body: Any, store: CassetteStore) -> Mismatch:
     """`body` as it is compared."""
-    recorded = [shelf.read(file) for file in shelf.files()]
+    recorded = [store.read(file) for file in store.files()]
     here = [each for each in recorded if (each.method, each.path) == (asking.method, asking.path)]
     if not here:
         summary = f"nothing is recorded for {asking.method} {asking.path}; {_what_there_is(recorded)}"
         return Mismatch(summary, summary)
-    near, other = _nearest(body, _likely(body, here), shelf)
+    near, other = _nearest(body, _likely(body, here), store)
     summary = "; ".join(_differences(body, other)) or "it is the same, but for what is not kept"
     head = [f"{asking.method} {asking.path}: {summary}", f"The nearest recorded request is {near.file.name}."]
     head += [_OUTDATED] if near.outdated else []
@@ -69,12 +69,12 @@ def _messages_in(exchange: Recording) -> int:
     return int(named[1]) if named else len(talk_of(exchange.body))
 
 
-def _nearest(body: Any, recorded: list[Recording], shelf: CassetteStore) -> tuple[Recording, Any]:
-    bodies = [(each, shelf.whole_body(each)) for each in recorded]
+def _nearest(body: Any, recorded: list[Recording], store: CassetteStore) -> tuple[Recording, Any]:
+    bodies = [(each, store.whole_body(each)) for each in recorded]
     rated = [(_likeness(body, other), each, other) for each, other in bodies]
-    best = max(likeness for likeness, _, _ in rated)
+    best = max(text_similarity for text_similarity, _, _ in rated)
     _, exchange, other = max(
-        ((_wording(body, other), each, other) for likeness, each, other in rated if likeness == best),
+        ((_wording(body, other), each, other) for text_similarity, each, other in rated if text_similarity == best),
         key=lambda found: found[0],
     )
     return exchange, other

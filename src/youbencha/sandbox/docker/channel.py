@@ -94,7 +94,7 @@ class SocketDir:
         self.ports: list[int] = []
         self._channels = 0
 
-    def door(self, port: int) -> ForwardedPort:
+    def forward_port(self, port: int) -> ForwardedPort:
         if port not in self.ports:
             self.ports.append(port)
         return ForwardedPort(self.doors / f"{port}.sock", f"127.0.0.1:{port}")

@@ -27,29 +27,29 @@ class ContainerRunning:
     def __init__(
         self,
         container: Container,
-        lifeline: InitChannel,
+        channel: InitChannel,
         spec: SandboxSpec,
         sources: tuple[OutputSource, ...],
         output_files: frozenset[FileId],
     ) -> None:
-        self.pid = lifeline.pid
+        self.pid = channel.pid
         self.sources = sources
         self.output_files = output_files
         """Held open inside, but ours."""
         self._container = container
-        self._lifeline = lifeline
+        self._channel = channel
         self._spec = spec
         self._started = time.monotonic()
         self._asked = False
         self._disk_full = False
         self._closed = False
-        self.strain: str | None = None
+        self.limit_touched: str | None = None
         """A limit that something in there ran into, though the program itself got over it."""
 
     async def wait(self) -> Exit:
         """The first program tells when all the others are gone."""
         try:
-            ended = await self._lifeline.ended()
+            ended = await self._channel.ended()
         except EOFError:
             return await self._lost()
         self._container.remove_soon()
@@ -57,22 +57,22 @@ class ContainerRunning:
 
     def end(self) -> None:
         self._asked = True
-        self._lifeline.end()
+        self._channel.end()
 
     def end_for_disk(self) -> None:
         self._disk_full = True
-        self._lifeline.end()
+        self._channel.end()
 
     async def kill(self) -> None:
         self._asked = True
-        self._lifeline.hang_up()
+        self._channel.hang_up()
         self._container.remove_soon()
 
     def close(self) -> None:
         if self._closed:
             return
         self._closed = True
-        self._lifeline.close()
+        self._channel.close()
         self._container.remove_soon()
         for source in self.sources:
             source.close()
@@ -82,7 +82,7 @@ class ContainerRunning:
         limit = self._limit_of(ended)
         on_its_own = ended.by_itself or not self._asked
         breached = self._disk_full or (limit is not None and code != 0 and on_its_own)
-        self.strain = None if breached else limit
+        self.limit_touched = None if breached else limit
         return Exit(
             code=code if code >= 0 else None,
             signal=_signal_name(-code) if code < 0 else None,
@@ -147,10 +147,10 @@ class World(NamedTuple):
 class ContainerSystem:
     """Of one run: one container."""
 
-    def __init__(self, world: World, container: Container, lifeline: Path) -> None:
+    def __init__(self, world: World, container: Container, channel: Path) -> None:
         self._world = world
         self._container = container
-        self._lifeline_path = lifeline
+        self._channel_path = channel
         self.has_started: asyncio.Future[ContainerRunning] = asyncio.get_running_loop().create_future()
 
     def get_ready(self) -> None:
@@ -165,20 +165,20 @@ class ContainerSystem:
 
     async def _spawn(self, command: Command, order: StartOrder, limits: Limits) -> ContainerRunning:
         with contextlib.ExitStack() as on_failure:
-            lifeline = InitChannel(self._lifeline_path)
+            channel = InitChannel(self._channel_path)
             on_failure.callback(self._container.remove_soon)
-            on_failure.callback(lifeline.close)
+            on_failure.callback(channel.close)
             with open_stdin(command.stdin) as stdin:
                 spools = self._open_spools(limits, on_failure)
                 fds = (stdin.fileno(), *(spool.writer for spool in spools))
-                await self._start(lifeline, order, fds)
+                await self._start(channel, order, fds)
             output_files = frozenset(file_id(os.fstat(spool.writer)) for spool in spools)
             for spool in spools:
                 spool.close_writer()
-            if failure := await self._started(lifeline):
+            if failure := await self._started(channel):
                 raise explain(failure, command)
             on_failure.pop_all()
-        running = ContainerRunning(self._container, lifeline, self._world.spec, spools, output_files)
+        running = ContainerRunning(self._container, channel, self._world.spec, spools, output_files)
         self.has_started.set_result(running)
         return running
 
@@ -201,10 +201,10 @@ class ContainerSystem:
         _check_texts(command)
         return order
 
-    async def _start(self, lifeline: InitChannel, order: StartOrder, fds: tuple[int, ...]) -> None:
+    async def _start(self, channel: InitChannel, order: StartOrder, fds: tuple[int, ...]) -> None:
         """Until the first program has called and been told what to do."""
-        calling = asyncio.create_task(lifeline.send(order, fds))
-        starting = asyncio.create_task(self._container.start(self._world.settings(self._lifeline_path)))
+        calling = asyncio.create_task(channel.send(order, fds))
+        starting = asyncio.create_task(self._container.start(self._world.settings(self._channel_path)))
         try:
             await asyncio.wait({calling, starting}, return_when=asyncio.FIRST_COMPLETED)
             if not calling.done():
@@ -219,9 +219,9 @@ class ContainerSystem:
             await asyncio.wait({calling})
             starting.add_done_callback(_look_at)
 
-    async def _started(self, lifeline: InitChannel) -> StartFailure | None:
+    async def _started(self, channel: InitChannel) -> StartFailure | None:
         try:
-            return await lifeline.started()
+            return await channel.started()
         except EOFError:
             raise died_at_once(await self._container.state_when_stopped()) from None
 

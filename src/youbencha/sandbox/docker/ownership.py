@@ -64,8 +64,8 @@ class Owner(NamedTuple):
         return cls(HostId(*parts[:3]), int(parts[3]), parts[4])
 
 
-def labels(run: str, sandbox: str, lobby: Path) -> dict[str, str]:
-    return {OURS: "1", OWNER: str(this_owner()), RUN: run, SANDBOX: sandbox, LOBBY: str(lobby)}
+def labels(run: str, sandbox: str, socket_dir: Path) -> dict[str, str]:
+    return {OURS: "1", OWNER: str(this_owner()), RUN: run, SANDBOX: sandbox, LOBBY: str(socket_dir)}
 
 
 def this_owner() -> Owner:
@@ -146,23 +146,23 @@ async def reap_containers(*, dry_run: bool = False) -> ReapResult:
 async def reap(engine: Engine, *, dry_run: bool = False) -> ReapResult:
     names, failed, in_use = [], [], 0
     for each in await engine.labelled(f"{OURS}=1"):
-        worn = each.get("Labels") or {}
+        container_labels = each.get("Labels") or {}
         name = str((each.get("Names") or [each["Id"]])[0]).removeprefix("/")
-        if not is_orphan(Owner.parse(worn.get(OWNER, ""))):
+        if not is_orphan(Owner.parse(container_labels.get(OWNER, ""))):
             in_use += 1
-        elif dry_run or await _is_removed(engine, str(each["Id"]), worn):
+        elif dry_run or await _is_removed(engine, str(each["Id"]), container_labels):
             names.append(name)
         else:
             failed.append(name)
     return ReapResult(tuple(names), tuple(failed), in_use)
 
 
-async def _is_removed(engine: Engine, container: str, worn: Mapping[str, str]) -> bool:
+async def _is_removed(engine: Engine, container: str, container_labels: Mapping[str, str]) -> bool:
     try:
         await engine.remove(container)
     except YouBenchaError:
         return False
-    remove_socket_dir(Path(worn.get(LOBBY, "")))
+    remove_socket_dir(Path(container_labels.get(LOBBY, "")))
     return True
 
 

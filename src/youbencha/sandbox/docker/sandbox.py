@@ -61,7 +61,7 @@ class Material(NamedTuple):
     image: Image
     program: Path
     account: Sequence[Mount]
-    lobby: SocketDir
+    socket_dir: SocketDir
     scratch: Path
     labels: Mapping[str, str]
 
@@ -81,7 +81,7 @@ class DockerSandbox:
         self._engine = engine
         self._mounts = mounts
         self._material = material
-        self._lobby = material.lobby
+        self._lobby = material.socket_dir
         self._on_event = on_event
         self._containers: list[Container] = []
         self._frozen = False
@@ -106,8 +106,8 @@ class DockerSandbox:
     def outside(self, path: str) -> Path | None:
         return self._mounts.outside(path)
 
-    def door(self, port: int) -> ForwardedPort | None:
-        return self._lobby.door(port)
+    def forward_port(self, port: int) -> ForwardedPort | None:
+        return self._lobby.forward_port(port)
 
     async def run(self, command: Command, **options: Unpack[RunOptions]) -> ProcessResult:
         from youbencha.process import run
@@ -123,8 +123,10 @@ class DockerSandbox:
             await container.removed()
         if watching.done() and not watching.cancelled():
             watching.result()  # who watched must not have failed unnoticed
-        if strain := system.has_started.result().strain:
-            message = f"A program in the container was refused more than its limit of {strain}; the agent went on."
+        if limit_touched := system.has_started.result().limit_touched:
+            message = (
+                f"A program in the container was refused more than its limit of {limit_touched}; the agent went on."
+            )
             self._on_event(WarningRaised(code="SANDBOX_LIMIT_TOUCHED", message=message))
         return result
 
@@ -167,18 +169,18 @@ class DockerSandbox:
             inside=self._mounts.inside,
         )
 
-    def _settings(self, shared: Sequence[Mount], lifeline: Path) -> dict[str, Any]:
+    def _settings(self, shared: Sequence[Mount], channel: Path) -> dict[str, Any]:
         ours = [
             Mount(self._material.program, LOBBY_INSIDE / "init", writable=False),
             Mount(self._lobby.doors, DOORS, writable=False),
-            Mount(lifeline, LOBBY_INSIDE / Path(LIFELINE).name, writable=False),
+            Mount(channel, LOBBY_INSIDE / Path(LIFELINE).name, writable=False),
         ]
         facts = self._engine.facts
         user = user_inside(facts)
         mounts = [*shared, *self._material.account, *ours]
         volumes_of = volume_holder(self._name) if self._material.image.volumes else None
-        worn = self._material.labels
-        return container_settings(self._spec, self.identity.image_id, facts, user, mounts, worn, volumes_of)
+        container_labels = self._material.labels
+        return container_settings(self._spec, self.identity.image_id, facts, user, mounts, container_labels, volumes_of)
 
     async def _watch_disk(self, disk: DiskWatch, system: ContainerSystem, container: Container) -> None:
         running = await system.has_started
@@ -212,15 +214,15 @@ async def open_docker_sandbox(
             on_event(WarningRaised(code="SANDBOX_UNLIMITED", message=f"This container engine cannot limit {what}."))
         image = await ensure_image(engine, spec.image or DEFAULT_IMAGE, progress)
         program = init_program(engine.facts.architecture)
-        with contextlib.closing(SocketDir()) as lobby:
+        with contextlib.closing(SocketDir()) as socket_dir:
             name = f"youbencha-{uuid.uuid4().hex[:12]}"
-            worn = labels(run_id, name, lobby.path)
-            account = await account_mounts(engine, image.id, user_inside(engine.facts), worn)
-            material = Material(image, program, account, lobby, scratch, worn)
+            container_labels = labels(run_id, name, socket_dir.path)
+            account = await account_mounts(engine, image.id, user_inside(engine.facts), container_labels)
+            material = Material(image, program, account, socket_dir, scratch, container_labels)
             sandbox = DockerSandbox(name, spec, engine, _mounts(workspace, scratch, image), material, on_event)
             try:
                 if image.volumes:
-                    await _surely(keep_volumes(engine, image.id, name, worn))
+                    await _surely(keep_volumes(engine, image.id, name, container_labels))
                 yield sandbox
             finally:
                 await _surely(sandbox.freeze())
