@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+ProblemKind = Literal["invalid", "unknown_key"]
+"""What programs may need to know about a problem; the message is for people."""
 
 
 class YouBenchaError(Exception):
-    """Something went wrong that the user can understand and usually mend."""
+    """An error that the user can understand and usually fix."""
 
     def __init__(
         self,
@@ -43,6 +46,7 @@ class Problem:
     line: int | None = None
     column: int | None = None
     file: Path | None = field(default=None, compare=False)
+    kind: ProblemKind = "invalid"
 
     def __str__(self) -> str:
         where = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)

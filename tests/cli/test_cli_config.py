@@ -146,7 +146,7 @@ def test_set_keeps_comments_and_text_that_looks_like_a_number(config: Config, pr
     assert config("set", "variables.PYTHON", "3.10").returncode == 0
     assert config("set", "variables.PORT", "80", "--string").returncode == 0
     assert config("set", "timeout_ms", "8").returncode == 0
-    assert file.read_text() == '# why\ntimeout_ms: 8  # short\nvariables:\n  PYTHON: "3.10"\n  PORT: "80"\n'
+    assert file.read_text() == "# why\ntimeout_ms: 8  # short\nvariables:\n  PYTHON: '3.10'\n  PORT: '80'\n"
 
 
 def test_a_value_that_does_not_fit_is_refused(config: Config, project: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_broken_file_is_told_with_its_place(config: Config, project: Path) -> 
     for arguments in (("list",), ("get", "timeout_ms"), ("set", "timeout_ms", "8"), ("unset", "timeout_ms")):
         done = config(*arguments)
         assert done.returncode == 2, arguments
-        assert f"{project / '.youbencharc'}:3:1: is not YAML" in done.stderr
+        assert f"{project / '.youbencharc'}:3:1: is not valid YAML" in done.stderr
 
 
 def test_in_a_directory_below_the_projects_file_is_meant(config: Config, project: Path) -> None:

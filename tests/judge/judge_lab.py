@@ -112,7 +112,11 @@ class StrictJudge(Judge):
 
     def check_config(self, config: Mapping[str, Any], config_dir: Path | None) -> Sequence[Problem]:
         known = ("prompt", "agent_name", "version", "max_turns", "executable", "model")
-        return [Problem(key, "unknown key", "known keys: max_turns") for key in config if key not in known]
+        return [
+            Problem(key, "unknown key", "known keys: max_turns", kind="unknown_key")
+            for key in config
+            if key not in known
+        ]
 
 
 def agent_log(status: Status = "success", prompt: str = "Greet the world in README.md.") -> YouBenchaLog:

@@ -33,7 +33,7 @@ def assert_refused(done: Done, runs: RunLab, *said: str) -> None:
         ("", "is empty"),
         ("# nothing but a comment\n", "is empty"),
         ("[1, 2]", "must be a mapping"),
-        ("name: x\nrepo: [1\n", "is not YAML"),
+        ("name: x\nrepo: [1\n", "is not valid YAML"),
         ("a: &a {b: *a}\n", "contains itself"),
         ("name: !!python/object/apply:os.system ['true']\n", "tags cannot be used"),
         (b"name: \xff\xfe\n", "not UTF-8"),

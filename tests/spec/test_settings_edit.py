@@ -1,4 +1,4 @@
-"""One setting changed, and not a character beside it."""
+"""One setting changed, and nothing else in the file."""
 
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ def settings(file: Path) -> Settings:
 def test_a_value_is_replaced_in_its_place(file: Path) -> None:
     file.write_text(COMMENTED)
     set_value(file, "agent.model", "haiku")
-    assert file.read_text() == COMMENTED.replace("opus", "haiku")
+    changed = COMMENTED.replace("opus  #", "haiku #")
+    assert file.read_text() == changed
     set_value(file, "timeout_ms", "12")
-    assert file.read_text() == COMMENTED.replace("opus", "haiku").replace("5000", "12")
+    assert file.read_text() == changed.replace("5000", "12")
 
 
 def test_a_new_key_comes_below_the_last_of_its_group(file: Path) -> None:
@@ -56,7 +57,7 @@ def test_a_new_key_comes_below_the_last_of_its_group(file: Path) -> None:
 def test_a_new_group_comes_below_the_last_key(file: Path) -> None:
     file.write_text(COMMENTED)
     set_value(file, "variables.NAME", "a: b # c")
-    added = '    timeout_ms: 9\nvariables:\n  NAME: "a: b # c"\n'
+    added = "    timeout_ms: 9\nvariables:\n    NAME: 'a: b # c'\n"
     assert file.read_text() == COMMENTED.replace("    timeout_ms: 9\n", added)
     assert settings(file).variables == {"NAME": "a: b # c"}
 
@@ -98,6 +99,39 @@ def test_other_ways_of_writing_are_understood(before: str, after: dict[str, obje
     assert settings(file).model_dump(exclude_unset=True) == after
 
 
+@pytest.mark.parametrize(
+    ("before", "key", "after"),
+    [
+        ("# 1\n---\n# 2\na: 1\n# 3\n", "a", "# 1\n---\n# 2\n# 3\n"),
+        ("a:\n# 1\n", "a", "# 1\n"),
+        ("a: {}\n\n# 1\nb: 1\n", "b", "a: {}\n\n# 1\n"),
+        ("a: 1\nb: |\n  text\n# 1\nc: 2\n", "b", "a: 1\n# 1\nc: 2\n"),
+        ("a: 1\nb:\n- 1\n- 2\n\n# 1\nc: 2\n", "b", "a: 1\n\n# 1\nc: 2\n"),
+        ("a:\n  b:\n    c: 1\n  # 1\n  d: 2 # 2\n# 3\n", "a.b", "a:\n  # 1\n  d: 2 # 2\n# 3\n"),
+        ("a:\n  b: 1\n  # 1\n  c: 2 # 2\n# 3\nd: 4\n", "a.c", "a:\n  b: 1\n  # 1\n# 3\nd: 4\n"),
+        ("a: 1\n# 1\nb: 2\n# 2\nc: 3\n", "b", "a: 1\n# 1\n# 2\nc: 3\n"),
+    ],
+)
+def test_lines_around_a_removed_entry_stay(before: str, key: str, after: str, file: Path) -> None:
+    file.write_text(before)
+    assert unset_value(file, key)
+    assert file.read_text() == after
+
+
+def test_a_group_is_replaced_by_its_short_form(file: Path) -> None:
+    file.write_text("gateway:\n  type: none\n\n# more\nsandbox: local\n")
+    set_value(file, "gateway", "builtin")
+    assert file.read_text() == "gateway: builtin\n\n# more\nsandbox: local\n"
+
+
+def test_a_value_that_comes_from_a_merge_cannot_be_removed(file: Path) -> None:
+    text = "agent:\n  <<: {model: x}\n  timeout_ms: 5\n"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=r"agent\.model: cannot be changed without changing other settings"):
+        unset_value(file, "agent.model")
+    assert file.read_text() == text
+
+
 def test_flow_style_keeps_its_comment(file: Path) -> None:
     file.write_text("# top\nagent: {model: x}  # flow\nlog_level: info # low\n")
     set_value(file, "agent.timeout_ms", "3")
@@ -135,9 +169,9 @@ def _names() -> set[str]:
 
 
 def _parse(text: str) -> object:
-    from youbencha.spec.document import read_document
+    from youbencha.spec.document import parse_document
 
-    return read_document(text).data
+    return parse_document(text, code="X", what="x").data
 
 
 def _flat(values: dict[str, object], before: str = "") -> list[str]:
@@ -173,7 +207,7 @@ def test_a_new_json_file_is_json(tmp_path: Path) -> None:
 def test_what_is_almost_json_is_refused_and_untouched(tmp_path: Path) -> None:
     file = tmp_path / ".youbencharc.json"
     file.write_text('{"timeout_ms": 5,}')
-    with pytest.raises(ConfigError, match="is not JSON"):
+    with pytest.raises(ConfigError, match="is not valid JSON"):
         set_value(file, "log_level", "warn")
     assert file.read_text() == '{"timeout_ms": 5,}'
 
@@ -268,10 +302,10 @@ def test_what_is_wrong_is_never_written(key: str, value: str, words: str, file: 
 def test_mistakes_can_be_mended_one_at_a_time(file: Path) -> None:
     file.write_text("timeout_ms: soon # 1\nlog_level: loud # 2\nagnet: {model: x}\n")
     set_value(file, "timeout_ms", "6")
-    assert file.read_text() == "timeout_ms: 6 # 1\nlog_level: loud # 2\nagnet: {model: x}\n"
+    assert file.read_text() == "timeout_ms: 6    # 1\nlog_level: loud # 2\nagnet: {model: x}\n"
     assert unset_value(file, "agnet")
     set_value(file, "log_level", "warn")
-    assert file.read_text() == "timeout_ms: 6 # 1\nlog_level: warn # 2\n"
+    assert file.read_text() == "timeout_ms: 6    # 1\nlog_level: warn # 2\n"
     assert settings(file).timeout_ms == 6
 
 

@@ -64,7 +64,7 @@ class DiffLimits(Written):
 class GitDiffConfig(DiffLimits):
     """The limits may also stand beside `assertions`, as older files have them."""
 
-    assertions: DiffLimits = DiffLimits.unwritten()
+    assertions: DiffLimits = DiffLimits.model_construct()
     required_paths: GlobList = ()
     """Of each pattern, something must have been changed, added or deleted."""
     forbidden_paths: GlobList = ()

@@ -1,344 +1,112 @@
-"""A YAML or JSON file: its data, where each part of it is, and the model that it is checked against.
+"""Read YAML and JSON files into plain data with positions, and validate them against a model.
 
-The text is only composed into nodes, which carry positions; the data are built here from the nodes. So no tag
-can make an object, and duplicate keys, cycles and alias bombs are seen before anything is expanded.
+Ruamel's round-trip constructor builds the data and records where each part of it is. Before it builds anything, the
+composed nodes are checked, so that no tag makes an object and no alias bomb is expanded.
 """
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedBase
+from ruamel.yaml.composer import ComposerError
+from ruamel.yaml.constructor import ConstructorError, RoundTripConstructor, SafeConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from youbencha.errors import ConfigError, Problem
+from youbencha.errors import ConfigError, Problem, ProblemKind
 from youbencha.spec.problems import KeyPath, Position, Spot, Step, dotted, problems_of
 
 MAX_BYTES = 1024 * 1024
+MAX_NODES = 250_000
+"""With every alias expanded. A test case has hundreds; a file with more is a bomb or not a configuration."""
+
+_PREFIX = "tag:yaml.org,2002:"
+_TEXT_TAGS = ("str", "timestamp", "value")
+"""Dates stay text: a model that wants a date can parse one, and one that wants text must not get a date. `value` is the
+tag of a bare `=`."""
+_NUMBER_TAGS = ("bool", "int", "float")
+_ALLOWED_TAGS = frozenset(_PREFIX + name for name in ("map", "seq", "null", *_TEXT_TAGS, *_NUMBER_TAGS))
+_MERGE = _PREFIX + "merge"
+_NO_TAGS = ("YAML tags cannot be used here", "write a plain value")
+_START = Position(1, 1)
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
-MAX_NODES = 250_000
-"""With every alias written out. A test case has hundreds; what has more is a bomb or no configuration."""
-
-_PREFIX = "tag:yaml.org,2002:"
-_PLAIN_TAGS = frozenset(_PREFIX + name for name in ("map", "seq", "str", "null", "bool", "int", "float", "timestamp"))
-_MERGE = _PREFIX + "merge"
-
-
-class Unreadable(Exception):
-    """The text is no document at all, or not one that is safe to expand."""
-
-    def __init__(self, *problems: Problem) -> None:
-        super().__init__(problems)
-        self.problems = problems
-
-
 class Document(NamedTuple):
+    """The content of a file, and where each part of it is."""
+
     data: Any
-    root: Node | None
-
-    def locate(self, path: KeyPath, spot: Spot) -> Position | None:
-        """The position of a key or value; of the nearest thing around it if the path leads nowhere."""
-        node = self.root
-        if node is None:
-            return Position(1, 1)
-        at = node
-        for index, step in enumerate(path):
-            entry = _entry(node, step)
-            if entry is None:
-                return _position(node)
-            key, node = entry
-            at = key if spot is Spot.KEY and index == len(path) - 1 and key is not None else node
-        return _position(at)
-
-
-def read_document(text: str) -> Document:
-    try:
-        root = YAML(typ="safe", pure=True).compose(io.StringIO(text))
-        if root is None:
-            return Document(None, None)
-        _check_size(root)
-        _check_nodes(root)
-        return Document(_Builder().value(root), root)
-    except MarkedYAMLError as error:
-        raise Unreadable(_syntax_problem(error)) from None
-    except YAMLError as error:
-        raise Unreadable(Problem("", f"is not YAML: {str(error).splitlines()[0]}")) from None
-    except RecursionError:
-        raise Unreadable(Problem("", "is nested too deeply")) from None
-
-
-def _syntax_problem(error: MarkedYAMLError) -> Problem:
-    problem = error.problem or error.context or "it cannot be read"
-    mark = error.problem_mark or error.context_mark
-    message = f"is not YAML: {problem}"
-    hint = None
-    if "another document" in problem:
-        message = "holds more than one document"
-    elif "'\\t'" in problem:
-        message, hint = "is not YAML: a tab cannot be used to indent", "use spaces"
-    elif "undefined alias" in problem:
-        message = "is not YAML: the alias has no anchor"
-    return Problem("", message, hint, *((mark.line + 1, mark.column + 1) if mark else (None, None)))
-
-
-def _check_size(root: Node) -> None:
-    """Refuse cycles and alias bombs. Each node is visited once, however often it is referred to."""
-    sizes: dict[int, int] = {}
-    open_nodes: set[int] = set()
-
-    def size(node: Node) -> int:
-        if id(node) in open_nodes:
-            raise Unreadable(_at(node, "", "contains itself through an alias"))
-        if id(node) not in sizes:
-            open_nodes.add(id(node))
-            sizes[id(node)] = 1 + sum(size(child) for child in _children(node))
-            open_nodes.remove(id(node))
-        return sizes[id(node)]
-
-    if size(root) > MAX_NODES:
-        raise Unreadable(Problem("", f"has more than {MAX_NODES:,} values once its aliases are written out"))
-
-
-def _check_nodes(root: Node) -> None:
-    """Refuse tags, keys that are not scalars, and keys given twice: all of them at once."""
-    problems: list[Problem] = []
-    seen: set[int] = set()
-    todo: list[tuple[KeyPath, Node]] = [((), root)]
-    while todo:
-        path, node = todo.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if node.tag not in _PLAIN_TAGS:
-            problems.append(_at(node, dotted(path), "YAML tags cannot be used here", "write a plain value"))
-        if isinstance(node, MappingNode):
-            problems += _key_problems(path, node)
-            todo += [((*path, str(key.value)), value) for key, value in node.value]
-        elif isinstance(node, SequenceNode):
-            todo += [((*path, index), item) for index, item in enumerate(node.value)]
-    if problems:
-        raise Unreadable(*sorted(problems, key=lambda p: (p.line or 0, p.column or 0)))
-
-
-def _key_problems(path: KeyPath, node: MappingNode) -> Iterator[Problem]:
-    first: dict[Any, Node] = {}
-    for key, value in node.value:
-        if key.tag == _MERGE:
-            if not all(isinstance(source, MappingNode) for source in _merged(value)):
-                yield _at(value, dotted(path), "'<<' takes a mapping or a list of mappings")
-            continue
-        if not isinstance(key, ScalarNode):
-            yield _at(key, dotted(path), "a key must be text")
-            continue
-        name = _scalar(key)
-        if name in first:
-            line = first[name].start_mark.line + 1
-            yield _at(key, dotted((*path, name)), f"the key is given twice, first in line {line}")
-        first.setdefault(name, key)
-
-
-class _Builder:
-    """Plain data from nodes. A node that is referred to twice becomes one shared object."""
-
-    def __init__(self) -> None:
-        self._built: dict[int, Any] = {}
-
-    def value(self, node: Node) -> Any:
-        if id(node) not in self._built:
-            self._built[id(node)] = self._build(node)
-        return self._built[id(node)]
-
-    def _build(self, node: Node) -> Any:
-        if isinstance(node, MappingNode):
-            return {_scalar(key): self.value(value) for key, value in _entries(node)}
-        if isinstance(node, SequenceNode):
-            return [self.value(item) for item in node.value]
-        return _scalar(node)
-
-
-def _scalar(node: Node) -> Any:
-    """Dates stay text: what wants a date can read one, and what wants text must not be given a date."""
-    convert = _converters().get(node.tag or "")
-    if convert is None:
-        return _join_surrogates(node.value)
-    try:
-        return convert(node)
-    except (ValueError, KeyError):
-        raise Unreadable(_at(node, "", "is not a value of the kind that its tag says")) from None
-
-
-@cache
-def _converters() -> dict[str, Callable[[Node], Any]]:
-    safe = YAML(typ="safe", pure=True).constructor
-    return {
-        _PREFIX + "null": safe.construct_yaml_null,
-        _PREFIX + "bool": safe.construct_yaml_bool,
-        _PREFIX + "int": safe.construct_yaml_int,
-        _PREFIX + "float": safe.construct_yaml_float,
-    }
-
-
-def _join_surrogates(text: str) -> str:
-    """JSON writes a character beyond U+FFFF as two escapes, which YAML takes for two characters."""
-    if not any("\ud800" <= character <= "\udfff" for character in text):
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _entries(node: MappingNode) -> list[tuple[Node, Node]]:
-    """The entries with those that `<<` brings in; the mapping's own win, then the earlier ones."""
-    entries: dict[Any, tuple[Node, Node]] = {}
-    for key, value in node.value:
-        if key.tag != _MERGE:
-            entries[_scalar(key)] = (key, value)
-    for key, value in node.value:
-        if key.tag == _MERGE:
-            for source in _merged(value):
-                for inner_key, inner_value in _entries(source):
-                    entries.setdefault(_scalar(inner_key), (inner_key, inner_value))
-    return list(entries.values())
-
-
-def _merged(value: Node) -> list[Any]:
-    return list(value.value) if isinstance(value, SequenceNode) else [value]
-
-
-def _children(node: Node) -> Iterator[Node]:
-    if isinstance(node, MappingNode):
-        for key, value in node.value:
-            yield key
-            yield value
-    elif isinstance(node, SequenceNode):
-        yield from node.value
-
-
-def _entry(node: Node, step: Step) -> tuple[Node | None, Node] | None:
-    if isinstance(node, MappingNode):
-        return next(((key, value) for key, value in _entries(node) if _scalar(key) == step), None)
-    if isinstance(node, SequenceNode) and isinstance(step, int) and 0 <= step < len(node.value):
-        return None, node.value[step]
-    return None
-
-
-def _position(node: Node) -> Position:
-    return Position(node.start_mark.line + 1, node.start_mark.column + 1)
-
-
-def _at(node: Node, path: str, message: str, hint: str | None = None) -> Problem:
-    where = _position(node)
-    return Problem(path, message, hint, where.line, where.column)
-
-
-class Source(NamedTuple):
-    """`code` and `what` are how an error names it."""
-
-    document: Document
     file: Path | None
     code: str
+    """Of the errors about this file."""
     what: str
+    """How errors name the file: "The test case"."""
+    root: Any = None
+    """The data as ruamel built them: they hold the positions."""
+    start: Position = _START
 
-    @property
-    def data(self) -> Any:
-        return self.document.data
+    def locate(self, path: Sequence[Step], spot: Spot) -> Position:
+        """The position of a key or value; of the nearest thing around it if there is no such path."""
+        at, here = self.start, self.root
+        for index, step in enumerate(path):
+            marks = (here.lc.data or {}).get(step) if isinstance(here, CommentedBase) else None
+            if marks is None:
+                return at
+            line, column = marks[:2] if spot is Spot.KEY and index == len(path) - 1 else marks[-2:]
+            at, here = Position(line + 1, column + 1), here[step]
+        return at
 
-    def problem(self, path: Sequence[Step], message: str, hint: str | None = None, *, at_key: bool = False) -> Problem:
-        """Something that is wrong at a place, found by whoever knows more than the model."""
-        at = self.document.locate(tuple(path), Spot.KEY if at_key else Spot.VALUE)
-        line, column = (at.line, at.column) if at else (None, None)
-        return Problem(dotted(tuple(path)), message, hint, line, column, self.file)
+    def problem(
+        self,
+        path: Sequence[Step],
+        message: str,
+        hint: str | None = None,
+        *,
+        kind: ProblemKind = "invalid",
+        at_key: bool = False,
+    ) -> Problem:
+        """A problem that the model cannot know of, with its position: a value's, or with `at_key` its key's."""
+        at = self.locate(path, Spot.KEY if at_key or kind == "unknown_key" else Spot.VALUE)
+        return Problem(dotted(path), message, hint, at.line, at.column, self.file, kind)
 
     def error(self, problems: Sequence[Problem]) -> ConfigError:
         far = float("inf")
         ordered = sorted(problems, key=lambda p: (str(p.file or ""), p.line or far, p.column or far))
         return ConfigError(self.code, self.what, ordered)
 
-    def with_data(self, data: Any) -> Source:
-        """The same places, another content (variables substituted, say)."""
-        return self._replace(document=self.document._replace(data=data))
+    def with_data(self, data: Any) -> Document:
+        """The same positions with other data: variables substituted, for example."""
+        return self._replace(data=data)
 
-    def problems_as(self, model: type[Model], *, context: Mapping[str, Any] | None = None) -> Model | list[Problem]:
-        """The model, or everything that is wrong."""
+    def validate(self, model: type[Model], *, context: Mapping[str, Any] | None = None) -> Model | list[Problem]:
+        """The model, or all problems."""
         if self.data is None:
             return [Problem("", "is empty", file=self.file)]
         try:
             return model.model_validate(self.data, context=context)
         except ValidationError as error:
-            found = problems_of(error, model, locate=self.document.locate)
+            found = problems_of(error, model, locate=self.locate)
             return [replace(problem, file=self.file) for problem in found]
 
-    def validated(self, model: type[Model], *, context: Mapping[str, Any] | None = None) -> Model:
-        found = self.problems_as(model, context=context)
+    def validate_or_raise(self, model: type[Model], *, context: Mapping[str, Any] | None = None) -> Model:
+        found = self.validate(model, context=context)
         if isinstance(found, list):
             raise ConfigError(self.code, self.what, found)
         return found
 
 
-def read_source(path: Path, *, code: str, what: str) -> Source:
-    """Read a YAML or JSON file. Whatever is wrong is a ConfigError that names file, line and column."""
-    try:
-        text = _read(path)
-    except _Refused as refused:
-        raise ConfigError(code, what, [Problem("", str(refused), file=path)]) from None
-    return parse_source(text, code=code, what=what, file=path)
-
-
-def parse_source(text: str, *, code: str, what: str, file: Path | None = None) -> Source:
-    """The same from text; `file` is only named in the problems, and its ending tells JSON from YAML."""
-    try:
-        document = read_document(_tabs_to_spaces(text) if _is_json(file) else text)
-    except Unreadable as unreadable:
-        problems = [replace(problem, file=file) for problem in unreadable.problems]
-        raise ConfigError(code, what, problems) from None
-    return Source(document, file, code, what)
-
-
-class _Refused(Exception):
-    pass
-
-
-def _read(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise _Refused("there is no such file") from None
-    except IsADirectoryError:
-        raise _Refused("is a directory, not a file") from None
-    except OSError as error:
-        raise _Refused(f"cannot be read: {error.strerror or error}") from None
-    if len(raw) > MAX_BYTES:
-        raise _Refused(f"is larger than {MAX_BYTES // 1024 // 1024} MiB")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise _Refused(f"is not UTF-8 text (line {line})") from None
-
-
-def _is_json(file: Path | None) -> bool:
-    return file is not None and file.suffix.lower() == ".json"
-
-
-def _tabs_to_spaces(text: str) -> str:
-    """JSON may have tabs anywhere, YAML not. No JSON string holds a bare tab, so this is exact."""
-    return text.replace("\t", " ")
-
-
 def load_yaml_model(
     path: Path, model: type[Model], *, code: str, what: str, context: Mapping[str, Any] | None = None
 ) -> Model:
-    """Read a YAML or JSON file. Whatever is wrong is a ConfigError that names file, line and column."""
-    return read_source(path, code=code, what=what).validated(model, context=context)
+    """Read a YAML or JSON file into a model. All problems are one ConfigError with file, line and column."""
+    return read_document(path, code=code, what=what).validate_or_raise(model, context=context)
 
 
 def parse_yaml_model(
@@ -350,8 +118,213 @@ def parse_yaml_model(
     file: Path | None = None,
     context: Mapping[str, Any] | None = None,
 ) -> Model:
-    """The same from text; `file` is only named in the problems, and its ending tells JSON from YAML.
+    """Read text into a model; `file` is only named in the problems, and its suffix tells JSON from YAML.
 
-    `context` is handed to the model's validators, for what can only be checked with outside knowledge.
+    `context` is passed to the model's validators.
     """
-    return parse_source(text, code=code, what=what, file=file).validated(model, context=context)
+    return parse_document(text, code=code, what=what, file=file).validate_or_raise(model, context=context)
+
+
+def read_document(path: Path, *, code: str, what: str) -> Document:
+    """Read a YAML or JSON file. A file that cannot be read is a ConfigError with file, line and column."""
+    try:
+        text = _read(path)
+    except DocumentError as error:
+        raise ConfigError(code, what, [replace(problem, file=path) for problem in error.problems]) from None
+    return parse_document(text, code=code, what=what, file=path)
+
+
+def parse_document(text: str, *, code: str, what: str, file: Path | None = None) -> Document:
+    """Read text; `file` is only named in the problems, and its suffix tells JSON from YAML."""
+    if file is not None and file.suffix.lower() == ".json":
+        text = text.replace("\t", " ")  # JSON may be indented with tabs, YAML not; no JSON string holds a bare tab
+    yaml = YAML(typ="safe", pure=True)  # for its scanner, which is faster than the one that keeps comments
+    yaml.Constructor = _Constructor
+    try:
+        root = yaml.load(text)
+        return Document(_plain(root), file, code, what, root, yaml.constructor.start)
+    except DocumentError as error:
+        problems = error.problems
+    except MarkedYAMLError as error:
+        problems = (_syntax_problem(error, text),)
+    except YAMLError as error:
+        problems = (Problem("", f"is not valid YAML: {str(error).splitlines()[0]}"),)
+    except RecursionError:
+        problems = (Problem("", "is nested too deeply"),)
+    raise ConfigError(code, what, [replace(problem, file=file) for problem in problems])
+
+
+class DocumentError(Exception):
+    """The file cannot be read, or it is not a document that is safe to load."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__(problems)
+        self.problems = problems
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise DocumentError(Problem("", "there is no such file")) from None
+    except IsADirectoryError:
+        raise DocumentError(Problem("", "is a directory, not a file")) from None
+    except OSError as error:
+        raise DocumentError(Problem("", f"cannot be read: {error.strerror or error}")) from None
+    if len(raw) > MAX_BYTES:
+        raise DocumentError(Problem("", f"is larger than {MAX_BYTES // 1024 // 1024} MiB"))
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise DocumentError(Problem("", f"is not UTF-8 text (line {line})")) from None
+
+
+def _syntax_problem(error: MarkedYAMLError, text: str) -> Problem:
+    """Ruamel's message with its position. It names an alias, which may be a secret that was not quoted."""
+    mark = error.problem_mark or error.context_mark
+    message, hint = f"is not valid YAML: {error.problem or error.context or 'it cannot be read'}", None
+    if isinstance(error, ComposerError):
+        several = error.context is not None
+        message = "holds more than one document" if several else "is not valid YAML: the alias has no anchor"
+    elif mark and _is_tab_indent(text[: mark.index + 1]):
+        message, hint = "is not valid YAML: tabs cannot be used for indentation", "use spaces"
+    return Problem("", message, hint, *((mark.line + 1, mark.column + 1) if mark else (None, None)))
+
+
+def _is_tab_indent(text: str) -> bool:
+    line = text.rpartition("\n")[2]
+    return line.isspace() and line.endswith("\t")
+
+
+class _Constructor(RoundTripConstructor):
+    """Ruamel's round trip with plain scalars, for safe documents only."""
+
+    start = _START
+
+    def construct_document(self, node: Node) -> Any:
+        self.start = _position(node)
+        _check_size(node)
+        self._check_tags_and_keys(node)
+        return super().construct_document(node)
+
+    def construct_object(self, node: Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, KeyError):  # `!!int x`
+            raise ConstructorError(None, None, "the value does not fit its tag", node.start_mark) from None
+
+    def construct_scalar(self, node: Node) -> str:
+        return _join_surrogates(str(super().construct_scalar(node)))
+
+    def flatten_mapping(self, node: MappingNode) -> None:
+        """Resolve `<<` here: merged entries keep their own positions. The mapping's own win, then the earlier ones."""
+        own = [entry for entry in node.value if entry[0].tag != _MERGE]
+        if len(own) == len(node.value):
+            return
+        entries = {self.construct_object(key): (key, value) for key, value in own}
+        for source in (source for key, value in node.value if key.tag == _MERGE for source in _merged(value)):
+            self.flatten_mapping(source)
+            for key, value in source.value:
+                entries.setdefault(self.construct_object(key), (key, value))
+        node.value = list(entries.values())
+
+    def _check_tags_and_keys(self, root: Node) -> None:
+        """Refuse tags, keys that are not scalars, and keys given twice: all of them at once."""
+        problems: list[Problem] = []
+        seen: set[int] = set()
+        todo: list[tuple[KeyPath, Node]] = [((), root)]
+        while todo:
+            path, node = todo.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            if node.tag not in _ALLOWED_TAGS:
+                problems.append(_at(node, path, *_NO_TAGS))
+            if isinstance(node, MappingNode):
+                problems += self._key_problems(path, node)
+                todo += [((*path, str(key.value)), value) for key, value in node.value]
+            elif isinstance(node, SequenceNode):
+                todo += [((*path, index), item) for index, item in enumerate(node.value)]
+        if problems:
+            raise DocumentError(*sorted(problems, key=lambda p: (p.line or 0, p.column or 0)))
+
+    def _key_problems(self, path: KeyPath, node: MappingNode) -> Iterator[Problem]:
+        first: dict[Any, Node] = {}
+        for key, value in node.value:
+            if key.tag == _MERGE:
+                if not all(isinstance(source, MappingNode) for source in _merged(value)):
+                    yield _at(value, path, "'<<' takes a mapping or a list of mappings")
+                continue
+            if not isinstance(key, ScalarNode):
+                yield _at(key, path, "a key must be text")
+                continue
+            if key.tag not in _ALLOWED_TAGS:
+                yield _at(key, path, *_NO_TAGS)
+                continue
+            name = self.construct_object(key)
+            if name in first:
+                line = first[name].start_mark.line + 1
+                yield _at(key, (*path, name), f"the key is given twice, first in line {line}")
+            first.setdefault(name, key)
+
+
+for _name in _TEXT_TAGS:
+    _Constructor.add_constructor(_PREFIX + _name, _Constructor.construct_scalar)
+for _name in _NUMBER_TAGS:
+    _Constructor.add_constructor(_PREFIX + _name, getattr(SafeConstructor, f"construct_yaml_{_name}"))
+
+
+def _check_size(root: Node) -> None:
+    """Refuse cycles and alias bombs. Each node is visited once, however often it is referred to."""
+    sizes: dict[int, int] = {}
+    open_nodes: set[int] = set()
+
+    def size(node: Node) -> int:
+        if id(node) in open_nodes:
+            raise DocumentError(_at(node, (), "contains itself through an alias"))
+        if id(node) not in sizes:
+            open_nodes.add(id(node))
+            sizes[id(node)] = 1 + sum(size(child) for child in _children(node))
+            open_nodes.remove(id(node))
+        return sizes[id(node)]
+
+    if size(root) > MAX_NODES:
+        raise DocumentError(Problem("", f"has more than {MAX_NODES:,} values with its aliases expanded"))
+
+
+def _children(node: Node) -> Iterator[Node]:
+    if isinstance(node, MappingNode):
+        for entry in node.value:
+            yield from entry
+    elif isinstance(node, SequenceNode):
+        yield from node.value
+
+
+def _merged(value: Node) -> list[Any]:
+    return list(value.value) if isinstance(value, SequenceNode) else [value]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _join_surrogates(text: str) -> str:
+    """JSON writes a character beyond U+FFFF as two escapes, which YAML takes for two characters."""
+    if not any("\ud800" <= character <= "\udfff" for character in text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _position(node: Node) -> Position:
+    return Position(node.start_mark.line + 1, node.start_mark.column + 1)
+
+
+def _at(node: Node, path: Sequence[Step], message: str, hint: str | None = None) -> Problem:
+    where = _position(node)
+    return Problem(dotted(path), message, hint, where.line, where.column)

@@ -40,9 +40,9 @@ class UpstreamSpec(Written):
 
 
 class UpstreamSpecs(Written):
-    anthropic: UpstreamSpec = UpstreamSpec.unwritten()
-    openai: UpstreamSpec = UpstreamSpec.unwritten()
-    gemini: UpstreamSpec = UpstreamSpec.unwritten()
+    anthropic: UpstreamSpec = UpstreamSpec.model_construct()
+    openai: UpstreamSpec = UpstreamSpec.model_construct()
+    gemini: UpstreamSpec = UpstreamSpec.model_construct()
 
 
 class CassetteSpec(Written):
@@ -74,7 +74,7 @@ class GatewaySpec(Written):
 
     type: GatewayType = "auto"
     """`auto`: the built-in one, wherever this agent's API and a key for it are known; otherwise none."""
-    upstreams: UpstreamSpecs = UpstreamSpecs.unwritten()
+    upstreams: UpstreamSpecs = UpstreamSpecs.model_construct()
     """By default, what the environment says: ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY, OPENAI_BASE_URL …"""
     secrets_file: Line | None = None
     """Lines of NAME=VALUE; they win over the environment."""
@@ -90,7 +90,7 @@ class GatewaySpec(Written):
     prices: dict[str, ModelPrice] = Field(default_factory=dict)
     """Of models that the price list does not know, or knows otherwise. By name; `*` stands for any text in it."""
     cassette: CassetteSpec | None = None
-    litellm: LiteLLMSpec = LiteLLMSpec.unwritten()
+    litellm: LiteLLMSpec = LiteLLMSpec.model_construct()
 
     @property
     def caps(self) -> dict[Scope, tuple[float | None, int | None]]:

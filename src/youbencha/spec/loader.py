@@ -9,8 +9,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
 
-from youbencha.errors import ConfigError, Problem
-from youbencha.spec.document import Source, read_source
+from youbencha.errors import ConfigError, Problem, ProblemKind
+from youbencha.spec.document import Document, read_document
 from youbencha.spec.testcase import AS_WRITTEN, AgentChoice, EvalConfig, EvaluatorFile, TestCase
 from youbencha.spec.variables import Step, substitute_tree
 from youbencha.text import did_you_mean
@@ -37,21 +37,21 @@ class NamedEvaluator(NamedTuple):
     name: str
     config: Mapping[str, Any]
     config_dir: Path
-    source: Source
+    source: Document
     path: tuple[Step, ...]
     """Where `name` and `config` stand in that source."""
 
     def problem(
-        self, message: str, hint: str | None = None, *, key: tuple[Step, ...] = (), at_key: bool = False
+        self, message: str, hint: str | None = None, *, key: tuple[Step, ...] = (), kind: ProblemKind = "invalid"
     ) -> Problem:
-        return self.source.problem((*self.path, *key), message, hint, at_key=at_key)
+        return self.source.problem((*self.path, *key), message, hint, kind=kind)
 
 
 class Loaded(NamedTuple, Generic[Case]):
     """What a file says, and the file."""
 
     case: Case
-    source: Source
+    source: Document
     file: Path
     evaluators: tuple[NamedEvaluator, ...]
     config_hash: str
@@ -74,7 +74,7 @@ class Parts(NamedTuple):
     Taken from the file even where something else in it is wrong, so that a person learns of everything at once.
     """
 
-    source: Source
+    source: Document
     directory: Path
     agent: Mapping[str, Any] | None
     evaluators: tuple[NamedEvaluator, ...]
@@ -105,7 +105,7 @@ def load_eval_config(
 def is_eval_config(path: Path) -> bool:
     """Which of the two a file is, as far as its keys tell: one has a repository, the other a directory."""
     try:
-        data = read_source(path, code="", what="").data
+        data = read_document(path, code="", what="").data
     except ConfigError:
         return False
     return isinstance(data, Mapping) and "directory" in data and "repo" not in data and "agent" not in data
@@ -122,9 +122,9 @@ def _load(
     changed: Callable[[Any], Any] | None = None,
 ) -> Loaded[Case]:
     file = path.absolute()
-    source, problems, harmless = _substituted(read_source(path, code=code, what=what), variables)
+    source, problems, harmless = _substituted(read_document(path, code=code, what=what), variables)
     source = source.with_data(changed(source.data)) if changed else source
-    case = source.problems_as(model)
+    case = source.validate(model)
     problems += case if isinstance(case, list) else []
     parts = _parts(source, file.parent, variables, problems)
     problems += check(parts) if check else []
@@ -138,7 +138,7 @@ def _without_echo(problems: Sequence[Problem]) -> list[Problem]:
     return list({(problem.file, problem.path): problem for problem in reversed(problems)}.values())
 
 
-def _substituted(source: Source, variables: Mapping[str, Any]) -> tuple[Source, list[Problem], list[Problem]]:
+def _substituted(source: Document, variables: Mapping[str, Any]) -> tuple[Document, list[Problem], list[Problem]]:
     undefined: list[Problem] = []
     harmless: list[Problem] = []
 
@@ -155,7 +155,7 @@ def _hint(name: str, variables: Mapping[str, Any]) -> str:
     return did_you_mean(name, variables) or define
 
 
-def _parts(source: Source, directory: Path, variables: Mapping[str, Any], problems: list[Problem]) -> Parts:
+def _parts(source: Document, directory: Path, variables: Mapping[str, Any], problems: list[Problem]) -> Parts:
     data = source.data if isinstance(source.data, Mapping) else {}
     agent, written = data.get("agent"), data.get("evaluators")
     found: list[NamedEvaluator] = []
@@ -190,11 +190,11 @@ class _FileProblems(Exception):
 def _from_file(file: Path, variables: Mapping[str, Any]) -> NamedEvaluator:
     try:
         source, undefined, _ = _substituted(
-            read_source(file, code="EVALUATOR_INVALID", what="The evaluator file"), variables
+            read_document(file, code="EVALUATOR_INVALID", what="The evaluator file"), variables
         )
     except ConfigError as error:
         raise _FileProblems(error.problems, missing=not file.is_file()) from None
-    model = source.problems_as(EvaluatorFile)
+    model = source.validate(EvaluatorFile)
     if isinstance(model, list) or undefined:
         raise _FileProblems([*undefined, *(model if isinstance(model, list) else [])])
     return NamedEvaluator(model.name, model.config, file.parent, source, ())

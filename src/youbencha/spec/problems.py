@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 from pydantic import AliasChoices, BaseModel, RootModel, Tag, ValidationError
 from pydantic.fields import FieldInfo
 
-from youbencha.errors import Problem
+from youbencha.errors import Problem, ProblemKind
 from youbencha.text import did_you_mean
 
 Step = str | int
@@ -188,13 +188,19 @@ def problems_of(exc: ValidationError, model: type[BaseModel], *, locate: Locate 
     return sorted(problems, key=lambda p: (p.line or far, p.column or far))
 
 
-def dotted(path: KeyPath) -> str:
+def unknown_key(key: str, valid: list[str]) -> Problem:
+    """For a key that no model knows, because what is valid is decided elsewhere."""
+    return Problem(key, "unknown key", hint_for_key(key, valid), kind="unknown_key")
+
+
+def dotted(path: Sequence[Step]) -> str:
     return ".".join(str(step) for step in path)
 
 
 def _problem(found: _Found, locate: Locate | None) -> Problem:
     error, where = found.error, found.place
     path, spot, hint = where.path, Spot.VALUE, None
+    kind: ProblemKind = "unknown_key" if error["type"] == "extra_forbidden" else "invalid"
     raised = error.get("ctx", {}).get("error")
     match error["type"]:
         case "extra_forbidden":
@@ -211,7 +217,8 @@ def _problem(found: _Found, locate: Locate | None) -> Problem:
             hint = hint_for_value(error)
     message = wrong_kind(found.wanted, error["input"]) if found.wanted else sentence(error)
     at = locate(path, spot) if locate else None
-    return Problem(dotted(path), message, hint, at.line if at else None, at.column if at else None)
+    line, column = (at.line, at.column) if at else (None, None)
+    return Problem(dotted(path), message, hint, line, column, kind=kind)
 
 
 def _settle_unions(found: Sequence[_Found], depth: int = 0) -> list[_Found]:

@@ -19,7 +19,7 @@ from pydantic import Field
 from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.files import write_atomically
 from youbencha.spec.base import Line, Milliseconds, Written
-from youbencha.spec.document import read_source
+from youbencha.spec.document import read_document
 from youbencha.spec.gateway import Gateway, GatewaySpec, VariableName
 from youbencha.spec.sandbox import Sandbox, SandboxSpec
 
@@ -56,11 +56,11 @@ class Settings(Written):
     keep_workspace: bool = True
     variables: dict[VariableName, str | int | float | bool] = Field(default_factory=dict)
     """What `${NAME}` stands for in a test case."""
-    agent: AgentSettings = AgentSettings.unwritten()
-    evaluators: EvaluatorSettings = EvaluatorSettings.unwritten()
-    gateway: Gateway = GatewaySpec.unwritten()
+    agent: AgentSettings = AgentSettings.model_construct()
+    evaluators: EvaluatorSettings = EvaluatorSettings.model_construct()
+    gateway: Gateway = GatewaySpec.model_construct()
     """Of test cases that say nothing of a gateway themselves."""
-    sandbox: Sandbox = SandboxSpec.unwritten()
+    sandbox: Sandbox = SandboxSpec.model_construct()
     """Likewise."""
 
 
@@ -201,10 +201,10 @@ def _read_all(files: tuple[Path, ...]) -> dict[Path, dict[str, Any]]:
 
 def read_settings(file: Path) -> dict[str, Any]:
     """What one file says, checked. One that says nothing, or only comments, is a good one."""
-    source = read_source(file, code=CODE, what=WHAT)
+    source = read_document(file, code=CODE, what=WHAT)
     if source.data is None:
         return {}
-    return source.validated(Settings).model_dump(exclude_unset=True)
+    return source.validate_or_raise(Settings).model_dump(exclude_unset=True)
 
 
 def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Change one setting in its file; everything else in there stays as it is, comments and order included.
+"""Change one setting in its file; comments, order and everything else in the file stay.
 
-Nothing is written that could not be read afterwards.
+Nothing is written that could not be read again.
 """
 
 from __future__ import annotations
@@ -9,24 +9,52 @@ import copy
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import CommentMark
+from ruamel.yaml.scalarstring import FoldedScalarString, LiteralScalarString, PlainScalarString
+from ruamel.yaml.tokens import CommentToken
 
 from youbencha.errors import ConfigError, Problem
-from youbencha.spec.document import Source, parse_source, read_source
+from youbencha.spec.document import Document, parse_document, read_document
 from youbencha.spec.problems import problems_of
 from youbencha.spec.settings import CODE, WHAT, Settings, write_settings
-from youbencha.spec.settings_text import with_entry, without_entry
 from youbencha.text import did_you_mean
 
 Scalar = str | int | float | bool
+Data = MutableMapping[str, Any]
 
 _LONGEST_NUMBER = 18
 """Beyond, a float would lose digits."""
+
+
+def set_value(file: Path, key: str, text: str, *, as_text: bool = False) -> Scalar:
+    """Write one setting, to a new file if there is none, and return its value.
+
+    Other mistakes in the file do not matter: a person can fix them one at a time.
+    """
+    value = meant(key, text, as_text=as_text)
+    before = read_document(file, code=CODE, what=WHAT) if file.exists() else _parsed("", file)
+    if not isinstance(before.data or {}, MutableMapping):
+        raise ConfigError(CODE, WHAT, _problems(before))
+    _edit(before, file, key.split("."), value)
+    return value
+
+
+def unset_value(file: Path, key: str) -> bool:
+    """Remove one setting; return whether it was there. Works on a file with mistakes: it is a way to fix them."""
+    if not file.exists():
+        return False
+    before, path = read_document(file, code=CODE, what=WHAT), key.split(".")
+    if not _holds(before.data, path):
+        return False
+    _edit(before, file, path, None)
+    return True
 
 
 def known_keys(model: type[BaseModel] = Settings, before: str = "") -> Iterator[str]:
@@ -38,16 +66,16 @@ def known_keys(model: type[BaseModel] = Settings, before: str = "") -> Iterator[
 
 
 def check_key(key: str) -> None:
-    """Refuse what is no setting, and name the nearest. Variables have whatever names their owner gives them."""
+    """Refuse a key that is not a setting, and name the nearest. Variables may have any name."""
     known = list(known_keys())
     if key in known or re.fullmatch(r"variables\.[^.]+", key):
         return
-    problem = Problem(key, "unknown key", did_you_mean(key, [*known, "variables.NAME"]))
+    problem = Problem(key, "unknown key", did_you_mean(key, [*known, "variables.NAME"]), kind="unknown_key")
     raise ConfigError(CODE, "The setting", [problem], hint="`yb config list` shows all of them.")
 
 
 def meant(key: str, text: str, *, as_text: bool = False) -> Scalar:
-    """The number or truth value that a text spells if the setting takes one, else the text."""
+    """The number or boolean that a text spells if the setting takes one, else the text."""
     check_key(key)
     spelled: Scalar = text if as_text else coerced(text)
     problems = _value_problems(key, spelled)
@@ -79,134 +107,160 @@ def _value_problems(key: str, value: Scalar) -> list[Problem]:
     return []
 
 
-Data = MutableMapping[str, Any]
-
-
-def set_value(file: Path, key: str, text: str, *, as_text: bool = False) -> Scalar:
-    """Write one setting; make the file if there is none. Returns what the text was taken for.
-
-    Other mistakes in the file do not matter: whoever has made two mends one at a time.
-    """
-    value, way = meant(key, text, as_text=as_text), key.split(".")
-    if file.exists():
-        read_source(file, code=CODE, what=WHAT)
-    before = _text_of(file)
-    source = _parsed(before, file)
-    if not isinstance(source.data or {}, MutableMapping):
-        raise ConfigError(CODE, WHAT, _problems(source))
-    quoted = json.dumps(value, ensure_ascii=False)
-    spellings = [value, quoted] if isinstance(value, str) else [quoted]  # without quotes, if it then still is this text
-    drafts = [with_entry(before, source.document.root, way, spelled) for spelled in spellings]
-    after = _changed(source, before, lambda data: _put(data, way, value), drafts)
-    _check_not_worse(source, _parsed(after, file))
-    write_settings(file, after)
-    return value
-
-
-def unset_value(file: Path, key: str) -> bool:
-    """Remove one setting; whether it was there. Works on a file with mistakes: that is how to be rid of one."""
-    if not file.exists():
-        return False
-    way = key.split(".")
-    read_source(file, code=CODE, what=WHAT)
-    before = _text_of(file)
-    source = _parsed(before, file)
-    if not _holds(source.data, way):
-        return False
-    drafts = [without_entry(before, source.document.root, way)]
-    write_settings(file, _changed(source, before, lambda data: _remove(data, way), drafts))
-    return True
-
-
-def _check_not_worse(before: Source, after: Source) -> None:
-    known = {(problem.path, problem.message) for problem in _problems(before)}
-    added = [problem for problem in _problems(after) if (problem.path, problem.message) not in known]
-    if added:
-        raise ConfigError(CODE, WHAT, added)
-
-
-def _problems(source: Source) -> list[Problem]:
-    found = [] if source.data is None else source.problems_as(Settings)
+def _problems(document: Document) -> list[Problem]:
+    found = [] if document.data is None else document.validate(Settings)
     return found if isinstance(found, list) else []
 
 
-def _text_of(file: Path) -> str:
-    """Lines end in `\\n` only; writing gives them back the ends that they had."""
-    return file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n") if file.exists() else ""
+def _parsed(text: str, file: Path) -> Document:
+    return parse_document(text, code=CODE, what=WHAT, file=file)
 
 
-def _parsed(text: str, file: Path) -> Source:
-    return parse_source(text, code=CODE, what=WHAT, file=file)
-
-
-def _changed(source: Source, text: str, change: Callable[[Data], None], drafts: Sequence[str | None]) -> str:
-    """The first draft that says exactly what is wanted; if none does, the file is written anew from its data."""
-    assert source.file is not None
-    if _is_json(source.file, text):
-        return _rewritten_json(source.file, text, change)
-    wanted = copy.deepcopy(source.data or {})
-    change(wanted)
-    for draft in drafts:
-        if draft is not None and _says(draft, wanted):
-            return draft
-    return _rewritten_yaml(text, change)
-
-
-def _says(text: str, wanted: Data) -> bool:
-    try:
-        return (parse_source(text, code=CODE, what=WHAT).data or {}) == wanted
-    except ConfigError:
-        return False
-
-
-def _is_json(file: Path, text: str) -> bool:
-    return file.suffix.lower() == ".json" or text.lstrip().startswith("{")
-
-
-def _rewritten_json(file: Path, text: str, change: Callable[[Data], None]) -> str:
-    try:
-        root = json.loads(text or "{}")
-    except json.JSONDecodeError as error:
-        problem = Problem("", f"is not JSON: {error.msg}", None, error.lineno, error.colno, file)
-        raise ConfigError(CODE, WHAT, [problem], hint="Mend this by hand, then try again.") from None
-    change(root)
-    indent = re.search(r"^[ \t]+(?=\S)", text, re.MULTILINE)
-    return json.dumps(root, indent=indent.group() if indent else 2, ensure_ascii=False) + "\n"
-
-
-def _rewritten_yaml(text: str, change: Callable[[Data], None]) -> str:
-    """Comments and order are kept; blanks and indents may come out otherwise."""
-    yaml = YAML()
-    yaml.preserve_quotes = True
-    yaml.width = 1_000_000  # never fold a line that was not folded
-    root = yaml.load(text) or {}
-    change(root)
-    out = io.StringIO()
-    yaml.dump(root, out)
-    return out.getvalue()
-
-
-def _put(data: Data, way: Sequence[str], value: Scalar) -> None:
-    *groups, last = way
-    for step in groups:
-        if not isinstance(data.get(step), MutableMapping):
-            data[step] = {}
-        data = data[step]
-    data[last] = value
-
-
-def _holds(data: Any, way: Sequence[str]) -> bool:
-    for step in way:
+def _holds(data: Any, path: Sequence[str]) -> bool:
+    for step in path:
         if not isinstance(data, MutableMapping) or step not in data:
             return False
         data = data[step]
     return True
 
 
-def _remove(data: Data, way: Sequence[str]) -> None:
-    """And the groups that are empty without it."""
-    step, *rest = way
-    if rest:
-        _remove(data[step], rest)
-    if not rest or not data[step]:
-        del data[step]
+def _edit(before: Document, file: Path, path: Sequence[str], value: Scalar | None) -> None:
+    """Write the file with the value set, or removed if it is None; unless anything else in it would change."""
+    text = file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n") if file.exists() else ""
+    is_json = file.suffix.lower() == ".json" or text.lstrip().startswith("{")
+    edited = _edited_json(file, text, path, value) if is_json else _edited_yaml(text, path, value)
+    after = _parsed(edited, file)
+    known = {problem.path for problem in _problems(before)}
+    if value is not None and (added := [problem for problem in _problems(after) if problem.path not in known]):
+        raise ConfigError(CODE, WHAT, added)
+    wanted = copy.deepcopy(before.data or {})
+    _change(wanted, path, value)
+    if (after.data or {}) != wanted:
+        problem = before.problem(path, "cannot be changed without changing other settings")
+        raise ConfigError(CODE, WHAT, [problem], hint="Edit the file by hand.")
+    write_settings(file, edited)
+
+
+def _edited_json(file: Path, text: str, path: Sequence[str], value: Scalar | None) -> str:
+    try:
+        root = json.loads(text or "{}")
+    except json.JSONDecodeError as error:
+        problem = Problem("", f"is not valid JSON: {error.msg}", None, error.lineno, error.colno, file)
+        raise ConfigError(CODE, WHAT, [problem], hint="Fix this by hand, then try again.") from None
+    _change(root, path, value)
+    indent = re.search(r"^[ \t]+(?=\S)", text, re.MULTILINE)
+    return json.dumps(root, indent=indent.group() if indent else 2, ensure_ascii=False) + "\n"
+
+
+def _edited_yaml(text: str, path: Sequence[str], value: Scalar | None) -> str:
+    """Through ruamel's round trip, except for what comes before the document's start (`---`): it would be lost."""
+    start = re.match(r"(?:[#%].*\n|\n)*---[ \t]*\n", text)
+    head, text = (start.group(), text[start.end() :]) if start else ("", text)
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 1_000_000  # never fold a line that was not folded
+    root = yaml.load(text)
+    if root is None:  # nothing but comments
+        root = CommentedMap()
+        head += text.rstrip("\n") + "\n\n" if text.strip() else ""
+    yaml.indent(mapping=next((group.lc.col for group in root.values() if _is_block(group) and group.lc.col), 2))
+    tail = _change(root, path, value)
+    out = io.StringIO()
+    yaml.dump(root, out)
+    return head + (out.getvalue() if root else out.getvalue().removesuffix("{}\n")) + tail
+
+
+def _change(root: Data, path: Sequence[str], value: Scalar | None) -> str:
+    """Set an entry, or remove it if the value is None; return the comments that no entry is left to keep."""
+    if value is None:
+        return _remove(root, path)
+    _set(root, path, PlainScalarString(value) if isinstance(value, str) else value)
+    return ""
+
+
+def _set(root: Data, path: Sequence[str], value: Any) -> None:
+    """Set a value, in new groups if need be. A new entry comes directly below the last one of its group."""
+    group, (key, *rest) = root, path
+    while rest and isinstance(group.get(key), MutableMapping):
+        group, (key, *rest) = group[key], rest
+    for step in reversed(rest):
+        value = CommentedMap({step: value})
+    last = key if key in group else next(reversed(list(group)), None)
+    lines = _take_lines_below(group, last) if last is not None else ""
+    group[key] = value
+    _add_lines_below(group, key, lines)
+
+
+def _remove(root: Data, path: Sequence[str]) -> str:
+    """Remove an entry, and the groups that are empty without it."""
+    here, step = group, key = root, path[0]
+    for next_step in path[1:]:
+        here, step = here[step], next_step
+        if len(here) > 1:
+            group, key = here, step
+    keys = list(group)
+    index = keys.index(key)
+    below = _take_lines_below(group, key)
+    lines = _take_lines_above(group, key) + below
+    del group[key]
+    if index + 1 < len(keys):
+        _add_lines_above(group, keys[index + 1], lines)
+    elif index:
+        _add_lines_below(group, keys[index - 1], lines)
+    if not group and isinstance(group, CommentedMap):
+        return lines + "".join(token.value for token in group.ca.end)
+    return ""
+
+
+# Ruamel keeps the blank lines and comments below an entry as part of the comment at its end. They are about what comes
+# next, so they must neither be removed with the entry nor separate it from a new one below it.
+
+_ABOVE = 1
+"""Index of the comments above a key in ruamel's list of its comments."""
+
+
+def _take_lines_above(group: Data, key: str) -> str:
+    comments = group.ca.items.pop(key, None) if isinstance(group, CommentedMap) else None
+    return "".join(token.value for token in (comments and comments[_ABOVE]) or ())
+
+
+def _add_lines_above(group: Data, key: str, lines: str) -> None:
+    if lines and isinstance(group, CommentedMap):
+        comments = group.ca.items.setdefault(key, [None, None, None, None])
+        comments[_ABOVE] = [CommentToken(lines, CommentMark(0)), *(comments[_ABOVE] or ())]
+
+
+def _take_lines_below(group: Data, key: str) -> str:
+    if not isinstance(group, CommentedMap):
+        return ""
+    comments, index, end_of_line = _end_comment(group, key)
+    token = comments[index]
+    if token is None:
+        return ""
+    comment, _, lines = token.value.partition("\n") if end_of_line else ("", "", token.value)
+    comments[index] = CommentToken(f"{comment}\n", token.start_mark) if comment else None
+    return str(lines)
+
+
+def _add_lines_below(group: Data, key: str, lines: str) -> None:
+    if lines and isinstance(group, CommentedMap):
+        comments, index, end_of_line = _end_comment(group, key)
+        token = comments[index] or CommentToken(end_of_line, CommentMark(0))
+        comments[index] = CommentToken(token.value + lines, token.start_mark)
+
+
+def _end_comment(group: CommentedMap | CommentedSeq, key: str | int) -> tuple[list[Any], int, str]:
+    """The comments of the last scalar in an entry, the index of the one at its end, and what ends the scalar's line.
+
+    A block scalar (`|`) has ended its line itself.
+    """
+    value = group[key]
+    if _is_block(value):
+        return _end_comment(value, list(value)[-1] if isinstance(value, CommentedMap) else len(value) - 1)
+    comments = group.ca.items.setdefault(key, [None, None, None, None])
+    end_of_line = "" if isinstance(value, LiteralScalarString | FoldedScalarString) else "\n"
+    return comments, 2 if isinstance(group, CommentedMap) else 0, end_of_line
+
+
+def _is_block(value: Any) -> bool:
+    return isinstance(value, CommentedMap | CommentedSeq) and bool(value) and not value.fa.flow_style()

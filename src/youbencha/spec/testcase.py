@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 from pydantic import AliasChoices, BeforeValidator, Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
-from youbencha.spec.base import Line, Milliseconds, Seldom, Written
+from youbencha.spec.base import Line, Milliseconds, Written
 from youbencha.spec.gateway import Gateway
 from youbencha.spec.problems import ProblemAt
 from youbencha.spec.sandbox import Sandbox
@@ -104,6 +104,10 @@ class DatabaseHook(Written):
 
 
 PostHook = Annotated[ScriptHook | WebhookHook | DatabaseHook, Field(discriminator="name")]
+PostHooks = Annotated[
+    tuple[PostHook, ...],
+    Field(strict=False, validation_alias=AliasChoices("post_evaluation", "post_evaluators")),
+]
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -141,20 +145,16 @@ class TestCase(Written):
     commit: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{4,64}$")] | None = None
     """On any branch. Together with `branch`: the commit is taken, the branch is only its name."""
     agent: AgentSpec
-    gateway: Annotated[Gateway | None, Seldom()] = None
+    gateway: Gateway | None = None
     """How the agent reaches its model. Without one, as the settings say, and by default `auto`."""
-    sandbox: Annotated[Sandbox | None, Seldom()] = None
+    sandbox: Sandbox | None = None
     """Where the agent runs. Without one, as the settings say, and by default `local`."""
     expected_source: Literal["branch", "commit", "tag"] | None = None
     expected: Line | None = None
     """The branch (or tag, or commit) that holds how it should be."""
     evaluators: Evaluators
-    pre_execution: Annotated[tuple[ScriptHook, ...], Seldom()] = ()
-    post_evaluation: Annotated[
-        tuple[PostHook, ...],
-        Seldom(),
-        Field(validation_alias=AliasChoices("post_evaluation", "post_evaluators")),
-    ] = ()
+    pre_execution: Annotated[tuple[ScriptHook, ...], Field(strict=False)] = ()
+    post_evaluation: PostHooks = ()
     workspace_dir: Line | None = None
     workspace_name: Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = None
     timeout: Milliseconds | None = None
@@ -176,11 +176,7 @@ class EvalConfig(Written):
     directory: Line
     expected_directory: Line | None = None
     evaluators: Evaluators
-    post_evaluation: Annotated[
-        tuple[PostHook, ...],
-        Seldom(),
-        Field(validation_alias=AliasChoices("post_evaluation", "post_evaluators")),
-    ] = ()
+    post_evaluation: PostHooks = ()
     output_dir: Line | None = None
 
 

@@ -61,7 +61,7 @@ def _in_agent(parts: Parts, agent: Mapping[str, Any], problem: Problem) -> Probl
     steps = _steps(problem.path)
     beside = bool(steps) and steps[0] in OF_THE_AGENT and agent.get(str(steps[0])) is not None
     path = ("agent", *steps) if beside else ("agent", "config", *steps)
-    return parts.source.problem(path, problem.message, problem.hint, at_key=_is_about_key(problem))
+    return parts.source.problem(path, problem.message, problem.hint, kind=problem.kind)
 
 
 def _evaluator_problems(evaluator: NamedEvaluator, agent_type: str | None) -> Sequence[Problem]:
@@ -70,9 +70,7 @@ def _evaluator_problems(evaluator: NamedEvaluator, agent_type: str | None) -> Se
     except YouBenchaError as error:
         return [evaluator.problem(error.message, error.hint, key=("name",))]
     return [
-        evaluator.problem(
-            problem.message, problem.hint, key=("config", *_steps(problem.path)), at_key=_is_about_key(problem)
-        )
+        evaluator.problem(problem.message, problem.hint, key=("config", *_steps(problem.path)), kind=problem.kind)
         for problem in found.check_config(evaluator.config, evaluator.config_dir, agent_type=agent_type)
     ]
 
@@ -90,10 +88,6 @@ def _hook_problems(parts: Parts) -> Iterator[Problem]:
 
 def _steps(path: str) -> tuple[str | int, ...]:
     return tuple(int(step) if step.isdecimal() else step for step in path.split(".")) if path else ()
-
-
-def _is_about_key(problem: Problem) -> bool:
-    return problem.message == "unknown key"
 
 
 # What is not wrong in a test case, but probably not meant.

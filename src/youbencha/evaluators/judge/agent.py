@@ -12,7 +12,7 @@ from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators.judge.config import OWN_KEYS, BadGuidance, JudgeConfig, read_config, read_guidance
 from youbencha.evaluators.judge.materials import SUFFIX
 from youbencha.spec import AgentSpec
-from youbencha.spec.problems import hint_for_key
+from youbencha.spec.problems import unknown_key
 from youbencha.text import did_you_mean
 from youbencha.user_dirs import project_directories
 
@@ -99,7 +99,7 @@ def check_judge_agent(
     except YouBenchaError as error:
         return [*problems, Problem("type", error.message, error.hint)]
     if not isinstance(adapter, ChecksConfig):
-        return [*problems, *(Problem(key, "unknown key", hint_for_key(key, sorted(OWN_KEYS))) for key in options)]
+        return [*problems, *(unknown_key(key, sorted(OWN_KEYS)) for key in options)]
     told = {key: raw[key] for key in ("agent_name", "version") if raw.get(key) is not None}
     found = adapter.check_config({**inner, **options, **told, "prompt": "Judge."}, config_dir)
     return [*problems, *(_placed(problem, inner, options) for problem in found)]
@@ -120,7 +120,7 @@ def _placed(problem: Problem, inner: Mapping[str, Any], options: Mapping[str, An
     key = problem.path.split(".")[0]
     if key in inner:
         return replace(problem, path=f"config.{problem.path}")
-    if problem.path in options and problem.message == "unknown key":
+    if problem.path in options and problem.kind == "unknown_key":
         return replace(problem, hint=did_you_mean(key, sorted(OWN_KEYS)) or problem.hint)
     return problem
 
