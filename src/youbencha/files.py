@@ -1,4 +1,4 @@
-"""Files written safely."""
+"""Write files safely."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ NEAR_ENOUGH = 65
 
 
 def did_you_mean(written: str, choices: Iterable[str]) -> str | None:
-    from rapidfuzz import fuzz, process  # only once somebody made a mistake: it takes 20 ms to load
+    """The hint that names the choice nearest to what was written; None if none is near."""
+    from rapidfuzz import fuzz, process  # takes 20 ms to import, and is only needed after a mistake
 
     choices = list(choices)
     best = process.extractOne(written, choices, scorer=fuzz.ratio, processor=_fold, score_cutoff=NEAR_ENOUGH)
@@ -22,7 +23,7 @@ def did_you_mean(written: str, choices: Iterable[str]) -> str | None:
 
 
 def _begun(written: str, choices: Iterable[str]) -> str | None:
-    """The word that was only begun (`input` for `input_tokens`), which no measure of likeness finds near."""
+    """The first choice that begins with what was written (`input` for `input_tokens`): their ratio is too low."""
     return next((c for c in choices if len(written) > 2 and _fold(c).startswith(written)), None)
 
 

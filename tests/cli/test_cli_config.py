@@ -178,4 +178,4 @@ def test_two_files_are_warned_of(config: Config, project: Path) -> None:
     (project / ".youbencharc.json").write_text("{}")
     done = config("get", "timeout_ms")
     assert done.stdout == "7\n"
-    assert done.stderr.startswith(f"warning  {project} holds more than one settings file")
+    assert done.stderr.startswith(f"warning  {project} has more than one settings file")

@@ -72,5 +72,5 @@ def test_editors_are_told_what_each_key_means() -> None:
     schema = json.loads(yb("schema", "testcase").stdout)
     assert "relative to this file" in schema["properties"]["repo"]["description"]
     assert "Changing `type` alone" in schema["$defs"]["AgentSpec"]["description"]
-    assert "taken from the environment" in schema["$defs"]["AgentSpec"]["properties"]["env"]["description"]
+    assert "comes from the environment" in schema["$defs"]["AgentSpec"]["properties"]["env"]["description"]
     assert "shell" in schema["$defs"]["ScriptConfig"]["properties"]["shell"]["description"]

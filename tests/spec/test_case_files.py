@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from youbencha.errors import ConfigError, Problem
-from youbencha.spec import Parts, is_eval_config, load_eval_config, load_test_case
+from youbencha.spec import UncheckedParts, is_eval_config, load_eval_config, load_test_case
 
 MINIMAL = "repo: https://example.org/shop.git\nagent: {type: claude-code}\nevaluators: [git-diff]\n"
 
@@ -82,7 +82,7 @@ def test_an_undefined_variable_where_none_can_be_meant(tmp_path: Path) -> None:
     ]
 
 
-def test_an_undefined_variable_in_free_text_stays_and_is_told(tmp_path: Path) -> None:
+def test_an_undefined_variable_in_free_text_stays_and_is_reported(tmp_path: Path) -> None:
     text = MINIMAL.replace("{type: claude-code}", "{type: a, config: {prompt: 'use `${name}`'}, env: {K: '${KEY}'}}")
     loaded = load_test_case(write(tmp_path, text))
     assert loaded.case.agent.config["prompt"] == "use `${name}`"
@@ -100,15 +100,15 @@ def test_every_problem_at_once_also_those_that_others_find(tmp_path: Path) -> No
         "  - {file: evaluator.yaml}\n  - {file: missing.yaml}\n  - {}\n  - {name: a, file: b}\n",
     )
 
-    def check(parts: Parts) -> list[Problem]:
+    def check(parts: UncheckedParts) -> list[Problem]:
         assert parts.agent is not None
-        found = [parts.source.problem(("agent", "config", "bad"), "is bad", at_key=True)]
+        found = [parts.document.problem(("agent", "config", "bad"), "is bad", at_key=True)]
         return found + [each.problem("is wrong", key=("config", "wrong")) for each in parts.evaluators if each.config]
 
     with pytest.raises(ConfigError) as caught:
         load_test_case(file, check=check)
-    told = {(problem.file and problem.file.name, problem.line, problem.path) for problem in caught.value.problems}
-    assert told == {
+    found = {(problem.file and problem.file.name, problem.line, problem.path) for problem in caught.value.problems}
+    assert found == {
         ("case.yaml", 1, "repo"),
         ("case.yaml", 2, "agent.type"),
         ("case.yaml", 2, "agent.typ"),
@@ -128,7 +128,7 @@ def test_every_problem_at_once_also_those_that_others_find(tmp_path: Path) -> No
         ("timeout: soon\n", "must be a whole number"),
         ("commit: not-a-commit\n", "must be 4 to 64 hexadecimal digits"),
         ("workspace_name: ../out\n", "must be letters, digits"),
-        ("expected_source: branch\n", "needs `expected` beside it"),
+        ("expected_source: branch\n", "requires `expected`"),
         ("expected_source: moon\nexpected: x\n", "must be one of"),
         ("pre_execution: [{name: webhook, config: {command: x}}]\n", "must be 'script'"),
         ("post_evaluation: [{name: mail}]\n", "must be one of"),

@@ -42,11 +42,11 @@ def test_sizes(written: object, size: int) -> None:
         ({"type": "docker", "imag": "x"}, "imag"),
     ],
 )
-def test_what_makes_no_sense_is_told(written: object, where: str) -> None:
+def test_contradictions_are_reported(written: object, where: str) -> None:
     with pytest.raises(ValidationError) as raised:
         WRITTEN.validate_python(written)
-    told = raised.value.errors()[0]
-    assert where in (*told["loc"], str(told["msg"]).split(" ")[0]) or where in str(told)
+    error = raised.value.errors()[0]
+    assert where in (*error["loc"], str(error["msg"]).split(" ")[0]) or where in str(error)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,6 @@ def test_what_makes_no_sense_is_told(written: object, where: str) -> None:
 def test_what_is_not_written_comes_from_the_settings(
     stronger: dict[str, Any], weaker: dict[str, Any], merged: dict[str, Any]
 ) -> None:
-    spec = SandboxSpec(**stronger).over(SandboxSpec(**weaker))
+    spec = SandboxSpec(**stronger).merged_over(SandboxSpec(**weaker))
     assert {name: getattr(spec, name) for name in merged} == merged
     assert spec.type == "docker"

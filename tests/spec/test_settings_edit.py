@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from systems import posix_only
-from youbencha.errors import ConfigError
+from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.spec import Settings, load_yaml_model
 from youbencha.spec.settings import template
-from youbencha.spec.settings_edit import coerced, known_keys, meant, set_value, unset_value
+from youbencha.spec.settings_edit import known_keys, parse_setting, set_value, unset_value
 
 COMMENTED = """\
 # All of us.
@@ -204,7 +204,7 @@ def test_a_new_json_file_is_json(tmp_path: Path) -> None:
     assert json.loads(file.read_text()) == {"log_level": "warn"}
 
 
-def test_what_is_almost_json_is_refused_and_untouched(tmp_path: Path) -> None:
+def test_invalid_json_is_refused_and_not_changed(tmp_path: Path) -> None:
     file = tmp_path / ".youbencharc.json"
     file.write_text('{"timeout_ms": 5,}')
     with pytest.raises(ConfigError, match="is not valid JSON"):
@@ -252,9 +252,9 @@ def test_links_and_permissions_stay(tmp_path: Path) -> None:
         ("null", "null"),
     ],
 )
-def test_what_a_word_is_taken_for_survives_the_file(text: str, value: object, file: Path) -> None:
-    assert coerced(text) == value
-    assert type(coerced(text)) is type(value)
+def test_a_parsed_value_survives_the_file(text: str, value: object, file: Path) -> None:
+    parsed = parse_setting("variables.X", text)
+    assert (type(parsed), parsed) == (type(value), value)
     assert set_value(file, "variables.X", text) == value
     written = settings(file).variables["X"]
     assert (type(written), written) == (type(value), value)
@@ -266,7 +266,7 @@ def test_text_stays_text_if_asked_for(file: Path) -> None:
 
 
 def test_a_setting_that_takes_text_is_given_text(file: Path) -> None:
-    assert meant("agent.model", "4") == "4"
+    assert parse_setting("agent.model", "4") == "4"
     set_value(file, "agent.model", "4")
     assert settings(file).agent.model == "4"
 
@@ -292,14 +292,14 @@ def test_a_setting_that_takes_text_is_given_text(file: Path) -> None:
         ("workspace_dir", "  ", "must not be empty"),
     ],
 )
-def test_what_is_wrong_is_never_written(key: str, value: str, words: str, file: Path) -> None:
+def test_an_invalid_value_is_never_written(key: str, value: str, words: str, file: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         set_value(file, key, value)
     assert words in str(caught.value)
     assert not file.exists()
 
 
-def test_mistakes_can_be_mended_one_at_a_time(file: Path) -> None:
+def test_mistakes_can_be_fixed_one_at_a_time(file: Path) -> None:
     file.write_text("timeout_ms: soon # 1\nlog_level: loud # 2\nagnet: {model: x}\n")
     set_value(file, "timeout_ms", "6")
     assert file.read_text() == "timeout_ms: 6    # 1\nlog_level: loud # 2\nagnet: {model: x}\n"
@@ -309,21 +309,21 @@ def test_mistakes_can_be_mended_one_at_a_time(file: Path) -> None:
     assert settings(file).timeout_ms == 6
 
 
-def test_a_group_that_is_none_can_be_mended(file: Path) -> None:
+def test_a_scalar_in_place_of_a_group_is_replaced(file: Path) -> None:
     file.write_text("agent: 5\nlog_level: loud\n")
     set_value(file, "agent.model", "x")
     assert file.read_text() == "agent:\n  model: x\nlog_level: loud\n"
 
 
 @pytest.mark.parametrize("text", ["- a\n", "just words\n", "a: 1\na: 2\n", "a: [\n"])
-def test_what_is_no_settings_file_is_told_and_not_touched(text: str, file: Path) -> None:
+def test_an_invalid_settings_file_is_reported_and_not_changed(text: str, file: Path) -> None:
     file.write_text(text)
     with pytest.raises(ConfigError, match=r"^The settings file has 1 problem:\n  - .*\.youbencharc"):
         set_value(file, "timeout_ms", "6")
     assert file.read_text() == text
 
 
-def test_what_is_not_there_is_not_removed(file: Path) -> None:
+def test_a_missing_key_is_not_removed(file: Path) -> None:
     assert not unset_value(file, "agent.model")
     assert not file.exists()
     file.write_text("timeout_ms: 5\n")
@@ -331,10 +331,16 @@ def test_what_is_not_there_is_not_removed(file: Path) -> None:
     assert file.read_text() == "timeout_ms: 5\n"
 
 
-def test_a_change_that_would_spoil_another_key_is_refused(file: Path) -> None:
-    """Two keys that share one value: what is good for the one is unknown to the other."""
+def test_a_change_that_would_break_another_key_is_refused(file: Path) -> None:
+    """Two keys that share one mapping: a key that is valid in the one is unknown in the other."""
     shared = "agent: &a {}\nevaluators: *a\n"
     file.write_text(shared)
     with pytest.raises(ConfigError, match=r"evaluators\.timeout_ms: unknown key"):
         set_value(file, "agent.timeout_ms", "5")
     assert file.read_text() == shared
+
+
+def test_a_file_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(YouBenchaError, match="Cannot write") as caught:
+        set_value(tmp_path / "missing" / ".youbencharc", "timeout_ms", "5")
+    assert caught.value.code == "SETTINGS_NOT_WRITABLE"

@@ -112,7 +112,7 @@ def test_of_several_files_the_first_counts_and_the_others_are_named(project: Pat
     loaded = load_settings(project, home)
     assert loaded.settings.timeout_ms == 2
     assert loaded.warnings == (
-        f"{project} holds more than one settings file: .youbencharc.yaml counts, not .youbencharc.json",
+        f"{project} has more than one settings file: .youbencharc.yaml is used, .youbencharc.json is ignored",
     )
 
 
@@ -123,7 +123,7 @@ def test_a_file_that_says_nothing_is_a_good_one(text: str, project: Path, home: 
     assert (loaded.settings, loaded.files) == (Settings(), (file,))
 
 
-def test_every_problem_of_both_files_is_told_with_its_place(project: Path, home: Path) -> None:
+def test_every_problem_of_both_files_is_reported_with_its_position(project: Path, home: Path) -> None:
     mine = write(home / ".youbencharc", "timeout_ms: soon\n")
     ours = write(project / ".youbencha.json", '{\n\t"agent": {"modle": "x"},\n\t"log_level": "loud"}')
     with pytest.raises(ConfigError) as caught:
@@ -143,7 +143,7 @@ def test_a_directory_of_that_name_is_a_problem(project: Path, home: Path) -> Non
 
 
 @posix_only("links and owners")
-def test_a_dangling_link_is_told_and_not_passed_over(project: Path, home: Path) -> None:
+def test_a_dangling_link_is_reported(project: Path, home: Path) -> None:
     (project / ".youbencharc").symlink_to(project / "gone")
     with pytest.raises(ConfigError, match="there is no such file"):
         load_settings(project, home)
@@ -157,7 +157,7 @@ def test_a_file_of_another_user_in_a_directory_above_is_not_read(project: Path, 
     os.chown(planted, 12345, 12345)
     loaded = load_settings(project / "a", home)
     assert loaded.files == ()
-    assert loaded.warnings == (f"{planted} belongs to another user and is not read",)
+    assert loaded.warnings == (f"{planted} belongs to another user and is ignored",)
     assert load_settings(project, home).files == (planted,)  # who is in that very directory means it
 
 

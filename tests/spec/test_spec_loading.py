@@ -115,7 +115,7 @@ def test_the_error_as_a_whole_reads_well(tmp_path: Path) -> None:
         ("name: a: b\n", "case.yaml:1:8: is not valid YAML: mapping values are not allowed here"),
         ("agent:\n\ttype: x\n", "case.yaml:2:1: is not valid YAML: tabs cannot be used for indentation (use spaces)"),
         ("name: a\n---\nname: b\n", "case.yaml:2:1: holds more than one document"),
-        ("name: *nobody\n", "case.yaml:1:7: is not valid YAML: the alias has no anchor"),
+        ("name: *missing\n", "case.yaml:1:7: is not valid YAML: the alias has no anchor"),
         ("turns: &t [*t]\n", "case.yaml:1:8: contains itself through an alias"),
         ("- a\n- b\n", "case.yaml:1:1: must be a mapping, not a list"),
         ("just text\n", "case.yaml:1:1: must be a mapping, not text"),
@@ -133,7 +133,7 @@ def test_the_error_as_a_whole_reads_well(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_no_document_is_refused(text: str, problem: str, tmp_path: Path) -> None:
+def test_an_invalid_document_is_refused(text: str, problem: str, tmp_path: Path) -> None:
     assert refused(text, tmp_path) == [problem]
 
 
@@ -183,7 +183,7 @@ def test_an_alias_bomb_is_refused_without_being_expanded(tmp_path: Path) -> None
     assert refused("\n".join(lines), tmp_path) == ["case.yaml: has more than 250,000 values with its aliases expanded"]
 
 
-def test_what_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+def test_deep_nesting_is_refused(tmp_path: Path) -> None:
     assert refused("\n".join(" " * n + "a:" for n in range(1200)), tmp_path) == ["case.yaml: is nested too deeply"]
 
 

@@ -72,11 +72,11 @@ class Everything(Strict):
     @model_validator(mode="after")
     def _one_of_both(self) -> Everything:
         if self.both and self.text:
-            raise ProblemAt("both", "cannot stand beside 'text'", hint="remove one")
+            raise ProblemAt("both", "cannot be combined with 'text'", hint="remove one")
         return self
 
 
-def told(data: Any) -> list[str]:
+def problems_in(data: Any) -> list[str]:
     with pytest.raises(ValidationError) as caught:
         Everything.model_validate(data)
     return [str(problem) for problem in problems_of(caught.value, Everything)]
@@ -118,13 +118,13 @@ def told(data: Any) -> list[str]:
         ({"short": "long"}, "short: must have at most 3 characters"),
         ({"ratio": 1}, "ratio: must be less than 1.0"),
         ({"clean": "hey!"}, "clean: must not shout"),
-        ({"both": True, "text": "x"}, "both: cannot stand beside 'text' (remove one)"),
+        ({"both": True, "text": "x"}, "both: cannot be combined with 'text' (remove one)"),
         ({"judge": {"zzz": 1, "file": "f"}}, "judge.zzz: unknown key (known keys: file)"),
         ([], "must be a mapping, not a list"),
     ],
 )
 def test_one_problem(data: Any, problem: str) -> None:
-    assert told(data) == [problem]
+    assert problems_in(data) == [problem]
 
 
 def test_several_problems_keep_their_order_and_have_no_position() -> None:
@@ -137,7 +137,7 @@ def test_several_problems_keep_their_order_and_have_no_position() -> None:
 
 def test_a_constant_tells_which_member_of_a_union_was_meant() -> None:
     """To take it for a script with a wrong kind would be the shorter list, and the wrong one."""
-    assert told({"hook": {"kind": "webhook", "command": "x"}}) == [
+    assert problems_in({"hook": {"kind": "webhook", "command": "x"}}) == [
         "hook.url: is required",
         "hook.command: unknown key (known keys: kind, url, retries)",
     ]
@@ -146,4 +146,4 @@ def test_a_constant_tells_which_member_of_a_union_was_meant() -> None:
 def test_a_value_is_never_quoted() -> None:
     secret = "sk-ant-very-secret"
     data = {"mode": secret, "times": secret, "ratio": secret, "steps": [{"kind": secret}], "judge": secret}
-    assert secret not in "\n".join(told(data))
+    assert secret not in "\n".join(problems_in(data))

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 import typer
 
 from youbencha.errors import ConfigError, YouBenchaError
+from youbencha.spec.testcase import AgentOverride
 
 if TYPE_CHECKING:
     from youbencha.spec.gateway import CassetteMode, CassetteSpec
     from youbencha.spec.sandbox import SandboxSpec
     from youbencha.spec.settings import LoadedSettings
-    from youbencha.spec.testcase import AgentChoice
     from youbencha.trial.gateway_plan import GatewayOptions
 
 
@@ -145,9 +145,8 @@ WorkspaceDir = Annotated[
 # Options of `yb run` that say who does the work.
 
 
-def agent_choice(agent: str | None, model: str | None) -> AgentChoice:
+def agent_choice(agent: str | None, model: str | None) -> AgentOverride:
     """`agent` is TYPE or TYPE@VERSION, as `yb agents install` takes it."""
-    from youbencha.spec.testcase import AgentChoice
 
     kind, at, version = (agent or "").partition("@")
     if agent is not None:
@@ -159,7 +158,7 @@ def agent_choice(agent: str | None, model: str | None) -> AgentChoice:
         get_adapter(kind)  # an error of its own, with the names there are
     if model is not None and (not model or model.startswith("-") or any(letter.isspace() for letter in model)):
         raise YouBenchaError("OPTION_INVALID", f"--model {model!r} is no model's name", hint="Such as --model opus")
-    return AgentChoice(kind or None, version or None, model)
+    return AgentOverride(kind or None, version or None, model)
 
 
 # Options that say how a model is reached: of `yb run`, and in part of `yb gateway`.

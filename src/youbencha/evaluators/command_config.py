@@ -13,7 +13,7 @@ from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, field
 
 from youbencha.errors import Problem
 from youbencha.evaluators.globs import GlobText
-from youbencha.spec import ProblemAt, Written
+from youbencha.spec import ProblemAt, StrictModel
 from youbencha.spec.base import Line, Milliseconds
 from youbencha.text import did_you_mean
 
@@ -34,7 +34,7 @@ def _pattern(text: str) -> str:
     return text
 
 
-class MetricPattern(Written):
+class MetricPattern(StrictModel):
     """A number or a text that the program prints. The last line that matches counts: summaries come last."""
 
     pattern: Annotated[str, Field(min_length=1), AfterValidator(_pattern)]
@@ -58,7 +58,7 @@ MetricName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$")]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class CommandEvaluatorConfig(Written):
+class CommandEvaluatorConfig(StrictModel):
     command: Annotated[Line | Strings, Field(union_mode="left_to_right")]
     """Split into words as a shell would do it, but run without one; or a list, taken as it is."""
     args: Strings = ()

@@ -29,7 +29,7 @@ from youbencha.evaluators.globs import GlobList, PathFilter
 from youbencha.evaluators.similarity import Method, Similarity, text_similarity
 from youbencha.evaluators.trees import Excluded, TreeFile, files_below
 from youbencha.log import AssertionResult, EvaluationResult
-from youbencha.spec import Written
+from youbencha.spec import StrictModel
 
 __all__ = ["ExpectedDiff"]
 
@@ -40,7 +40,7 @@ MOST_LISTED = 200
 """The least similar files, that a person looks at first. The report has them all."""
 
 
-class ExpectedDiffConfig(Written):
+class ExpectedDiffConfig(StrictModel):
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.8
     """The aggregate similarity from which on it passes. 0 passes always."""
     include_paths: GlobList = ()

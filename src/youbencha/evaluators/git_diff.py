@@ -22,7 +22,7 @@ from youbencha.evaluators.base import (
     read_config,
 )
 from youbencha.evaluators.globs import Glob, GlobList, PathFilter
-from youbencha.spec import Written
+from youbencha.spec import StrictModel
 from youbencha.workspace import Changes, FileChange
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ MEASURES = ("files_changed", "lines_added", "lines_removed", "total_changes", "c
 LIMITS = tuple(f"{end}_{measure}" for measure in MEASURES for end in ("min", "max"))
 
 
-class DiffLimits(Written):
+class DiffLimits(StrictModel):
     """The least and the most of each measure. Zero is a limit like any other."""
 
     min_files_changed: Lines | None = None

@@ -1,6 +1,6 @@
-"""What people write, read into models: every mistake is found at once, and named with its place."""
+"""Read test cases and settings into models. All problems are reported at once, each with its position."""
 
-from youbencha.spec.base import Written
+from youbencha.spec.base import StrictModel
 from youbencha.spec.document import load_yaml_model, parse_yaml_model
 from youbencha.spec.gateway import (
     CassetteMode,
@@ -11,12 +11,19 @@ from youbencha.spec.gateway import (
     UpstreamSpec,
     UpstreamSpecs,
 )
-from youbencha.spec.loader import Loaded, NamedEvaluator, Parts, is_eval_config, load_eval_config, load_test_case
+from youbencha.spec.loader import (
+    Loaded,
+    NamedEvaluator,
+    UncheckedParts,
+    is_eval_config,
+    load_eval_config,
+    load_test_case,
+)
 from youbencha.spec.problems import ProblemAt, problems_of
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.settings import Settings
 from youbencha.spec.testcase import (
-    AgentChoice,
+    AgentOverride,
     AgentSpec,
     DatabaseConfig,
     DatabaseHook,
@@ -32,7 +39,7 @@ from youbencha.spec.testcase import (
 )
 
 __all__ = [
-    "AgentChoice",
+    "AgentOverride",
     "AgentSpec",
     "CassetteMode",
     "CassetteSpec",
@@ -46,19 +53,19 @@ __all__ = [
     "Loaded",
     "ModelPrice",
     "NamedEvaluator",
-    "Parts",
     "PostHook",
     "ProblemAt",
     "SandboxSpec",
     "ScriptConfig",
     "ScriptHook",
     "Settings",
+    "StrictModel",
     "TestCase",
+    "UncheckedParts",
     "UpstreamSpec",
     "UpstreamSpecs",
     "WebhookConfig",
     "WebhookHook",
-    "Written",
     "is_eval_config",
     "load_eval_config",
     "load_test_case",

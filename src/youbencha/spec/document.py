@@ -20,7 +20,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from youbencha.errors import ConfigError, Problem, ProblemKind
-from youbencha.spec.problems import KeyPath, Position, Spot, Step, dotted, problems_of
+from youbencha.spec.problems import KeyPath, Position, Step, dotted, problems_of
 
 MAX_BYTES = 1024 * 1024
 MAX_NODES = 250_000
@@ -52,14 +52,14 @@ class Document(NamedTuple):
     """The data as ruamel built them: they hold the positions."""
     start: Position = _START
 
-    def locate(self, path: Sequence[Step], spot: Spot) -> Position:
-        """The position of a key or value; of the nearest thing around it if there is no such path."""
+    def locate(self, path: Sequence[Step], at_key: bool = False) -> Position:
+        """The position of a value, or of its key; of the innermost part around it if there is no such path."""
         at, here = self.start, self.root
         for index, step in enumerate(path):
             marks = (here.lc.data or {}).get(step) if isinstance(here, CommentedBase) else None
             if marks is None:
                 return at
-            line, column = marks[:2] if spot is Spot.KEY and index == len(path) - 1 else marks[-2:]
+            line, column = marks[:2] if at_key and index == len(path) - 1 else marks[-2:]
             at, here = Position(line + 1, column + 1), here[step]
         return at
 
@@ -73,7 +73,7 @@ class Document(NamedTuple):
         at_key: bool = False,
     ) -> Problem:
         """A problem that the model cannot know of, with its position: a value's, or with `at_key` its key's."""
-        at = self.locate(path, Spot.KEY if at_key or kind == "unknown_key" else Spot.VALUE)
+        at = self.locate(path, at_key or kind == "unknown_key")
         return Problem(dotted(path), message, hint, at.line, at.column, self.file, kind)
 
     def error(self, problems: Sequence[Problem]) -> ConfigError:

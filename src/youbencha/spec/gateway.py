@@ -1,29 +1,22 @@
-"""How a trial reaches its model: through which gateway, with how much money, recorded or replayed."""
+"""How a trial reaches its model: gateway, upstreams, budgets, prices, recording."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
-from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, model_validator
-from pydantic_core import CoreSchema
+from pydantic import Field, model_validator
 
-from youbencha.spec.base import Line, Written
+from youbencha.spec.base import INT_AS_FLOAT, Line, ShortForm, StrictModel, VariableName
 from youbencha.spec.problems import ProblemAt
 
-
-def _number(value: object) -> object:
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(_number)]
+Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False), INT_AS_FLOAT]
 TokenCount = Annotated[int, Field(ge=0)]
-VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 GatewayType = Literal["auto", "builtin", "litellm", "none"]
 Scope = Literal["call", "trial", "agent", "total"]
 CassetteMode = Literal["record", "replay", "auto"]
 CassetteTiming = Literal["instant", "recorded"]
 
 
-class ModelPrice(Written):
-    """Dollars for a million tokens. What is not said is unknown, and so is then the price of a call that has such."""
+class ModelPrice(StrictModel):
+    """Dollars per million tokens. A call with tokens of an unknown price has an unknown price itself."""
 
     input: Dollars
     output: Dollars
@@ -31,70 +24,70 @@ class ModelPrice(Written):
     cache_write: Dollars | None = None
 
 
-class UpstreamSpec(Written):
-    """Where one provider's API is really served. The key itself is never written here."""
+class UpstreamSpec(StrictModel):
+    """The upstream of one provider. The key itself is never written here."""
 
     url: Annotated[str, Field(pattern=r"^https?://[^\s/]+")] | None = None
     key_env: VariableName | None = None
-    """The variable that holds the key: of the environment, or of `secrets_file`."""
+    """The variable with the key, in the environment or in `secrets_file`."""
 
 
-class UpstreamSpecs(Written):
+class UpstreamSpecs(StrictModel):
     anthropic: UpstreamSpec = UpstreamSpec.model_construct()
     openai: UpstreamSpec = UpstreamSpec.model_construct()
     gemini: UpstreamSpec = UpstreamSpec.model_construct()
 
 
-class CassetteSpec(Written):
-    """A directory of recorded answers."""
+class CassetteSpec(StrictModel):
+    """A directory with a recording."""
 
     dir: Line
     mode: CassetteMode = "auto"
-    """`record`: ask the model, and keep its answers. `replay`: answer from what was kept, and ask nobody. `auto`:
-    answer from what was kept, and ask and keep the rest."""
+    """`record`: send every request upstream and record the answer. `replay`: answer from the recording, send nothing
+    upstream. `auto`: answer from the recording; send what is not in it upstream and record the answer."""
     timing: CassetteTiming = "instant"
-    """Whether a replayed answer takes the time that it took."""
+    """`recorded`: a replayed answer takes as long as the recorded one."""
 
 
-class LiteLLMSpec(Written):
-    """LiteLLM behind our gateway: one that we start, or one that runs already."""
+class LiteLLMSpec(StrictModel):
+    """LiteLLM behind the gateway: started for the run, or already running."""
 
     url: Annotated[str, Field(pattern=r"^https?://[^\s/]+")] | None = None
-    """Of one that runs already."""
+    """Of a LiteLLM that is already running."""
     key_env: VariableName = "LITELLM_MASTER_KEY"
-    """The variable that holds its key, for one that runs already."""
+    """The variable with its key, if it is already running."""
     config_file: Line | None = None
-    """LiteLLM's own configuration, instead of the one that we write."""
+    """A LiteLLM configuration, instead of a generated one."""
     executable: Line | None = None
-    startup_timeout_s: Annotated[float, Field(gt=0), BeforeValidator(_number)] = 60.0
+    startup_timeout_s: Annotated[float, Field(gt=0), INT_AS_FLOAT] = 60.0
 
 
-class GatewaySpec(Written):
-    """`gateway: builtin`, or with more to say `gateway: {type: builtin, budget_per_trial_usd: 2}`."""
+class GatewaySpec(StrictModel):
+    """`gateway: builtin`, or in full `gateway: {type: builtin, budget_per_trial_usd: 2}`."""
 
     type: GatewayType = "auto"
-    """`auto`: the built-in one, wherever this agent's API and a key for it are known; otherwise none."""
+    """`auto`: the built-in gateway if the agent's API and a key for it are known, else none."""
     upstreams: UpstreamSpecs = UpstreamSpecs.model_construct()
-    """By default, what the environment says: ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY, OPENAI_BASE_URL …"""
+    """Defaults to the environment: ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY, OPENAI_BASE_URL …"""
     secrets_file: Line | None = None
-    """Lines of NAME=VALUE; they win over the environment."""
+    """A file with lines of NAME=VALUE, which override the environment."""
     budget_per_call_usd: Dollars | None = None
     budget_per_trial_usd: Dollars | None = None
     budget_per_agent_usd: Dollars | None = None
     budget_total_usd: Dollars | None = None
-    """Judges included."""
+    """Including judges."""
     tokens_per_call: TokenCount | None = None
     tokens_per_trial: TokenCount | None = None
     tokens_per_agent: TokenCount | None = None
     tokens_total: TokenCount | None = None
     prices: dict[str, ModelPrice] = Field(default_factory=dict)
-    """Of models that the price list does not know, or knows otherwise. By name; `*` stands for any text in it."""
+    """Prices by model name, before those of the price list. `*` in a name matches any text."""
     cassette: CassetteSpec | None = None
     litellm: LiteLLMSpec = LiteLLMSpec.model_construct()
 
     @property
     def caps(self) -> dict[Scope, tuple[float | None, int | None]]:
-        """Dollars and tokens that each may take."""
+        """The limits of each scope, in dollars and in tokens."""
         return {
             "call": (self.budget_per_call_usd, self.tokens_per_call),
             "trial": (self.budget_per_trial_usd, self.tokens_per_trial),
@@ -102,26 +95,15 @@ class GatewaySpec(Written):
             "total": (self.budget_total_usd, self.tokens_total),
         }
 
-    def over(self, weaker: Self) -> Self:
-        """What is written here, and from `weaker` what is not."""
-        return weaker.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
+    def merged_over(self, defaults: Self) -> Self:
+        """What is set here, and for everything else `defaults`."""
+        return defaults.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
 
     @model_validator(mode="after")
     def _litellm_only_if_used(self) -> Self:
         if self.type != "litellm" and "litellm" in self.model_fields_set:
-            raise ProblemAt("litellm", "is only looked at with `type: litellm`")
+            raise ProblemAt("litellm", "is only valid with `type: litellm`")
         return self
 
 
-def _typed(value: object) -> object:
-    return {"type": value} if isinstance(value, str) else value
-
-
-class _OrType:
-    """Tells editors, too, that the type alone will do."""
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"anyOf": [{"type": "string", "enum": ["auto", "builtin", "litellm", "none"]}, handler(schema)]}
-
-
-Gateway = Annotated[GatewaySpec, BeforeValidator(_typed), _OrType()]
+Gateway = Annotated[GatewaySpec, ShortForm("type", {"enum": list(get_args(GatewayType))})]

@@ -1,4 +1,4 @@
-"""Test cases and eval configurations from their files: variables put in, evaluator files read, everything checked."""
+"""Load test cases and eval configurations: substitute variables, read evaluator files, check everything."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import orjson
 
 from youbencha.errors import ConfigError, Problem, ProblemKind
 from youbencha.spec.document import Document, read_document
-from youbencha.spec.testcase import AS_WRITTEN, AgentChoice, EvalConfig, EvaluatorFile, TestCase
+from youbencha.spec.testcase import AgentOverride, EvalConfig, EvaluatorFile, TestCase
 from youbencha.spec.variables import Step, substitute_tree
 from youbencha.text import did_you_mean
 
@@ -25,38 +25,38 @@ _FREE_TEXT: tuple[tuple[str, ...], ...] = (
     ("post_evaluation",),
     ("post_evaluators",),
 )
-"""Where `${NAME}` may be meant as it stands: a prompt about templates, a hook's shell line, a variable of the
-environment. Elsewhere (`repo`, `branch` …) one that nobody defined is a mistake."""
+"""Where an undefined `${NAME}` may be literal text: a prompt about templates, a hook's shell line, a variable of the
+environment. Elsewhere (`repo`, `branch` …) it is a mistake."""
 
 Case = TypeVar("Case", bound=TestCase | EvalConfig)
 
 
 class NamedEvaluator(NamedTuple):
-    """An evaluator with its configuration, wherever it was written."""
+    """An evaluator with its configuration, from the test case or from a file of its own."""
 
     name: str
     config: Mapping[str, Any]
     config_dir: Path
-    source: Document
+    document: Document
     path: tuple[Step, ...]
-    """Where `name` and `config` stand in that source."""
+    """Of the entry with `name` and `config` in that document."""
 
     def problem(
         self, message: str, hint: str | None = None, *, key: tuple[Step, ...] = (), kind: ProblemKind = "invalid"
     ) -> Problem:
-        return self.source.problem((*self.path, *key), message, hint, kind=kind)
+        return self.document.problem((*self.path, *key), message, hint, kind=kind)
 
 
 class Loaded(NamedTuple, Generic[Case]):
-    """What a file says, and the file."""
+    """A valid test case or eval configuration, and its file."""
 
     case: Case
-    source: Document
+    document: Document
     file: Path
     evaluators: tuple[NamedEvaluator, ...]
     config_hash: str
     unknown_variables: tuple[Problem, ...] = ()
-    """Named in free text, where they may be meant as they stand."""
+    """Undefined variables in free text, where they may be literal text."""
 
     @property
     def name(self) -> str:
@@ -68,19 +68,19 @@ class Loaded(NamedTuple, Generic[Case]):
         return self.file.parent
 
 
-class Parts(NamedTuple):
-    """What only others can judge: an adapter its options, an evaluator its own.
+class UncheckedParts(NamedTuple):
+    """What only adapters and evaluators can check: their own options.
 
-    Taken from the file even where something else in it is wrong, so that a person learns of everything at once.
+    Read even from an invalid file, so that a person sees all problems at once.
     """
 
-    source: Document
+    document: Document
     directory: Path
     agent: Mapping[str, Any] | None
     evaluators: tuple[NamedEvaluator, ...]
 
 
-Check = Callable[[Parts], Sequence[Problem]]
+Check = Callable[[UncheckedParts], Sequence[Problem]]
 
 
 def load_test_case(
@@ -88,22 +88,22 @@ def load_test_case(
     variables: Mapping[str, Any] | None = None,
     *,
     check: Check | None = None,
-    agent: AgentChoice = AS_WRITTEN,
+    agent: AgentOverride | None = None,
 ) -> Loaded[TestCase]:
-    """`agent` is taken instead of what the file says of it."""
-    return _load(
-        path, TestCase, variables or {}, check, code="TEST_CASE_INVALID", what="The test case", changed=agent.over
-    )
+    """Load a test case; `agent` replaces what the file says about the agent."""
+    document = read_document(path, code="TEST_CASE_INVALID", what="The test case")
+    return _load(path, document, TestCase, variables or {}, check, agent)
 
 
 def load_eval_config(
     path: Path, variables: Mapping[str, Any] | None = None, *, check: Check | None = None
 ) -> Loaded[EvalConfig]:
-    return _load(path, EvalConfig, variables or {}, check, code="EVAL_CONFIG_INVALID", what="The eval configuration")
+    document = read_document(path, code="EVAL_CONFIG_INVALID", what="The eval configuration")
+    return _load(path, document, EvalConfig, variables or {}, check)
 
 
 def is_eval_config(path: Path) -> bool:
-    """Which of the two a file is, as far as its keys tell: one has a repository, the other a directory."""
+    """Whether a file's keys are those of an eval configuration, not of a test case."""
     try:
         data = read_document(path, code="", what="").data
     except ConfigError:
@@ -113,95 +113,93 @@ def is_eval_config(path: Path) -> bool:
 
 def _load(
     path: Path,
+    document: Document,
     model: type[Case],
     variables: Mapping[str, Any],
     check: Check | None,
-    *,
-    code: str,
-    what: str,
-    changed: Callable[[Any], Any] | None = None,
+    agent: AgentOverride | None = None,
 ) -> Loaded[Case]:
     file = path.absolute()
-    source, problems, harmless = _substituted(read_document(path, code=code, what=what), variables)
-    source = source.with_data(changed(source.data)) if changed else source
-    case = source.validate(model)
+    document, problems, literal = _substituted(document, variables)
+    if agent is not None:
+        document = document.with_data(agent.merged_over(document.data))
+    case = document.validate(model)
     problems += case if isinstance(case, list) else []
-    parts = _parts(source, file.parent, variables, problems)
+    parts = _unchecked_parts(document, file.parent, variables, problems)
     problems += check(parts) if check else []
     if isinstance(case, list) or problems:
-        raise source.error(_without_echo(problems))
-    return Loaded(case, source, file, parts.evaluators, _hash(case, parts.evaluators), tuple(harmless))
+        raise document.error(_first_for_each_path(problems))
+    return Loaded(case, document, file, parts.evaluators, _hash(case, parts.evaluators), tuple(literal))
 
 
-def _without_echo(problems: Sequence[Problem]) -> list[Problem]:
-    """One problem for each place, the first: an undefined variable is often no valid value, either."""
+def _first_for_each_path(problems: Sequence[Problem]) -> list[Problem]:
+    """An undefined variable is often an invalid value, too."""
     return list({(problem.file, problem.path): problem for problem in reversed(problems)}.values())
 
 
-def _substituted(source: Document, variables: Mapping[str, Any]) -> tuple[Document, list[Problem], list[Problem]]:
+def _substituted(document: Document, variables: Mapping[str, Any]) -> tuple[Document, list[Problem], list[Problem]]:
+    """The document with its variables substituted, problems with undefined ones, and those that may be literal text."""
     undefined: list[Problem] = []
-    harmless: list[Problem] = []
+    literal: list[Problem] = []
 
-    def on_unknown(path: tuple[Step, ...], name: str) -> None:
-        free = any(path[: len(prefix)] == prefix for prefix in _FREE_TEXT)
-        message = f"${{{name}}} is not defined" + (", and stays as it is" if free else "")
-        (harmless if free else undefined).append(source.problem(path, message, _hint(name, variables)))
+    def on_undefined(path: tuple[Step, ...], name: str) -> None:
+        in_free_text = any(path[: len(prefix)] == prefix for prefix in _FREE_TEXT)
+        message = f"${{{name}}} is not defined" + (", and stays as it is" if in_free_text else "")
+        hint = f"define it under `variables` in .youbencharc, or give --var {name}=VALUE"
+        problem = document.problem(path, message, did_you_mean(name, variables) or hint)
+        (literal if in_free_text else undefined).append(problem)
 
-    return source.with_data(substitute_tree(source.data, variables, on_unknown)), undefined, harmless
-
-
-def _hint(name: str, variables: Mapping[str, Any]) -> str:
-    define = f"define it under `variables` in .youbencharc, or give --var {name}=VALUE"
-    return did_you_mean(name, variables) or define
+    return document.with_data(substitute_tree(document.data, variables, on_undefined)), undefined, literal
 
 
-def _parts(source: Document, directory: Path, variables: Mapping[str, Any], problems: list[Problem]) -> Parts:
-    data = source.data if isinstance(source.data, Mapping) else {}
-    agent, written = data.get("agent"), data.get("evaluators")
-    found: list[NamedEvaluator] = []
-    for index, entry in enumerate(written if isinstance(written, list) else []):
+def _unchecked_parts(
+    document: Document, directory: Path, variables: Mapping[str, Any], problems: list[Problem]
+) -> UncheckedParts:
+    data = document.data if isinstance(document.data, Mapping) else {}
+    agent, entries = data.get("agent"), data.get("evaluators")
+    evaluators: list[NamedEvaluator] = []
+    for index, entry in enumerate(entries if isinstance(entries, list) else []):
         path: tuple[Step, ...] = ("evaluators", index)
-        name, config, file = _entry(entry)
+        name, config, file = _name_config_file(entry)
         if isinstance(file, str) and name is None:
             try:
-                found.append(_from_file(directory / Path(file.strip()).expanduser(), variables))
-            except _FileProblems as wrong:
-                missing = source.problem((*path, "file"), f"{file}: {wrong.problems[0].message}")
-                problems += [missing] if wrong.missing else wrong.problems
+                evaluators.append(_read_evaluator(directory / Path(file.strip()).expanduser(), variables))
+            except _EvaluatorFileError as error:
+                missing = document.problem((*path, "file"), f"{file}: {error.problems[0].message}")
+                problems += [missing] if error.missing else error.problems
         elif isinstance(name, str) and isinstance(config, Mapping):
-            found.append(NamedEvaluator(name.strip(), config, directory, source, path))
-    return Parts(source, directory, agent if isinstance(agent, Mapping) else None, tuple(found))
+            evaluators.append(NamedEvaluator(name.strip(), config, directory, document, path))
+    return UncheckedParts(document, directory, agent if isinstance(agent, Mapping) else None, tuple(evaluators))
 
 
-def _entry(written: Any) -> tuple[Any, Any, Any]:
-    if isinstance(written, Mapping):
-        config = written.get("config")
-        return written.get("name"), {} if config is None else config, written.get("file")
-    return written, {}, None
+def _name_config_file(entry: Any) -> tuple[Any, Any, Any]:
+    if isinstance(entry, Mapping):
+        config = entry.get("config")
+        return entry.get("name"), {} if config is None else config, entry.get("file")
+    return entry, {}, None
 
 
-class _FileProblems(Exception):
+class _EvaluatorFileError(Exception):
     def __init__(self, problems: Sequence[Problem], *, missing: bool = False) -> None:
         super().__init__(problems)
         self.problems = problems
         self.missing = missing
 
 
-def _from_file(file: Path, variables: Mapping[str, Any]) -> NamedEvaluator:
+def _read_evaluator(file: Path, variables: Mapping[str, Any]) -> NamedEvaluator:
     try:
-        source, undefined, _ = _substituted(
-            read_document(file, code="EVALUATOR_INVALID", what="The evaluator file"), variables
-        )
+        read = read_document(file, code="EVALUATOR_INVALID", what="The evaluator file")
     except ConfigError as error:
-        raise _FileProblems(error.problems, missing=not file.is_file()) from None
-    model = source.validate(EvaluatorFile)
+        raise _EvaluatorFileError(error.problems, missing=not file.is_file()) from None
+    document, undefined, _ = _substituted(read, variables)
+    model = document.validate(EvaluatorFile)
     if isinstance(model, list) or undefined:
-        raise _FileProblems([*undefined, *(model if isinstance(model, list) else [])])
-    return NamedEvaluator(model.name, model.config, file.parent, source, ())
+        raise _EvaluatorFileError([*undefined, *(model if isinstance(model, list) else [])])
+    return NamedEvaluator(model.name, model.config, file.parent, document, ())
 
 
 def _hash(case: TestCase | EvalConfig, evaluators: Sequence[NamedEvaluator]) -> str:
-    """Of what was meant, not of how it was written: comments, order of keys and file names do not matter."""
-    meant = case.model_dump(mode="json", exclude={"evaluators", "version"}, exclude_none=True)
-    meant["evaluators"] = [{"name": each.name, "config": dict(each.config)} for each in evaluators]
-    return hashlib.sha256(orjson.dumps(meant, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)).hexdigest()
+    """A hash of the content: comments, the order of keys and file names do not matter."""
+    content = case.model_dump(mode="json", exclude={"evaluators", "version"}, exclude_none=True)
+    content["evaluators"] = [{"name": each.name, "config": dict(each.config)} for each in evaluators]
+    return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)).hexdigest()

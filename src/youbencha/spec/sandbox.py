@@ -1,12 +1,11 @@
-"""Where a trial's agent runs: here, or in a container."""
+"""Where a trial's agent runs: on the host, or in a container."""
 
 import re
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
-from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, model_validator
-from pydantic_core import CoreSchema
+from pydantic import BeforeValidator, Field, model_validator
 
-from youbencha.spec.base import Line, Written
+from youbencha.spec.base import INT_AS_FLOAT, Line, ShortForm, StrictModel
 from youbencha.spec.problems import ProblemAt
 
 SandboxType = Literal["local", "docker"]
@@ -15,7 +14,7 @@ Home = Literal["auto", "fresh", "own"]
 AgentFrom = Literal["toolbox", "image"]
 
 DEFAULT_IMAGE = "node:20-bookworm"
-"""Of the Thunderdome's documents; it has git, Python and a compiler beside Node."""
+"""The image of the Thunderdome's documents; besides Node, it has git, Python and a compiler."""
 
 _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 _SIZE = r"^(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?$"
@@ -23,7 +22,7 @@ _LEAST_BYTES = 16 * 1024**2
 
 
 def _bytes(value: object) -> object:
-    """`4g`, `512 MiB`, or a number of bytes."""
+    """Parse `4g`, `512 MiB`, or a number of bytes."""
     if not isinstance(value, str):
         return value
     match = re.match(_SIZE, value.strip(), re.IGNORECASE)
@@ -32,60 +31,44 @@ def _bytes(value: object) -> object:
     return int(float(match[1]) * _UNITS[match[2].lower()])
 
 
-def _number(value: object) -> object:
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
 Size = Annotated[int, Field(ge=_LEAST_BYTES), BeforeValidator(_bytes, json_schema_input_type=str | int)]
-Cpus = Annotated[float, Field(gt=0, le=1024, allow_inf_nan=False), BeforeValidator(_number)]
+Cpus = Annotated[float, Field(gt=0, le=1024, allow_inf_nan=False), INT_AS_FLOAT]
 
 
-class SandboxSpec(Written):
+class SandboxSpec(StrictModel):
     """`sandbox: docker`, or in full."""
 
     type: SandboxType = "local"
     image: Line | None = None
-    """Any Linux image with glibc; it is fetched if the engine does not have it."""
+    """Any Linux image with glibc; pulled if the engine does not have it."""
     network: Network = "gateway"
-    """`gateway`: the model's gateway, and nothing else. `none`: not even that. `open`: whatever the engine's default
-    network reaches."""
+    """`gateway`: only the gateway. `none`: not even that. `open`: whatever the engine's default network reaches."""
     cpus: Cpus | None = None
     memory: Size = 4 * 1024**3
     pids: Annotated[int, Field(ge=16, le=1_000_000)] = 2048
     disk: Size = 10 * 1024**3
-    """What the agent may write into its workspace, home and temporary directory, together."""
+    """The limit for the agent's workspace, home and temporary directory, together."""
     writable: bool = False
-    """Whether the image's own files may be changed (in this container only)."""
+    """Whether the agent may change the image's own files (in this container only)."""
     agent: AgentFrom = "toolbox"
-    """Whose CLI is run: ours, mounted into the container, or the one that the image brings."""
+    """Which CLI runs: that of the toolbox, mounted into the container, or that of the image."""
     home: Home = "auto"
-    """Of a local run. `auto`: a fresh one, unless the agent has no key and may be logged in in the person's own."""
+    """For local runs. `auto`: a fresh home, unless the agent has no key and may be logged in in the user's own."""
 
-    def over(self, weaker: Self) -> Self:
-        """What is written here, and from `weaker` what is not, if it speaks of the same kind of sandbox."""
-        if self.type != weaker.type:
+    def merged_over(self, defaults: Self) -> Self:
+        """What is set here, and for everything else `defaults`, if they are for the same type of sandbox."""
+        if self.type != defaults.type:
             return self
-        return weaker.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
+        return defaults.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
 
     @model_validator(mode="after")
     def _belongs_together(self) -> Self:
         containers_only = {"image", "network", "cpus", "memory", "pids", "disk", "writable", "agent"}
         if self.type == "local" and (given := sorted(self.model_fields_set & containers_only)):
-            raise ProblemAt(given[0], "means nothing without a container: say `type: docker`, or leave it out")
+            raise ProblemAt(given[0], "is only valid with `type: docker`")
         if self.type == "docker" and "home" in self.model_fields_set:
-            raise ProblemAt("home", "is for local runs: in a container the home is always fresh")
+            raise ProblemAt("home", "is only valid with `type: local`: in a container the home is always fresh")
         return self
 
 
-def _in_full(value: object) -> object:
-    return {"type": value} if isinstance(value, str) else value
-
-
-class _EitherForm:
-    """For the JSON schema: the short form is a form, too."""
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"anyOf": [{"enum": ["local", "docker"], "type": "string"}, handler(schema)]}
-
-
-Sandbox = Annotated[SandboxSpec, BeforeValidator(_in_full), _EitherForm()]
+Sandbox = Annotated[SandboxSpec, ShortForm("type", {"enum": list(get_args(SandboxType))})]

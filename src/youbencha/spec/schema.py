@@ -1,4 +1,4 @@
-"""JSON Schemas of our formats, with what the models' docstrings say: editors show it beside each key."""
+"""JSON Schemas of the file formats, with the docstrings of the models' fields as descriptions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def json_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _older_names(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
-    """Names that are understood as well: pydantic tells only the first, and forbids all that it does not tell."""
+    """Each field's name with its older names: pydantic's schema has only the first, and forbids the others."""
     for field in model.model_fields.values():
         if isinstance(field.validation_alias, AliasChoices):
             first, *others = (name for name in field.validation_alias.choices if isinstance(name, str))
@@ -35,7 +35,7 @@ def _older_names(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
 
 
 def _models_in(kind: Any, seen: set[type[BaseModel]]) -> Iterator[type[BaseModel]]:
-    """The model and all that it holds, however deep in unions and lists."""
+    """The model and all models inside of it, however deep in unions and lists."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         if kind in seen:
             return
@@ -48,7 +48,7 @@ def _models_in(kind: Any, seen: set[type[BaseModel]]) -> Iterator[type[BaseModel
 
 
 def _field_docs(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
-    """Each field with the text that stands below it."""
+    """Each field with the docstring below it."""
     for base in reversed(model.__mro__):
         if issubclass(base, BaseModel) and base is not BaseModel:
             yield from _docs_in(ast.parse(textwrap.dedent(inspect.getsource(base))).body[0])

@@ -1,6 +1,6 @@
 """Settings (`.youbencharc`): their model, their files, and the template of a new file.
 
-A project's settings go before a person's, and both before the defaults. The person's file is in the home directory.
+A project's settings override the user's, and both override the defaults. The user's file is in the home directory.
 The project's is in the current directory or, inside a git repository, in the nearest directory above it up to the
 repository's root. Outside of a repository nothing above is looked at: a file there could be another user's.
 """
@@ -18,9 +18,9 @@ from pydantic import Field
 
 from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.files import write_atomically
-from youbencha.spec.base import Line, Milliseconds, Written
+from youbencha.spec.base import Line, Milliseconds, StrictModel, VariableName
 from youbencha.spec.document import read_document
-from youbencha.spec.gateway import Gateway, GatewaySpec, VariableName
+from youbencha.spec.gateway import Gateway, GatewaySpec
 from youbencha.spec.sandbox import Sandbox, SandboxSpec
 
 NAMES = (
@@ -32,25 +32,25 @@ NAMES = (
     ".youbencha.yml",
     ".youbencha.json",
 )
-"""If a directory holds several, the first of these counts."""
+"""If a directory has several, the first of these is used."""
 
 CODE, WHAT = "SETTINGS_INVALID", "The settings file"
 
 
-class AgentSettings(Written):
+class AgentSettings(StrictModel):
     timeout_ms: Milliseconds | None = None
     model: Line | None = None
 
 
-class EvaluatorSettings(Written):
+class EvaluatorSettings(StrictModel):
     max_concurrent: Annotated[int, Field(gt=0, le=64)] = 4
 
 
-class Settings(Written):
+class Settings(StrictModel):
     workspace_dir: Line = ".youbencha-workspace"
     output_dir: Line = ".youbencha-eval"
     cache_dir: Line | None = None
-    """Where mirrors of repositories are kept; by default in the system's place for caches."""
+    """Where mirrors of repositories are kept. Defaults to the user's cache directory."""
     timeout_ms: Milliseconds = 300_000
     log_level: Literal["debug", "info", "warn", "error"] = "info"
     keep_workspace: bool = True
@@ -59,13 +59,13 @@ class Settings(Written):
     agent: AgentSettings = AgentSettings.model_construct()
     evaluators: EvaluatorSettings = EvaluatorSettings.model_construct()
     gateway: Gateway = GatewaySpec.model_construct()
-    """Of test cases that say nothing of a gateway themselves."""
+    """The default for test cases."""
     sandbox: Sandbox = SandboxSpec.model_construct()
-    """Likewise."""
+    """The default for test cases."""
 
 
-class Found(NamedTuple):
-    """Which files there are; None where there is none."""
+class SettingsFiles(NamedTuple):
+    """The settings files that exist."""
 
     user: Path | None
     project: Path | None
@@ -73,7 +73,7 @@ class Found(NamedTuple):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The stronger ones last."""
+        """A file overrides those before it."""
         return tuple(file for file in (self.user, self.project) if file is not None)
 
 
@@ -82,9 +82,9 @@ class LoadedSettings(NamedTuple):
     cwd: Path
     home: Path
     files: tuple[Path, ...] = ()
-    """The stronger ones last."""
+    """A file overrides those before it."""
     origin: Mapping[str, Path] = MappingProxyType({})
-    """Which file a value is from, by its key: `agent.model`. What is missing here is a default."""
+    """The file of each value that is set, by its key (`agent.model`)."""
     warnings: tuple[str, ...] = ()
 
     @property
@@ -97,12 +97,12 @@ class LoadedSettings(NamedTuple):
 
     @property
     def cache_dir(self) -> Path | None:
-        """None: the system's place for caches."""
+        """None: the user's cache directory."""
         return self._resolved("cache_dir", self.settings.cache_dir) if self.settings.cache_dir else None
 
     @property
     def gateway(self) -> GatewaySpec:
-        """As the settings have it, with absolute paths: a test case knows nothing of where they were written."""
+        """The gateway's settings with absolute paths."""
         spec = self.settings.gateway
         changes: dict[str, object] = {}
         if spec.secrets_file:
@@ -116,7 +116,7 @@ class LoadedSettings(NamedTuple):
         return spec.model_copy(update=changes) if changes else spec
 
     def _resolved(self, key: str, text: str) -> Path:
-        """Absolute. A relative path starts at the file that names it, a default one where we are."""
+        """An absolute path. A relative one starts at the file that names it, a default in the current directory."""
         start = self.origin[key].parent if key in self.origin else self.cwd
         if text == "~" or text.startswith("~/"):
             return self.home / text[2:]
@@ -124,7 +124,7 @@ class LoadedSettings(NamedTuple):
 
 
 def load_settings(cwd: Path, home: Path) -> LoadedSettings:
-    """What holds here. Everything that is wrong in any of the files is one ConfigError."""
+    """Load the settings for a directory. All problems in all files are one ConfigError."""
     cwd, home = cwd.absolute(), home.absolute()
     found = find_settings(cwd, home)
     if not found.files:
@@ -138,26 +138,26 @@ def load_settings(cwd: Path, home: Path) -> LoadedSettings:
     return LoadedSettings(Settings.model_validate(merged), cwd, home, found.files, origin, found.warnings)
 
 
-def find_settings(cwd: Path, home: Path) -> Found:
+def find_settings(cwd: Path, home: Path) -> SettingsFiles:
     warnings: list[str] = []
     user = settings_file_in(home, warnings)
     for directory in _project_directories(cwd, home):
         project = settings_file_in(directory, warnings)
         if project is not None and (directory == cwd or _is_trusted(project, cwd, warnings)):
-            return Found(user, project, tuple(warnings))
-    return Found(user, None, tuple(warnings))
+            return SettingsFiles(user, project, tuple(warnings))
+    return SettingsFiles(user, None, tuple(warnings))
 
 
 def settings_file_in(directory: Path, warnings: list[str] | None = None) -> Path | None:
     present = [name for name in NAMES if os.path.lexists(directory / name)]
     if len(present) > 1 and warnings is not None:
         ignored = ", ".join(present[1:])
-        warnings.append(f"{directory} holds more than one settings file: {present[0]} counts, not {ignored}")
+        warnings.append(f"{directory} has more than one settings file: {present[0]} is used, {ignored} is ignored")
     return directory / present[0] if present else None
 
 
 def flat(values: Mapping[str, Any], before: str = "") -> Iterator[str]:
-    """The dotted keys of everything in it that is not a mapping itself."""
+    """The dotted keys of all values that are not mappings."""
     for key, value in values.items():
         if isinstance(value, Mapping):
             yield from flat(value, f"{before}{key}.")
@@ -166,7 +166,7 @@ def flat(values: Mapping[str, Any], before: str = "") -> Iterator[str]:
 
 
 def _project_directories(cwd: Path, home: Path) -> list[Path]:
-    """From here up to the root of the repository. The home directory is no project, even if it is a repository."""
+    """The current directory and those above it, up to the repository's root or below the home directory."""
     above: list[Path] = []
     for directory in (cwd, *cwd.parents):
         if directory == home:
@@ -178,10 +178,10 @@ def _project_directories(cwd: Path, home: Path) -> list[Path]:
 
 
 def _is_trusted(file: Path, cwd: Path, warnings: list[str]) -> bool:
-    """In a directory above, another user of this machine may have put it there, to have commands of theirs run."""
+    """Whether the file is the user's own: another user could put one above to have their commands run."""
     if not hasattr(os, "geteuid") or file.lstat().st_uid in (os.geteuid(), cwd.stat().st_uid):
         return True
-    warnings.append(f"{file} belongs to another user and is not read")
+    warnings.append(f"{file} belongs to another user and is ignored")
     return False
 
 
@@ -194,21 +194,21 @@ def _read_all(files: tuple[Path, ...]) -> dict[Path, dict[str, Any]]:
         except ConfigError as error:
             problems += error.problems
     if problems:
-        hint = "Mend them in the file, or one at a time with `yb config set` and `yb config unset`."
+        hint = "Fix them in the file, or one at a time with `yb config set` and `yb config unset`."
         raise ConfigError(CODE, "The settings", problems, hint=hint, verb="have")
     return written
 
 
 def read_settings(file: Path) -> dict[str, Any]:
-    """What one file says, checked. One that says nothing, or only comments, is a good one."""
-    source = read_document(file, code=CODE, what=WHAT)
-    if source.data is None:
+    """The validated values of one file, which may be empty or hold only comments."""
+    document = read_document(file, code=CODE, what=WHAT)
+    if document.data is None:
         return {}
-    return source.validate_or_raise(Settings).model_dump(exclude_unset=True)
+    return document.validate_or_raise(Settings).model_dump(exclude_unset=True)
 
 
 def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Mappings key by key, everything else whole."""
+    """Merge mappings key by key; replace everything else."""
     merged = dict(under)
     for key, value in over.items():
         below = merged.get(key)
@@ -231,11 +231,15 @@ def write_settings(file: Path, text: str) -> None:
 
 
 def template() -> str:
+    """The settings file that `yb config init` writes: every setting with its default, commented out.
+
+    A value set in a project's file would hide the one in the user's.
+    """
     return _TEMPLATE
 
 
 def json_template() -> str:
-    """JSON has no comments: there, the defaults are set."""
+    """The same in JSON, which has no comments: the defaults are set."""
     defaults = Settings()
     shown = defaults.model_dump(exclude_none=True, exclude={"gateway", "sandbox"})
     kinds = {"gateway": {"type": defaults.gateway.type}, "sandbox": {"type": defaults.sandbox.type}}
@@ -244,7 +248,7 @@ def json_template() -> str:
 
 _TEMPLATE = """\
 # Settings of youBencha. Remove the `# ` before a key to set it, or use `yb config set KEY VALUE`.
-# A project's settings go before those in your home directory; a test case's own go before both.
+# A project's settings override those in your home directory; a test case's own override both.
 # Relative paths start at this file.
 
 # Where runs take place and leave their results.
@@ -253,7 +257,7 @@ _TEMPLATE = """\
 # Where `yb eval` leaves its results.
 # output_dir: .youbencha-eval
 
-# Where mirrors of repositories are kept; without it, in the system's place for caches.
+# Where mirrors of repositories are kept; by default in your cache directory.
 # cache_dir: ~/.cache/youbencha
 
 # How long an agent may work, in milliseconds.

@@ -38,7 +38,7 @@ def set_value(file: Path, key: str, text: str, *, as_text: bool = False) -> Scal
 
     Other mistakes in the file do not matter: a person can fix them one at a time.
     """
-    value = meant(key, text, as_text=as_text)
+    value = parse_setting(key, text, as_text=as_text)
     before = read_document(file, code=CODE, what=WHAT) if file.exists() else _parsed("", file)
     if not isinstance(before.data or {}, MutableMapping):
         raise ConfigError(CODE, WHAT, _problems(before))
@@ -74,24 +74,24 @@ def check_key(key: str) -> None:
     raise ConfigError(CODE, "The setting", [problem], hint="`yb config list` shows all of them.")
 
 
-def meant(key: str, text: str, *, as_text: bool = False) -> Scalar:
-    """The number or boolean that a text spells if the setting takes one, else the text."""
+def parse_setting(key: str, text: str, *, as_text: bool = False) -> Scalar:
+    """The value that a text on the command line means for a setting: a number or boolean if it takes one, else text."""
     check_key(key)
-    spelled: Scalar = text if as_text else coerced(text)
-    problems = _value_problems(key, spelled)
-    if problems and not isinstance(spelled, str) and not _value_problems(key, text):
+    value = text if as_text else _scalar(text)
+    problems = _value_problems(key, value)
+    if problems and not isinstance(value, str) and not _value_problems(key, text):
         return text  # a model may be called 4
     if problems:
         raise ConfigError(CODE, "The setting", problems)
-    return spelled
+    return value
 
 
-def coerced(text: str) -> Scalar:
+def _scalar(text: str) -> Scalar:
     """Only what would be written the same again is a number: 3.10 is a version, and 007 a name."""
     if text in ("true", "false"):
         return text == "true"
-    for kind, shape in ((int, r"-?\d+"), (float, r"-?\d+\.\d+")):
-        if re.fullmatch(shape, text, re.ASCII) and len(text) <= _LONGEST_NUMBER and str(kind(text)) == text:
+    for kind, pattern in ((int, r"-?\d+"), (float, r"-?\d+\.\d+")):
+        if re.fullmatch(pattern, text, re.ASCII) and len(text) <= _LONGEST_NUMBER and str(kind(text)) == text:
             return kind(text)
     return text
 

@@ -1,19 +1,18 @@
-"""A test case: a repository, an agent with a task, and how to judge what it leaves behind."""
+"""Test cases and eval configurations: repository, agent, evaluators, hooks."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import AliasChoices, BeforeValidator, Field, GetJsonSchemaHandler, model_validator
-from pydantic_core import CoreSchema
+from pydantic import AliasChoices, Field, model_validator
 
-from youbencha.spec.base import Line, Milliseconds, Written
+from youbencha.spec.base import Line, Milliseconds, ShortForm, StrictModel
 from youbencha.spec.gateway import Gateway
 from youbencha.spec.problems import ProblemAt
 from youbencha.spec.sandbox import Sandbox
 
 
-class EvaluatorEntry(Written):
-    """`{name, config}` or `{file}`. A name alone may be written as plain text."""
+class EvaluatorEntry(StrictModel):
+    """An evaluator of a test case: `{name, config}`, `{file}`, or just the name."""
 
     name: Line | None = None
     config: dict[str, Any] = Field(default_factory=dict)
@@ -24,81 +23,70 @@ class EvaluatorEntry(Written):
         if self.file is not None:
             for key in ("name", "config"):
                 if key in self.model_fields_set:
-                    raise ProblemAt(key, "must not stand beside `file`: the file says it")
+                    raise ProblemAt(key, "cannot be combined with `file`, which contains it")
         elif self.name is None:
-            raise ValueError("needs a `name`, or a `file` that holds one")
+            raise ValueError("requires a `name` or a `file`")
         return self
 
 
-def _named(value: object) -> object:
-    return {"name": value} if isinstance(value, str) else value
-
-
-class _OrName:
-    """Tells editors, too, that a name alone will do."""
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"anyOf": [{"type": "string", "minLength": 1}, handler(schema)]}
-
-
 Evaluators = Annotated[
-    tuple[Annotated[EvaluatorEntry, BeforeValidator(_named), _OrName()], ...], Field(min_length=1, strict=False)
+    tuple[Annotated[EvaluatorEntry, ShortForm("name", {"minLength": 1})], ...], Field(min_length=1, strict=False)
 ]
 
 
-class EvaluatorFile(Written):
-    """An evaluator that several test cases share."""
+class EvaluatorFile(StrictModel):
+    """A file with an evaluator that several test cases share."""
 
     name: Line
     description: str = ""
     config: dict[str, Any] = Field(default_factory=dict)
 
 
-class ScriptConfig(Written):
-    """A program with its arguments. No shell, unless `shell: true` asks for one."""
+class ScriptConfig(StrictModel):
+    """A program with its arguments, run without a shell unless `shell: true`."""
 
     command: Line
     args: Annotated[tuple[str, ...], Field(strict=False)] = ()
     env: dict[str, str] = Field(default_factory=dict)
     timeout_ms: Milliseconds = 30_000
     working_dir: Line | None = None
-    """Before the agent: relative to the workspace, which is also the default. Afterwards: to the test case's file."""
+    """Before the agent: relative to the workspace, which is the default. After it: relative to the test case's file."""
     shell: bool = False
-    """`command` is then one line for the system's shell; `args` are its $1, $2 …"""
+    """Run `command` as one line of the system's shell; `args` are its $1, $2 …"""
 
 
-class WebhookConfig(Written):
+class WebhookConfig(StrictModel):
     url: Annotated[str, Field(min_length=1)]
     method: Literal["POST", "PUT", "PATCH"] = "POST"
     headers: dict[str, str] = Field(default_factory=dict)
     include_artifacts: bool = False
-    """Send the texts of the reports, the diff, the agent's log and the evaluators' artifacts along."""
+    """Also send the texts of the reports, the diff, the agent's log and the evaluators' artifacts."""
     retry_on_failure: bool = True
-    """Three attempts, 1 s and 2 s apart, when there is no answer or one of 408, 425, 429, 5xx."""
+    """Three attempts, 1 s and 2 s apart, if there is no response or its status is 408, 425, 429 or 5xx."""
     timeout_ms: Milliseconds = 5_000
 
 
-class DatabaseConfig(Written):
+class DatabaseConfig(StrictModel):
     type: Literal["json-file", "sqlite"]
     output_path: Line
     include_full_bundle: bool = True
     append: bool = True
-    """False: start anew with this result alone."""
+    """False: replace what is there by this result."""
     table: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "results"
     """SQLite only."""
 
 
-class ScriptHook(Written):
+class ScriptHook(StrictModel):
     name: Literal["script"]
     config: ScriptConfig
 
 
-class WebhookHook(Written):
+class WebhookHook(StrictModel):
     name: Literal["webhook"]
     config: WebhookConfig
 
 
-class DatabaseHook(Written):
+class DatabaseHook(StrictModel):
     name: Literal["database"]
     config: DatabaseConfig
 
@@ -114,61 +102,61 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 Description = Annotated[str, Field(max_length=1000)]
 
 
-class AgentSpec(Written):
-    """Who does the work. Changing `type` alone changes the agent."""
+class AgentSpec(StrictModel):
+    """The agent that does the work. Changing `type` alone changes the agent."""
 
     type: Line
     agent_name: Line | None = None
     model: Annotated[Line, Field(pattern=r"^[^-\s]\S*$")] | None = None
-    """Any name: whether there is such a model, only its provider knows."""
+    """Any name: only the provider knows whether there is such a model."""
     version: Line | None = None
-    """Of the agent's CLI, from the toolbox."""
+    """Version of the agent's CLI, from the toolbox."""
     config: dict[str, Any] = Field(default_factory=dict)
-    """The adapter's own options, `prompt` or `prompt_file` among them."""
+    """Options of the adapter, including `prompt` or `prompt_file`."""
     env: dict[str, str] = Field(default_factory=dict)
-    """Given to the agent. `${NAME}` is taken from the environment where the settings do not define it."""
+    """Environment variables of the agent. `${NAME}` comes from the environment if the settings do not define it."""
 
 
-class TestCase(Written):
-    """`testcase.yaml`."""
+class TestCase(StrictModel):
+    """A test case (`testcase.yaml`)."""
 
-    __test__ = False  # not a class of tests, whatever pytest thinks of its name
+    __test__ = False  # pytest takes the name for that of a test class
 
     version: Any = None
-    """Of the format. Older files carry it; it is not looked at."""
+    """Version of the format, in older files. Ignored."""
     name: Name | None = None
-    """Without one, the file's name is the test case's."""
+    """Defaults to the file's name."""
     description: Description = ""
     repo: Line
-    """https, ssh, file URL, or a path (relative to this file)."""
+    """An https, ssh or file URL, or a path relative to this file."""
     branch: Line | None = None
     commit: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{4,64}$")] | None = None
-    """On any branch. Together with `branch`: the commit is taken, the branch is only its name."""
+    """A commit of any branch. With `branch`, the commit is checked out under that branch's name."""
     agent: AgentSpec
     gateway: Gateway | None = None
-    """How the agent reaches its model. Without one, as the settings say, and by default `auto`."""
+    """How the agent reaches its model. Defaults to the settings' gateway, then to `auto`."""
     sandbox: Sandbox | None = None
-    """Where the agent runs. Without one, as the settings say, and by default `local`."""
+    """Where the agent runs. Defaults to the settings' sandbox, then to `local`."""
     expected_source: Literal["branch", "commit", "tag"] | None = None
     expected: Line | None = None
-    """The branch (or tag, or commit) that holds how it should be."""
+    """The branch, tag or commit with the expected result."""
     evaluators: Evaluators
     pre_execution: Annotated[tuple[ScriptHook, ...], Field(strict=False)] = ()
     post_evaluation: PostHooks = ()
     workspace_dir: Line | None = None
     workspace_name: Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = None
     timeout: Milliseconds | None = None
-    """Of the agent, in milliseconds."""
+    """The agent's timeout in milliseconds."""
 
     @model_validator(mode="after")
     def _expected_is_whole(self) -> Self:
         if self.expected_source is not None and self.expected is None:
-            raise ProblemAt("expected_source", "needs `expected` beside it: the name of that branch, tag or commit")
+            raise ProblemAt("expected_source", "requires `expected`: the name of the branch, tag or commit")
         return self
 
 
-class EvalConfig(Written):
-    """`yb eval`: judge a directory as it is, without running an agent."""
+class EvalConfig(StrictModel):
+    """An eval configuration (`yb eval`): evaluate a directory without running an agent."""
 
     version: Any = None
     name: Name | None = None
@@ -180,36 +168,33 @@ class EvalConfig(Written):
     output_dir: Line | None = None
 
 
-class AgentChoice(NamedTuple):
-    """What is None stays as the file says."""
+class AgentOverride(NamedTuple):
+    """Another agent or model for a test case. What is None stays as in the file."""
 
     type: str | None = None
     version: str | None = None
-    """Of its CLI. The file's is only good for the file's agent."""
+    """Of the agent's CLI. The version in the file is only valid for the agent in the file."""
     model: str | None = None
 
-    def over(self, data: Any) -> Any:
-        """The content of a test case, with this instead of what it says."""
+    def merged_over(self, data: Any) -> Any:
+        """The data of a test case with these values instead of its own."""
         agent = data.get("agent") if isinstance(data, Mapping) else None
-        if self == AS_WRITTEN or not isinstance(agent, Mapping):
+        if not isinstance(agent, Mapping):
             return data
-        chosen = dict(agent)
+        merged = dict(agent)
         if self.type is not None:
             if self.type != agent.get("type"):
-                chosen = _without(chosen, "version")
-            chosen["type"] = self.type
+                merged = _without(merged, "version")
+            merged["type"] = self.type
         if self.version is not None:
-            chosen = _without(chosen, "version") | {"version": self.version}
+            merged = _without(merged, "version") | {"version": self.version}
         if self.model is not None:
-            chosen = _without(chosen, "model") | {"model": self.model}
-        return {**data, "agent": chosen}
-
-
-AS_WRITTEN = AgentChoice()
+            merged = _without(merged, "model") | {"model": self.model}
+        return {**data, "agent": merged}
 
 
 def _without(agent: dict[str, Any], name: str) -> dict[str, Any]:
-    """It may stand beside `config` as well as in it."""
+    """Remove a key, which may be beside `config` or in it."""
     rest = {key: value for key, value in agent.items() if key != name}
     config = rest.get("config")
     if isinstance(config, Mapping) and name in config:

@@ -1,4 +1,4 @@
-"""`${NAME}` in what people write. `$${NAME}` is the text `${NAME}` itself."""
+"""Substitute `${NAME}` in data. `$${NAME}` is the literal text `${NAME}`."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Any
 REFERENCE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 Step = str | int
-Unknown = Callable[[tuple[Step, ...], str], None]
-"""Told where a variable is named that nobody defined."""
+OnUndefined = Callable[[tuple[Step, ...], str], None]
+"""Called with the path and the name of each undefined variable."""
 
 
 def substitute_tree(
-    value: Any, variables: Mapping[str, Any], on_unknown: Unknown, *, path: tuple[Step, ...] = ()
+    value: Any, variables: Mapping[str, Any], on_undefined: OnUndefined, *, path: tuple[Step, ...] = ()
 ) -> Any:
-    """The same tree with every known `${NAME}` in its texts replaced; an unknown one stays as it is.
+    """Replace every defined `${NAME}` in the texts of a tree; an undefined one stays as it is.
 
-    A text that is nothing but one reference takes the variable's own kind: a number stays a number.
+    A text that is nothing but one reference becomes the variable's value: a number stays a number.
     """
     if isinstance(value, str):
-        return _substitute_text(value, variables, lambda name: on_unknown(path, name)) if "${" in value else value
+        return _substitute_text(value, variables, lambda name: on_undefined(path, name)) if "${" in value else value
     if isinstance(value, Mapping):
-        return {key: substitute_tree(item, variables, on_unknown, path=(*path, key)) for key, item in value.items()}
+        return {key: substitute_tree(item, variables, on_undefined, path=(*path, key)) for key, item in value.items()}
     if isinstance(value, list):
-        return [substitute_tree(item, variables, on_unknown, path=(*path, at)) for at, item in enumerate(value)]
+        return [substitute_tree(item, variables, on_undefined, path=(*path, at)) for at, item in enumerate(value)]
     return value
 
 
-def _substitute_text(text: str, variables: Mapping[str, Any], on_unknown: Callable[[str], None]) -> Any:
+def _substitute_text(text: str, variables: Mapping[str, Any], on_undefined: Callable[[str], None]) -> Any:
     whole = REFERENCE.fullmatch(text)
     if whole and not whole[1] and whole[2] in variables:
         return variables[whole[2]]
@@ -39,7 +39,7 @@ def _substitute_text(text: str, variables: Mapping[str, Any], on_unknown: Callab
         if escape:
             return found.group()[1:]
         if name not in variables:
-            on_unknown(name)
+            on_undefined(name)
             return found.group()
         value = variables[name]
         return str(value).lower() if isinstance(value, bool) else str(value)

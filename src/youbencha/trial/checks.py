@@ -9,7 +9,7 @@ from typing import Any
 from youbencha.adapters import ChecksConfig, get_adapter
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators import get_evaluator
-from youbencha.spec import EvalConfig, Loaded, NamedEvaluator, Parts, TestCase
+from youbencha.spec import EvalConfig, Loaded, NamedEvaluator, TestCase, UncheckedParts
 
 OF_THE_AGENT = ("agent_name", "version")
 """Written beside `config`, handed to the adapter inside it."""
@@ -18,7 +18,7 @@ OF_THE_AGENT = ("agent_name", "version")
 _HOOKS = ("pre_execution", "post_evaluation", "post_evaluators")
 
 
-def check_parts(parts: Parts) -> list[Problem]:
+def check_parts(parts: UncheckedParts) -> list[Problem]:
     """Every problem of the agent's and the evaluators' own options."""
     problems = [] if parts.agent is None else _agent_problems(parts, parts.agent)
     kind = parts.agent.get("type") if parts.agent else None
@@ -34,14 +34,14 @@ def adapter_config(agent: Mapping[str, Any]) -> dict[str, Any]:
     return {**(config if isinstance(config, Mapping) else {}), **given}
 
 
-def _agent_problems(parts: Parts, agent: Mapping[str, Any]) -> list[Problem]:
+def _agent_problems(parts: UncheckedParts, agent: Mapping[str, Any]) -> list[Problem]:
     kind = agent.get("type")
     if not isinstance(kind, str):
         return []  # the model says so already
     try:
         adapter = get_adapter(kind.strip())
     except YouBenchaError as error:
-        return [parts.source.problem(("agent", "type"), error.message, error.hint)]
+        return [parts.document.problem(("agent", "type"), error.message, error.hint)]
     problems = list(_said_twice(parts, agent))
     if isinstance(adapter, ChecksConfig):
         found = adapter.check_config(adapter_config(agent), parts.directory)
@@ -49,19 +49,19 @@ def _agent_problems(parts: Parts, agent: Mapping[str, Any]) -> list[Problem]:
     return problems
 
 
-def _said_twice(parts: Parts, agent: Mapping[str, Any]) -> Iterator[Problem]:
+def _said_twice(parts: UncheckedParts, agent: Mapping[str, Any]) -> Iterator[Problem]:
     config = agent.get("config")
     for name in (*OF_THE_AGENT, "model"):
         if isinstance(config, Mapping) and agent.get(name) is not None and config.get(name) not in (None, agent[name]):
             message = f"says otherwise than agent.{name}"
-            yield parts.source.problem(("agent", "config", name), message, "keep one of the two", at_key=True)
+            yield parts.document.problem(("agent", "config", name), message, "keep one of the two", at_key=True)
 
 
-def _in_agent(parts: Parts, agent: Mapping[str, Any], problem: Problem) -> Problem:
+def _in_agent(parts: UncheckedParts, agent: Mapping[str, Any], problem: Problem) -> Problem:
     steps = _steps(problem.path)
     beside = bool(steps) and steps[0] in OF_THE_AGENT and agent.get(str(steps[0])) is not None
     path = ("agent", *steps) if beside else ("agent", "config", *steps)
-    return parts.source.problem(path, problem.message, problem.hint, kind=problem.kind)
+    return parts.document.problem(path, problem.message, problem.hint, kind=problem.kind)
 
 
 def _evaluator_problems(evaluator: NamedEvaluator, agent_type: str | None) -> Sequence[Problem]:
@@ -75,15 +75,15 @@ def _evaluator_problems(evaluator: NamedEvaluator, agent_type: str | None) -> Se
     ]
 
 
-def _hook_problems(parts: Parts) -> Iterator[Problem]:
-    data = parts.source.data
+def _hook_problems(parts: UncheckedParts) -> Iterator[Problem]:
+    data = parts.document.data
     written = {key: data.get(key) for key in _HOOKS} if isinstance(data, Mapping) else {}
     for key, hooks in written.items():
         if isinstance(hooks, list) and hooks:
             from youbencha.hooks.run import hook_problems
 
             for problem in hook_problems(hooks, parts.directory):
-                yield parts.source.problem((key, *_steps(problem.path)), problem.message, problem.hint)
+                yield parts.document.problem((key, *_steps(problem.path)), problem.message, problem.hint)
 
 
 def _steps(path: str) -> tuple[str | int, ...]:
@@ -107,7 +107,7 @@ def missing_here(loaded: Loaded[TestCase] | Loaded[EvalConfig]) -> Iterator[Prob
     if isinstance(loaded.case, TestCase):
         place = read_source(loaded.case.repo, loaded.directory)
         if not isinstance(place, RemoteUrl) and not place.is_dir():
-            yield loaded.source.problem(("repo",), f"there is no directory {place}", "a run needs it")
+            yield loaded.document.problem(("repo",), f"there is no directory {place}", "a run needs it")
 
 
 def _usual(loaded: Loaded[TestCase] | Loaded[EvalConfig]) -> Iterator[Problem]:
@@ -132,7 +132,7 @@ def _thorough(loaded: Loaded[TestCase] | Loaded[EvalConfig]) -> Iterator[Problem
     prompt = loaded.case.agent.config.get("prompt") if isinstance(loaded.case, TestCase) else None
     if isinstance(prompt, str) and len(prompt.strip()) < _SHORT_PROMPT:
         message = f"is very short ({len(prompt.strip())} characters)"
-        yield loaded.source.problem(("agent", "config", "prompt"), message, "agents do better with the whole task")
+        yield loaded.document.problem(("agent", "config", "prompt"), message, "agents do better with the whole task")
 
 
 def _has_variants(name: str) -> bool:

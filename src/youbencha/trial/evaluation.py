@@ -185,13 +185,13 @@ def make_eval_plan(file: Path, settings: LoadedSettings, *, variables: Mapping[s
             return None
         path = loaded.directory / Path(written).expanduser()
         if not path.is_dir():
-            problems.append(loaded.source.problem((key,), f"there is no directory {path}"))
+            problems.append(loaded.document.problem((key,), f"there is no directory {path}"))
         return path
 
     directory = existing("directory", case.directory)
     expected = existing("expected_directory", case.expected_directory)
     if problems or directory is None:
-        raise loaded.source.error(problems)
+        raise loaded.document.error(problems)
     output = case.output_dir and loaded.directory / Path(case.output_dir).expanduser()
     return EvalPlan(
         loaded=loaded,

@@ -164,4 +164,4 @@ def check_replay(loaded: Loaded[TestCase], gateway_session: GatewayPlan | None, 
             )
             problems.append(each.problem(message, _HINT))
     if problems:
-        raise loaded.source.error(problems)
+        raise loaded.document.error(problems)

@@ -14,7 +14,7 @@ from youbencha.gateway.cassette.cassette import Contents, contents_of
 from youbencha.spec import Loaded, TestCase, load_test_case
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.settings import LoadedSettings
-from youbencha.spec.testcase import AS_WRITTEN, AgentChoice
+from youbencha.spec.testcase import AgentOverride
 from youbencha.spec.variables import REFERENCE
 from youbencha.trial.checks import adapter_config, check_parts
 from youbencha.trial.gateway_plan import GatewayOptions, GatewayPlan, check_replay, plan_gateway
@@ -57,7 +57,7 @@ def make_plan(
     resolve_env: bool = True,
     gateway: GatewayOptions = GatewayOptions(),  # noqa: B008 - immutable
     sandbox: SandboxSpec | None = None,
-    agent: AgentChoice = AS_WRITTEN,
+    agent: AgentOverride | None = None,
 ) -> Plan:
     """Read and check a test case. Whatever is wrong is one ConfigError. What is given here wins over the file.
 
@@ -76,7 +76,7 @@ def make_plan(
         _refuse_without_model(adapter)
     elif resolve_env:
         gateway_session = plan_gateway(
-            case.gateway.over(settings.gateway) if case.gateway else settings.gateway,
+            case.gateway.merged_over(settings.gateway) if case.gateway else settings.gateway,
             gateway,
             adapter=adapter,
             agent_env=env,
@@ -115,7 +115,7 @@ def _sandbox(*strongest_first: SandboxSpec | None) -> SandboxSpec:
     given = [spec for spec in strongest_first if spec is not None]
     result = given.pop()
     while given:
-        result = given.pop().over(result)
+        result = given.pop().merged_over(result)
     return result
 
 
@@ -132,12 +132,12 @@ def _environment(loaded: Loaded[TestCase]) -> dict[str, str]:
         for escape, wanted in REFERENCE.findall(text):
             if not escape and wanted not in os.environ:
                 message = f"${{{wanted}}} is set neither in the settings' variables nor in the environment"
-                problems.append(loaded.source.problem(("agent", "env", name), message, f"export {wanted} first"))
+                problems.append(loaded.document.problem(("agent", "env", name), message, f"export {wanted} first"))
         return REFERENCE.sub(lambda m: m.group()[1:] if m[1] else os.environ.get(m[2], ""), text)
 
     found = {name: value(name, text) for name, text in loaded.case.agent.env.items()}
     if problems:
-        raise loaded.source.error(problems)
+        raise loaded.document.error(problems)
     return found
 
 

@@ -11,7 +11,7 @@ from youbencha.adapters.cli_agent.config import FITS, AgentConfig, Argument, Mat
 from youbencha.adapters.cli_agent.config import parse_config as parse
 from youbencha.adapters.cli_agent.kind import AgentKind
 from youbencha.control import rule_error
-from youbencha.spec.base import Written
+from youbencha.spec.base import StrictModel
 
 _MODEL_ALIASES = ("default", "sonnet", "opus", "haiku", "opusplan", "best")
 
@@ -55,7 +55,7 @@ def _is_rule(rule: str) -> str:
 PolicyRule = Annotated[str, Field(max_length=1000), AfterValidator(_is_rule)]
 
 
-class ToolPolicyConfig(Written):
+class ToolPolicyConfig(StrictModel):
     """Which tools the agent may use, decided by youBencha at each call. The run goes on without those it may not."""
 
     allow: tuple[PolicyRule, ...] | None = Field(default=None, strict=False)

@@ -22,7 +22,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from youbencha.adapters.cli_agent.kind import AgentKind
 from youbencha.errors import Problem
-from youbencha.spec.base import Written
+from youbencha.spec.base import StrictModel
 
 MAX_PROMPT_LENGTH = 1_000_000
 
@@ -77,7 +77,7 @@ AgentName = Annotated[
 Version = Annotated[str, Matches(r"\d[\w.+\-]{0,63}", "must be a version, such as 1.0.102")]
 
 
-class AgentConfig(Written):
+class AgentConfig(StrictModel):
     """What all agents take. Immutable once validated; unknown keys are errors."""
 
     prompt_needed: ClassVar[bool] = True

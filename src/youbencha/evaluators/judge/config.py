@@ -13,7 +13,7 @@ from pydantic import AliasChoices, BeforeValidator, Field, ValidationError, fiel
 
 from youbencha.errors import Problem
 from youbencha.evaluators.judge.answer import normalized_name
-from youbencha.spec import Written, problems_of
+from youbencha.spec import StrictModel, problems_of
 from youbencha.spec.base import Line, Milliseconds
 
 RESERVED = frozenset(
@@ -26,7 +26,7 @@ _LONGEST_SLUG = 40
 Score = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
-class MappedAssertion(Written):
+class MappedAssertion(StrictModel):
     """As the value of its name; the description alone may be written as plain text."""
 
     description: Line
@@ -135,7 +135,7 @@ _ASKED = ("assertions", "criteria")
 Votes = Annotated[int, Field(ge=1, le=9)]
 
 
-class JudgeConfig(Written):
+class JudgeConfig(StrictModel):
     """`config` of an agentic-judge."""
 
     type: Line | None = None
