@@ -234,3 +234,50 @@ def test_an_answer_that_says_no_is_kept(tmp_path: Path) -> None:
     replay = Cassette(tmp_path, "replay").session(places()).find(asking(messages("go")))
     assert replay is not None
     assert (replay.status, replay.headers) == (400, {**JSON, "x-should-retry": "false"})
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize("character", ["\u2028", "\u2029", "\u0085", "\x0b", "\x1c"])
+def test_only_the_ends_of_lines_that_the_standard_names_end_a_line(tmp_path: Path, character: str, size: int) -> None:
+    """JSON may hold the others as they are."""
+    text = f"before{character}after"
+    delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
+    # JSON escapes control characters, so those come as data that is not JSON.
+    data = json.dumps(delta, ensure_ascii=False) if ord(character) > 0x1F else text
+    raw = f"event: content_block_delta\ndata: {data}\n\n".encode() + sse([{"type": "message_stop"}])
+    session = Cassette(tmp_path, "record").session(places())
+    session.keep(asking(messages("go")), 200, SSE, in_chunks(raw, size))
+    again = whole(Cassette(tmp_path, "replay").session(places()).find(asking(messages("go"))))
+    assert session.recorded == 1
+    if ord(character) > 0x1F:
+        assert parse_events(again)[0] == delta
+    else:
+        assert f"data: {text}\n".encode() in again
+
+
+@pytest.mark.parametrize(
+    ("packed", "recorded"),
+    [
+        (gzip.compress(b'{"content": ') + gzip.compress(b'"a"}'), 1),
+        (gzip.compress(b'{"content": "a"}')[:-1], 0),
+        (gzip.compress(b'{"content": "a"}') + gzip.compress(b" ")[:12], 0),
+        (gzip.compress(b'{"content": "a"}')[:20] + bytes(30), 0),
+        (b"", 0),
+    ],
+    ids=["two members", "cut off", "second member cut off", "broken", "empty"],
+)
+def test_a_compressed_answer_is_recorded_if_it_is_whole(tmp_path: Path, packed: bytes, recorded: int) -> None:
+    session = Cassette(tmp_path, "record").session(places())
+    session.keep(asking(messages("go")), 200, {**JSON, "content-encoding": "gzip"}, in_chunks(packed, 5))
+    assert (session.recorded, session.left_out) == (recorded, 1 - recorded)
+    if recorded:
+        replay = Cassette(tmp_path, "replay").session(places()).find(asking(messages("go")))
+        assert json.loads(whole(replay)) == {"content": "a"}
+
+
+def test_an_event_that_is_too_large_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("youbencha.gateway.cassette.recording.MAX_DECODED_BYTES", 100)
+    session = Cassette(tmp_path, "record").session(places())
+    large = {"type": "content_block_delta", "index": 0, "delta": {"text": "x" * 100}}
+    session.keep(asking(messages("go")), 200, SSE, [(1.0, sse([large, {"type": "message_stop"}]))])
+    assert (session.recorded, session.left_out) == (0, 1)

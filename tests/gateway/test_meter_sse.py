@@ -7,12 +7,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from metered_streams import chunkings
 
-from youbencha.gateway.sse import Event, EventSplitter
+from youbencha.gateway.sse import Event, SseParser, write_event
 
 
 def split(*chunks: bytes, **options: int) -> list[Event]:
-    splitter = EventSplitter(**options)  # type: ignore[arg-type]
-    return [event for chunk in chunks for event in splitter.feed(chunk)]
+    parser = SseParser(**options)  # type: ignore[arg-type]
+    return [event for chunk in chunks for event in parser.feed(chunk)]
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,11 @@ def test_what_is_an_event(raw: bytes, events: list[Event]) -> None:
 
 
 def test_an_event_is_there_with_its_last_byte() -> None:
-    splitter = EventSplitter()
-    assert splitter.feed(b"data: a\r\n") == []
-    assert splitter.feed(b"\r") == [(b"", b"a")]
-    assert splitter.feed(b"\ndata: b\n") == []
-    assert splitter.pending_bytes == len(b"data: b\n")
-    assert splitter.feed(b"\n") == [(b"", b"b")]
+    parser = SseParser()
+    assert parser.feed(b"data: a\r\n") == []
+    assert parser.feed(b"\r") == [(b"", b"a")]
+    assert parser.feed(b"\ndata: b\n") == []
+    assert parser.feed(b"\n") == [(b"", b"b")]
 
 
 LINES = st.sampled_from(
@@ -63,11 +62,10 @@ STREAMS = st.lists(st.tuples(LINES, st.sampled_from([b"\n", b"\r", b"\r\n", b"\n
 )
 
 
-def told(chunks: list[bytes], most: int) -> tuple[list[Event], int, int, int, int]:
-    splitter = EventSplitter(skim=b"event: d\ndata: ", most_bytes=most)
-    found = [event for chunk in chunks for event in splitter.feed(chunk)]
-    seen = splitter.skipped_bytes + splitter.pending_bytes
-    return found, seen, splitter.skipped_bytes, splitter.skimmed_events, splitter.skimmed_bytes
+def parsed(chunks: list[bytes], most: int) -> tuple[list[Event], int]:
+    parser = SseParser(skim=b"event: d\ndata: ", max_event_bytes=most)
+    found = [event for chunk in chunks for event in parser.feed(chunk)]
+    return found + parser.finish(), parser.dropped
 
 
 @settings(deadline=None)
@@ -75,27 +73,45 @@ def told(chunks: list[bytes], most: int) -> tuple[list[Event], int, int, int, in
 @example(raw=b"data: aaaa\n\n\ndata: b\n\n", most=8, data=None)
 def test_any_chunking_gives_the_same_events(raw: bytes, most: int, data: st.DataObject | None) -> None:
     chunks = data.draw(chunkings(raw)) if data else [bytes([byte]) for byte in raw]
-    once, again = told([raw + b"\n\n"], most), told([*chunks, b"\n\n"], most)
-    assert once == again
+    assert parsed([raw], most) == parsed(chunks, most) == parsed([raw + b"\n\n"], most)
 
 
 @pytest.mark.parametrize("size", range(1, 30))
-def test_a_large_event_is_skipped_and_counted(size: int) -> None:
+def test_a_large_event_is_dropped_and_counted(size: int) -> None:
     """However it comes, and whatever is around it."""
     event = b"data: " + b"x" * size
     for raw in (event + b"\n\ndata: y\n\n", b"\ndata: z\n\n" + event + b"\r\n\r\n\n\ndata: y\n\n"):
         for step in (1, 2, 7, 1000):
-            splitter = EventSplitter(most_bytes=20)
+            parser = SseParser(max_event_bytes=20)
             chunks = [raw[start : start + step] for start in range(0, len(raw), step)]
-            found = [data for chunk in chunks for _, data in splitter.feed(chunk)]
+            found = [data for chunk in chunks for _, data in parser.feed(chunk)]
             assert (b"x" * size in found) is (len(event) <= 20)
             assert found[-1] == b"y"
-            assert splitter.skipped_bytes == (len(event) if len(event) > 20 else 0)
+            assert parser.dropped == (len(event) > 20)
 
 
-def test_what_is_skipped_is_not_kept() -> None:
-    splitter = EventSplitter(most_bytes=1000)
+def test_what_is_dropped_is_not_kept() -> None:
+    parser = SseParser(max_event_bytes=1000)
     for _ in range(1000):
-        splitter.feed(b"x" * 100)
-        assert splitter.pending_bytes <= 1100
-    assert splitter.skipped_bytes + splitter.pending_bytes == 100_000
+        parser.feed(b"x" * 100)
+        assert len(parser._pending) <= 1100
+    assert (parser.finish(), parser.dropped) == ([], 1)
+
+
+@pytest.mark.parametrize("last", [b"data: b", b"data: b\n", b"data: b\r\n", b"data: b\r"])
+def test_a_last_event_without_a_blank_line(last: bytes) -> None:
+    parser = SseParser()
+    assert parser.feed(b"data: a\n\n" + last) == [(b"", b"a")]
+    assert parser.finish() == [(b"", b"b")]
+    assert parser.finish() == []
+
+
+def test_events_that_begin_as_skim_says_are_left_out() -> None:
+    parser = SseParser(skim=b"event: d\ndata: ")
+    assert parser.feed(b"event: d\ndata: x\n\nevent: e\ndata: y\n\n") == [(b"e", b"y")]
+
+
+@given(name=st.sampled_from([b"", b"e", "ü\u2028".encode()]), lines=st.lists(st.binary(max_size=9), min_size=1))
+def test_what_is_written_is_parsed(name: bytes, lines: list[bytes]) -> None:
+    data = b"\n".join(line.replace(b"\r", b"").replace(b"\n", b"") for line in lines)
+    assert split(write_event(name, data)) == [(name, data)]

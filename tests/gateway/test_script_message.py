@@ -11,7 +11,7 @@ from talking import parse_events, together
 from youbencha.gateway.script import ScriptedAnswer, ScriptedUsage
 from youbencha.gateway.script.anthropic import message_events, message_json
 from youbencha.gateway.script.format import substitute
-from youbencha.gateway.script.wire import ClaimedTokens, sse, tokens_of
+from youbencha.gateway.script.wire import ClaimedTokens, event_bytes, tokens_of
 from youbencha.spec.variables import names_in
 
 ANSWER = ScriptedAnswer.model_validate(
@@ -110,7 +110,7 @@ def test_a_client_puts_the_same_message_together(text: str, thinking: str | None
         {"text": text, "thinking": thinking, "tools": [{"name": "Tool", "input": arguments}]}
     )
     whole = message(answer)
-    assert together(parse_events(b"".join(sse(event) for event in message_events(whole)))) == whole
+    assert together(parse_events(b"".join(event_bytes(event) for event in message_events(whole)))) == whole
 
 
 def test_variables_are_filled_in_everywhere() -> None:

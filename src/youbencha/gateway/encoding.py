@@ -1,12 +1,15 @@
-"""The meter's own copy of a compressed answer, unpacked as it comes. Pure."""
+"""Decode compressed bodies as they arrive, bounded in size: of answers (metered, recorded) and of requests. Pure."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from typing import Literal
 
-MOST_DECODED_BYTES = 256 * 1024 * 1024
-"""No answer is that long; what unpacks to more is not read on."""
+MAX_DECODED_BYTES = 256 * 1024 * 1024
+"""No answer is that long; what unpacks to more is not read further."""
+
+Encoding = Literal["identity", "gzip", "deflate"]
 
 _PIECE = 64 * 1024
 
@@ -14,35 +17,51 @@ _GZIP = 16 + zlib.MAX_WBITS
 
 _ZLIB = zlib.MAX_WBITS
 
-_BARE = -zlib.MAX_WBITS
+_RAW_DEFLATE = -zlib.MAX_WBITS
+
+
+def encoding_of(content_encoding: str) -> Encoding | None:
+    """Read a Content-Encoding header. None for an encoding that cannot be decoded here, or for several."""
+    match [name for part in content_encoding.lower().split(",") if (name := part.strip()) not in ("", "identity")]:
+        case []:
+            return "identity"
+        case ["gzip" | "x-gzip"]:
+            return "gzip"
+        case ["deflate"]:
+            return "deflate"
+    return None
 
 
 class Decoder:
-    """Gives pieces of a bounded size. What is broken ends it, without a word."""
+    """Decodes gzip or deflate into pieces of bounded size. Invalid data ends the output without an error."""
 
-    def __init__(self, *, gzip: bool, most_bytes: int = MOST_DECODED_BYTES) -> None:
-        self._gzip = gzip
-        self._left = most_bytes
+    def __init__(self, encoding: Literal["gzip", "deflate"], max_bytes: int = MAX_DECODED_BYTES) -> None:
+        self.complete = False
+        """What was fed so far is a whole body: it ended where its format says that it ends."""
+        self._gzip = encoding == "gzip"
+        self._left = max_bytes
         self._zlib: zlib._Decompress | None = None
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         for start in range(0, len(chunk), _PIECE):
-            yield from self._unpacked(chunk[start : start + _PIECE])
+            yield from self._decode(chunk[start : start + _PIECE])
 
-    def _unpacked(self, packed: bytes) -> Iterator[bytes]:
+    def _decode(self, packed: bytes) -> Iterator[bytes]:
         more = True
         while self._left and (packed or more):
             if self._zlib is None:
-                self._zlib = zlib.decompressobj(self._kind(packed))
+                self._zlib = zlib.decompressobj(self._format(packed))
             room = min(_PIECE, self._left)
             try:
                 piece = self._zlib.decompress(packed, room)
             except zlib.error:
                 self._left = 0
+                self.complete = False
                 return
             self._left -= len(piece)
             more = len(piece) == room  # then zlib may hold some back, though it has taken all
             packed = self._zlib.unconsumed_tail
+            self.complete = self._zlib.eof
             if self._zlib.eof:
                 packed, more = self._zlib.unused_data, False
                 self._next_member()
@@ -50,13 +69,13 @@ class Decoder:
                 yield piece
 
     def _next_member(self) -> None:
-        """Only gzip may go on after its end."""
+        """Only gzip may continue after its end."""
         self._zlib = None
         if not self._gzip:
             self._left = 0
 
-    def _kind(self, packed: bytes) -> int:
-        """`deflate` means zlib's format, and many send it bare: then the first four bits are other ones."""
+    def _format(self, packed: bytes) -> int:
+        """`deflate` means zlib's format, but many send it without the header: then the first four bits differ."""
         if self._gzip:
             return _GZIP
-        return _ZLIB if packed[0] & 0x0F == 8 else _BARE
+        return _ZLIB if packed[0] & 0x0F == 8 else _RAW_DEFLATE

@@ -63,14 +63,6 @@ def error_word(error: Any, *names: str) -> str:
     return next((word for word in said if isinstance(word, str) and _WORD.fullmatch(word)), "unknown_error")
 
 
-def size_of(value: Any, *, at_most: int) -> int:
-    """Of a part of an answer, as JSON: more than its texts have, and never less."""
-    try:
-        return len(orjson.dumps(value))
-    except TypeError:
-        return at_most
-
-
 # JSON as it is written: in one line for machines, in short lines for people and for `git diff`. Pure.
 
 _WIDTH = 110

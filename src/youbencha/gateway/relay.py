@@ -12,8 +12,7 @@ from multidict import CIMultiDict
 
 from youbencha.gateway.api import WireName
 from youbencha.gateway.call import PendingCall
-from youbencha.gateway.metering import meter_for
-from youbencha.gateway.metering.meter import Meter
+from youbencha.gateway.metering.meter import Meter, meter_for
 from youbencha.gateway.metering.usage_chunk import UsageChunkFilter
 from youbencha.gateway.request import Headers, returned
 

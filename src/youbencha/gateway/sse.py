@@ -1,6 +1,6 @@
-"""Server-sent events out of bytes that come in any pieces. Pure.
+"""Parse and write server-sent events. Pure.
 
-Works on whole chunks: this is in the way of every byte that a model writes.
+The parser works on whole chunks, because every byte that a model writes passes through it.
 """
 
 from __future__ import annotations
@@ -8,52 +8,51 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-MOST_EVENT_BYTES = 16 * 1024 * 1024
-"""A larger event is not kept: nobody's usage is that long."""
+MAX_EVENT_BYTES = 16 * 1024 * 1024
+"""A larger event is dropped: none that reports usage is that long."""
+
+Event = tuple[bytes, bytes]
+"""Name (empty if the stream gives none) and data. A named tuple would cost as much as the rest of the parser."""
 
 _LONGEST_HEAD = 128
 
-_BLANKS = re.compile(rb"\n\n+")
+_BLANK_LINES = re.compile(rb"\n\n+")
 
 _BOM = b"\xef\xbb\xbf"
 
-Event = tuple[bytes, bytes]
-"""Its name, empty where the stream gives none, and its data. A named tuple would cost as much as all else here."""
 
+class SseParser:
+    """Splits chunks of any size into events. Lines may end with LF, CRLF or CR."""
 
-class EventSplitter:
-    """Fed with chunks, gives the events that are whole by then."""
-
-    def __init__(self, *, skim: bytes = b"", most_bytes: int = MOST_EVENT_BYTES) -> None:
-        """Events that begin with `skim` are only measured: they make up most of a stream."""
+    def __init__(self, *, skim: bytes = b"", max_event_bytes: int = MAX_EVENT_BYTES) -> None:
+        """Leave out events that begin with `skim`, if given: it names those that make up most of a stream."""
+        self.dropped = 0
+        """How many events were too large."""
         self._skim = skim
-        self._most = most_bytes
+        self._max_bytes = max_event_bytes
         self._pending = bytearray()
         self._after_cr = False
         self._start: bytes | None = b""
         """The first bytes, until it is known whether they are a byte order mark."""
-        self._skipping = False
-        self.skipped_bytes = 0
-        """Of events that were too large."""
-        self.skimmed_events = 0
-        self.skimmed_bytes = 0
-        """Without those of `skim`."""
-
-    @property
-    def pending_bytes(self) -> int:
-        """Of an event that has begun and is not whole."""
-        return len(self._pending)
+        self._dropping = False
+        """The pending event is too large, and its beginning is dropped already."""
 
     def feed(self, chunk: bytes) -> list[Event]:
+        """Return the events that are complete with this chunk."""
         if self._start is not None:
             chunk = self._without_mark(self._start + chunk)
         if self._after_cr or b"\r" in chunk:
-            chunk = self._with_plain_ends(chunk)
+            chunk = self._with_lf(chunk)
         if not self._pending and chunk.endswith(b"\n\n") and not chunk.startswith(b"\n"):
-            return self._events(chunk)  # as most chunks are: one event or several, each whole
-        found = self._events(whole) if (whole := self._whole_with(chunk)) else []
-        self._stay_small()
+            return self._events(chunk)  # as most chunks are: one or several complete events
+        complete = self._complete_with(chunk)
+        found = self._events(complete) if complete else []
+        self._limit_pending()
         return found
+
+    def finish(self) -> list[Event]:
+        """Return the last event, if the stream ended without the blank line after it."""
+        return self.feed(b"\n\n")
 
     def _without_mark(self, start: bytes) -> bytes:
         if len(start) < len(_BOM) and _BOM.startswith(start):
@@ -62,16 +61,16 @@ class EventSplitter:
         self._start = None
         return start.removeprefix(_BOM)
 
-    def _with_plain_ends(self, chunk: bytes) -> bytes:
-        """All three ends of a line as one. A CRLF may come in two chunks: then its second half is nothing."""
+    def _with_lf(self, chunk: bytes) -> bytes:
+        """Replace all ends of lines by LF. A CRLF may come in two chunks: then its second half is dropped."""
         if not chunk:
             return chunk
         cut, self._after_cr = self._after_cr, chunk.endswith(b"\r")
         plain = chunk.removeprefix(b"\n") if cut else chunk
         return plain.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
-    def _whole_with(self, chunk: bytes) -> bytes:
-        """The events that are whole with this chunk. What comes after them is pending."""
+    def _complete_with(self, chunk: bytes) -> bytes:
+        """Take the events that this chunk completes. What comes after them stays pending."""
         pending = self._pending
         if not pending:
             chunk = chunk.lstrip(b"\n")
@@ -80,64 +79,59 @@ class EventSplitter:
         end = pending.rfind(b"\n\n", searched)
         if end < 0:
             return b""
-        whole = bytes(memoryview(pending)[: end + 2])
+        complete = bytes(memoryview(pending)[: end + 2])
         del pending[: end + 2]
-        return whole
+        return complete
 
-    def _stay_small(self) -> None:
-        """A last end of line may be the first half of the event's end, so it stays."""
+    def _limit_pending(self) -> None:
+        """Drop the beginning of a large event. A last end of line stays: it may be half of the event's end."""
         beyond = len(self._pending) - 1
-        if beyond > 0 and (self._skipping or beyond > self._most):
-            self.skipped_bytes += beyond
+        if beyond > 0 and (self._dropping or beyond > self._max_bytes):
             del self._pending[:beyond]
-            self._skipping = True
+            self._dropping = True
 
-    def _events(self, whole: bytes) -> list[Event]:
-        more_blanks = b"\n\n\n" in whole
-        blocks = _BLANKS.split(whole.rstrip(b"\n")) if more_blanks else whole[:-2].split(b"\n\n")
-        if self._skipping or len(whole) > self._most:
-            blocks = [block for block in blocks if self._is_kept(block)]
+    def _events(self, complete: bytes) -> list[Event]:
+        more_blanks = b"\n\n\n" in complete
+        blocks = _BLANK_LINES.split(complete.rstrip(b"\n")) if more_blanks else complete[:-2].split(b"\n\n")
+        if self._dropping or len(complete) > self._max_bytes:
+            blocks = [block for block in blocks if not self._drops(block)]
         if self._skim:
-            blocks = self._skimmed(blocks)
-        return [event for block in blocks if (event := event_of(block))]
+            blocks = [block for block in blocks if not block.startswith(self._skim)]
+        return [event for block in blocks if (event := parse_event(block))]
 
-    def _is_kept(self, block: bytes) -> bool:
-        if not self._skipping and len(block) <= self._most:
-            return True
-        self.skipped_bytes += len(block)
-        self._skipping = False
-        return False
-
-    def _skimmed(self, blocks: list[bytes]) -> list[bytes]:
-        begin, rest = self._skim, []
-        for block in blocks:
-            if block.startswith(begin):
-                self.skimmed_events += 1
-                self.skimmed_bytes += len(block) - len(begin)
-            else:
-                rest.append(block)
-        return rest
+    def _drops(self, block: bytes) -> bool:
+        if not self._dropping and len(block) <= self._max_bytes:
+            return False
+        self.dropped += 1
+        self._dropping = False
+        return True
 
 
-def event_of(block: bytes) -> Event | None:
-    """The lines of one event, each ended by LF. None if they carry no data."""
+def parse_event(block: bytes) -> Event | None:
+    """Parse the lines of one event, separated by LF. None if they hold no data."""
     head, _, data = block.partition(b"data: ")
     if data and b"\n" not in data and len(head) < _LONGEST_HEAD and (name := _name_in(head)) is not None:
         return name, data
-    return _event_of_lines(block)
+    return _parse_lines(block)
+
+
+def write_event(name: bytes, data: bytes) -> bytes:
+    """Write one event; `name` may be empty."""
+    head = b"event: " + name + b"\n" if name else b""
+    return head + b"data: " + data.replace(b"\n", b"\ndata: ") + b"\n\n"
 
 
 @lru_cache(maxsize=256)
 def _name_in(head: bytes) -> bytes | None:
-    """The name, where nothing but a name comes before the data. There are few, so that each is read once."""
+    """Return the name, if nothing else comes before the data. There are few names, so each is parsed once."""
     if not head:
         return b""
     is_name = head.startswith(b"event: ") and head.find(b"\n") == len(head) - 1
     return head[7:-1] if is_name else None
 
 
-def _event_of_lines(block: bytes) -> Event | None:
-    """As the standard has it: comments, several lines of data, fields that are nothing to us."""
+def _parse_lines(block: bytes) -> Event | None:
+    """Parse as the standard says: comments, several lines of data, other fields."""
     name, data = b"", []
     for line in block.split(b"\n"):
         field, _, value = line.partition(b":")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import base64
-import re
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from youbencha.gateway.cassette.matching import ReplayedAnswer
 from youbencha.gateway.cassette.placeholders import PlaceholderWriter, Span, masked, masked_bytes, secrets_in
+from youbencha.gateway.encoding import MAX_DECODED_BYTES, Decoder, encoding_of
 from youbencha.gateway.json_fields import one_line, parsed
+from youbencha.gateway.sse import SseParser, write_event
 from youbencha.process import Redactor
 from youbencha.spec.gateway import CassetteTiming
 
@@ -29,9 +29,13 @@ _TRANSIENT = frozenset({401, 402, 403, 408, 429})
 _JSON_TEXTS = frozenset({"arguments", "partial_json"})
 """Keys whose texts are JSON themselves."""
 
-_DECODED = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
 
-_EITHER_KIND = 32 + zlib.MAX_WBITS
+class RecordedEvent(NamedTuple):
+    ms: float
+    """When it was complete."""
+    name: str | None
+    data: Any
+    """An object or a list, if it is JSON; otherwise text, as the `[DONE]` of OpenAI's."""
 
 
 def is_answer(status: int) -> bool:
@@ -44,7 +48,7 @@ def record_answer(
 ) -> RecordedAnswer | None:
     """None if it is not one to keep: no answer, or not all of one."""
     lower = {name.lower(): value for name, value in headers.items()}
-    decoded = _decoded(chunks, lower.get("content-encoding", "").strip().lower())
+    decoded = _decoded(chunks, lower.get("content-encoding", ""))
     if not is_answer(status) or decoded is None:
         return None
     content = _content(status, lower.get("content-type", ""), decoded, emptying, redactor)
@@ -66,7 +70,7 @@ def _chunks(kept: RecordedAnswer, filled: Change) -> Iterator[tuple[float, bytes
     if "events" in kept:
         for event in kept["events"]:
             data = _changed(event["data"], filled, is_json=_is_json_delta(event["data"]))
-            yield float(event["ms"]), event_bytes(RecordedEvent(event["ms"], event.get("event", _type_of(data)), data))
+            yield float(event["ms"]), event_bytes(event.get("event", _type_of(data)), data)
     elif "json" in kept:
         yield float(kept["ms"]), one_line(_changed(kept["json"], filled)).encode()
     elif "text" in kept:
@@ -85,7 +89,9 @@ def _content(
 ) -> dict[str, Any] | None:
     raw = b"".join(data for _, data in chunks)
     if content_type.startswith("text/event-stream"):
-        events = list(events_in(chunks))
+        events = events_in(chunks)
+        if events is None:
+            return None
         _empty_events(events, emptying, redactor, raw.decode("utf-8", "replace"))
         shown = [{"ms": round(event.ms), **_named(event), "data": event.data} for event in events]
         return {"events": shown} if is_complete([event.data for event in events]) else None
@@ -159,18 +165,36 @@ def _is_json_delta(data: Any) -> bool:
     return any(slot.is_json and slot.key == "delta" for slot in slots_of(data))
 
 
-def _decoded(chunks: Chunks, encoding: str) -> Chunks | None:
+def _decoded(chunks: Chunks, content_encoding: str) -> Chunks | None:
     """None if it cannot be read, or ends too early."""
-    if encoding not in _DECODED:
-        return None
-    if encoding in ("", "identity"):
-        return chunks
-    unpacking = zlib.decompressobj(_EITHER_KIND)
+    encoding = encoding_of(content_encoding)
+    if encoding is None or encoding == "identity":
+        return None if encoding is None else chunks
+    decoder = Decoder(encoding)
+    decoded = [(ms, b"".join(decoder.feed(data))) for ms, data in chunks]
+    return decoded if decoder.complete else None
+
+
+def events_in(chunks: Chunks) -> list[RecordedEvent] | None:
+    """None if one of them is too large to be kept."""
+    parser = SseParser(max_event_bytes=MAX_DECODED_BYTES)
+    events = [_event(ms, *event) for ms, chunk in chunks for event in parser.feed(chunk)]
+    events += [_event(chunks[-1][0], *event) for event in parser.finish()] if chunks else []
+    return None if parser.dropped else events
+
+
+def event_bytes(name: Any, data: Any) -> bytes:
+    text = data if isinstance(data, str) else one_line(data)
+    return write_event(str(name or "").encode(), text.encode("utf-8", "replace"))
+
+
+def _event(ms: float, name: bytes, data: bytes) -> RecordedEvent:
+    text = data.decode("utf-8", "replace")
     try:
-        decoded = [(ms, unpacking.decompress(data)) for ms, data in chunks]
-    except zlib.error:
-        return None
-    return decoded if unpacking.eof else None
+        value = parsed(text)
+    except ValueError:
+        value = text
+    return RecordedEvent(ms, name.decode("utf-8", "replace") or None, value if isinstance(value, dict | list) else text)
 
 
 # Texts that come in pieces, over many events of a stream, and how to change one without a look at the pieces. Pure.
@@ -292,52 +316,3 @@ def is_complete(events: Sequence[Any]) -> bool:
 def _finished(chunk: dict[str, Any]) -> bool:
     choices = [*(chunk.get("choices") or ()), *(chunk.get("candidates") or ())]
     return any(each.get("finish_reason") or each.get("finishReason") for each in choices if isinstance(each, dict))
-
-
-# Server-sent events: bytes in any chunks to events, each with the time it was complete, and back. Pure.
-
-_BLANK_LINE = re.compile(rb"\r\n\r\n|\n\n|\r\r")
-
-
-class RecordedEvent(NamedTuple):
-    ms: float
-    name: str | None
-    data: Any
-    """An object or a list, if it is JSON; otherwise text, as the `[DONE]` of OpenAI's."""
-
-
-def events_in(chunks: Iterable[tuple[float, bytes]]) -> Iterator[RecordedEvent]:
-    held, ms = b"", 0.0
-    for ms, chunk in chunks:
-        *whole, held = _BLANK_LINE.split(held + chunk)
-        for part in whole:
-            yield from _event(ms, part)
-    yield from _event(ms, held)  # some servers end without a blank line
-
-
-def event_bytes(event: RecordedEvent) -> bytes:
-    data = event.data if isinstance(event.data, str) else one_line(event.data)
-    name = f"event: {event.name}\n" if event.name else ""
-    lines = "".join(f"data: {line}\n" for line in data.split("\n"))
-    return f"{name}{lines}\n".encode("utf-8", "surrogatepass")
-
-
-def _event(ms: float, part: bytes) -> Iterator[RecordedEvent]:
-    """None for a comment alone: it only keeps the connection open."""
-    name, data = None, []
-    for line in part.decode("utf-8", "replace").splitlines():
-        field, _, value = line.partition(":")
-        if field == "event":
-            name = value.removeprefix(" ")
-        elif field == "data":
-            data.append(value.removeprefix(" "))
-    if data:
-        yield RecordedEvent(ms, name, _value("\n".join(data)))
-
-
-def _value(text: str) -> Any:
-    try:
-        value = parsed(text)
-    except ValueError:
-        return text
-    return value if isinstance(value, dict | list) else text

@@ -1,49 +1,79 @@
-"""The two kinds of meters: for a stream of events, and for an answer in one piece."""
+"""Meters for the answers of four APIs: as a stream of events or in one piece, compressed or not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from youbencha.gateway.encoding import Decoder
+from youbencha.gateway.api import WireName
+from youbencha.gateway.encoding import Decoder, encoding_of
 from youbencha.gateway.json_fields import read_json
-from youbencha.gateway.metering.readers import Metered, Reader
-from youbencha.gateway.sse import EventSplitter
+from youbencha.gateway.metering.readers import (
+    AnthropicUsage,
+    ChatUsage,
+    GeminiUsage,
+    Metered,
+    ResponsesUsage,
+    UsageReader,
+)
+from youbencha.gateway.sse import SseParser
 
-MOST_BODY_BYTES = 64 * 1024 * 1024
+MAX_BODY_BYTES = 64 * 1024 * 1024
 
 
 class Meter(Protocol):
-    """Reads along. Neither of its methods ever raises, whatever comes."""
+    """Reads an answer as it passes. Neither method ever raises, whatever comes."""
 
     def feed(self, chunk: bytes) -> None: ...
 
     def result(self) -> Metered:
-        """What is known by now. May be asked at any time, and again."""
+        """Return what is known by now. May be called at any time, and again."""
+
+
+_READERS: Mapping[WireName, Callable[[], UsageReader]] = {
+    "anthropic-messages": AnthropicUsage,
+    "openai-chat": ChatUsage,
+    "openai-responses": ResponsesUsage,
+    "gemini": GeminiUsage,
+}
+
+
+def meter_for(wire: WireName, *, content_type: str, content_encoding: str = "") -> Meter:
+    """Return the meter for an answer with these headers."""
+    new_reader = _READERS[wire]
+    is_stream = content_type.strip().lower().startswith("text/event-stream")
+    meter: Meter = StreamMeter(new_reader()) if is_stream else BodyMeter(new_reader)
+    match encoding_of(content_encoding):
+        case None:
+            return UnreadableMeter()
+        case "identity":
+            return meter
+        case encoding:
+            return DecodingMeter(meter, Decoder(encoding))
 
 
 class StreamMeter:
-    def __init__(self, reader: Reader) -> None:
+    """Meters a stream of events."""
+
+    def __init__(self, reader: UsageReader) -> None:
         self._reader = reader
-        self._events = EventSplitter(skim=reader.skim)
+        self._parser = SseParser(skim=reader.skim)
 
     def feed(self, chunk: bytes) -> None:
-        hear = self._reader.event
-        for name, data in self._events.feed(chunk):
-            hear(name, data)
+        read = self._reader.event
+        for name, data in self._parser.feed(chunk):
+            read(name, data)
 
     def result(self) -> Metered:
-        events, reader = self._events, self._reader
-        skimmed = max(0, events.skimmed_bytes - events.skimmed_events * reader.around_text)
-        return reader.metered(unread_bytes=skimmed + events.pending_bytes + events.skipped_bytes)
+        return self._reader.metered()
 
 
 class BodyMeter:
-    """Keeps the answer until somebody asks: half of a JSON document says nothing."""
+    """Meters an answer in one piece. It is kept until it is asked about: half of a JSON document says nothing."""
 
-    def __init__(self, new_reader: Callable[[], Reader], most_bytes: int = MOST_BODY_BYTES) -> None:
+    def __init__(self, new_reader: Callable[[], UsageReader], max_bytes: int = MAX_BODY_BYTES) -> None:
         self._new_reader = new_reader
-        self._most = most_bytes
+        self._max_bytes = max_bytes
         self._body = bytearray()
         self._size = 0
         self._result: Metered | None = None
@@ -51,7 +81,7 @@ class BodyMeter:
     def feed(self, chunk: bytes) -> None:
         self._result = None
         self._size += len(chunk)
-        if self._size > self._most:
+        if self._size > self._max_bytes:
             self._body.clear()
         else:
             self._body += chunk
@@ -61,12 +91,12 @@ class BodyMeter:
             reader = self._new_reader()
             if self._body and (document := read_json(self._body)) is not None:
                 reader.body(document)
-            self._result = reader.metered(unread_bytes=self._size)
+            self._result = reader.metered()
         return self._result
 
 
-class DecodedMeter:
-    """For an answer that is compressed on its way."""
+class DecodingMeter:
+    """Meters an answer that is compressed on the wire."""
 
     def __init__(self, meter: Meter, decoder: Decoder) -> None:
         self._meter = meter
@@ -80,8 +110,8 @@ class DecodedMeter:
         return self._meter.result()
 
 
-class BlindMeter:
-    """For an answer that nobody here can read."""
+class UnreadableMeter:
+    """For an answer in an encoding that cannot be decoded: nothing is known of it."""
 
     def feed(self, chunk: bytes) -> None:
         pass

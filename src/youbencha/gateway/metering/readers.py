@@ -1,4 +1,4 @@
-"""Read tokens from the answers of four APIs."""
+"""Read tokens, model and errors from the answers of four APIs."""
 
 from __future__ import annotations
 
@@ -6,20 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
-from youbencha.gateway.json_fields import (
-    count,
-    error_word,
-    first_count,
-    mapping,
-    mappings,
-    model_name,
-    read_json,
-    size_of,
-)
+from youbencha.gateway.json_fields import count, error_word, first_count, mapping, mappings, model_name, read_json
 from youbencha.usage import Tokens
 
 
 class Metered(NamedTuple):
+    """What an answer says of itself."""
+
     tokens: Tokens = Tokens()
     """`input` without the cached ones, whichever way the API counts. None: the wire did not say."""
     model: str | None = None
@@ -28,37 +21,29 @@ class Metered(NamedTuple):
     """The answer came to its end, with its final counts. If not, `tokens` are a lower bound."""
     cache_creation_1h: int = 0
     """Those of `cache_creation` that are kept for an hour, and cost more."""
-    output_bytes: int = 0
-    """Of text, thoughts and tools' arguments in the answer: no token is less than a byte, so a bound for `output`."""
     error: str | None = None
     """The type of an error that came in the middle of the answer."""
 
 
-# What one answer has said of itself so far: the part of a meter that differs from API to API.
-
-
-class Reader(ABC):
-    """Takes whatever comes, and never raises: a number that cannot be read is unknown."""
+class UsageReader(ABC):
+    """The part of a meter that differs from API to API. Never raises: a number that cannot be read is unknown."""
 
     skim: ClassVar[bytes] = b""
-    """How those events of a stream begin of which only the size matters."""
-    around_text: ClassVar[int] = 0
-    """What in each of those is no text, in bytes."""
+    """How the events of a stream begin that say nothing about usage."""
 
     def __init__(self) -> None:
         self.model: str | None = None
         self.error: str | None = None
-        self.output_bytes = 0
         self.ended = False
         """The answer said that this was all."""
 
     @abstractmethod
     def event(self, name: bytes, data: bytes) -> None:
-        """The next event of a stream."""
+        """Read the next event of a stream."""
 
     @abstractmethod
     def body(self, document: Any) -> None:
-        """An answer in one piece, read_json."""
+        """Read an answer in one piece, parsed."""
 
     @abstractmethod
     def tokens(self) -> Tokens: ...
@@ -66,33 +51,27 @@ class Reader(ABC):
     def cache_creation_1h(self) -> int:
         return 0
 
-    def metered(self, *, unread_bytes: int = 0) -> Metered:
-        """`unread_bytes` came, and were not looked into: all of them may be output."""
+    def metered(self) -> Metered:
         tokens = self.tokens()
         return Metered(
             tokens=tokens,
             model=self.model,
             complete=self.ended and None not in (tokens.input, tokens.output),
             cache_creation_1h=self.cache_creation_1h(),
-            output_bytes=self.output_bytes + unread_bytes,
             error=self.error,
         )
 
 
-# The Messages API. Its `input_tokens` are without the cached ones, as ours are.
+# -- Anthropic: Messages ---------------------------------------------------------------------------------------
 
-_WRITTEN = {b"content_block_delta", b"content_block_start"}
-
-_WITH_NEWS = {b"message_start", b"message_delta", b"message_stop", b"error", b""}
-"""All other events are not looked into. One without a name has its type in its data only."""
-
-_AROUND_TEXT = len('{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":""}}')
-"""An answer is mostly these events: without what is the same in each, their size is a bound at no cost."""
+_MESSAGE_EVENTS = {b"message_start", b"message_delta", b"message_stop", b"error", b""}
+"""Other events say nothing about usage. One without a name has its type in its data only."""
 
 
-class MessagesReader(Reader):
+class AnthropicUsage(UsageReader):
+    """Its `input_tokens` are without the cached ones, as ours are."""
+
     skim = b"event: content_block_delta\ndata: "
-    around_text = _AROUND_TEXT
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,10 +79,19 @@ class MessagesReader(Reader):
         self._final = False
 
     def event(self, name: bytes, data: bytes) -> None:
-        if name in _WRITTEN:
-            self.output_bytes += max(0, len(data) - _AROUND_TEXT)
-        elif name in _WITH_NEWS:
-            self._news(mapping(read_json(data)), data)
+        if name not in _MESSAGE_EVENTS:
+            return
+        event = mapping(read_json(data))
+        match event.get("type"):
+            case "message_start":
+                self._message(mapping(event.get("message")))
+            case "message_delta":
+                self._usage(event)
+                self._final = self._final or count(mapping(event.get("usage")).get("output_tokens")) is not None
+            case "message_stop":  # without a message_delta, all that is known of the output is its beginning
+                self.ended = self._final
+            case "error":
+                self.error = error_word(event.get("error"), "type")
 
     def body(self, document: Any) -> None:
         message = mapping(document)
@@ -125,20 +113,6 @@ class MessagesReader(Reader):
     def cache_creation_1h(self) -> int:
         return min(self._counts.get("1h", 0), self._counts.get("cache_creation_input_tokens", 0))
 
-    def _news(self, event: Mapping[str, Any], data: bytes) -> None:
-        match event.get("type"):
-            case "message_start":
-                self._message(mapping(event.get("message")))
-            case "message_delta":
-                self._usage(event)
-                self._final = self._final or count(mapping(event.get("usage")).get("output_tokens")) is not None
-            case "message_stop":  # without a message_delta, all that is known of the output is its beginning
-                self.ended = self._final
-            case "error":
-                self.error = error_word(event.get("error"), "type")
-            case "content_block_delta" | "content_block_start":
-                self.output_bytes += max(0, len(data) - _AROUND_TEXT)
-
     def _message(self, message: Mapping[str, Any]) -> None:
         self.model = model_name(message.get("model")) or self.model
         self._usage(message)
@@ -155,37 +129,11 @@ class MessagesReader(Reader):
             self._counts[name] = number
 
 
-# How OpenAI's two APIs count: the same, under other names. Pure.
+# -- OpenAI: chat completions, and responses -------------------------------------------------------------------
 
 
-def tokens_of(usage: Mapping[str, Any], *, read: str, written: str) -> Tokens:
-    """`read` and `written` name the two counts. The cached tokens are a part of those read, here."""
-    details = mapping(usage.get(f"{read}_details"))
-    cached = first_count(details, "cached_tokens")
-    kept = first_count(details, "cache_write_tokens", "cache_creation_tokens")
-    return Tokens(
-        input=without(count(usage.get(read)), cached, kept),
-        output=count(usage.get(written)),
-        cache_read=cached,
-        cache_creation=kept,
-    )
-
-
-def without(whole: int | None, *parts: int | None) -> int | None:
-    """A part larger than what is left cannot have been in it: some servers count the cached ones apart."""
-    if whole is None:
-        return None
-    for part in parts:
-        if part is not None and part <= whole:
-            whole -= part
-    return whole
-
-
-# OpenAI's chat completions, and all the servers that speak like it.
-
-
-class ChatUsage(Reader):
-    """Knows the tokens of a stream only if somebody asked for its `usage`."""
+class ChatUsage(UsageReader):
+    """Chat completions, of OpenAI and compatible servers. A stream has its tokens only if it was asked for them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -195,56 +143,50 @@ class ChatUsage(Reader):
         if data == b"[DONE]":
             self.ended = True
             return
-        chunk = mapping(read_json(data))
-        self._about(chunk)
-        for choice in mappings(chunk.get("choices")):
-            if delta := choice.get("delta"):
-                self.output_bytes += size_of(delta, at_most=len(data))
+        self._answer(mapping(read_json(data)))
 
     def body(self, document: Any) -> None:
-        self._about(mapping(document))
+        self._answer(mapping(document))
         self.ended = True
 
     def tokens(self) -> Tokens:
         return self._tokens
 
-    def _about(self, answer: Mapping[str, Any]) -> None:
+    def _answer(self, answer: Mapping[str, Any]) -> None:
         if (model := answer.get("model")) != self.model:
             self.model = model_name(model) or self.model
         if usage := mapping(answer.get("usage")):
             # Some servers send totals so far with each chunk: the latest hold.
-            self._tokens = tokens_of(usage, read="prompt_tokens", written="completion_tokens")
+            self._tokens = _openai_tokens(usage, input_name="prompt_tokens", output_name="completion_tokens")
         if error := answer.get("error"):
             self.error = error_word(error, "code", "type")
 
 
-# OpenAI's responses: what Codex speaks.
+_LAST_RESPONSES = {"response.completed", "response.incomplete", "response.failed"}
 
-_LAST = {"response.completed", "response.incomplete", "response.failed"}
+_RESPONSE_TYPES = {"response.created", *_LAST_RESPONSES}
 
-_WITH_RESPONSE = {"response.created", *_LAST}
-
-_LOOKED_INTO = {name.encode() for name in _WITH_RESPONSE} | {b"error", b""}
-"""Besides the deltas. The rest says again, at length, what those said. One without a name has it in its data only."""
+_RESPONSE_EVENTS = {name.encode() for name in _RESPONSE_TYPES} | {b"error", b""}
+"""Other events say nothing about usage. One without a name has its type in its data only."""
 
 
-class ResponsesUsage(Reader):
+class ResponsesUsage(UsageReader):
+    """The responses API, which Codex uses."""
+
     def __init__(self) -> None:
         super().__init__()
         self._tokens = Tokens()
 
     def event(self, name: bytes, data: bytes) -> None:
-        if not (name.endswith(b".delta") or name in _LOOKED_INTO):
+        if name not in _RESPONSE_EVENTS:
             return
         event = mapping(read_json(data))
         kind = event.get("type")
         if not isinstance(kind, str):
             return
-        if kind.endswith(".delta"):
-            self.output_bytes += size_of(event.get("delta"), at_most=len(data))
-        elif kind in _WITH_RESPONSE:
+        if kind in _RESPONSE_TYPES:
             self._response(mapping(event.get("response")))
-            self.ended = self.ended or kind in _LAST
+            self.ended = self.ended or kind in _LAST_RESPONSES
         elif kind == "error":
             self.error = error_word(event.get("error") or event, "code", "type")
 
@@ -258,14 +200,37 @@ class ResponsesUsage(Reader):
     def _response(self, response: Mapping[str, Any]) -> None:
         self.model = model_name(response.get("model")) or self.model
         if usage := mapping(response.get("usage")):
-            self._tokens = tokens_of(usage, read="input_tokens", written="output_tokens")
+            self._tokens = _openai_tokens(usage, input_name="input_tokens", output_name="output_tokens")
         if error := response.get("error"):
             self.error = error_word(error, "code", "type")
 
 
-# The Gemini API. Each chunk counts all so far; none is marked as the last but by its `finishReason`.
+def _openai_tokens(usage: Mapping[str, Any], *, input_name: str, output_name: str) -> Tokens:
+    """Read what both APIs of OpenAI count alike, under different names. The cached tokens are part of the input."""
+    details = mapping(usage.get(f"{input_name}_details"))
+    cache_read = first_count(details, "cached_tokens")
+    cache_creation = first_count(details, "cache_write_tokens", "cache_creation_tokens")
+    return Tokens(
+        input=_without(count(usage.get(input_name)), cache_read, cache_creation),
+        output=count(usage.get(output_name)),
+        cache_read=cache_read,
+        cache_creation=cache_creation,
+    )
 
-_COUNTS = {
+
+def _without(whole: int | None, *parts: int | None) -> int | None:
+    """Subtract the parts. One larger than what is left was not in it: some servers count the cached ones apart."""
+    if whole is None:
+        return None
+    for part in parts:
+        if part is not None and part <= whole:
+            whole -= part
+    return whole
+
+
+# -- Gemini ----------------------------------------------------------------------------------------------------
+
+_GEMINI_COUNTS = {
     "promptTokenCount",
     "toolUsePromptTokenCount",
     "cachedContentTokenCount",
@@ -274,19 +239,21 @@ _COUNTS = {
 }
 
 
-class GeminiUsage(Reader):
+class GeminiUsage(UsageReader):
+    """Each chunk counts all so far; only its `finishReason` marks the last."""
+
     def __init__(self) -> None:
         super().__init__()
         self._counts: dict[str, int] = {}
-        self._wrote = False
+        self._has_content = False
 
     def event(self, name: bytes, data: bytes) -> None:
-        self._chunk(mapping(read_json(data)), len(data))
+        self._chunk(mapping(read_json(data)))
 
     def body(self, document: Any) -> None:
-        """A stream that was not asked for as events is one list of chunks."""
+        """Read an answer, or the list of chunks that a stream is if it was not requested as events."""
         for chunk in mappings(document if isinstance(document, list) else [document]):
-            self._chunk(chunk, 0)
+            self._chunk(chunk)
 
     def tokens(self) -> Tokens:
         """This API leaves out what is zero, and does not say what it puts into its cache."""
@@ -295,7 +262,7 @@ class GeminiUsage(Reader):
         if prompt is None:
             return Tokens()
         cached = known("cachedContentTokenCount", 0)
-        fresh = without(prompt, cached)
+        fresh = _without(prompt, cached)
         return Tokens(
             input=None if fresh is None else fresh + known("toolUsePromptTokenCount", 0),
             output=self._output(),
@@ -304,24 +271,18 @@ class GeminiUsage(Reader):
 
     def _output(self) -> int | None:
         """The early chunks count only the prompt: zero is left out, but so is what is not known yet."""
-        said = [self._counts[name] for name in ("candidatesTokenCount", "thoughtsTokenCount") if name in self._counts]
-        return sum(said) if said or (self.ended and not self._wrote) else None
+        counts = [self._counts[name] for name in ("candidatesTokenCount", "thoughtsTokenCount") if name in self._counts]
+        return sum(counts) if counts or (self.ended and not self._has_content) else None
 
-    def _written(self, contents: list[Any], size: int) -> None:
-        self._wrote = self._wrote or bool(contents)
-        if size:  # in one piece, all of it counts anyway
-            self.output_bytes += sum(size_of(content, at_most=size) for content in contents)
-
-    def _chunk(self, chunk: Mapping[str, Any], size: int) -> None:
+    def _chunk(self, chunk: Mapping[str, Any]) -> None:
         if (model := chunk.get("modelVersion")) != self.model:
             self.model = model_name(model) or self.model
-        usage = mapping(chunk.get("usageMetadata"))
-        for name, value in usage.items():
-            if name in _COUNTS and (number := count(value)) is not None:
+        for name, value in mapping(chunk.get("usageMetadata")).items():
+            if name in _GEMINI_COUNTS and (number := count(value)) is not None:
                 self._counts[name] = number
         if candidates := mappings(chunk.get("candidates")):
             self.ended = all(candidate.get("finishReason") for candidate in candidates)
-            self._written([content for candidate in candidates if (content := candidate.get("content"))], size)
+            self._has_content = self._has_content or any(candidate.get("content") for candidate in candidates)
         elif mapping(chunk.get("promptFeedback")).get("blockReason"):
             self.ended = True
         if error := chunk.get("error"):

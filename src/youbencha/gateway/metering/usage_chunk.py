@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from youbencha.gateway.json_fields import mapping, read_json
-from youbencha.gateway.sse import event_of
+from youbencha.gateway.sse import parse_event
 
 _MOST_HELD = 64 * 1024
 """A larger event is not the one looked for: it goes on as it comes."""
@@ -103,6 +103,6 @@ def _is_usage_chunk(event: bytes) -> bool:
     if not _NO_CHOICES.search(event):
         return False
     lines = event.replace(b"\r\n", b"\n").replace(b"\r", b"\n").strip(b"\n")
-    found = event_of(lines)
+    found = parse_event(lines)
     chunk = mapping(read_json(found[1])) if found else {}
     return chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)

@@ -30,8 +30,8 @@ from youbencha.gateway.script.wire import (
     Message,
     ScriptRequest,
     Wire,
+    event_bytes,
     new_id,
-    sse,
     tokens_of,
 )
 
@@ -174,7 +174,7 @@ def _stream(wire: Wire, answer: ScriptedAnswer, events: list[Event]) -> Reply:
         closing = wire.closing
     return Reply(
         headers={"content-type": EVENT_STREAM, "cache-control": "no-cache", **_identified(wire)},
-        pieces=_cut([*(sse(event) for event in events), *([closing] if closing else [])], answer.chunk_bytes),
+        pieces=_cut([*(event_bytes(event) for event in events), *([closing] if closing else [])], answer.chunk_bytes),
         ending=ending,
         delay=answer.delay,
         pause=answer.pause,

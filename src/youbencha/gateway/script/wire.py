@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from youbencha.gateway.api import Action, WireName
 from youbencha.gateway.script.format import ScriptedAnswer, ScriptedUsage, working_directory
+from youbencha.gateway.sse import write_event
 
 Required = tuple[str, tuple[type, ...], str]
 """A key that a body must have, the types that it may be of, and how an error calls them."""
@@ -212,11 +213,10 @@ class Wire(ABC):
         raise NotImplementedError(f"{self.name} counts no tokens")
 
 
-def sse(event: Event) -> bytes:
-    """As a server-sent event; one that has a type is named after it."""
-    name = f"event: {event['type']}\n" if "type" in event else ""
+def event_bytes(event: Event) -> bytes:
+    """Write a server-sent event; one that has a type is named after it."""
     data = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
-    return f"{name}data: {data}\n\n".encode("utf-8", "replace")
+    return write_event(str(event.get("type", "")).encode(), data.encode("utf-8", "replace"))
 
 
 def new_id(prefix: str) -> str:
