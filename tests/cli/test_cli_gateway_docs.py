@@ -75,7 +75,7 @@ def options() -> set[str]:
     return {option for param in command.params for option in param.opts if option.startswith("--")} - {"--help"}
 
 
-@pytest.mark.parametrize("text", [section("By hand"), section("yb gateway", COMMANDS)], ids=["gateway", "commands"])
+@pytest.mark.parametrize("text", [section("On its own"), section("yb gateway", COMMANDS)], ids=["gateway", "commands"])
 def test_every_option_is_explained_and_no_other(text: str) -> None:
     rows = " ".join(re.findall(r"^\| (`-.*?) \|", text, re.MULTILINE))
     assert set(re.findall(r"--[a-z-]+", rows)) == options()

@@ -41,6 +41,7 @@ from youbencha.trial.checks import check_parts
 from youbencha.trial.outcome import POLICIES
 
 DOCS = Path(__file__).parents[2] / "docs"
+PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("design/*.md"), *DOCS.parent.glob("*.md")])
 COMMON = set(AgentConfig.model_fields)
 MINE = ("getting-started", "test-case", "evaluators", "hooks", "settings", "results", "commands", "other-agents")
 YAML_BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -142,10 +143,15 @@ def test_every_setting_is_explained_and_no_other() -> None:
     assert set(rows) == {key for key in known_keys() if not key.startswith(elsewhere)} - {"agent", "evaluators"}
 
 
-def test_every_command_is_listed_and_no_other() -> None:
-    rows = re.findall(r"^\| `yb ([a-z-]+)", text_of("commands"), re.MULTILINE)
-    assert rows == sorted(rows, key=rows.index)
-    assert set(rows) == set(_COMMANDS)
+def test_every_command_has_a_section_and_no_other() -> None:
+    titles = re.findall(r"^## yb ([a-z-]+)$", text_of("commands"), re.MULTILINE)
+    assert sorted(titles) == sorted(_COMMANDS)
+
+
+def test_the_readme_names_every_command() -> None:
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    (table,) = re.findall(r"^## Commands\n(.*?)(?=^## |\Z)", readme, re.MULTILINE | re.DOTALL)
+    assert set(re.findall(r"`yb ([a-z-]+)", table)) == set(_COMMANDS)
 
 
 def options_of(name: str) -> set[str]:
@@ -161,26 +167,22 @@ def options_of(name: str) -> set[str]:
     return {option for each in commands for param in each.params for option in (*param.opts, *param.secondary_opts)}
 
 
+def options_in(text: str) -> set[str]:
+    """The options in a section, in its code and in its tables."""
+    inline = re.findall(r"`([^`\n]+)`", text)
+    calls = re.findall(r"^\$ yb (.*?)(?:#.*)?$", text, re.MULTILINE)
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", " ".join(inline + calls)))
+
+
 @pytest.mark.parametrize("name", _COMMANDS)
-def test_every_option_that_is_named_exists(name: str) -> None:
-    (row,) = [line for line in text_of("commands").splitlines() if re.match(rf"\| `yb {name}[ `]", line)]
-    about = section("commands", f"yb {name}") if f"## yb {name}\n" in text_of("commands") else ""
-    named = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", " ".join(re.findall(r"`([^`]+)`", row + about))))
-    assert named - options_of(name) - {"--debug"} == set()
-
-
-@pytest.mark.parametrize(
-    "name", ["run", "eval", "report", "prune", "init", "install-agents", "suggest-testcase", "doctor"]
-)
-def test_every_option_that_exists_is_named(name: str) -> None:
-    short = {option for option in options_of(name) if not option.startswith("--")}
-    unsaid = {"--config", "--format", "--workspace-dir"} if name == "prune" else {"--config"}
-    assert options_of(name) - short - unsaid - set(re.findall(r"--[a-z][a-z-]*", text_of("commands"))) == set()
+def test_every_option_is_explained_in_its_commands_section(name: str) -> None:
+    common = {"--config", "--install-completion", "--show-completion"}
+    long = {option for option in options_of(name) if option.startswith("--")}
+    assert options_in(section("commands", f"yb {name}")) - common == long - common
 
 
 def test_every_schema_is_named() -> None:
-    (row,) = [line for line in text_of("commands").splitlines() if line.startswith("| `yb schema")]
-    assert {each.value for each in Format} <= words(row)
+    assert {each.value for each in Format} <= words(section("commands", "yb schema"))
 
 
 def test_the_outcomes_are_those_of_the_table() -> None:
@@ -188,7 +190,7 @@ def test_the_outcomes_are_those_of_the_table() -> None:
     assert {name: valid == "yes" for name, valid in rows} == {name: each.valid for name, each in POLICIES.items()}
 
 
-@pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_every_link_leads_somewhere(path: Path) -> None:
     for target, anchor in LINK.findall(path.read_text(encoding="utf-8")):
         if target.startswith(("http://", "https://")):
@@ -210,3 +212,20 @@ def anchors(path: Path) -> set[str]:
     """As GitHub makes them out of headings."""
     titles = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_the_glossary_is_sorted_and_names_every_outcome() -> None:
+    terms = re.findall(r"^\| \*\*(.+?)\*\*", text_of("glossary"), re.MULTILINE)
+    assert len(terms) > 40
+    assert terms == sorted(terms)
+    assert set(POLICIES) <= words(text_of("glossary"))
+
+
+def test_contributing_names_every_package() -> None:
+    source = DOCS.parent / "src" / "youbencha"
+    packages = {each.name for each in source.iterdir() if (each / "__init__.py").is_file()}
+    modules = {each.stem for each in source.glob("*.py") if not each.stem.startswith("_")}
+    contributing = (DOCS.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (layout,) = re.findall(r"^## Layout\n(.*?)^## ", contributing, re.MULTILINE | re.DOTALL)
+    named = re.findall(r"`([a-z_]+)`", " ".join(re.findall(r"^\| (`.*?) \|", layout, re.MULTILINE)))
+    assert set(named) == packages | modules
