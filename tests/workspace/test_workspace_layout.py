@@ -18,6 +18,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.files import write_atomically
 from youbencha.workspace import RunDirectory
 from youbencha.workspace.prune import old_runs, remove_run
+from youbencha.workspace.run_dir import new_run_name, run_started_at
 from youbencha.workspace.trees import remove_tree
 
 needs_posix = posix_only("links and modes")
@@ -25,11 +26,35 @@ needs_posix = posix_only("links and modes")
 
 def test_what_is_made(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path / "deep" / "root") as run:
-        assert re.fullmatch(r"run-\d{4}-\d\d-\d\d-\d{6}-[0-9a-f]{6}", run.path.name)
+        assert re.fullmatch(r"run-\d{4}-\d\d-\d\d-\d{6}-[0-9a-f]{12}", run.path.name)
         assert sorted(os.listdir(run.path)) == [".lock", "artifacts", "src-modified"]
         assert json.loads((run.path / ".lock").read_text())["pid"] == os.getpid()
     with RunDirectory.create(tmp_path / "deep" / "root", "mine") as named:
         assert named.path.name.startswith("mine-")
+
+
+def test_a_name_that_is_taken_is_not_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = iter(("run-2026-01-01-000000-aaaaaaaaaaaa",) * 3 + ("run-2026-01-01-000000-bbbbbbbbbbbb",))
+    monkeypatch.setattr("youbencha.workspace.run_dir.new_run_name", lambda _: next(names))
+    with RunDirectory.create(tmp_path) as first, RunDirectory.create(tmp_path) as second:
+        assert first.path.name.endswith("-aaaaaaaaaaaa")
+        assert second.path.name.endswith("-bbbbbbbbbbbb")
+
+
+def test_a_thousand_names_of_one_second_are_different_and_recognised() -> None:
+    names = {new_run_name("run") for _ in range(1000)}
+    assert len(names) == 1000
+    assert all(run_started_at(name) for name in names)
+
+
+@pytest.mark.parametrize("digits", ["abcdef", "abcdef012345"])
+def test_names_of_every_version_are_recognised(digits: str) -> None:
+    assert run_started_at(f"mine-2026-01-31-120000-{digits}") == datetime(2026, 1, 31, 12).astimezone()
+
+
+@pytest.mark.parametrize("digits", ["", "abcde", "abcdef0", "abcdef01234g", "abcdef0123456"])
+def test_other_names_are_no_runs(digits: str) -> None:
+    assert run_started_at(f"mine-2026-01-31-120000-{digits}") is None
 
 
 def test_the_users_repository_stays_clean(source: Path) -> None:

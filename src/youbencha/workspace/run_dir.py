@@ -64,8 +64,7 @@ class RunDirectory:
         root = root.absolute()
         with writing_to(root), ExitStack() as undo:
             _make_root(root)
-            path = root / new_run_name(name or "run")
-            path.mkdir()
+            path = _new_directory(root, name or "run")
             undo.callback(remove_tree, path)
             run = cls(path, make_private(path.name, cache_dir))
             undo.callback(run.close)
@@ -204,6 +203,15 @@ def not_writable(place: Path, reason: str) -> YouBenchaError:
     )
 
 
+def _new_directory(root: Path, name: str) -> Path:
+    """Make a directory with a new run name. A name that is taken already is not used again."""
+    while True:
+        path = root / new_run_name(name)
+        with suppress(FileExistsError):
+            path.mkdir()
+            return path
+
+
 def _make_root(root: Path) -> None:
     if not root.exists():
         root.mkdir(parents=True, exist_ok=True)
@@ -286,17 +294,21 @@ def _made(path: Path) -> Path:
     return path
 
 
-# What a run's directory is called: by what it is, when it began, and a word of its own.
+# The name of a run's directory: its kind, the time it began, and random digits.
 
-_RUN_NAME = re.compile(r".+-(2\d{3}-\d{2}-\d{2}-\d{6})-[0-9a-f]{6}")
+_RANDOM_BYTES = 6
+"""A thousand runs that begin in the same second, in any number of directories, do not share a name."""
+
+_RUN_NAME = re.compile(r".+-(2\d{3}-\d{2}-\d{2}-\d{6})-(?:[0-9a-f]{6}){1,2}")
+"""Six digits are the names of earlier versions."""
 
 
 def new_run_name(kind: str) -> str:
-    return f"{kind}-{time.strftime('%Y-%m-%d-%H%M%S')}-{os.urandom(3).hex()}"
+    return f"{kind}-{time.strftime('%Y-%m-%d-%H%M%S')}-{os.urandom(_RANDOM_BYTES).hex()}"
 
 
 def run_started_at(name: str) -> datetime | None:
-    """None if no run of ours is called so."""
+    """Return the time in the name of a run, or None if it is not the name of one."""
     found = _RUN_NAME.fullmatch(name)
     try:
         return datetime.fromisoformat(found[1]).astimezone() if found else None
