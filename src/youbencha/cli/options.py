@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 import typer
 
 from youbencha.errors import ConfigError, YouBenchaError
-from youbencha.spec.testcase import AgentOverride
 
 if TYPE_CHECKING:
     from youbencha.spec.gateway import CassetteMode, CassetteSpec
     from youbencha.spec.sandbox import SandboxSpec
     from youbencha.spec.settings import LoadedSettings
+    from youbencha.spec.testcase import AgentOverride
     from youbencha.trial.gateway_plan import GatewayOptions
 
 
@@ -147,6 +147,7 @@ WorkspaceDir = Annotated[
 
 def agent_choice(agent: str | None, model: str | None) -> AgentOverride:
     """`agent` is TYPE or TYPE@VERSION, as `yb agents install` takes it."""
+    from youbencha.spec.testcase import AgentOverride
 
     kind, at, version = (agent or "").partition("@")
     if agent is not None:
