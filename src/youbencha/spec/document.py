@@ -182,20 +182,17 @@ def _read(path: Path) -> str:
 
 
 def _syntax_problem(error: MarkedYAMLError, text: str) -> Problem:
-    """Ruamel's message with its position. It names an alias, which may be a secret that was not quoted."""
+    """Ruamel's message, except about an unknown alias: the name that it quotes may be a secret."""
     mark = error.problem_mark or error.context_mark
     message, hint = f"is not valid YAML: {error.problem or error.context or 'it cannot be read'}", None
     if isinstance(error, ComposerError):
-        several = error.context is not None
-        message = "holds more than one document" if several else "is not valid YAML: the alias has no anchor"
-    elif mark and _is_tab_indent(text[: mark.index + 1]):
-        message, hint = "is not valid YAML: tabs cannot be used for indentation", "use spaces"
+        is_second_document = error.context is not None
+        message = (
+            "contains more than one document" if is_second_document else "is not valid YAML: the alias has no anchor"
+        )
+    elif mark and text[mark.index : mark.index + 1] == "\t":
+        message, hint = "is not valid YAML: a tab cannot be used here", "use spaces"
     return Problem("", message, hint, *((mark.line + 1, mark.column + 1) if mark else (None, None)))
-
-
-def _is_tab_indent(text: str) -> bool:
-    line = text.rpartition("\n")[2]
-    return line.isspace() and line.endswith("\t")
 
 
 class _Constructor(RoundTripConstructor):
