@@ -43,7 +43,6 @@ from youbencha.trial.outcome import POLICIES
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("design/*.md"), *DOCS.parent.glob("*.md")])
 COMMON = set(AgentConfig.model_fields)
-MINE = ("getting-started", "test-case", "evaluators", "hooks", "settings", "results", "commands", "other-agents")
 YAML_BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)?(#[^)\s]+)?\)")
 
@@ -67,9 +66,9 @@ def words(text: str) -> set[str]:
 
 
 def documents() -> Iterator[tuple[str, Any]]:
-    for name in MINE:
-        for block in YAML_BLOCK.findall(text_of(name)):
-            yield name, YAML(typ="safe").load(block)
+    for page in PAGES:
+        for block in YAML_BLOCK.findall(page.read_text(encoding="utf-8")):
+            yield page.stem, YAML(typ="safe").load(block)
 
 
 def as_test_case(data: Any) -> dict[str, Any] | None:
@@ -88,8 +87,8 @@ SNIPPETS = [(name, case) for name, data in documents() if (case := as_test_case(
 
 
 def test_there_are_snippets_to_look_at() -> None:
-    assert len(SNIPPETS) >= 9
-    assert {name for name, _ in SNIPPETS} >= {"getting-started", "test-case", "evaluators", "hooks"}
+    assert len(SNIPPETS) >= 20
+    assert {name for name, _ in SNIPPETS} >= {"README", "getting-started", "test-case", "evaluators", "hooks", "sandboxes"}
 
 
 @pytest.mark.parametrize(("name", "case"), SNIPPETS, ids=[f"{name}-{n}" for n, (name, _) in enumerate(SNIPPETS)])
