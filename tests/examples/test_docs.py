@@ -88,7 +88,7 @@ SNIPPETS = [(name, case) for name, data in documents() if (case := as_test_case(
 
 def test_there_are_snippets_to_look_at() -> None:
     assert len(SNIPPETS) >= 20
-    assert {name for name, _ in SNIPPETS} >= {"README", "getting-started", "test-case", "evaluators", "hooks", "sandboxes"}
+    assert {name for name, _ in SNIPPETS} >= {"README", "getting-started", "test-case", "evaluators", "hooks"}
 
 
 @pytest.mark.parametrize(("name", "case"), SNIPPETS, ids=[f"{name}-{n}" for n, (name, _) in enumerate(SNIPPETS)])
