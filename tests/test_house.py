@@ -23,7 +23,7 @@ TESTS = Path(__file__).parent
 
 FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"youbencha"}),  # the version, nothing else
-    frozenset({"errors", "events", "later", "text"}),
+    frozenset({"errors", "events", "text"}),
     frozenset({"files", "json_lines", "plugins", "progress", "usage", "user_dirs"}),
     frozenset({"spec", "log"}),
     frozenset({"process"}),
@@ -59,10 +59,7 @@ def modules() -> list[Path]:
 
 
 def imports(path: Path, *, root: Path = SOURCE, when_loaded: bool = False) -> Iterator[Import]:
-    """Every import of ours, or only those that take place when the module is loaded.
-
-    What a package imports for its types is what it imports when somebody asks for it (`later.py`).
-    """
+    """Every import of ours, or only those that take place when the module is loaded."""
     file = path.relative_to(root).as_posix()
     left_out: tuple[type[ast.AST], ...] = (ast.FunctionDef, ast.AsyncFunctionDef) if when_loaded else ()
     waiting: list[ast.AST] = [parsed(path)]

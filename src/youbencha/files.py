@@ -1,31 +1,152 @@
-"""Write files safely."""
+"""Write files in one step, and open files that an agent or a stranger may have put there."""
 
 from __future__ import annotations
 
+import errno
 import os
-from pathlib import Path
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PureWindowsPath
+from typing import BinaryIO
 
 from youbencha.errors import YouBenchaError
 
+NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""Flags for `os.open` where a link or a pipe may be in the file's place: opening a pipe would block."""
+
+_BINARY = getattr(os, "O_BINARY", 0)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a path to write to: it takes the place of `path` at the end, or vanishes if there is an error.
+
+    A reader, or a kill half-way, finds the old content or the new. A link is replaced, not followed.
+    """
+    partial = path.with_name(f".{path.name[:32]}.{os.urandom(4).hex()}")
+    try:
+        yield partial
+        partial.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink()
+        raise
+
+
+def replace_file(path: Path, data: bytes, *, mode: int | None = None) -> None:
+    """Write the whole file or nothing.
+
+    `mode` is the new file's permissions; by default, those of any new file. Raises `OSError`.
+    """
+    with replacing(path) as partial:
+        with partial.open("xb") as file:
+            file.write(data)
+        if mode is not None:
+            partial.chmod(mode)
+
 
 def write_atomically(path: Path, data: bytes, *, mode: int | None = None) -> None:
-    """Write the whole file or nothing: a reader, or a kill half-way, finds the old content or the new.
-
-    `mode` is the new file's permissions; by default, those of any new file.
-    """
-    partial = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
+    """Write an artifact as `replace_file` does. Raises `ARTIFACTS_NOT_WRITABLE`."""
     try:
-        try:
-            partial.write_bytes(data)
-            if mode is not None:
-                partial.chmod(mode)
-            partial.replace(path)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
+        replace_file(path, data, mode=mode)
     except OSError as error:
         raise YouBenchaError(
             "ARTIFACTS_NOT_WRITABLE",
             f"Cannot write {path}: {error.strerror or error}",
             hint="Check that the artifacts directory exists, belongs to you and has room.",
         ) from error
+
+
+def read_untrusted(root: Path, name: str, limit: int) -> bytes:
+    """Read a file below `root` that an agent could have written: see `open_untrusted`.
+
+    Raises `OSError`, with `EFBIG` if it is larger than `limit`.
+    """
+    with open_untrusted(root, name) as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"is larger than {limit:,} bytes", str(root / name))
+    return data
+
+
+def open_untrusted(root: Path, name: str) -> BinaryIO:
+    """Open a regular file below `root` for reading. No link is followed below `root`, and no pipe is waited for.
+
+    Raises `OSError`; its `strerror` says what is wrong, in words that fit behind the file's name.
+    """
+    parts = Path(name).parts
+    if not parts or Path(name).is_absolute() or ".." in parts or "\0" in name:
+        raise OSError(errno.EINVAL, "lies outside of its directory", name)
+    try:
+        fd = _open_below(root, parts)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):  # EMLINK: FreeBSD's word for a link
+            raise
+        raise OSError(errno.ELOOP, "is a link, or lies behind one", str(root / name)) from None
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return os.fdopen(fd, "rb")
+    os.close(fd)
+    raise OSError(errno.EINVAL, "is not a regular file", str(root / name))
+
+
+def _open_below(root: Path, parts: tuple[str, ...]) -> int:
+    """Open component by component, each relative to the one before: nothing can be exchanged in between."""
+    if os.open not in os.supports_dir_fd:
+        return _open_checked(root, parts)
+    at = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    for part in parts[:-1]:
+        above = at
+        try:
+            at = os.open(part, os.O_RDONLY | os.O_DIRECTORY | NO_FOLLOW, dir_fd=above)
+        finally:
+            os.close(above)
+    try:
+        return os.open(parts[-1], os.O_RDONLY | NO_FOLLOW, dir_fd=at)
+    finally:
+        os.close(at)
+
+
+def _open_checked(root: Path, parts: tuple[str, ...]) -> int:
+    """The same for Windows, which cannot open relative to a directory."""
+    path = root
+    for part in parts:
+        path = path / part
+        if path.is_symlink():
+            raise OSError(errno.ELOOP, "is a link", str(path))
+    if path.is_dir():
+        raise OSError(errno.EINVAL, "is not a regular file", str(path))
+    return os.open(path, os.O_RDONLY | _BINARY)
+
+
+class PathNotAllowed(Exception):
+    """A path in a configuration file that does not stay below its base."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+def check_relative(name: str) -> None:
+    """Raise `PathNotAllowed` unless `name` is a relative path without `..`, on any system."""
+    if "\0" in name:
+        raise PathNotAllowed("contains a NUL character")
+    if Path(name).is_absolute() or PureWindowsPath(name).drive or name.startswith(("/", "\\")):
+        raise PathNotAllowed(f"{name} is absolute", "write it relative to the file that names it")
+    if ".." in re.split(r"[/\\]", name):
+        raise PathNotAllowed(f"{name} contains '..'", "keep it beside or below the file that names it")
+
+
+def confined(base: Path, name: str) -> Path:
+    """Return `base / name`. Raises `PathNotAllowed` if it leads out of `base`, by its name or through links."""
+    check_relative(name)
+    path = base / name
+    try:
+        target = path.resolve()
+    except (OSError, RuntimeError):  # Python 3.11 and 3.12 raise the latter for a circle of links
+        raise PathNotAllowed(f"{name} cannot be followed to a file") from None
+    if not target.is_relative_to(base.resolve()):
+        raise PathNotAllowed(f"{name} is a link that leads out of {base}", "use a file, or a link inside")
+    return path

@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ from youbencha.control.tally import SessionTally
 from youbencha.control.websocket import ControlServer
 from youbencha.errors import YouBenchaError
 from youbencha.events import Event, ToolDecided, WarningRaised
+from youbencha.files import replace_file
 from youbencha.process import Command, Redactor, find_executable, run
 from youbencha.usage import Tokens
 
@@ -291,14 +291,5 @@ def _spent(tally: SessionTally) -> _Spent:
 def write_sidecar(path: Path, metrics: Mapping[str, Any]) -> None:
     """Whole or not at all; and never through a link that somebody has put in its place."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(metrics, file, indent=2)
-            file.write("\n")
-        Path(name).chmod(0o644)  # whoever runs an adapter need not be who reads what it wrote
-        Path(name).replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
+    text = json.dumps(metrics, indent=2) + "\n"
+    replace_file(path, text.encode(), mode=0o644)  # another user may have to read it

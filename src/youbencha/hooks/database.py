@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from youbencha.errors import YouBenchaError
+from youbencha.files import replace_file
 from youbencha.hooks.context import HookOutcome, Scope
 from youbencha.log import ResultsBundle, Usage, iso_time
 from youbencha.spec import DatabaseConfig
@@ -115,13 +116,7 @@ def append_line(path: Path, line: bytes) -> None:
 
 def replace_with_line(path: Path, line: bytes) -> None:
     """A reader sees the old file or the new one, never a part."""
-    target = path.resolve()
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}")
-    try:
-        temporary.write_bytes(line + b"\n")
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    replace_file(path.resolve(), line + b"\n")
 
 
 def _last_byte(fd: int, size: int) -> bytes:

@@ -7,8 +7,9 @@ address itself beyond what the person wrote (of `${SLACK_URL}`, only that).
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import re
-import stat
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from youbencha import __version__
 from youbencha.errors import YouBenchaError
+from youbencha.files import open_untrusted
 from youbencha.hooks.context import HookFailed, HookOutcome, Scope
 from youbencha.hooks.database import as_json_bytes, as_plain_data
 from youbencha.log import ArtifactManifest, ResultsBundle
@@ -290,11 +292,9 @@ def read_artifacts(manifest: ArtifactManifest, artifacts_dir: Path) -> ArtifactT
     single = [path for path in (manifest.diff, manifest.agent_log) if path]
     for path in dict.fromkeys((*manifest.reports, *single, *manifest.evaluator_artifacts)):
         try:
-            raw = _read(path, artifacts_dir.resolve(), min(LARGEST, room))
+            raw = _read(path, artifacts_dir, room)
             texts.contents[path] = raw.decode("utf-8")
             room -= len(raw)
-        except _LeftOut as reason:
-            texts.left_out[path] = str(reason)
         except UnicodeDecodeError:
             texts.left_out[path] = "is not text"
         except OSError as error:
@@ -302,19 +302,12 @@ def read_artifacts(manifest: ArtifactManifest, artifacts_dir: Path) -> ArtifactT
     return texts
 
 
-class _LeftOut(Exception):
-    pass
-
-
-def _read(path: str, root: Path, room: int) -> bytes:
-    file = (root / path).resolve()
-    if not file.is_relative_to(root):  # a link, or `..`: only what lies in the artifacts is meant to leave the machine
-        raise _LeftOut("lies outside of the artifacts")
-    found = file.stat()
-    if not stat.S_ISREG(found.st_mode):  # reading a pipe would wait for ever
-        raise _LeftOut("is not a file")
-    if found.st_size > room:
-        whole = "it alone is larger than 1 MiB" if found.st_size > LARGEST else "there is no room left in 10 MiB"
-        raise _LeftOut(whole)
-    with file.open("rb") as opened:
-        return opened.read(room)
+def _read(path: str, artifacts_dir: Path, room: int) -> bytes:
+    """Only what lies in the artifacts is meant to leave the machine: no link is followed."""
+    with open_untrusted(artifacts_dir, path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > LARGEST:
+            raise OSError(errno.EFBIG, "it alone is larger than 1 MiB")
+        if size > room:
+            raise OSError(errno.EFBIG, "there is no room left in 10 MiB")
+        return file.read(room)

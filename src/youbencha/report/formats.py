@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from youbencha.errors import YouBenchaError
+from youbencha.files import replace_file
 
 if TYPE_CHECKING:
     from youbencha.log import ResultsBundle
@@ -75,23 +75,13 @@ def write_text(target: Path, text: str) -> None:
         if target.exists() and not target.is_file():
             target.write_bytes(content)  # a pipe, a device: it must not be replaced by a file
         else:
-            _replace(target.resolve(), content)
+            replace_file(target.resolve(), content)
     except OSError as error:
         raise YouBenchaError(
             "REPORT_NOT_WRITTEN",
             f"Cannot write {target}: {error.strerror}.",
             hint="Choose another file with --output, or look at the directory's permissions and the room on the disk.",
         ) from error
-
-
-def _replace(target: Path, content: bytes) -> None:
-    draft = target.with_name(f".{target.name[:100]}.{os.getpid()}.tmp")
-    try:
-        draft.write_bytes(content)
-        draft.replace(target)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
 
 
 # The bundle itself, for programs.

@@ -5,14 +5,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import re
-import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar
 from urllib.parse import quote
 
+from youbencha.files import open_untrusted
 from youbencha.report import figures as told
 from youbencha.report.findings import findings
 from youbencha.report.patch import FilePatch, read_patch
@@ -334,34 +335,34 @@ class Attachments:
 
 def read_attachments(directory: Path, bundle: ResultsBundle) -> Attachments:
     """What is missing is missing: a report without it is still a report."""
-    diff_file = _first(directory, bundle.artifacts.diff, DIFF)
-    diff, left_out = (None, 0) if diff_file is None else _start_of(diff_file)
+    diff, diff_name, left_out = None, None, 0
+    for name, file in _open_first(directory, bundle.artifacts.diff, DIFF):
+        diff_name = name
+        diff, left_out = _start_of(file)
+    log, note = None, None
     agent_log = bundle.agent.youbencha_log_path if bundle.agent else None
-    log_file = _first(directory, agent_log, bundle.artifacts.agent_log, LOG)
-    log, note = (None, None) if log_file is None else _log(log_file)
-    name = None if diff_file is None else diff_file.relative_to(directory.resolve()).as_posix()
-    return Attachments(diff, name, left_out, log, note)
+    for _, file in _open_first(directory, agent_log, bundle.artifacts.agent_log, LOG):
+        log, note = _log(file)
+    return Attachments(diff, diff_name, left_out, log, note)
 
 
-def _first(directory: Path, *names: str | None) -> Path | None:
-    return next((file for name in names if name and (file := _inside(directory, name))), None)
+def _open_first(directory: Path, *names: str | None) -> Iterator[tuple[str, BinaryIO]]:
+    """Open the first that is a file in the directory, and yield it with its name; nothing if there is none."""
+    for name in filter(None, names):
+        relative = os.path.relpath(directory / name, directory)  # the original youBencha wrote absolute paths
+        try:
+            file = open_untrusted(directory, relative)
+        except OSError:
+            continue
+        with file:
+            yield Path(relative).as_posix(), file
+        return
 
 
-def _inside(directory: Path, name: str) -> Path | None:
-    """Links are followed first: one that leads out of the directory is none of ours."""
+def _start_of(file: BinaryIO) -> tuple[str | None, int]:
     try:
-        path = (directory / name).resolve()
-        regular = stat.S_ISREG(path.stat().st_mode)
-    except (OSError, ValueError):  # not there, not readable, a NUL in its name
-        return None
-    return path if regular and path.is_relative_to(directory.resolve()) else None
-
-
-def _start_of(file: Path) -> tuple[str | None, int]:
-    try:
-        with file.open("rb") as stream:
-            content = stream.read(_LARGEST_DIFF)
-            left_out = max(0, file.stat().st_size - len(content))
+        content = file.read(_LARGEST_DIFF)
+        left_out = max(0, os.fstat(file.fileno()).st_size - len(content))
     except OSError:
         return None, 0
     if left_out:
@@ -369,15 +370,15 @@ def _start_of(file: Path) -> tuple[str | None, int]:
     return content.decode("utf-8", "surrogateescape"), left_out
 
 
-def _log(file: Path) -> tuple[YouBenchaLog | None, str | None]:
+def _log(file: BinaryIO) -> tuple[YouBenchaLog | None, str | None]:
     from pydantic import ValidationError
 
     from youbencha.log import YouBenchaLog
 
     try:
-        if (bytes_in_it := file.stat().st_size) > _LARGEST_LOG:
+        if (bytes_in_it := os.fstat(file.fileno()).st_size) > _LARGEST_LOG:
             return None, f"The agent's log is too large to be shown ({size(bytes_in_it)})."
-        document = json.loads(file.read_bytes())
+        document = json.loads(file.read())
         if isinstance(document, dict) and "agent_info" not in document:
             from youbencha.report.loading import modern_log
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
 from youbencha.errors import YouBenchaError
+from youbencha.files import replace_file
 from youbencha.process import Command, Limits, find_executable, run
 
 __all__ = ["AGENT_FILES", "TEST_CASE_FILE", "FileResult", "begin_project", "install_agent_files"]
@@ -49,20 +48,10 @@ def write_file(root: Path, path: Path, text: str, *, force: bool) -> FileResult:
         return FileResult(path, "skipped", "it is there already; --force overwrites it")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        _write_whole(target, text)
+        replace_file(target, text.encode())
     except OSError as error:
         return FileResult(path, "error", error.strerror or str(error))
     return FileResult(path, "overwritten" if exists else "created")
-
-
-def _write_whole(target: Path, text: str) -> None:
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    try:
-        beside.write_text(text, encoding="utf-8", newline="\n")
-        beside.replace(target)
-    finally:
-        with contextlib.suppress(OSError):
-            beside.unlink(missing_ok=True)
 
 
 # `yb init`: a test case that runs as it is, for the repository that one stands in.

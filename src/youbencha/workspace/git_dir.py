@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+
+from youbencha.files import read_untrusted
 
 RAW = "* -text !eol -ident !filter !working-tree-encoding !diff\n"
 """Over whatever `.gitattributes` says: bytes are written and recorded as they are, and no program touches them."""
@@ -155,21 +156,7 @@ def _as_id(text: str | None) -> str | None:
 
 
 def _read(git_dir: Path, name: str, limit: int) -> str | None:
-    """A regular file inside, by whatever way, and not too large. A pipe would be waited on for ever."""
-    path = git_dir / name
     try:
-        if not path.resolve().is_relative_to(git_dir.resolve()):
-            return None
-        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    except (OSError, RuntimeError):  # RuntimeError: links in a circle
-        return None
-    try:
-        about = os.fstat(fd)
-        if not stat.S_ISREG(about.st_mode) or about.st_size > limit:
-            return None
-        with os.fdopen(fd, "rb", closefd=False) as file:
-            return file.read(limit).decode("utf-8", "replace")
+        return read_untrusted(git_dir, name, limit).decode("utf-8", "replace")
     except OSError:
         return None
-    finally:
-        os.close(fd)

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from youbencha.files import NO_FOLLOW
+
 _PAUSE_S = 0.1
 _NOTICE_EVERY_S = 1.0
-_NO_TRAP = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-"""An agent may have put a link or a pipe in a lock's place."""
 
 
 if sys.platform == "win32":
@@ -59,7 +59,7 @@ else:
 def is_locked(path: Path) -> bool:
     """Whether a live process holds it. Looks only: nothing is written, and no file is made."""
     try:
-        fd = os.open(path, _TO_LOOK | _NO_TRAP)
+        fd = os.open(path, _TO_LOOK | NO_FOLLOW)
     except OSError:
         return False
     try:
@@ -71,7 +71,7 @@ def is_locked(path: Path) -> bool:
 @contextmanager
 def lock_file(path: Path) -> Iterator[LockFile]:
     """Not locked yet; unlocked at the end."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | _NO_TRAP, 0o644)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o644)
     try:
         yield LockFile(fd, path)
     finally:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
+from youbencha.files import read_untrusted
 from youbencha.workspace.lock import is_locked, lock_file
 from youbencha.workspace.reclaim import make_accessible
 from youbencha.workspace.run_dir import ARTIFACTS, LOCK, PRIVATE_PARENT, find_private, private_in, run_started_at
@@ -24,8 +25,6 @@ from youbencha.workspace.walk import size_on_disk
 _RESULTS = "results.json"
 
 _LONGEST_NOTE = 65536
-
-_NO_TRAP = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 class StoredRun(NamedTuple):
@@ -146,9 +145,7 @@ def _private_of(path: Path) -> list[Path]:
 
 def _private_parent(path: Path) -> str | None:
     try:
-        fd = os.open(path / LOCK, os.O_RDONLY | _NO_TRAP)
-        with open(fd, "rb") as file:  # noqa: PTH123
-            parent = json.loads(file.read(_LONGEST_NOTE) or b"")[PRIVATE_PARENT]
+        parent = json.loads(read_untrusted(path, LOCK, _LONGEST_NOTE))[PRIVATE_PARENT]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return parent if isinstance(parent, str) else None

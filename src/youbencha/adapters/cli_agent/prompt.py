@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 
 from youbencha.adapters.cli_agent.config import MAX_PROMPT_LENGTH, AgentConfig
 from youbencha.adapters.cli_agent.kind import AgentKind
+from youbencha.files import PathNotAllowed, check_relative, confined
 
 _MOST_BYTES = 4 * MAX_PROMPT_LENGTH
 """No character of UTF-8 takes more than four."""
@@ -56,7 +56,7 @@ class _PromptFile:
     def read(self, workspace: Path, config_dir: Path | None) -> str:
         self.check_name()
         base = self._base(workspace, config_dir)
-        text = self._text(self._inside(base), config_dir)
+        text = self._text(self._confined(base), config_dir)
         if not text:
             raise self._wrong(f"{self._name} is empty")
         if len(text) > MAX_PROMPT_LENGTH:
@@ -87,25 +87,17 @@ class _PromptFile:
         except OSError as error:
             raise self._wrong(f"{self._name} cannot be read: {error.strerror}") from None
 
-    def _inside(self, base: Path) -> Path:
-        """A path that stays inside its base, whatever it is written as and wherever its links lead."""
-        path = base / self._name
+    def _confined(self, base: Path) -> Path:
         try:
-            leads_to = path.resolve()
-        except (OSError, RuntimeError):  # Python 3.11 and 3.12 raise the latter where links go round in a circle
-            raise self._wrong(f"{self._name} cannot be followed to a file") from None
-        if not leads_to.is_relative_to(base.resolve()):
-            raise self._wrong(f"{self._name} is a link that leads out of {base}", "use a file, or a link inside")
-        return path
+            return confined(base, self._name)
+        except PathNotAllowed as error:
+            raise self._wrong(error.message, error.hint) from None
 
     def check_name(self) -> None:
-        name = self._name
-        if "\0" in name:
-            raise self._wrong("contains a NUL character")
-        if Path(name).is_absolute() or PureWindowsPath(name).drive or name.startswith(("/", "\\")):
-            raise self._wrong(f"{name} is absolute", "write it relative to the file that names it")
-        if ".." in re.split(r"[/\\]", name):
-            raise self._wrong(f"{name} contains '..'", "keep prompts beside or below the file that names it")
+        try:
+            check_relative(self._name)
+        except PathNotAllowed as error:
+            raise self._wrong(error.message, error.hint) from None
 
     def _wrong(self, message: str, hint: str | None = None) -> Exception:
         return self._kind.one_problem("prompt_file", message, hint)

@@ -6,13 +6,14 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AliasChoices, BeforeValidator, Field, ValidationError, field_validator
 
 from youbencha.errors import Problem
 from youbencha.evaluators.judge.answer import normalized_name
+from youbencha.files import PathNotAllowed, confined
 from youbencha.spec import StrictModel, problems_of
 from youbencha.spec.base import Line, Milliseconds
 
@@ -238,11 +239,13 @@ def read_guidance(raw: Mapping[str, Any], config_dir: Path) -> str:
 
 def _read(key: str, name: str, base: Path) -> str:
     try:
-        path = _inside(key, name, base)
+        path = confined(base, name)
         if not stat.S_ISREG(path.stat().st_mode):
             raise _bad(key, f"{name} is not a regular file")  # a pipe would be waited on for ever
         with path.open("rb") as file:
             text = file.read(4 * MAX_LENGTH + 1).decode("utf-8-sig").strip()
+    except PathNotAllowed as error:
+        raise _bad(key, error.message, error.hint) from None
     except FileNotFoundError:
         raise _bad(key, f"{name} does not exist", f"it is looked for in {base}") from None
     except UnicodeDecodeError:
@@ -254,24 +257,6 @@ def _read(key: str, name: str, base: Path) -> str:
     if len(text) > MAX_LENGTH:
         raise _bad(key, f"{name} is longer than {MAX_LENGTH:,} characters")
     return text
-
-
-def _inside(key: str, name: str, base: Path) -> Path:
-    """Stays below its base, however it is written and wherever its links lead: a test case may be a stranger's."""
-    if "\0" in name:
-        raise _bad(key, "contains a NUL character")
-    if Path(name).is_absolute() or PureWindowsPath(name).drive or name.startswith(("/", "\\")):
-        raise _bad(key, f"{name} is absolute", "write it relative to the file that names it")
-    if ".." in re.split(r"[/\\]", name):
-        raise _bad(key, f"{name} contains '..'", "keep it beside or below the file that names it")
-    path = base / name
-    try:
-        leads_to = path.resolve()
-    except (OSError, RuntimeError):  # Python 3.11 and 3.12 raise the latter where links go round in a circle
-        raise _bad(key, f"{name} cannot be followed to a file") from None
-    if not leads_to.is_relative_to(base.resolve()):
-        raise _bad(key, f"{name} is a link that leads out of {base}", "use a file, or a link inside")
-    return path
 
 
 def _bad(key: str, message: str, hint: str | None = None) -> BadGuidance:

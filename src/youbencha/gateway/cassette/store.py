@@ -4,16 +4,15 @@ cassettes are merged by copying one over the other, and no file is ever written 
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
+from youbencha.files import replace_file
 from youbencha.gateway.api import WireName
 from youbencha.gateway.cassette.matching import CanonicalRequest, ModelRequest
 from youbencha.gateway.cassette.recording import RecordedAnswer
@@ -132,18 +131,12 @@ class CassetteStore:
             return f"(parts/{name}.json is missing or broken)"
 
     def _write(self, file: Path, value: object, *, unless_there: bool = False) -> None:
-        partial = file.with_name(f".{file.name}.{os.urandom(4).hex()}")
         try:
             if unless_there and file.exists():
                 return
-            partial.write_bytes(for_people(value).encode("utf-8", "surrogatepass"))
-            partial.replace(file)
-        except BaseException as error:
-            with suppress(OSError):
-                partial.unlink()
-            if isinstance(error, OSError):
-                raise _not_writable(file, error) from error
-            raise
+            replace_file(file, for_people(value).encode("utf-8", "surrogatepass"))
+        except OSError as error:
+            raise _not_writable(file, error) from error
 
 
 def _parsed(file: Path) -> Any:

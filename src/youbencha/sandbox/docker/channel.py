@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
+from youbencha.files import replace_file
 from youbencha.sandbox.base import ForwardedPort
 from youbencha.sandbox.docker.container import DOORS
 from youbencha.sandbox.docker.ownership import (
@@ -60,7 +61,7 @@ def init_program(architecture: str, *, cache_dir: Path | None = None) -> Path:
     copy = directory / f"init-{name}-{hashlib.sha256(program).hexdigest()[:16]}"
     if not _is_executable_copy(copy, program):
         directory.mkdir(parents=True, exist_ok=True)
-        _write_executable(copy, program)
+        replace_file(copy, program, mode=_EXECUTABLE)  # other runs may be doing the same, or executing it
     return copy
 
 
@@ -69,15 +70,6 @@ def _is_executable_copy(path: Path, program: bytes) -> bool:
         return path.stat().st_mode & 0o777 == _EXECUTABLE and path.read_bytes() == program
     except FileNotFoundError:
         return False
-
-
-def _write_executable(path: Path, program: bytes) -> None:
-    """In one step: other runs may be doing the same, or executing it."""
-    with tempfile.TemporaryDirectory(prefix=".partial-", dir=path.parent) as directory:
-        partial = Path(directory, path.name)
-        partial.write_bytes(program)
-        partial.chmod(_EXECUTABLE)
-        partial.replace(path)
 
 
 class SocketDir:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 import re
 import shutil
 import tempfile
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
+from youbencha.files import replacing
 from youbencha.process import Command, Limits, ProcessStartError, find_executable, run
 from youbencha.sandbox.toolbox.catalogue import Venv, lookup
 from youbencha.sandbox.toolbox.fetch import STORAGE
@@ -209,15 +209,9 @@ async def _own_node(root: Path, env: Mapping[str, str]) -> Path:
 
 def _place(node: Path, copy: Path) -> None:
     copy.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=copy.parent)
-    os.close(handle)
-    work = Path(name)
-    try:
-        shutil.copyfile(node, work)
-        work.chmod(0o755)
-        work.replace(copy)
-    finally:
-        work.unlink(missing_ok=True)
+    with replacing(copy) as partial:
+        shutil.copyfile(node, partial)
+        partial.chmod(0o755)
 
 
 # Which shared libraries programs load, and which of them any glibc image has.
