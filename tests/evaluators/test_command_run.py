@@ -13,7 +13,7 @@ from evaluating import OverRun
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.evaluators import trees
+from youbencha.workspace import trees
 
 PYTHON = sys.executable
 pytestmark = posix_only("the programs here are small shell and Python scripts")
@@ -299,6 +299,6 @@ async def test_nothing_of_half_a_copy_stays_either(over: OverRun, monkeypatch: p
     monkeypatch.setattr(trees, "_FICLONE", 0)
     monkeypatch.setattr(trees, "_ROOM_LEFT", 0)
     (over.tree / "file").write_bytes(bytes(10_000))
-    with pytest.raises(YouBenchaError, match="more than there is room for"):
+    with pytest.raises(YouBenchaError, match="not enough free disk space"):
         await over.evaluate("command", {"command": "true"})
     assert list(over.scratch.iterdir()) == []

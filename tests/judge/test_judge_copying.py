@@ -12,7 +12,7 @@ from judge_lab import contents
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.evaluators.judge.materials import copy_tree
+from youbencha.evaluators.judge.materials import copy_for_judge
 from youbencha.workspace.trees import remove_tree
 
 
@@ -27,7 +27,7 @@ def test_files_are_copied_with_their_modes(tmp_path: Path) -> None:
     tree = put(tmp_path / "tree", {"a.txt": "a", "deep/er/b.sh": "b"})
     (tree / "deep/er/b.sh").chmod(0o755)
     (tree / "empty").mkdir()
-    assert copy_tree(tree, tmp_path / "copy") == []
+    assert copy_for_judge(tree, tmp_path / "copy") == []
     assert contents(tmp_path / "copy") == contents(tree)
     assert os.access(tmp_path / "copy/deep/er/b.sh", os.X_OK) or os.name == "nt"
     assert (tmp_path / "copy/empty").is_dir()
@@ -47,7 +47,7 @@ def test_what_agents_take_instructions_from_has_another_name(tmp_path: Path) -> 
     }
     harmless = {".github/workflows/ci.yml": "a", "docs/agents/x.md": "b", "src/claude.py": "c", "instructions/x": "d"}
     tree = put(tmp_path / "tree", {**instructing, **harmless})
-    renamed = copy_tree(tree, tmp_path / "copy")
+    renamed = copy_for_judge(tree, tmp_path / "copy")
     assert renamed == sorted(
         [
             ".claude",
@@ -73,7 +73,7 @@ def test_links_lead_into_the_copy(tmp_path: Path) -> None:
     (tree / "loop").symlink_to("loop")
     (tree / "outside").symlink_to("/etc/hostname")
     copy = tmp_path / "copy"
-    copy_tree(tree, copy)
+    copy_for_judge(tree, copy)
     (copy / "absolute").write_text("changed")
     (copy / "directory" / "x").write_text("changed")
     (copy / "relative").write_text("changed")
@@ -90,7 +90,7 @@ def test_a_link_to_what_has_another_name_now_still_shows_it(tmp_path: Path) -> N
     tree = put(tmp_path / "tree", {"CLAUDE.md": "the rules"})
     (tree / "AGENTS.md").symlink_to("CLAUDE.md")
     (tree / "GEMINI.md").symlink_to("/etc/passwd")
-    copy_tree(tree, tmp_path / "copy")
+    copy_for_judge(tree, tmp_path / "copy")
     assert (tmp_path / "copy/AGENTS.md.judged").read_text() == "the rules"
     assert (tmp_path / "copy/GEMINI.md.judged").is_symlink(), "what is outside is not read for it"
 
@@ -101,7 +101,7 @@ def test_pipes_and_sockets_are_passed_over(tmp_path: Path) -> None:
     os.mkfifo(tree / "pipe")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(os.path.relpath(tree / "socket"))
-        copy_tree(tree, tmp_path / "copy")
+        copy_for_judge(tree, tmp_path / "copy")
     assert sorted(contents(tmp_path / "copy")) == ["a.txt"]
 
 
@@ -114,7 +114,7 @@ def test_nobody_escapes_by_what_is_too_large_or_too_deep(repository: Path, tmp_p
     try:
         for top in (repository, repository / ".git" / "refs"):
             nest(top, 60)
-        copy_tree(repository, copy)
+        copy_for_judge(repository, copy)
         for hole in (copy / "huge", copy / ".git/logs/huge"):
             assert hole.stat().st_size == 5 * 1024**4
             assert hole.stat().st_blocks * 512 < 10_000_000
@@ -138,13 +138,13 @@ def nest(tree: Path, depth: int) -> None:
 
 def test_a_tree_that_we_lie_in_is_not_copied_into_itself(tmp_path: Path) -> None:
     tree = put(tmp_path / "tree", {"a.txt": "a", ".youbencha-eval/old/results.json": "{}"})
-    copy_tree(tree, tree / ".youbencha-eval" / "scratch" / "copy")
+    copy_for_judge(tree, tree / ".youbencha-eval" / "scratch" / "copy")
     assert sorted(contents(tree / ".youbencha-eval/scratch/copy")) == ["a.txt"]
 
 
 def test_what_is_ours_is_not_copied(tmp_path: Path) -> None:
     tree = put(tmp_path / "tree", {"a.txt": "a", "deep/results/old.json": "{}", "results/theirs": "b"})
-    copy_tree(tree, tmp_path / "copy", ours=[(tree / "deep" / "results").resolve()])
+    copy_for_judge(tree, tmp_path / "copy", skip=[(tree / "deep" / "results").resolve()])
     assert sorted(contents(tmp_path / "copy")) == ["a.txt", "results/theirs"]
 
 
@@ -154,13 +154,13 @@ def test_what_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     tree = put(tmp_path / "tree", {"hidden/a": "a"})
     (tree / "hidden").chmod(0)
     with pytest.raises(YouBenchaError, match="hidden"):
-        copy_tree(tree, tmp_path / "copy")
+        copy_for_judge(tree, tmp_path / "copy")
     (tree / "hidden").chmod(0o700)
 
 
 def test_what_is_gone_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(YouBenchaError) as raised:
-        copy_tree(tmp_path / "nothing", tmp_path / "copy")
+        copy_for_judge(tmp_path / "nothing", tmp_path / "copy")
     assert raised.value.code == "JUDGE_COPY_FAILED"
 
 
@@ -185,14 +185,14 @@ def repository(tmp_path: Path) -> Path:
 
 
 def test_the_judge_sees_the_history(repository: Path, tmp_path: Path) -> None:
-    copy_tree(repository, tmp_path / "copy")
+    copy_for_judge(repository, tmp_path / "copy")
     assert "the beginning" in git(tmp_path / "copy", "log")
     assert "+two" in git(tmp_path / "copy", "diff")
 
 
 def test_what_the_judge_commits_is_only_in_its_copy(repository: Path, tmp_path: Path) -> None:
     before = contents(repository)
-    copy_tree(repository, tmp_path / "copy")
+    copy_for_judge(repository, tmp_path / "copy")
     git(tmp_path / "copy", "commit", "--quiet", "-am", "the judge was here")
     git(tmp_path / "copy", "gc", "--quiet", "--prune=now")
     assert contents(repository) == before
@@ -208,7 +208,7 @@ def test_no_command_of_the_agents_runs_when_the_judge_uses_git(repository: Path,
     (repository / ".git/hooks/pre-commit").write_bytes(trap.read_bytes())
     (repository / ".git/hooks/pre-commit").chmod(0o755)
     (repository / ".git/config.worktree").write_text(f"[core]\n\tfsmonitor = {trap}\n")
-    copy_tree(repository, tmp_path / "copy")
+    copy_for_judge(repository, tmp_path / "copy")
     git(tmp_path / "copy", "status")
     git(tmp_path / "copy", "diff")
     git(tmp_path / "copy", "commit", "--quiet", "-am", "x")
@@ -227,5 +227,5 @@ def test_a_git_that_is_no_repository_is_left_out(what: str, tmp_path: Path) -> N
         (tree / ".git/HEAD").write_text("ref: refs/heads/main\n")
     if what == "empty":
         (tree / ".git/HEAD").unlink()
-    copy_tree(tree, tmp_path / "copy")
+    copy_for_judge(tree, tmp_path / "copy")
     assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == ["a.txt"]

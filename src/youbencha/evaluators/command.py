@@ -16,6 +16,7 @@ from typing import Any
 
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators.base import (
+    CheckCancelled,
     EvaluationContext,
     artifact,
     config_problems,
@@ -32,12 +33,11 @@ from youbencha.evaluators.command_config import (
     contradictions,
 )
 from youbencha.evaluators.junit import junit_metrics, reports
-from youbencha.evaluators.trees import copy_tree
 from youbencha.log import AssertionResult, EvaluationResult
 from youbencha.process import Command, Limits, ProcessResult, ProcessStartError, Redactor, find_executable
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST
-from youbencha.workspace.trees import remove_tree
+from youbencha.workspace.trees import copy_tree, remove_tree
 
 
 class CommandEvaluator:
@@ -87,11 +87,23 @@ async def _own_tree(context: EvaluationContext, config: CommandEvaluatorConfig) 
     place = Path(mkdtemp(prefix="command-", dir=context.scratch_dir))
     try:
         copy = place / "tree"
-        await in_thread(lambda wanted: copy_tree(context.directory, copy, wanted, context.left_out))
+        await in_thread(lambda check_cancelled: _copy(context, copy, check_cancelled))
         yield copy
     finally:
         with suppress(YouBenchaError):  # what a container of another user wrote, say: it is no part of the verdict
             await in_thread(lambda _: remove_tree(place))
+
+
+def _copy(context: EvaluationContext, copy: Path, check_cancelled: CheckCancelled) -> None:
+    """Without what cannot be read: what an agent hides, it has not delivered, and it gets its verdict all the same."""
+    try:
+        copy_tree(context.directory, copy, check_cancelled, skip=context.left_out, unreadable_ok=True)
+    except OSError as error:
+        raise YouBenchaError(
+            "COMMAND_COPY_FAILED",
+            f"Cannot copy the tree for the command: {error}",
+            hint="Check the free disk space, or run it in place with `copy: false`.",
+        ) from error
 
 
 @asynccontextmanager

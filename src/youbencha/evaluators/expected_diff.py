@@ -27,9 +27,9 @@ from youbencha.evaluators.base import (
 )
 from youbencha.evaluators.globs import GlobList, PathFilter
 from youbencha.evaluators.similarity import Method, Similarity, text_similarity
-from youbencha.evaluators.trees import Excluded, TreeFile, files_below
 from youbencha.log import AssertionResult, EvaluationResult
 from youbencha.spec import StrictModel
+from youbencha.workspace.trees import TreeFile, files_below
 
 __all__ = ["ExpectedDiff"]
 
@@ -66,8 +66,8 @@ class ExpectedDiff:
         if not expected.is_dir():
             raise YouBenchaError("EXPECTED_NOT_FOUND", f"There is no reference at {expected}.", hint=_NO_REFERENCE)
         paths = PathFilter.of(config.include_paths, config.exclude_paths)
-        left_out = Excluded(context.left_out)
-        comparison = await in_thread(lambda wanted: compare_trees(context.directory, expected, paths, wanted, left_out))
+        skip = context.left_out
+        comparison = await in_thread(lambda wanted: compare_trees(context.directory, expected, paths, wanted, skip))
         if config.include_paths and not comparison.files:
             raise _nothing_included(config.include_paths)
         metrics = _metrics(comparison, config.threshold)
@@ -196,9 +196,9 @@ def compare_trees(
     expected: Path,
     counted: PathFilter,
     check_cancelled: CheckCancelled = lambda: None,
-    left_out: Excluded | None = None,
+    skip: Iterable[Path] = (),
 ) -> Comparison:
-    here, there = (_by_path(files_below(tree, left_out), counted) for tree in (ours, expected))
+    here, there = (_by_path(files_below(tree, skip), counted) for tree in (ours, expected))
     found = []
     for path in here.keys() | there.keys():
         check_cancelled()

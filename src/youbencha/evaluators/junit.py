@@ -13,7 +13,7 @@ from typing import Any
 
 from youbencha.evaluators.base import printable
 from youbencha.evaluators.globs import Glob
-from youbencha.evaluators.trees import files_below
+from youbencha.workspace.trees import files_below
 
 LARGEST_REPORT = 32 * 1024 * 1024
 

@@ -1,19 +1,334 @@
-"""Removes what an agent left, whatever it left: read-only directories, links to elsewhere, paths of any depth."""
+"""Copy, list and remove trees that an agent left, whatever is in them.
+
+Links are never followed. Directories may be read-only, nested deeper than a path can name, or hold a file of five
+terabytes that is all hole. Nothing calls itself: an agent may nest directories deeper than Python does calls.
+"""
+
+# ruff: noqa: PTH101, PTH102, PTH104, PTH106, PTH108, PTH112, PTH113, PTH115, PTH116, PTH118, PTH119, PTH123, PTH211
+# Strings instead of `Path`: a Path for each of many files is slow. Where names need not be text, they are bytes.
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import stat
 import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.text import shown
 from youbencha.workspace.walk import is_directory
 
+CANNOT_BE_HERE = frozenset({errno.ENAMETOOLONG, errno.EFBIG})
+"""Errors about what cannot exist in a copy: its path would be too long, or the file too large for the disk."""
+
+_UNREADABLE = frozenset({errno.EACCES, errno.EPERM})
+
+_FICLONE = 0x40049409
+
+_ROOM_LEFT = 0.95
+
+_BLOCK = 512
+
+_SMALL = 4096
+
+_CHUNK = 1 << 20
+
+Rename = Callable[[str, str], str | None]
+"""From an entry's name and that of its directory to its name in the copy; None leaves it out."""
+
+
+def copy_tree(
+    source: Path,
+    target: Path,
+    check_cancelled: Callable[[], None] = lambda: None,
+    *,
+    skip: Iterable[Path] = (),
+    rename: Rename | None = None,
+    unreadable_ok: bool = False,
+) -> list[str]:
+    """Copy files, directories and links with permissions and times; no devices, pipes or sockets, no set-uid bits.
+
+    `target` must not exist. `skip` are paths in the tree that are left out, and so is `target` itself. Returns the
+    paths that `rename` gave another name; a renamed link to a file in the tree becomes a copy of that file.
+
+    What cannot be copied because its path is too long or its size too large is left out. `unreadable_ok` leaves out
+    what cannot be read, too, and takes a missing tree for an empty one. Otherwise raises `OSError`.
+
+    No file is linked to its original, and a link into the tree by its full path leads into the copy: writing to the
+    copy never writes to the original. Holes stay holes, and several names of one file are one file in the copy:
+    neither takes more room than in the tree. Where the file system can share blocks (Btrfs, XFS), it does.
+    """
+    return _Copy(source.absolute(), target.absolute(), check_cancelled, rename, unreadable_ok).run(skip)
+
+
+class _Copy:
+    def __init__(
+        self,
+        source: Path,
+        target: Path,
+        check_cancelled: Callable[[], None],
+        rename: Rename | None,
+        unreadable_ok: bool,
+    ) -> None:
+        self._source, self._target = os.fspath(source), os.fspath(target)
+        self._roots = (self._source, os.path.realpath(source))
+        self._check_cancelled = check_cancelled
+        self._rename = rename
+        self._unreadable_ok = unreadable_ok
+        self._ignored_errors = CANNOT_BE_HERE | (_UNREADABLE if unreadable_ok else frozenset())
+        self._renamed: list[str] = []
+        self._first_names: dict[tuple[int, int], str] = {}
+        self._files: FileCopies
+        self._excluded: _Excluded
+
+    def run(self, skip: Iterable[Path]) -> list[str]:
+        os.mkdir(self._target, 0o700)
+        self._files = FileCopies(Path(self._target), self._check_cancelled)
+        self._excluded = _Excluded(skip, target=Path(self._target))
+        waiting = [(self._source, self._target)]
+        if self._unreadable_ok and not os.path.isdir(self._source):
+            waiting = []
+        made = []
+        while waiting:
+            self._check_cancelled()
+            source, target = waiting.pop()
+            made.append((source, target))
+            waiting += self._directory(source, target)
+        for source, target in reversed(made):  # last, because a directory may be read-only, and its time changes
+            with suppress(OSError):  # its path may be too long to ask
+                _copy_state(target, os.stat(source), at_least=stat.S_IRWXU)
+        return self._renamed
+
+    def _directory(self, source: str, target: str) -> list[tuple[str, str]]:
+        """Copy its files and links; return its directories, which are made, but empty yet."""
+        below = []
+        parent = os.path.basename(source)
+        for entry in self._entries(source):
+            name = self._rename(entry.name, parent) if self._rename else entry.name
+            if name is None or entry in self._excluded:
+                continue
+            copied = f"{target}{os.sep}{name}"
+            if name != entry.name:
+                self._renamed.append(os.path.relpath(entry.path, self._source).replace(os.sep, "/"))
+            try:
+                if self._entry(entry, copied, renamed=name != entry.name):
+                    below.append((entry.path, copied))
+            except OSError as error:
+                if error.errno not in self._ignored_errors:
+                    raise
+        return below
+
+    def _entries(self, directory: str) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(directory) as entries:
+                return list(entries)
+        except OSError as error:
+            if error.errno not in self._ignored_errors:
+                raise
+            return []
+
+    def _entry(self, entry: os.DirEntry[str], copied: str, *, renamed: bool) -> bool:
+        """Return whether it is a directory."""
+        if entry.is_symlink():
+            file = self._file_behind(entry.path) if renamed else None
+            if file is not None:
+                self._file(file, os.stat(file), copied)
+            else:
+                os.symlink(self._link_target(entry.path), copied)
+        elif self._unreadable_ok and not os.access(entry.path, os.R_OK):
+            return False
+        elif entry.is_dir(follow_symlinks=False):
+            os.mkdir(copied, 0o700)
+            return True
+        elif entry.is_file(follow_symlinks=False):
+            self._file(entry.path, entry.stat(follow_symlinks=False), copied)
+        return False
+
+    def _file(self, path: str, state: os.stat_result, copied: str) -> None:
+        if state.st_nlink > 1 and self._link(state, copied):
+            return
+        self._files.copy(path, copied, state)
+        _copy_state(copied, state)
+
+    def _link(self, state: os.stat_result, copied: str) -> bool:
+        """Link to the copy of the same file by another name."""
+        first = self._first_names.setdefault((state.st_dev, state.st_ino), copied)
+        if first == copied:
+            return False
+        try:
+            os.link(first, copied)
+        except OSError:  # not on this file system, not that often, or the first was left out
+            return False
+        return True
+
+    def _link_target(self, link: str) -> str:
+        target = os.readlink(link)
+        for root in self._roots:
+            if target == root or target.startswith(root + os.sep):
+                return self._target + target[len(root) :]
+        return target
+
+    def _file_behind(self, link: str) -> str | None:
+        """The regular file in the tree that a link leads to, if it does: that file may have another name as well."""
+        file = os.path.realpath(link)
+        inside = file.startswith(self._roots[1] + os.sep)
+        return file if inside and os.path.isfile(file) else None
+
+
+def _copy_state(target: str, state: os.stat_result, *, at_least: int = 0) -> None:
+    os.chmod(target, stat.S_IMODE(state.st_mode) & 0o777 | at_least)
+    os.utime(target, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+
+class FileCopies:
+    """Copies contents, and counts the room that they take."""
+
+    def __init__(self, target: Path, check_cancelled: Callable[[], None]) -> None:
+        """`target` is a directory on the disk that they are written to."""
+        self._check_cancelled = check_cancelled
+        self._clones = sys.platform == "linux"
+        self._room = int(shutil.disk_usage(target).free * _ROOM_LEFT)
+
+    def copy(self, source: str, target: str, state: os.stat_result) -> None:
+        """Copy one file; `state` is that of the source. No link is followed. An error leaves no partial file."""
+        try:
+            if self._clone(source, target):
+                return
+            if _has_holes(state):
+                self._copy_data(source, target, state.st_size)
+            else:
+                self._take(state.st_size, source)
+                shutil.copyfile(source, target, follow_symlinks=False)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(target)
+            raise
+
+    def _clone(self, source: str, target: str) -> bool:
+        """Share the blocks, if the file system can. If it cannot once, it is not asked again."""
+        if sys.platform != "linux" or not self._clones:
+            return False
+        import fcntl
+
+        with open(source, "rb") as there, open(target, "wb") as here:
+            try:
+                fcntl.ioctl(here, _FICLONE, there.fileno())
+            except OSError:
+                self._clones = False
+        return self._clones
+
+    def _copy_data(self, source: str, target: str, size: int) -> None:
+        with open(source, "rb", buffering=0) as there, open(target, "wb", buffering=0) as here:
+            here.truncate(size)
+            for start, end in _data_in(there.fileno(), size):
+                self._take(end - start, source)
+                there.seek(start)
+                here.seek(start)
+                while (left := end - there.tell()) > 0 and (chunk := there.read(min(left, _CHUNK))):
+                    self._check_cancelled()
+                    _write(here.fileno(), chunk)
+
+    def _take(self, size: int, path: str) -> None:
+        self._check_cancelled()
+        self._room -= size
+        if self._room < 0:
+            raise OSError(f"not enough free disk space for the copy, {path} for one")
+
+
+def _has_holes(state: os.stat_result) -> bool:
+    """Whether it may have holes: some file systems keep small or packed files in fewer blocks than their size."""
+    blocks: int | None = getattr(state, "st_blocks", None)  # unknown on Windows
+    return blocks is not None and state.st_size > max(blocks * _BLOCK, _SMALL)
+
+
+def _data_in(fd: int, size: int) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each range that is no hole; the whole file where the system cannot tell."""
+    if sys.platform == "win32":
+        yield 0, size
+        return
+    end = 0
+    while end < size:
+        try:
+            start = os.lseek(fd, end, os.SEEK_DATA)
+            end = min(os.lseek(fd, start, os.SEEK_HOLE), size)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # only a hole is left
+                return
+            start, end = end, size
+        yield start, end
+
+
+def _write(fd: int, chunk: bytes) -> None:
+    rest = memoryview(chunk)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+
+
+class _Excluded:
+    """The entries of a tree that are left out, by device and inode: the tree may be reached by another path."""
+
+    def __init__(self, skip: Iterable[Path], *, target: Path | None = None) -> None:
+        """`target` is where a copy goes to: what holds it is left out as well, or it would be copied into itself."""
+        paths = [path.resolve() for path in skip]
+        if target is not None:
+            paths += [target.resolve(), *target.resolve().parents]
+        self._names = {path.name.lower() for path in paths}
+        self._identities = {found for path in paths if (found := _identity(os.fspath(path)))}
+
+    def __contains__(self, entry: os.DirEntry[str]) -> bool:
+        return entry.name.lower() in self._names and _identity(entry.path) in self._identities
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """None if it does not exist. `scandir` knows no inodes on Windows, and wrong ones where something is mounted."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+class TreeFile(NamedTuple):
+    path: str
+    """Below the tree, with forward slashes."""
+    place: str
+    """Its full path."""
+    is_link: bool
+
+
+def files_below(tree: Path, skip: Iterable[Path] = ()) -> Iterator[TreeFile]:
+    """Yield all files and links, in no order, without `skip` and anything called `.git`.
+
+    A directory that cannot be read counts as empty: what an agent hides, it has not delivered.
+    """
+    excluded = _Excluded(skip)
+    waiting = [""]
+    while waiting:
+        below = waiting.pop()
+        for entry in _entries(os.path.join(tree, below)):
+            if entry.name.lower() == ".git" or entry in excluded:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(f"{below}{entry.name}/")
+            elif entry.is_symlink() or entry.is_file(follow_symlinks=False):
+                yield TreeFile(below + entry.name, entry.path, entry.is_symlink())
+
+
+def _entries(directory: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
 
 def remove_tree(top: Path) -> None:
-    """A directory with all that is in it; links are removed, never followed. Nothing is there: nothing is done."""
+    """Remove a directory with all that is in it, or a file. Links are removed, never followed."""
     try:
         if top.is_symlink() or not top.is_dir():
             top.unlink(missing_ok=True)
@@ -32,7 +347,7 @@ def not_removable(top: Path, error: OSError) -> YouBenchaError:
 
 
 class _Removal:
-    """Every directory is first moved right below the top: so no path gets long, and nothing calls itself."""
+    """Moves every directory right below the top before it is emptied: so no path gets too long."""
 
     def __init__(self, top: Path) -> None:
         self._top = os.fsencode(top)
@@ -47,11 +362,11 @@ class _Removal:
             waiting += self._empty(directory)
             emptied.append(directory)
         for directory in reversed(emptied):  # the top is the first of them
-            os.rmdir(directory)  # noqa: PTH106 - names need not be text
+            os.rmdir(directory)
 
     def _empty(self, directory: bytes) -> list[bytes]:
-        """Remove its files; move its directories, and tell where they are now."""
-        os.chmod(directory, stat.S_IRWXU)  # noqa: PTH101
+        """Remove its files; move its directories, and return where they are now."""
+        os.chmod(directory, stat.S_IRWXU)
         with os.scandir(directory) as found:
             entries = list(found)
         moved = []
@@ -63,18 +378,18 @@ class _Removal:
         return moved
 
     def _move(self, directory: bytes) -> bytes:
-        os.chmod(directory, stat.S_IRWXU)  # noqa: PTH101 - a directory that may not be written cannot be moved either
+        os.chmod(directory, stat.S_IRWXU)  # a read-only directory cannot be moved either
         place = self._top + b"/" + self._prefix + str(self._moved).encode()
         self._moved += 1
-        os.rename(directory, place)  # noqa: PTH104
+        os.rename(directory, place)
         return place
 
 
 def _unlink(path: bytes) -> None:
     try:
-        os.unlink(path)  # noqa: PTH108
+        os.unlink(path)
     except PermissionError:
         if sys.platform != "win32":
             raise
-        os.chmod(path, stat.S_IWRITE)  # noqa: PTH101 - there, what is read-only cannot be removed
-        os.unlink(path)  # noqa: PTH108
+        os.chmod(path, stat.S_IWRITE)  # a read-only file cannot be removed there
+        os.unlink(path)

@@ -6,14 +6,13 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import CheckCancelled, EvaluationContext, printable
 from youbencha.evaluators.judge.config import Assertion
-from youbencha.evaluators.trees import CANNOT_BE_HERE, Excluded, FileCopies
+from youbencha.workspace.trees import CANNOT_BE_HERE, FileCopies, copy_tree
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +35,7 @@ def prepare_materials(context: EvaluationContext, directory: Path, check_cancell
     """Everything below `directory`, which is empty, for one judge alone: no judge sees what another did."""
     beside = directory / "materials"
     beside.mkdir()
-    renamed = copy_tree(context.directory, directory / "tree", check_cancelled, context.left_out)
+    renamed = copy_for_judge(context.directory, directory / "tree", check_cancelled, context.left_out)
     return Materials(
         tree=directory / "tree",
         patch=_patch(context, beside / "changes.patch"),
@@ -73,7 +72,7 @@ def _patch(context: EvaluationContext, path: Path) -> Path | None:
 def _expected(context: EvaluationContext, path: Path, check_cancelled: CheckCancelled) -> Path | None:
     if context.expected_dir is None:
         return None
-    copy_tree(context.expected_dir, path, check_cancelled, context.left_out)
+    copy_for_judge(context.expected_dir, path, check_cancelled, context.left_out)
     return path
 
 
@@ -84,8 +83,7 @@ def _expected(context: EvaluationContext, path: Path, check_cancelled: CheckCanc
 # too, so they are not left out: in the copy their names end in `.judged`, and no agent looks for those.
 #
 # Of `.git` the copy has what tells the history (references, index, the objects by reference), and nothing that makes
-# git
-# run a command: no hooks, no configuration of the agent's.
+# git run a command: no hooks, no configuration of the agent's.
 
 SUFFIX = ".judged"
 
@@ -107,100 +105,33 @@ _HISTORY = ("HEAD", "ORIG_HEAD", "index", "packed-refs", "refs", "logs", "shallo
 _GIT_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n"
 
 
-def copy_tree(
-    source: Path, target: Path, check_cancelled: CheckCancelled = lambda: None, ours: Sequence[Path] = ()
+def copy_for_judge(
+    source: Path, target: Path, check_cancelled: CheckCancelled = lambda: None, skip: Sequence[Path] = ()
 ) -> list[str]:
-    """Copy `source` to `target`, which must not exist. Returns the paths that have other names in the copy.
+    """Copy `source` without `skip` to `target`, which must not exist.
 
-    What is `ours` in the tree is left out, and so is what lies too deep to be named. Holes stay holes.
+    Returns the paths that have other names in the copy. What cannot be read is an error: nobody is judged by a part.
     """
-    source, target = source.absolute(), target.absolute()
     try:
-        target.mkdir(parents=True)
-        files = FileCopies(target, check_cancelled)
-        renamed = _copy_files(source, target, check_cancelled, Excluded(ours, target=target), files)
-        _copy_history(source / ".git", target / ".git", files)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        renamed = copy_tree(source, target, check_cancelled, skip=skip, rename=_name_in_copy)
+        _copy_history(source.absolute() / ".git", target / ".git", FileCopies(target, check_cancelled))
     except OSError as error:
         raise YouBenchaError(
             "JUDGE_COPY_FAILED",
             f"Cannot copy the tree for the judge: {error.filename or source}: {error.strerror or error}",
             hint="The agent may have left something that cannot be read, or the disk is full.",
         ) from error
-    return sorted(renamed)
+    return sorted(map(printable, renamed))
 
 
-def _copy_files(
-    source: Path, target: Path, check_cancelled: CheckCancelled, left_out: Excluded, files: FileCopies
-) -> list[str]:
-    """Files, links and directories; what is neither (a pipe, a socket) has nothing to be judged by."""
-    renamed: list[str] = []
-    waiting = [(source, target)]  # not by recursion: an agent may nest directories deeper than Python does calls
-    while waiting:
-        check_cancelled()
-        here, there = waiting.pop()
-        for entry in _entries(here):
-            if entry.name.lower() == ".git" or entry in left_out:
-                continue
-            path = Path(entry.path)
-            copy = there / entry.name
-            if _speaks_to_agents(entry.name, here.name):
-                renamed.append(printable(path.relative_to(source).as_posix()))
-                copy = there / (entry.name + SUFFIX)
-            with _if_it_can_be_here():
-                if entry.is_symlink():
-                    _copy_link(path, copy, source, target, files)
-                elif entry.is_dir():
-                    copy.mkdir()
-                    waiting.append((path, copy))
-                elif entry.is_file():
-                    _copy_file(path, copy, files)
-                    shutil.copystat(path, copy)
-    return renamed
-
-
-@contextmanager
-def _if_it_can_be_here() -> Iterator[None]:
-    """Nobody escapes judgement by what is too deep or too large to be copied: it is not there."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in CANNOT_BE_HERE:
-            raise
-
-
-def _copy_file(file: Path, copy: Path, files: FileCopies) -> None:
-    files.copy(os.fspath(file), os.fspath(copy), file.lstat())
-
-
-def _entries(directory: Path) -> list[os.DirEntry[str]]:
-    with os.scandir(directory) as entries:
-        return list(entries)
-
-
-def _speaks_to_agents(name: str, parent: str) -> bool:
+def _name_in_copy(name: str, parent: str) -> str | None:
     folded = name.lower()
-    return folded in _INSTRUCTIONS or (parent.lower() == ".github" and folded in _IN_GITHUB)
-
-
-def _copy_link(link: Path, copy: Path, source: Path, target: Path, files: FileCopies) -> None:
-    """A link into the tree leads into the copy: through it, a judge would write to what is judged."""
-    leads_to = link.readlink()
-    if copy.name.endswith(SUFFIX) and (file := _file_inside(link, source)):
-        _copy_file(file, copy, files)  # AGENTS.md is often a link to CLAUDE.md, which has another name now
-        return
-    for root in (source, source.resolve()):
-        if leads_to.is_relative_to(root):
-            leads_to = target / leads_to.relative_to(root)
-            break
-    copy.symlink_to(leads_to)
-
-
-def _file_inside(link: Path, source: Path) -> Path | None:
-    try:
-        file = link.resolve(strict=True)
-    except (OSError, RuntimeError):  # it leads nowhere, or round in a circle
+    if folded == ".git":
         return None
-    return file if file.is_file() and file.is_relative_to(source.resolve()) else None
+    if folded in _INSTRUCTIONS or (parent.lower() == ".github" and folded in _IN_GITHUB):
+        return name + SUFFIX
+    return name
 
 
 def _copy_history(git: Path, copy: Path, files: FileCopies) -> None:
@@ -213,9 +144,12 @@ def _copy_history(git: Path, copy: Path, files: FileCopies) -> None:
     (copy / "objects" / "info" / "alternates").write_bytes(os.fsencode(objects) + b"\n")
     for file in _history(git):
         place = copy / file.relative_to(git)
-        with _if_it_can_be_here():
+        try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            _copy_file(file, place, files)
+            files.copy(os.fspath(file), os.fspath(place), file.lstat())
+        except OSError as error:
+            if error.errno not in CANNOT_BE_HERE:
+                raise
 
 
 def _history(git: Path) -> Iterator[Path]:
