@@ -15,7 +15,7 @@ from typing import Any
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, get_adapter
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.evaluators import all_evaluators
-from youbencha.evaluators.judge.materials import copy_tree
+from youbencha.evaluators.judge.materials import copy_for_judge
 from youbencha.events import EventSink, ProgressNote
 from youbencha.spec import TestCase, load_test_case
 from youbencha.suggest.draft import UserAnswers, as_yaml, draft, merged
@@ -53,7 +53,7 @@ class Suggester:
         with tempfile.TemporaryDirectory(prefix="youbencha-suggest-", ignore_cleanup_errors=True) as scratch:
             # As for a judge: the folder was in another agent's hands, and nothing in it may instruct this one.
             tree = Path(scratch) / "work"
-            await asyncio.to_thread(copy_tree, self.facts.top, tree)
+            await asyncio.to_thread(copy_for_judge, self.facts.top, tree)
             for number in range(_ROUNDS):
                 answer = await self._run(adapter, tree, prompt, Path(scratch) / f"artifacts-{number}")
                 text, problems = self._checked(answer)
