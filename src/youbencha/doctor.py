@@ -19,6 +19,7 @@ from youbencha.adapters import adapter_names, get_adapter
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.gateway.upstreams import find_upstreams, read_secrets
 from youbencha.process import Command, Limits, ProcessStartError, find_executable, run
+from youbencha.process.environment import HOME, PROGRAM, select
 from youbencha.sandbox.toolbox.catalogue import parse_request
 from youbencha.sandbox.toolbox.toolbox import Toolbox
 from youbencha.sandbox.toolbox.versions import ask_version
@@ -115,8 +116,6 @@ async def _in_time(group: Group, name: str, check: Coroutine[Any, Any, Finding],
 _ANY_PROGRAM = "command"
 """It runs whatever the test case names, so there is nothing to look for."""
 
-_AGENT_VARIABLES = ("PATH", "HOME", "SYSTEMROOT", "PATHEXT", "COMSPEC", "USERPROFILE", "APPDATA", "LOCALAPPDATA")
-
 
 def examined_agents() -> list[str]:
     return [name for name in adapter_names() if name != _ANY_PROGRAM]
@@ -153,7 +152,7 @@ async def _where(name: str, env: Mapping[str, str]) -> str:
 
 
 async def _version(program: Path, env: Mapping[str, str]) -> str | None:
-    kept = {key: env[key] for key in _AGENT_VARIABLES if key in env} | {"DISABLE_AUTOUPDATER": "1"}
+    kept = select(env, PROGRAM | HOME) | {"DISABLE_AUTOUPDATER": "1"}
     try:
         return (await ask_version((str(program),), cwd=Path(tempfile.gettempdir()), env=kept)).version
     except ProcessStartError:
@@ -288,8 +287,6 @@ _OLDEST_GIT = (2, 25)
 
 _OLDEST_NODE = (20, 0)
 
-_SYSTEM_VARIABLES = ("PATH", "HOME", "SYSTEMROOT", "PATHEXT", "COMSPEC", "USERPROFILE", "DOCKER_HOST", "DOCKER_CONTEXT")
-
 _NUMBERS = re.compile(r"(\d+)\.(\d+)(?:\.\d+)*")
 
 
@@ -349,8 +346,8 @@ async def _check_program(
 
 async def _said(program: Path, env: Mapping[str, str], *arguments: str) -> str | None:
     """What it prints; None if it fails. Who waits too long for it is the caller's business."""
-    kept = {name: env[name] for name in _SYSTEM_VARIABLES if name in env}
     lines: list[bytes] = []
-    command = Command(argv=(str(program), *arguments), cwd=Path(tempfile.gettempdir()), env=kept)
+    env = select(env, PROGRAM | HOME)
+    command = Command(argv=(str(program), *arguments), cwd=Path(tempfile.gettempdir()), env=env)
     done = await run(command, limits=Limits(), on_line=lines.append)
     return b"\n".join(lines).decode(errors="replace").strip() if done.exit.code == 0 else None

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from youbencha.errors import YouBenchaError
 from youbencha.events import EventSink
 from youbencha.gateway.script import ScriptedModel, load_script
-from youbencha.process import Command, Limits, find_executable, run
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.sandbox.toolbox.toolbox import Toolbox
 from youbencha.spec.settings import load_settings
 from youbencha.trial.plan import make_plan
 from youbencha.trial.results import TrialResult
 from youbencha.trial.run import run_test_case
+from youbencha.workspace.git import git
 
 __all__ = ["Demo", "prepare_demo", "run_demo"]
 
 
 _HERE = Path(__file__).parent
 
-_IDENTITY = ("-c", "user.name=youBencha", "-c", "user.email=demo@youbencha.invalid", "-c", "commit.gpgsign=false")
+_IDENTITY = {"user.name": "youBencha", "user.email": "demo@youbencha.invalid"}
 
 
 @dataclass(frozen=True)
@@ -46,9 +44,12 @@ async def prepare_demo(directory: Path, *, progress: Callable[[str], None]) -> D
     _make_place(directory.parent)
     repository = directory / "repository"
     shutil.copytree(_HERE / "repository", repository, ignore=shutil.ignore_patterns("__pycache__"))
-    await _git(repository, "init", "--quiet", "--initial-branch=main")
-    await _git(repository, "add", "--all")
-    await _git(repository, *_IDENTITY, "commit", "--quiet", "--message", "A shop whose totals are wrong")
+    git_dir = repository / ".git"
+    await git(git_dir, "init", "--quiet", "--initial-branch=main", tree=repository)
+    await git(git_dir, "add", "--all", tree=repository)
+    await git(
+        git_dir, "commit", "--quiet", "--message", "A shop whose totals are wrong", tree=repository, settings=_IDENTITY
+    )
     shutil.copyfile(_HERE / "testcase.yaml", directory / "testcase.yaml")
     return Demo(directory, claude)
 
@@ -78,13 +79,3 @@ async def run_demo(demo: Demo, *, on_event: EventSink) -> TrialResult:
             return await run_test_case(plan, on_event=on_event)
         finally:
             shutil.rmtree(home, ignore_errors=True)
-
-
-async def _git(repository: Path, *arguments: str) -> None:
-    git = find_executable("git", os.environ)
-    if git is None:
-        raise YouBenchaError("GIT_NOT_FOUND", "git is not on PATH.", hint="Install git, then try again.")
-    env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(repository), "GIT_CONFIG_NOSYSTEM": "1"}
-    done = await run(Command(argv=(str(git), *arguments), cwd=repository, env=env), limits=Limits(timeout_s=60.0))
-    if done.exit.code != 0:
-        raise YouBenchaError("GIT_FAILED", f"git {arguments[0]} failed: {done.output.strip()}")

@@ -10,7 +10,8 @@ from typing import Literal
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import replace_file
-from youbencha.process import Command, Limits, find_executable, run
+from youbencha.process import find_executable
+from youbencha.workspace.git import ReadOnlyGit
 
 __all__ = ["AGENT_FILES", "TEST_CASE_FILE", "FileResult", "begin_project", "install_agent_files"]
 
@@ -60,8 +61,6 @@ TEST_CASE_FILE = Path("testcase.yaml")
 
 _SOME_REPOSITORY = "https://github.com/octocat/Hello-World.git  # put yours here"
 
-_GIT_TIMEOUT_S = 10.0
-
 
 async def begin_project(root: Path, *, force: bool = False) -> list[FileResult]:
     """Write the test case and the judge's definitions. Nothing is touched where a test case is already."""
@@ -77,14 +76,8 @@ async def begin_project(root: Path, *, force: bool = False) -> list[FileResult]:
 
 
 async def _repository_around(root: Path) -> str | None:
-    """The way from here to the top of a repository that has a commit; None if there is none to start from."""
-    git = find_executable("git", os.environ)
-    if git is None or not root.is_dir():
+    """Return the relative path to the top of a repository that has a commit; None if there is none."""
+    if find_executable("git", os.environ) is None or not root.is_dir():
         return None
-    env = {name: os.environ[name] for name in ("PATH", "HOME", "SYSTEMROOT") if name in os.environ}
-    command = Command(argv=(str(git), "rev-parse", "--show-cdup", "HEAD"), cwd=root, env=env)
-    lines: list[bytes] = []
-    done = await run(command, limits=Limits(timeout_s=_GIT_TIMEOUT_S), on_line=lines.append)
-    if done.exit.code != 0 or not lines:
-        return None
-    return lines[0].decode(errors="replace").strip().rstrip("/") or "."
+    answer = await (await ReadOnlyGit.open(root)).ask("rev-parse", "--show-cdup", "HEAD")
+    return None if answer is None else answer.split("\n", 1)[0].strip().rstrip("/") or "."

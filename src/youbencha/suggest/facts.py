@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 from youbencha.errors import YouBenchaError
-from youbencha.process import Command, Limits, find_executable, run
 from youbencha.workspace import FileChange
 from youbencha.workspace.diff import ChangeKind
+from youbencha.workspace.git import ReadOnlyGit
 from youbencha.workspace.source import public_url
 
 _MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
@@ -63,7 +61,7 @@ class Facts:
 
 async def find_repository(directory: Path) -> RepositoryInfo | None:
     """None where there is no repository, or one without a commit."""
-    git = await Git.of(directory)
+    git = await ReadOnlyGit.open(directory)
     said = await git.ask("rev-parse", "--show-toplevel", "HEAD")
     if said is None:
         return None
@@ -81,7 +79,7 @@ async def find_repository(directory: Path) -> RepositoryInfo | None:
     )
 
 
-async def _likely_baseline(git: Git, head: str, branch: str | None) -> str:
+async def _likely_baseline(git: ReadOnlyGit, head: str, branch: str | None) -> str:
     """All is committed, so the agent began earlier: where its branch left the main one, else one commit ago."""
     for candidate in _MAIN_BRANCHES:
         base = (await git.ask("merge-base", candidate, "HEAD") or "").strip()
@@ -102,7 +100,7 @@ async def collect_facts(directory: Path, home: RepositoryInfo | None, baseline: 
             patch="",
             tests=find_tests(directory),
         )
-    git = await Git.of(home.top)
+    git = await ReadOnlyGit.open(home.top)
     asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{baseline}^{{commit}}")
     commit = (await git.ask(*asked) or "").strip()
     if not commit:
@@ -123,7 +121,7 @@ async def collect_facts(directory: Path, home: RepositoryInfo | None, baseline: 
     )
 
 
-async def _changes(git: Git, top: Path, commit: str) -> tuple[FileChange, ...]:
+async def _changes(git: ReadOnlyGit, top: Path, commit: str) -> tuple[FileChange, ...]:
     """Committed since, changed, and new; not what the repository itself ignores."""
     counted = (await git.ask("diff", *_HOW, "--numstat", commit) or "").split("\0")
     listed = (await git.ask("diff", *_HOW, "--name-status", commit) or "").split("\0")
@@ -216,47 +214,3 @@ _KNOWN: tuple[tuple[Callable[[Path], bool], str], ...] = (
     (_uses_pytest, "python3 -m pytest -q"),
     (_uses_unittest, "python3 -m unittest -q"),
 )
-
-
-# Ask git about a folder that an agent has worked in. Nothing that its configuration names is run.
-
-_TIMEOUT_S = 60.0
-
-_SAFE = ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "core.quotePath=false", "diff.external=")
-
-_PROGRAMS = r"^filter\..*\.(clean|smudge|process)$"
-
-
-@dataclass(frozen=True, slots=True)
-class Git:
-    program: Path
-    directory: Path
-    settings: tuple[str, ...] = _SAFE
-
-    @classmethod
-    async def of(cls, directory: Path) -> Self:
-        program = find_executable("git", os.environ)
-        if program is None:
-            raise YouBenchaError("GIT_NOT_FOUND", "git is not on PATH.", hint="Install git, then try again.")
-        git = cls(program, directory)
-        filters = await git.ask("config", "--name-only", "--get-regexp", _PROGRAMS) or ""
-        return cls(program, directory, (*_SAFE, *(f"{name}=" for name in filters.splitlines())))
-
-    async def ask(self, *arguments: str, most_bytes: int | None = None) -> str | None:
-        """What git prints; None if it fails."""
-        settings = [part for setting in self.settings for part in ("-c", setting)]
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "SYSTEMROOT") if name in os.environ}
-        env = kept | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
-        lines: list[bytes] = []
-        room = most_bytes
-
-        def take(line: bytes) -> None:
-            nonlocal room
-            if room is not None:
-                line, room = line[: max(room, 0)], room - len(line) - 1
-            if line or room is None or room > 0:
-                lines.append(line)
-
-        command = Command(argv=(str(self.program), *settings, *arguments), cwd=self.directory, env=env)
-        done = await run(command, limits=Limits(timeout_s=_TIMEOUT_S), on_line=take)
-        return os.fsdecode(b"\n".join(lines)) if done.exit.code == 0 else None

@@ -138,7 +138,8 @@ _HERE = b"./"
 
 _LONG_ENOUGH = 1000
 
-_NONE_IGNORED = "it ended with status 1"
+_NONE_IGNORED = 1
+"""The exit status of `git check-ignore`."""
 
 
 def keep_rules(tree: Path, paths: Iterable[bytes], git_dir: Path) -> None:
@@ -187,7 +188,7 @@ async def _ignored(paths: Collection[bytes], git_dir: Path) -> set[bytes]:
         how = ("check-ignore", "--no-index", "--stdin", "-z")
         output = await git(git_dir, *how, tree=rules, stdin=asked, settings=ONLY_RECORDED)
     except GitFailed as failed:
-        if failed.reason == _NONE_IGNORED:
+        if failed.status == _NONE_IGNORED:
             return set()
         raise
     return {path.removeprefix(_HERE) for path in output.split(b"\0") if path}

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from youbencha.adapters.base import AgentAdapter, StoresLogin, UsesGateway
 from youbencha.gateway.api import PROVIDER_OF_PREFIX, GatewayAccess, Provider
+from youbencha.process.environment import CERTIFICATES, PROXY, SYSTEM, select
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import TOOL_VARIABLES
 
@@ -16,31 +17,12 @@ if TYPE_CHECKING:
     from youbencha.spec.sandbox import Home
 
 
-_SYSTEM = {
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "TEMP", "TMP",
-    "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "YOUBENCHA_TOOLBOX",
-}  # fmt: skip
-
-_WINDOWS = {
-    "APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROGRAMDATA", "PROGRAMFILES",
-    "PROGRAMFILES(X86)", "SYSTEMDRIVE", "SYSTEMROOT", "USERNAME", "USERPROFILE", "WINDIR",
-}  # fmt: skip
-
-_NETWORK = {
-    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
-    "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE",
-}  # fmt: skip
-
-_PASSES = frozenset(_SYSTEM | _WINDOWS | _NETWORK | TOOL_VARIABLES)
+_PASSES = SYSTEM | PROXY | CERTIFICATES | TOOL_VARIABLES | {"XDG_RUNTIME_DIR", "YOUBENCHA_TOOLBOX"}
 
 
 def inherited(harness: Mapping[str, str], own: Collection[str] = ()) -> dict[str, str]:
     """The part of the harness's environment that this agent gets: what all get, and the variables that are its own."""
-    return {
-        name: value
-        for name, value in harness.items()
-        if (upper := name.upper()) in _PASSES or upper in own or name.startswith("LC_")
-    }
+    return select(harness, _PASSES.union(own), locale=True)
 
 
 def base_environment(sandbox: Sandbox, harness: Mapping[str, str], own: Collection[str] = ()) -> dict[str, str]:
@@ -88,8 +70,6 @@ _OTHERS = (
 
 _OTHER = re.compile("|".join(_OTHERS))
 
-_PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
-
 
 def gateway_environment(
     env: Mapping[str, str],
@@ -107,7 +87,7 @@ def gateway_environment(
     kept = {
         name: value
         for name, value in env.items()
-        if not is_model_credential(name, own) and (name in given or name.upper() not in _PROXIES)
+        if not is_model_credential(name, own) and (name in given or name.upper() not in PROXY)
     }
     return {**kept, **pointing, **_without_proxy(access, given)}
 

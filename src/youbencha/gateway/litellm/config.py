@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.api import Provider
 from youbencha.gateway.upstreams import Upstream
+from youbencha.process.environment import PROGRAM, PROXY, TEMPORARY, select
 
 MASTER_KEY = "LITELLM_MASTER_KEY"
 """The variable that LiteLLM takes its own key from."""
@@ -190,12 +191,10 @@ def _variables(value: object) -> Iterator[str]:
 
 # The world that LiteLLM runs in: what the system and a company's network need, the keys it is given, and no more.
 
-_KEPT = frozenset({
-    "PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "TMP", "TEMP",
-    "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "PATHEXT", "COMSPEC", "PROGRAMDATA", "NUMBER_OF_PROCESSORS",
-    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
+_KEPT = PROGRAM | TEMPORARY | PROXY | {
+    "LANG", "LC_ALL", "TZ", "SYSTEMDRIVE", "WINDIR", "PROGRAMDATA", "NUMBER_OF_PROCESSORS",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
-})  # fmt: skip
+}  # fmt: skip
 
 _OF_THE_USER = frozenset({"HOME", "USER", "LOGNAME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "XDG_CONFIG_HOME"})
 """Where cloud credentials lie, which a configuration of the user's may rely on; ours does not."""
@@ -225,7 +224,7 @@ def litellm_environment(
 ) -> dict[str, str]:
     """`given` are the keys; `as_user` leaves it the user's own home directory."""
     wanted = _KEPT | _OF_THE_USER if as_user else _KEPT
-    kept = {name: value for name, value in env.items() if name.upper() in wanted}
+    kept = select(env, wanted)
     homes = {} if as_user else dict.fromkeys(("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"), str(home))
     return {**kept, **homes, **_past_the_proxy(kept), **QUIET, **given}
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from youbencha.errors import YouBenchaError
 from youbencha.process import Command, Limits, ProcessResult, ProcessStartError
+from youbencha.process.environment import PROGRAM, select
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST
 
@@ -78,9 +79,6 @@ _TIMEOUT_S = 120.0  # the first start of a 350 MB binary from a cold disk was se
 
 _LONGEST_ANSWER = 300
 
-# Windows programs do not start without SYSTEMROOT.
-_KEPT = ("PATH", "SYSTEMROOT", "PATHEXT", "COMSPEC")
-
 # Nothing is to be fetched for this: no newer version of itself, and no list of prices (LiteLLM).
 _QUIET = {"DISABLE_AUTOUPDATER": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
@@ -130,7 +128,7 @@ def _ending(result: ProcessResult) -> str:
 
 
 def _clean_environment(home: Path) -> Mapping[str, str]:
-    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    kept = select(os.environ, PROGRAM)
     places = dict.fromkeys(("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"), str(home))
     return kept | places | _QUIET
 

@@ -1,0 +1,49 @@
+"""Groups of environment variables that a program may inherit.
+
+Lists of what passes, not of what is held back: so the next secret in a user's shell is held back, too. Names are in
+capitals; Windows takes them in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+PROGRAM = frozenset({"PATH", "PATHEXT", "COMSPEC", "SYSTEMROOT"})
+"""Without these, programs are not found, and those of Windows do not start."""
+
+HOME = frozenset({"HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"})
+
+TEMPORARY = frozenset({"TMPDIR", "TEMP", "TMP"})
+
+LOCALE = frozenset({"LANG", "LANGUAGE", "TZ"})
+
+USER = frozenset({"USER", "LOGNAME", "SHELL", "TERM", "USERNAME", "HOMEDRIVE", "HOMEPATH"})
+
+XDG = frozenset({"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"})
+
+WINDOWS = frozenset({"PROGRAMDATA", "PROGRAMFILES", "PROGRAMFILES(X86)", "SYSTEMDRIVE", "WINDIR"})
+
+SYSTEM = PROGRAM | HOME | TEMPORARY | LOCALE | USER | XDG | WINDOWS
+"""What an ordinary program expects of its system and its user."""
+
+PROXY = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"})
+"""May hold a password: see `has_password`."""
+
+CERTIFICATES = frozenset({"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"})
+
+TOOLS = frozenset({
+    "VIRTUAL_ENV", "CONDA_PREFIX", "PYENV_ROOT", "UV_CACHE_DIR", "PIP_CACHE_DIR", "NVM_DIR", "NODE_PATH", "PNPM_HOME",
+    "NPM_CONFIG_CACHE", "GOPATH", "GOROOT", "GOCACHE", "GOMODCACHE", "GOTOOLCHAIN", "CARGO_HOME", "RUSTUP_HOME",
+    "JAVA_HOME", "MAVEN_HOME", "GRADLE_HOME", "GRADLE_USER_HOME", "DOTNET_ROOT", "RBENV_ROOT", "GEM_HOME", "GEM_PATH",
+})  # fmt: skip
+"""Where build tools and language runtimes are, and where they keep what they have downloaded."""
+
+
+def select(env: Mapping[str, str], names: Collection[str], *, locale: bool = False) -> dict[str, str]:
+    """Return the variables of `env` with these names in any case; with `locale`, all `LC_*` as well."""
+    return {name: value for name, value in env.items() if name.upper() in names or (locale and name.startswith("LC_"))}
+
+
+def has_password(name: str, value: str) -> bool:
+    """Whether a variable of `PROXY` or `CERTIFICATES` holds an address with credentials."""
+    return "@" in value and name.upper() in PROXY | CERTIFICATES
