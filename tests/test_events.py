@@ -1,8 +1,9 @@
-"""Events are values: they say what they hold, never change, and refuse what they do not know."""
+"""Events are values: they say what they hold, and refuse what they do not know."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -19,22 +20,20 @@ def test_what_is_given_and_what_is_not() -> None:
 
 
 def test_what_must_be_given() -> None:
-    with pytest.raises(TypeError, match="ToolCalled needs name"):
+    with pytest.raises(TypeError, match="name"):
         ToolCalled(call_id="1", arguments={})  # type: ignore[call-arg]
 
 
 def test_what_is_not_known() -> None:
-    with pytest.raises(TypeError, match="ProgressNote does not hold txet"):
+    with pytest.raises(TypeError, match="txet"):
         ProgressNote(text="x", txet="y")  # type: ignore[call-arg]
     with pytest.raises(TypeError):
-        ProgressNote("x")  # type: ignore[misc]
+        ProgressNote("x")  # type: ignore[arg-type,call-arg]
 
 
-def test_an_event_cannot_be_changed() -> None:
+def test_an_event_with_something_else_in_it() -> None:
     note = ProgressNote(text="x")
-    with pytest.raises(AttributeError, match="cannot be changed"):
-        note.text = "y"  # type: ignore[misc]
-    assert note.but(text="y") == ProgressNote(text="y", at=note.at)
+    assert replace(note, text="y") == ProgressNote(text="y", at=note.at)
     assert note.text == "x"
 
 
@@ -42,7 +41,6 @@ def test_equal_is_what_holds_the_same() -> None:
     assert ProgressNote(text="x", at=1.0) == ProgressNote(text="x", at=1.0)
     assert ProgressNote(text="x", at=1.0) != ProgressNote(text="x", at=2.0)
     assert ProgressNote(text="x", at=1.0) != AssistantText(text="x", at=1.0)
-    assert len({ProgressNote(text="x", at=1.0), ProgressNote(text="x", at=1.0)}) == 1
 
 
 def test_a_kind_of_a_kind_holds_all_of_it() -> None:

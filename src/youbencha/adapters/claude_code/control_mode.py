@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 
 from youbencha.adapters.base import AgentExecutionContext
 from youbencha.adapters.claude_code.command import Invocation, first_words, policy_decides
@@ -121,9 +122,9 @@ class Conversation:
         if self._context.on_event is None:
             return
         if isinstance(event, WarningRaised):  # it may quote what came over the wire
-            event = event.but(message=self._redactor.text(event.message))
+            event = replace(event, message=self._redactor.text(event.message))
         if isinstance(event, ToolDecided):
-            event = event.but(reason=self._redactor.text(event.reason))
+            event = replace(event, reason=self._redactor.text(event.reason))
         self._context.on_event(event)
 
 

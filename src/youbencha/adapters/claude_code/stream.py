@@ -27,6 +27,7 @@ from youbencha.events import (
     UsageReported,
     UserText,
     WarningRaised,
+    event_type,
 )
 from youbencha.json_lines import Record, quoted
 from youbencha.log import Usage
@@ -294,6 +295,7 @@ _PARTIAL_READERS: dict[str, Callable[[Record, Record], list[Event]]] = {
 # They travel in the same stream as the common events; whoever does not know them passes over them.
 
 
+@event_type
 class ModelCalled(Event):
     """One call to the model, or one more piece of news about it: ids repeat, once for each content block."""
 
@@ -306,10 +308,12 @@ class ModelCalled(Event):
     parent: str | None = None
 
 
+@event_type
 class ModelRefused(Event):
     """The model declined, and there was no other to ask."""
 
 
+@event_type
 class ModelSwitched(Event):
     """The CLI went over to another model on its own: what follows does not measure the one asked for."""
 
@@ -318,10 +322,12 @@ class ModelSwitched(Event):
     trigger: str | None
 
 
+@event_type
 class McpServerFailed(Event):
     name: str
 
 
+@event_type
 class ClaudeResult(SessionResult):
     errors: tuple[str, ...] = ()
     status: int | None = None

@@ -7,6 +7,7 @@ otherwise it is plain text, and all of it is the assistant's one message.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
@@ -105,7 +106,7 @@ class _Draft:
             self._written.setdefault(event.parent, []).append(event.text)
         elif isinstance(event, AssistantText) and self._written.pop(event.parent, []):
             # A reader may have put it together from the pieces.
-            return event.but(text=self._redactor.text(event.text))
+            return replace(event, text=self._redactor.text(event.text))
         return event
 
     def unfinished(self) -> list[Event]:

@@ -21,6 +21,7 @@ from youbencha.events import (
     ToolDenied,
     UsageReported,
     WarningRaised,
+    event_type,
 )
 from youbencha.json_lines import Record, decode, quoted
 from youbencha.log import Usage
@@ -28,6 +29,7 @@ from youbencha.log.model import usage_of
 from youbencha.usage import Tokens, add_all
 
 
+@event_type
 class CallFailed(Event):
     """A call to the model failed for good."""
 
@@ -36,6 +38,7 @@ class CallFailed(Event):
     text: str
 
 
+@event_type
 class CallMetered(Event):
     """What one call to the model took; calls add up."""
 
@@ -44,12 +47,14 @@ class CallMetered(Event):
     model: str | None = None
 
 
+@event_type
 class SessionNamed(Event):
     """Which session it was, told after its beginning."""
 
     session_id: str | None
 
 
+@event_type
 class TurnTaken(Event):
     """The model was asked once more, in the main conversation."""
 

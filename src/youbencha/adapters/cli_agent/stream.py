@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -85,14 +85,14 @@ class LiveWatch:
         if isinstance(event, AssistantTextDelta):
             draft = self._drafts.setdefault(event.parent, self._redactor.stream())
             if text := draft.feed(event.text.encode("utf-8", "surrogatepass")):
-                yield event.but(text=text.decode("utf-8", "surrogatepass"))
+                yield replace(event, text=text.decode("utf-8", "surrogatepass"))
             return
         if isinstance(event, AssistantText):
             finished = self._drafts.pop(event.parent, None)
             if finished and (text := finished.finish()):
                 yield AssistantTextDelta(text=text.decode("utf-8", "surrogatepass"), parent=event.parent)
             if finished:  # a reader may have put it together from the pieces
-                event = event.but(text=self._redactor.text(event.text))
+                event = replace(event, text=self._redactor.text(event.text))
         yield event
 
     def _tell(self, event: Event) -> None:
