@@ -23,7 +23,7 @@ async def test_what_is_held_at_once_is_bounded(tmp_path: Path) -> None:
         await lab.gateway.listen_on(forwarded)
         grant = lab.gateway.keys.find(lab.access.key, None)
         assert grant is not None
-        grant.held = held = BodyMemory(1024 * KIB)
+        grant.memory = held = BodyMemory(1024 * KIB)
         waiting = []
         for _number in range(3):  # each says that more is to come, and then says nothing
             reader, writer = await asyncio.open_unix_connection(forwarded)

@@ -25,8 +25,7 @@ from gateway_lab import (
     whole,
 )
 
-from youbencha.gateway.request import MOST_PARTS
-from youbencha.gateway.server import MAX_REQUEST_BYTES
+from youbencha.gateway.request import MAX_JSON_PARTS, MAX_REQUEST_BYTES
 
 
 async def _echo(connection: Connection) -> None:
@@ -63,13 +62,13 @@ async def test_a_request_of_too_many_parts(tmp_path: Path) -> None:
     """To read it would take seconds in which no deadline is kept. As much plain text is no trouble."""
     async with raw_lab(_echo, tmp_path) as (lab, upstream):
         sent = {"x-api-key": lab.access.key}
-        for body in (b'{"messages":[' + b"[],[]," * (MOST_PARTS // 3) + b"0]}", b"[" * (MOST_PARTS + 1)):
+        for body in (b'{"messages":[' + b"[],[]," * (MAX_JSON_PARTS // 3) + b"0]}", b"[" * (MAX_JSON_PARTS + 1)):
             answer = await lab.send("POST", "/v1/messages", data=io.BytesIO(body), headers=sent)
             assert (answer.status, (await lab.call()).error, upstream.seen) == (413, "too_large", [])
-        text = json.dumps({**ANTHROPIC.body, "system": "text " * MOST_PARTS}).encode()
+        text = json.dumps({**ANTHROPIC.body, "system": "text " * MAX_JSON_PARTS}).encode()
         assert (await lab.send("POST", "/v1/messages", data=io.BytesIO(text), headers=sent)).status == 200
         grant = await lab.end()
-    assert grant.held.bytes == 0
+    assert grant.memory.bytes == 0
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
@@ -86,11 +85,24 @@ async def test_a_compressed_request(encoding: str, tmp_path: Path) -> None:
     assert model.requests[0].headers["content-length"] == str(len(body))
 
 
-async def test_a_request_that_is_not_compressed_as_it_claims(tmp_path: Path) -> None:
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "gzip, gzip", "nonsense"])
+async def test_a_request_that_is_not_compressed_as_it_claims(encoding: str, tmp_path: Path) -> None:
+    """Nor one in an encoding that cannot be read: the provider would read what was not metered."""
+    cut_off = gzip.compress(json.dumps(ANTHROPIC.body).encode())[:-1]
     async with raw_lab(_echo, tmp_path) as (lab, upstream):
-        headers = {"Content-Encoding": "gzip", "x-api-key": lab.access.key}
+        headers = {"Content-Encoding": encoding, "x-api-key": lab.access.key}
+        for data in (b"this is not gzip", cut_off):
+            answer = await lab.send("POST", "/v1/messages", data=data, headers=headers)
+            assert (answer.status, (await lab.call()).error, upstream.seen) == (400, "unreadable", [])
+        grant = await lab.end()
+    assert grant.memory.bytes == 0
+
+
+async def test_a_body_is_not_decoded_for_a_wrong_key(tmp_path: Path) -> None:
+    async with raw_lab(_echo, tmp_path) as (lab, _):
+        headers = {"Content-Encoding": "gzip", "x-api-key": "wrong"}
         answer = await lab.send("POST", "/v1/messages", data=b"this is not gzip", headers=headers)
-    assert (answer.status, upstream.seen) == (400, [])
+    assert answer.status == 401
 
 
 BODIES = [

@@ -20,17 +20,18 @@ from multidict import CIMultiDict
 from youbencha.gateway.api import Action, Provider
 from youbencha.gateway.call import PendingCall
 from youbencha.gateway.keys import PROVIDER_IS_BUSY
+from youbencha.gateway.refusals import Refusal
 from youbencha.gateway.relay import Chunks, relay
 from youbencha.gateway.request import (
     ClientRequest,
     Headers,
-    Refusal,
+    body_to_send,
     headers_for,
+    lower_names,
     payload,
     retry_after_s,
-    returned,
+    returned_headers,
     url_for,
-    with_usage,
 )
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class Forwarder:
     ) -> tuple[aiohttp.ClientResponse, bool]:
         """The answer as soon as it begins, and whether it ends with a usage that the client did not ask for."""
         request, route = incoming.request, incoming.route
-        raw, usage_hidden = with_usage(incoming, exchange)
+        raw, usage_hidden = body_to_send(incoming, exchange)
         exchange.dispatched = True
         try:
             answer = await self._client.request(
@@ -160,7 +161,7 @@ async def _unwrapped(
     _note(exchange, restored.status, headers, circuit)
     exchange.status = restored.status
     final = [("x-should-retry", "false")] if restored.status == _BAD_KEY else []
-    exchange.headers = passed = CIMultiDict([*returned(list(headers.items())), *final])
+    exchange.headers = passed = CIMultiDict([*returned_headers(list(headers.items())), *final])
     if kept is not None:
         kept.append((exchange.elapsed_ms(), restored.body))
     return web.Response(status=restored.status, body=restored.body, headers=passed)
@@ -182,7 +183,7 @@ def _provider_headers(answer: aiohttp.ClientResponse) -> Headers:
 def _note(exchange: PendingCall, status: int, headers: Mapping[str, str], circuit: Circuit) -> None:
     """What a provider's answer says of the provider."""
     exchange.upstream_status = status
-    exchange.retry_after_s = retry_after_s({name.lower(): value for name, value in headers.items()})
+    exchange.retry_after_s = retry_after_s(lower_names(headers))
     if status in PROVIDER_IS_BUSY:
         exchange.error = "rate_limited"
         circuit.undecided()

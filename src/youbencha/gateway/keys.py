@@ -146,7 +146,7 @@ class VirtualKey:
     peers: frozenset[str] | None = None
     """The addresses that it may come from, or the Unix sockets by which; None for any that can reach the gateway."""
     tally: KeyTotals = field(default_factory=KeyTotals)
-    held: BodyMemory = field(default_factory=BodyMemory)
+    memory: BodyMemory = field(default_factory=BodyMemory)
     cassette: CassetteSession | None = None
     mismatches: list[Mismatch] = field(default_factory=list)
     """Requests that a replay had no answer to: how each differs from its nearest recorded one."""

@@ -22,9 +22,17 @@ from youbencha.gateway.forward import Forwarder
 from youbencha.gateway.keys import VirtualKey, VirtualKeys, presented_key
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices
-from youbencha.gateway.refusals import Reason, body_of, headers_of, status_of
+from youbencha.gateway.refusals import Reason, Refusal, body_of, headers_of, status_of
 from youbencha.gateway.relay import Chunks, play
-from youbencha.gateway.request import ClientRequest, Refusal, arrived, path_of, peer_of, routed, with_usage
+from youbencha.gateway.request import (
+    ClientRequest,
+    body_to_send,
+    lower_names,
+    path_of,
+    peer_of,
+    read_request,
+    route_request,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,8 +73,8 @@ class Proxy:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Any request that is not about the gateway itself."""
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        route = routed(request, headers)
+        headers = lower_names(request.headers)
+        route = route_request(request, headers)
         key = presented_key(headers, request.query)
         peer = peer_of(request)
         grant = self._keys.find(key, peer)
@@ -132,7 +140,7 @@ class Proxy:
         route = exchange.route
         if route is None:
             raise Refusal("not_found", f"{request.method} {exchange.path} is none of the APIs that are metered here")
-        incoming = await arrived(request, headers, route, grant.held)
+        incoming = await read_request(request, headers, route, grant.memory)
         try:
             return await self._answered(incoming, grant, exchange)
         finally:
@@ -172,7 +180,7 @@ class Proxy:
         method = incoming.request.method
         asking = ModelRequest(method, route.path, route.wire, incoming.headers, incoming.body, incoming.raw)
         if replay := _found(cassette, asking):
-            hidden = with_usage(incoming, exchange)[1]
+            hidden = body_to_send(incoming, exchange)[1]
             return await play(incoming.request, exchange, route.wire, replay, usage_hidden=hidden)
         if cassette.mode == "replay":
             mismatch = cassette.mismatch(asking)

@@ -27,6 +27,16 @@ Reason = Literal[
     "not_recorded",
 ]
 
+
+class Refusal(Exception):
+    """The gateway answers by itself: the request is not sent on."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason: Reason = reason
+        self.message = message
+
+
 STATUS: Mapping[Reason, int] = {
     "key_missing": 401,
     "key_unknown": 401,

@@ -14,7 +14,7 @@ from youbencha.gateway.api import WireName
 from youbencha.gateway.call import PendingCall
 from youbencha.gateway.metering.meter import Meter, meter_for
 from youbencha.gateway.metering.usage_chunk import UsageChunkFilter
-from youbencha.gateway.request import Headers, returned
+from youbencha.gateway.request import Headers, abort, returned_headers
 
 if TYPE_CHECKING:
     from youbencha.gateway.cassette.matching import ReplayedAnswer
@@ -47,7 +47,7 @@ async def play(
             await _write(response, usage_filter.finish())
     except ClientGone:
         exchange.error = "client_gone"
-        _cut(request)
+        abort(request)
     else:
         await _end(response, exchange)
     return response
@@ -68,7 +68,7 @@ async def relay(
     exchange.status = answer.status
     exchange.meter = meter = _meter(wire, answer.headers)
     usage_filter = _filter(usage_hidden, answer.headers)
-    exchange.headers = passed = CIMultiDict(returned(headers))
+    exchange.headers = passed = CIMultiDict(returned_headers(headers))
     response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=passed)
     if answer.status == 401:  # CLIs would try a rejected key for minutes
         response.headers["x-should-retry"] = "false"
@@ -96,7 +96,7 @@ async def relay(
         gone = "upstream_gone"
     if gone:
         exchange.error = exchange.error or gone
-        _cut(request)  # without the end mark of the body, so that the client sees that it was cut off
+        abort(request)
     else:
         await _end(response, exchange)
     return response
@@ -138,8 +138,3 @@ async def _end(response: web.StreamResponse, exchange: PendingCall) -> None:
     except ConnectionError:
         # It has everything but the end mark; some clients leave as soon as they have read the last event.
         exchange.error = exchange.error or (None if exchange.metered().complete else "client_gone")
-
-
-def _cut(request: web.Request) -> None:
-    if request.transport is not None:
-        request.transport.close()

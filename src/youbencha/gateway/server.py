@@ -39,10 +39,6 @@ if TYPE_CHECKING:
     from youbencha.gateway.upstreams import Upstream
 
 
-MAX_REQUEST_BYTES = 64 * 1024 * 1024
-"""A prompt of a million characters is sent again with every turn."""
-
-
 class Gateway:
     """Serves for as long as the `async with` block lasts."""
 
@@ -152,10 +148,18 @@ class Gateway:
         await self._stack.aclose()
 
     async def _listen(self, stack: AsyncExitStack) -> str:
-        app = web.Application(client_max_size=MAX_REQUEST_BYTES)
+        app = web.Application()
         app.router.add_route("*", "/{path:(?s:.*)}", self._handle)  # a path may hold ends of lines
         # A handler ends with its client, and all end when the gateway does.
-        runner = web.AppRunner(app, access_log=None, logger=_logger(), handler_cancellation=True, shutdown_timeout=1.0)
+        # It does not decode bodies either: that is done after the key is checked.
+        runner = web.AppRunner(
+            app,
+            access_log=None,
+            logger=_logger(),
+            handler_cancellation=True,
+            shutdown_timeout=1.0,
+            auto_decompress=False,
+        )
         await runner.setup()
         self._runner = runner
         stack.push_async_callback(runner.cleanup)
