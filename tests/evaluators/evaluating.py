@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 from youbencha.evaluators import EvaluationContext, get_evaluator
+from youbencha.evaluators.base import ReadsEnvironment
 from youbencha.log import AgentInfo, EvaluationResult, Execution, ModelInfo, YouBenchaLog
+from youbencha.process import Redactor
 from youbencha.workspace import Changes, FileChange
 
 START = "1" * 40
@@ -25,7 +28,10 @@ A_LOG = YouBenchaLog(
 
 
 def problems(evaluator: str, **config: Any) -> list[str]:
-    found = get_evaluator(evaluator).check_config(config, Path())
+    checker = get_evaluator(evaluator)
+    found = list(checker.check_config(config, Path()))
+    if isinstance(checker, ReadsEnvironment):
+        found += checker.check_environment(config, os.environ)
     return [str(problem) for problem in found]
 
 
@@ -66,6 +72,8 @@ class OverRun:
             changes=changes,
             expected_dir=self.expected if reference else None,
             log=None if by_eval else A_LOG,
+            harness_env=os.environ,
+            redactor=Redactor.for_env(os.environ),
             scratch_dir=self.scratch,
             left_out=left_out,
         )

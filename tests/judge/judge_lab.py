@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from youbencha.log import (
     YouBenchaLog,
     iso_time,
 )
+from youbencha.process import Redactor
 from youbencha.spec import AgentSpec
 from youbencha.workspace import Changes, FileChange
 
@@ -160,6 +162,8 @@ class JudgeLab:
             "scratch_dir": self.scratch / place,
             "agent": AgentSpec(type="worker", config={"prompt": "Greet the world."}),
             "log": agent_log(),
+            "harness_env": os.environ,
+            "redactor": Redactor.for_env(os.environ),
         }
         return EvaluationContext(**{**fields, **overrides})
 

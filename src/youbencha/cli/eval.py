@@ -28,13 +28,13 @@ def evaluate(
     from youbencha.cli.app import run_async
     from youbencha.cli.console import show_partial_results, show_result
     from youbencha.cli.display import choose_display
-    from youbencha.cli.options import add_hint, settings_here, variables_given
-    from youbencha.trial.evaluation import evaluate_directory, make_eval_plan
+    from youbencha.cli.options import add_hint, host_here, variables_given
+    from youbencha.trial.evaluation import evaluate_directory, load_eval_plan
 
-    settings = settings_here()
-    quiet = quiet or settings.settings.log_level in ("warn", "error")
+    host = host_here()
+    quiet = quiet or host.settings.settings.log_level in ("warn", "error")
     with add_hint(config):
-        plan = make_eval_plan(config, settings, variables=variables_given(var))
+        plan = load_eval_plan(config, host, variables=variables_given(var))
     with show_partial_results(choose_display(plan.loaded.name, quiet=quiet)) as display:
-        finished = run_async(evaluate_directory(plan, on_event=display))
+        finished = run_async(evaluate_directory(plan, host, on_event=display))
     return show_result(finished.bundle, finished.directory.artifacts, as_json=as_json, quiet=quiet)

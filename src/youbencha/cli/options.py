@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from youbencha.spec.sandbox import SandboxSpec
     from youbencha.spec.settings import LoadedSettings
     from youbencha.spec.testcase import AgentOverride
+    from youbencha.trial.context import Host
     from youbencha.trial.gateway_plan import GatewayOptions
 
 
@@ -225,6 +227,13 @@ def settings_here() -> LoadedSettings:
     for warning in loaded.warnings:
         print(f"warning  {warning}", file=sys.stderr)
     return loaded
+
+
+def host_here() -> Host:
+    """The host of this process: its environment, and the settings that hold in the current directory."""
+    from youbencha.trial.context import Host
+
+    return Host(os.environ, settings_here())
 
 
 def variables_given(written: Sequence[str] | None) -> dict[str, Any]:

@@ -49,32 +49,30 @@ def run(
         add_hint,
         agent_choice,
         gateway_options,
+        host_here,
         sandbox_option,
-        settings_here,
         variables_given,
     )
-    from youbencha.trial.plan import make_plan
-    from youbencha.trial.run import run_test_case
+    from youbencha.trial.plan import PlanOptions, load_plan
+    from youbencha.trial.run import run_trial
 
-    settings = settings_here()
+    host = host_here()
+    settings = host.settings.settings
     with add_hint(config):
-        plan = make_plan(
-            config,
-            settings,
-            variables=variables_given(var),
+        given = PlanOptions(
             workspace_dir=workspace_dir,
             gateway=gateway_options(gateway, budget, record=record, replay=replay, auto=cassette),
             sandbox=sandbox_option(sandbox, image, network),
-            agent=agent_choice(agent, model),
         )
+        plan = load_plan(config, host, variables=variables_given(var), agent=agent_choice(agent, model), options=given)
     if dry_run:
         show_plan(plan, as_json=as_json)
         return 0
-    quiet = quiet or settings.settings.log_level in ("warn", "error")
-    delete = not settings.settings.keep_workspace if delete_workspace is None else delete_workspace
-    title = f"{plan.loaded.name} · {plan.case.agent.type}"
+    quiet = quiet or settings.log_level in ("warn", "error")
+    delete = not settings.keep_workspace if delete_workspace is None else delete_workspace
+    title = f"{plan.name} · {plan.case.agent.type}"
     with show_partial_results(choose_display(title, quiet=quiet)) as display:
-        finished = run_async(run_test_case(plan, on_event=display, delete_workspace=delete))
+        finished = run_async(run_trial(plan, host, on_event=display, delete_workspace=delete))
     return show_result(finished.bundle, finished.directory.artifacts, as_json=as_json, quiet=quiet)
 
 
@@ -98,8 +96,8 @@ def _told(plan: Plan) -> dict[str, object]:
 
     case = plan.case
     return {
-        "test_case": plan.loaded.name,
-        "config_hash": plan.loaded.config_hash,
+        "test_case": plan.name,
+        "config_hash": plan.config_hash,
         "repo": public_url(case.repo),
         "branch": case.branch,
         "commit": case.commit,
@@ -112,7 +110,7 @@ def _told(plan: Plan) -> dict[str, object]:
         "sandbox": _told_sandbox(plan),
         "timeout_ms": plan.timeout_ms,
         "pre_execution": [hook.name for hook in case.pre_execution],
-        "evaluators": [evaluator.name for evaluator in plan.loaded.evaluators],
+        "evaluators": [evaluator.name for evaluator in plan.evaluators],
         "post_evaluation": [hook.name for hook in case.post_evaluation],
         "workspace_dir": str(plan.workspace_dir),
     }

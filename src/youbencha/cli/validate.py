@@ -58,15 +58,17 @@ def validate(
 
 
 def _load(config: Path, var: list[str] | None) -> Loaded[TestCase] | Loaded[EvalConfig]:
-    from youbencha.cli.options import settings_here, variables_given
+    from youbencha.cli.options import host_here, variables_given
     from youbencha.spec import is_eval_config
-    from youbencha.trial.evaluation import make_eval_plan
-    from youbencha.trial.plan import make_plan
+    from youbencha.trial.evaluation import load_eval_plan
+    from youbencha.trial.plan import PlanOptions, load_case, plan_loaded
 
-    settings, variables = settings_here(), variables_given(var)
+    host, variables = host_here(), variables_given(var)
     if is_eval_config(config):
-        return make_eval_plan(config, settings, variables=variables).loaded
-    return make_plan(config, settings, variables=variables, resolve_env=False).loaded
+        return load_eval_plan(config, host, variables=variables).loaded
+    loaded = load_case(config, host, variables=variables)
+    plan_loaded(loaded, host, PlanOptions(resolve_env=False))
+    return loaded
 
 
 def _as_data(problem: Problem) -> dict[str, object]:

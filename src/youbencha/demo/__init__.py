@@ -13,9 +13,10 @@ from youbencha.gateway.script import ScriptedModel, load_script
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.sandbox.toolbox.toolbox import Toolbox
 from youbencha.spec.settings import load_settings
-from youbencha.trial.plan import make_plan
+from youbencha.trial.context import Host
+from youbencha.trial.plan import PlanOptions, load_plan
 from youbencha.trial.results import TrialResult
-from youbencha.trial.run import run_test_case
+from youbencha.trial.run import run_trial
 from youbencha.workspace.git import git
 
 __all__ = ["Demo", "prepare_demo", "run_demo"]
@@ -63,7 +64,8 @@ def _make_place(place: Path) -> None:
 
 async def run_demo(demo: Demo, *, on_event: EventSink) -> TrialResult:
     """Let Claude Code mend the bug, and judge whether it did."""
-    settings = load_settings(demo.directory, demo.directory)  # nobody's own: the demo is the same everywhere
+    settings = load_settings(demo.directory, demo.directory)  # not the user's: the demo is the same everywhere
+    host = Host(os.environ, settings)
     script = load_script(_HERE / "script.yaml")
     home = demo.directory / "home"
     home.mkdir()
@@ -74,8 +76,9 @@ async def run_demo(demo: Demo, *, on_event: EventSink) -> TrialResult:
             "MODEL_URL": model.url,
             "PYTHON": sys.executable,
         }
-        plan = make_plan(demo.test_case, settings, variables=variables, workspace_dir=demo.directory / "workspace")
+        options = PlanOptions(workspace_dir=demo.directory / "workspace")
+        plan = load_plan(demo.test_case, host, variables=variables, options=options)
         try:
-            return await run_test_case(plan, on_event=on_event)
+            return await run_trial(plan, host, on_event=on_event)
         finally:
             shutil.rmtree(home, ignore_errors=True)

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 from youbencha.errors import ConfigError, Problem
 from youbencha.events import EventSink
 from youbencha.gateway.api import GatewayAccess
+from youbencha.process import Redactor
 from youbencha.sandbox.base import Sandbox
 from youbencha.spec import AgentSpec, problems_of
 from youbencha.workspace import Changes
@@ -43,11 +44,15 @@ class SandboxFactory(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationContext:
-    """All that an evaluator is told. Nothing in `directory` or `expected_dir` may be written to."""
+    """All that an evaluator is told. Nothing in `directory` or `expected_dir` may be written to.
 
-    name: str
+    The context that all evaluators of a trial share has no name and no configuration, and its `artifacts_dir` and
+    `scratch_dir` are the trial's: `trial.evaluation.evaluate_all` makes each evaluator its own from it.
+    """
+
+    name: str = ""
     """As the person wrote it: two judges are `agentic-judge-docs` and `agentic-judge:tests`."""
-    config: Mapping[str, Any]
+    config: Mapping[str, Any] = field(default_factory=dict)
     directory: Path
     """The tree as the agent left it; nobody writes to it any more."""
     artifacts_dir: Path
@@ -65,6 +70,10 @@ class EvaluationContext:
     """The agent that did the work: what a judge is, too, unless its configuration says otherwise."""
     env: Mapping[str, str] = field(default_factory=dict)
     """The environment of the test case's agent, references resolved (for a judge)."""
+    harness_env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The environment that youBencha runs in."""
+    redactor: Redactor = field(default_factory=Redactor, repr=False)
+    """Knows the secrets of the trial."""
     gateway: GatewayAccess | None = None
     """The only way to a model, with a key of this evaluator's own (for a judge): it then gets no other credentials."""
     scratch_dir: Path
@@ -87,6 +96,15 @@ class UsesModel(Protocol):
         """Who would reach a model by itself although there is a gateway; None: nobody. `env` is the agent's.
 
         The configuration has been checked before."""
+        ...
+
+
+@runtime_checkable
+class ReadsEnvironment(Protocol):
+    """An evaluator whose configuration may refer to variables of the environment that youBencha runs in."""
+
+    def check_environment(self, config: Mapping[str, Any], env: Mapping[str, str]) -> Sequence[Problem]:
+        """References to variables that are not set. Paths are relative to `config`, which need not be valid."""
         ...
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from youbencha.errors import Problem, YouBenchaError
+from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.evaluators.base import (
     CheckCancelled,
     EvaluationContext,
@@ -31,6 +31,7 @@ from youbencha.evaluators.command_config import (
     MetricPattern,
     command_environment,
     contradictions,
+    missing_references,
 )
 from youbencha.evaluators.junit import junit_metrics, reports
 from youbencha.log import AssertionResult, EvaluationResult
@@ -49,14 +50,20 @@ class CommandEvaluator:
     ) -> Sequence[Problem]:
         return config_problems(CommandEvaluatorConfig, config, contradictions)
 
+    def check_environment(self, config: Mapping[str, Any], env: Mapping[str, str]) -> Sequence[Problem]:
+        return list(missing_references(config.get("env"), env))
+
     async def evaluate(self, context: EvaluationContext) -> EvaluationResult:
         started = time.monotonic()
+        harness = context.harness_env
         config = read_config(CommandEvaluatorConfig, context.config, context.name, contradictions)
-        redactor = Redactor.for_env(os.environ, command_environment({}, config.env, os.environ))
+        if missing := self.check_environment(context.config, harness):
+            raise ConfigError("EVALUATOR_CONFIG_INVALID", f"The configuration of {context.name}", missing)
+        redactor = context.redactor.with_env(command_environment({}, config.env, harness))
         log = _log_file(context.artifacts_dir)
         try:
             async with _own_tree(context, config) as tree, _place(context, config, tree) as sandbox:
-                env = command_environment(sandbox.environment(os.environ), config.env, os.environ)
+                env = command_environment(sandbox.environment(harness), config.env, harness)
                 if sandbox is HOST:
                     env.setdefault("YOUBENCHA_CONFIG_DIR", str(context.config_dir))
                 metrics = await _measured(config, tree, sandbox, env, redactor, log)

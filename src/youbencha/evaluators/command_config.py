@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, field_validator, model_validator
 
@@ -123,7 +122,6 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 def contradictions(config: CommandEvaluatorConfig) -> Iterator[Problem]:
     yield from _about_command(config)
-    yield from missing_references(os.environ, config.env)
     for name in config.metrics:
         if name in _OWN or (config.junit and name in _JUNIT):
             yield Problem(f"metrics.{name}", "has a meaning of its own", "choose another name")
@@ -194,9 +192,10 @@ def command_environment(
     return inherited | resolved
 
 
-def missing_references(harness: Mapping[str, str], given: Mapping[str, str]) -> Iterator[Problem]:
-    for name, value in given.items():
-        for reference in _REFERENCE.findall(value):
+def missing_references(given: Any, harness: Mapping[str, str]) -> Iterator[Problem]:
+    """References in `env` of a configuration, which may be anything, to variables that are not set."""
+    for name, value in given.items() if isinstance(given, Mapping) else ():
+        for reference in _REFERENCE.findall(value) if isinstance(value, str) else ():
             if reference not in harness:
                 hint = "set it before you start youBencha, or give it under `variables` of your settings"
                 yield Problem(f"env.{name}", f"refers to {reference}, which is not set", hint)

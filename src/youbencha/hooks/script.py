@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,7 +83,7 @@ def _shell_argv(config: ScriptConfig, scope: Scope, *, platform: str = sys.platf
     where a quote in a path would become syntax."""
     arguments = tuple(scope.lenient(argument) for argument in config.args)
     if platform == "win32":
-        shell = os.environ.get("COMSPEC", r"C:\Windows\System32\cmd.exe")
+        shell = scope.outer.get("COMSPEC", r"C:\Windows\System32\cmd.exe")
         return (shell, "/d", "/c", config.command, *arguments)
     return ("/bin/sh", "-c", config.command, "sh", *arguments)
 

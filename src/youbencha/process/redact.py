@@ -124,7 +124,8 @@ class Redactor:
     """Knows the secrets of one run. Immutable; make a `stream()` for each byte stream."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        forms = {form for secret in secrets for form in printed_forms(secret) if form}
+        self._secrets = frozenset(secrets)
+        forms = {form for secret in self._secrets for form in printed_forms(secret) if form}
         self._literals = tuple(sorted(forms, key=lambda form: (-len(form), form)))
         self._longest = max((len(form) for form in self._literals), default=0)
         self._begun = _beginnings(self._literals)
@@ -136,6 +137,11 @@ class Redactor:
     @classmethod
     def for_env(cls, *environments: Mapping[str, str]) -> Redactor:
         return _redactor(frozenset(value for env in environments for value in secret_values(env)))
+
+    def with_env(self, env: Mapping[str, str]) -> Redactor:
+        """A redactor that knows the secrets of another environment, too."""
+        secrets = self._secrets | secret_values(env)
+        return self if secrets == self._secrets else _redactor(secrets)
 
     def text(self, text: str) -> str:
         data = text.encode("utf-8", "surrogateescape")

@@ -13,8 +13,10 @@ from youbencha.spec.gateway import (
 )
 from youbencha.spec.loader import (
     Loaded,
+    LocatedEvaluator,
     NamedEvaluator,
     UncheckedParts,
+    check_test_case,
     is_eval_config,
     load_eval_config,
     load_test_case,
@@ -51,6 +53,7 @@ __all__ = [
     "GatewaySpec",
     "GatewayType",
     "Loaded",
+    "LocatedEvaluator",
     "ModelPrice",
     "NamedEvaluator",
     "PostHook",
@@ -66,6 +69,7 @@ __all__ = [
     "UpstreamSpecs",
     "WebhookConfig",
     "WebhookHook",
+    "check_test_case",
     "is_eval_config",
     "load_eval_config",
     "load_test_case",

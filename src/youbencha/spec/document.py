@@ -73,6 +73,8 @@ class Document(NamedTuple):
         at_key: bool = False,
     ) -> Problem:
         """A problem that the model cannot know of, with its position: a value's, or with `at_key` its key's."""
+        if self.root is None:  # not read from text
+            return Problem(dotted(path), message, hint, file=self.file, kind=kind)
         at = self.locate(path, at_key or kind == "unknown_key")
         return Problem(dotted(path), message, hint, at.line, at.column, self.file, kind)
 

@@ -32,7 +32,16 @@ Case = TypeVar("Case", bound=TestCase | EvalConfig)
 
 
 class NamedEvaluator(NamedTuple):
-    """An evaluator with its configuration, from the test case or from a file of its own."""
+    """An evaluator with its configuration: plain data."""
+
+    name: str
+    config: Mapping[str, Any]
+    config_dir: Path
+    """Where relative paths in `config` start."""
+
+
+class LocatedEvaluator(NamedTuple):
+    """An evaluator, and where it is written: in the test case, or in a file of its own."""
 
     name: str
     config: Mapping[str, Any]
@@ -41,6 +50,9 @@ class NamedEvaluator(NamedTuple):
     path: tuple[Step, ...]
     """Of the entry with `name` and `config` in that document."""
 
+    def named(self) -> NamedEvaluator:
+        return NamedEvaluator(self.name, self.config, self.config_dir)
+
     def problem(
         self, message: str, hint: str | None = None, *, key: tuple[Step, ...] = (), kind: ProblemKind = "invalid"
     ) -> Problem:
@@ -48,24 +60,25 @@ class NamedEvaluator(NamedTuple):
 
 
 class Loaded(NamedTuple, Generic[Case]):
-    """A valid test case or eval configuration, and its file."""
+    """A valid test case or eval configuration, and where it is written."""
 
     case: Case
     document: Document
-    file: Path
-    evaluators: tuple[NamedEvaluator, ...]
+    directory: Path
+    """Where relative paths in it start."""
+    evaluators: tuple[LocatedEvaluator, ...]
     config_hash: str
     unknown_variables: tuple[Problem, ...] = ()
     """Undefined variables in free text, where they may be literal text."""
 
     @property
-    def name(self) -> str:
-        return self.case.name or self.file.stem
+    def file(self) -> Path | None:
+        """None if it was not read from a file."""
+        return self.document.file and self.document.file.absolute()
 
     @property
-    def directory(self) -> Path:
-        """Where relative paths in the file start."""
-        return self.file.parent
+    def name(self) -> str:
+        return self.case.name or (self.file.stem if self.file else "unnamed")
 
 
 class UncheckedParts(NamedTuple):
@@ -77,7 +90,7 @@ class UncheckedParts(NamedTuple):
     document: Document
     directory: Path
     agent: Mapping[str, Any] | None
-    evaluators: tuple[NamedEvaluator, ...]
+    evaluators: tuple[LocatedEvaluator, ...]
 
 
 Check = Callable[[UncheckedParts], Sequence[Problem]]
@@ -93,6 +106,13 @@ def load_test_case(
     """Load a test case; `agent` replaces what the file says about the agent."""
     document = read_document(path, code="TEST_CASE_INVALID", what="The test case")
     return _load(path, document, TestCase, variables or {}, check, agent)
+
+
+def check_test_case(case: TestCase, directory: Path, *, check: Check | None = None) -> Loaded[TestCase]:
+    """Check a test case that is in no file. Relative paths in it start at `directory`."""
+    data = case.model_dump(mode="json", exclude_unset=True)
+    document = Document(data, None, "TEST_CASE_INVALID", "The test case")
+    return _checked(case, document, directory.absolute(), {}, check, [])
 
 
 def load_eval_config(
@@ -119,17 +139,29 @@ def _load(
     check: Check | None,
     agent: AgentOverride | None = None,
 ) -> Loaded[Case]:
-    file = path.absolute()
     document, problems, literal = _substituted(document, variables)
     if agent is not None:
         document = document.with_data(agent.merged_over(document.data))
     case = document.validate(model)
+    loaded = _checked(case, document, path.absolute().parent, variables, check, problems)
+    return loaded._replace(unknown_variables=tuple(literal))
+
+
+def _checked(
+    case: Case | list[Problem],
+    document: Document,
+    directory: Path,
+    variables: Mapping[str, Any],
+    check: Check | None,
+    problems: list[Problem],
+) -> Loaded[Case]:
+    """`case` is the model, or its problems; `problems` are those found before."""
     problems += case if isinstance(case, list) else []
-    parts = _unchecked_parts(document, file.parent, variables, problems)
+    parts = _unchecked_parts(document, directory, variables, problems)
     problems += check(parts) if check else []
     if isinstance(case, list) or problems:
         raise document.error(_first_for_each_path(problems))
-    return Loaded(case, document, file, parts.evaluators, _hash(case, parts.evaluators), tuple(literal))
+    return Loaded(case, document, directory, parts.evaluators, _hash(case, parts.evaluators))
 
 
 def _first_for_each_path(problems: Sequence[Problem]) -> list[Problem]:
@@ -157,7 +189,7 @@ def _unchecked_parts(
 ) -> UncheckedParts:
     data = document.data if isinstance(document.data, Mapping) else {}
     agent, entries = data.get("agent"), data.get("evaluators")
-    evaluators: list[NamedEvaluator] = []
+    evaluators: list[LocatedEvaluator] = []
     for index, entry in enumerate(entries if isinstance(entries, list) else []):
         path: tuple[Step, ...] = ("evaluators", index)
         name, config, file = _name_config_file(entry)
@@ -168,7 +200,7 @@ def _unchecked_parts(
                 missing = document.problem((*path, "file"), f"{file}: {error.problems[0].message}")
                 problems += [missing] if error.missing else error.problems
         elif isinstance(name, str) and isinstance(config, Mapping):
-            evaluators.append(NamedEvaluator(name.strip(), config, directory, document, path))
+            evaluators.append(LocatedEvaluator(name.strip(), config, directory, document, path))
     return UncheckedParts(document, directory, agent if isinstance(agent, Mapping) else None, tuple(evaluators))
 
 
@@ -186,7 +218,7 @@ class _EvaluatorFileError(Exception):
         self.missing = missing
 
 
-def _read_evaluator(file: Path, variables: Mapping[str, Any]) -> NamedEvaluator:
+def _read_evaluator(file: Path, variables: Mapping[str, Any]) -> LocatedEvaluator:
     try:
         read = read_document(file, code="EVALUATOR_INVALID", what="The evaluator file")
     except ConfigError as error:
@@ -195,10 +227,10 @@ def _read_evaluator(file: Path, variables: Mapping[str, Any]) -> NamedEvaluator:
     model = document.validate(EvaluatorFile)
     if isinstance(model, list) or undefined:
         raise _EvaluatorFileError([*undefined, *(model if isinstance(model, list) else [])])
-    return NamedEvaluator(model.name, model.config, file.parent, document, ())
+    return LocatedEvaluator(model.name, model.config, file.parent, document, ())
 
 
-def _hash(case: TestCase | EvalConfig, evaluators: Sequence[NamedEvaluator]) -> str:
+def _hash(case: TestCase | EvalConfig, evaluators: Sequence[LocatedEvaluator]) -> str:
     """A hash of the content: comments, the order of keys and file names do not matter."""
     content = case.model_dump(mode="json", exclude={"evaluators", "version"}, exclude_none=True)
     content["evaluators"] = [{"name": each.name, "config": dict(each.config)} for each in evaluators]

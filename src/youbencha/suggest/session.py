@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +116,7 @@ def problems_in(text: str) -> list[str]:
         file = Path(directory) / "testcase.yaml"
         file.write_text(text, encoding="utf-8")
         try:
-            load_test_case(file, check=check_parts)
+            load_test_case(file, check=partial(check_parts, env=os.environ))
         except ConfigError as error:
             return [str(replace(problem, file=None, line=None, column=None)) for problem in error.problems]
     return []

@@ -1,7 +1,7 @@
-"""Which program exactly ran, byte for byte: the digest of an agent's executable.
+"""Run the agent of a trial, and take the run directory back when it has ended.
 
-Taken while the agent runs, in a thread, and remembered until the file changes: a CLI of 300 MB is read once, not in
-every run.
+The order matters: the agent's processes are frozen, its key is ended, the run directory is reclaimed, the gateway
+reports, and only then is the log normalised. `end_agent` may be called again after an interrupt.
 """
 
 from __future__ import annotations
@@ -11,25 +11,98 @@ import contextlib
 import hashlib
 from pathlib import Path
 
+from youbencha.adapters import AgentExecutionContext
+from youbencha.errors import YouBenchaError
+from youbencha.events import Event, ProcessStarted
 from youbencha.files import write_atomically
+from youbencha.log import GatewayReport, YouBenchaLog
+from youbencha.trial.context import TrialContext
 from youbencha.user_dirs import default_cache_dir
 
 _SMALL_BYTES = 1_000_000
-"""Below this, remembering costs more than reading."""
+"""Below this, remembering a digest costs more than reading the file."""
 
 
-class Digest:
-    """Begun when the program is known; finished once the agent is."""
+async def run_agent(context: TrialContext) -> YouBenchaLog:
+    """Run the agent to its end. What prevents its start raises, and removes the run directory: nothing ran."""
+    plan, directory = context.plan, context.directory
+    execution = AgentExecutionContext(
+        workspace_dir=directory.modified,
+        repo_dir=directory.modified,
+        artifacts_dir=directory.artifacts,
+        config=plan.agent_config,
+        timeout=plan.timeout_ms,
+        env=plan.env,
+        model=plan.model,
+        config_dir=plan.config_dir,
+        on_event=lambda event: _on_agent_event(context, event),
+        gateway=context.gateway.access if context.gateway else None,
+        sandbox=context.sandbox,
+        scratch_dir=directory.scratch,
+        stop=context.gateway.stop if context.gateway else None,
+    )
+    with context.phase("agent", plan.case.agent.type):
+        directory.hand_over()
+        try:
+            result = await context.adapter.execute(execution)
+        except YouBenchaError:
+            directory.remove()
+            raise
+        await end_agent(context)
+        log = context.adapter.normalize_log(result, execution)
+        if context.record.gateway is not None:
+            log = _reconcile(context, log, context.record.gateway)
+        context.files.save_log(log)
+        context.files.save_metrics()
+    return log
 
-    def __init__(self, cache_dir: Path | None) -> None:
-        self._cache_dir = cache_dir
-        self._task: asyncio.Task[str | None] | None = None
 
-    def begin(self, executable: str) -> None:
-        self._task = asyncio.create_task(asyncio.to_thread(sha256_of, Path(executable), self._cache_dir))
+async def end_agent(context: TrialContext) -> None:
+    """Freeze the sandbox, end the agent's key, and reclaim the run directory. What was done before is not repeated."""
+    await context.sandbox.freeze()
+    gateway = context.gateway
+    if gateway is None or context.record.gateway is not None:
+        reclaim(context)
+        return
+    await gateway.end_agent()
+    reclaim(context)
+    context.record.gateway = gateway.report()
+    for code, message in gateway.findings():
+        context.warn(code, message)
 
-    async def finish(self) -> str | None:
-        return None if self._task is None else await self._task
+
+def reclaim(context: TrialContext) -> None:
+    """Undo what the agent did beside its tree, before anything there is used. Once: later changes are ours."""
+    if context.reclaimed:
+        return
+    context.reclaimed = True
+    for finding in context.directory.reclaim():
+        context.warn("WORKSPACE_TAMPERED", finding)
+
+
+def _reconcile(context: TrialContext, log: YouBenchaLog, report: GatewayReport) -> YouBenchaLog:
+    from youbencha.trial.gateway_report import reconciled, tokens_outside_gateway
+
+    log, context.record.gateway = reconciled(log, report)
+    if beyond := tokens_outside_gateway(context.record.gateway.difference):
+        message = (
+            f"the agent says it used {beyond:,} tokens more than went through the gateway: "
+            "if it is right, it has another way to a model, beside any budget"
+        )
+        context.warn("USAGE_UNACCOUNTED", message)
+    return log
+
+
+def _on_agent_event(context: TrialContext, event: Event) -> None:
+    if isinstance(event, ProcessStarted) and context.record.executable is None:
+        context.record.executable = event.executable
+        work = asyncio.to_thread(sha256_of, Path(event.executable), context.host.cache_dir)
+        context.digest = asyncio.create_task(work)
+    context.on_event(event)
+
+
+# The digest of the agent's executable: taken while it runs, in a thread, and remembered until the file changes, so that
+# a CLI of 300 MB is read once and not in every trial.
 
 
 def sha256_of(path: Path, cache_dir: Path | None = None) -> str | None:

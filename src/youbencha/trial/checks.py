@@ -1,4 +1,4 @@
-"""What only adapters and evaluators know about a test case: whether what is written for them can be used."""
+"""Check what the models cannot: the options of adapters, evaluators and hooks; and advise on what is valid but odd."""
 
 from __future__ import annotations
 
@@ -9,21 +9,26 @@ from typing import Any
 from youbencha.adapters import ChecksConfig, get_adapter
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators import get_evaluator
-from youbencha.spec import EvalConfig, Loaded, NamedEvaluator, TestCase, UncheckedParts
+from youbencha.evaluators.base import ReadsEnvironment
+from youbencha.spec import EvalConfig, Loaded, LocatedEvaluator, TestCase, UncheckedParts
 
 OF_THE_AGENT = ("agent_name", "version")
 """Written beside `config`, handed to the adapter inside it."""
 
-
 _HOOKS = ("pre_execution", "post_evaluation", "post_evaluators")
 
+_SHORT_PROMPT = 20
 
-def check_parts(parts: UncheckedParts) -> list[Problem]:
-    """Every problem of the agent's and the evaluators' own options."""
+
+def check_parts(parts: UncheckedParts, env: Mapping[str, str] | None = None) -> list[Problem]:
+    """Every problem of the agent's and the evaluators' own options.
+
+    `env` is the environment that youBencha runs in; without it, references to its variables are not checked.
+    """
     problems = [] if parts.agent is None else _agent_problems(parts, parts.agent)
     kind = parts.agent.get("type") if parts.agent else None
     for evaluator in parts.evaluators:
-        problems += _evaluator_problems(evaluator, kind if isinstance(kind, str) else None)
+        problems += _evaluator_problems(evaluator, kind if isinstance(kind, str) else None, env)
     return [*problems, *_hook_problems(parts)]
 
 
@@ -64,14 +69,19 @@ def _in_agent(parts: UncheckedParts, agent: Mapping[str, Any], problem: Problem)
     return parts.document.problem(path, problem.message, problem.hint, kind=problem.kind)
 
 
-def _evaluator_problems(evaluator: NamedEvaluator, agent_type: str | None) -> Sequence[Problem]:
+def _evaluator_problems(
+    evaluator: LocatedEvaluator, agent_type: str | None, env: Mapping[str, str] | None
+) -> Sequence[Problem]:
     try:
         found = get_evaluator(evaluator.name)
     except YouBenchaError as error:
         return [evaluator.problem(error.message, error.hint, key=("name",))]
+    problems = list(found.check_config(evaluator.config, evaluator.config_dir, agent_type=agent_type))
+    if env is not None and isinstance(found, ReadsEnvironment):
+        problems += found.check_environment(evaluator.config, env)
     return [
         evaluator.problem(problem.message, problem.hint, key=("config", *_steps(problem.path)), kind=problem.kind)
-        for problem in found.check_config(evaluator.config, evaluator.config_dir, agent_type=agent_type)
+        for problem in problems
     ]
 
 
@@ -88,11 +98,6 @@ def _hook_problems(parts: UncheckedParts) -> Iterator[Problem]:
 
 def _steps(path: str) -> tuple[str | int, ...]:
     return tuple(int(step) if step.isdecimal() else step for step in path.split(".")) if path else ()
-
-
-# What is not wrong in a test case, but probably not meant.
-
-_SHORT_PROMPT = 20
 
 
 def advice_on(loaded: Loaded[TestCase] | Loaded[EvalConfig], *, thorough: bool = False) -> list[Problem]:

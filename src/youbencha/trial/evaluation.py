@@ -1,70 +1,65 @@
-"""All evaluators of a run, side by side. One that fails disturbs no other, and is not taken for a verdict."""
+"""Evaluators side by side: after an agent, or on a directory as it is (`yb eval`)."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators import EvaluationContext, get_evaluator
-from youbencha.evaluators.base import SandboxFactory
 from youbencha.events import EvaluatorFinished, EventSink, PhaseStarted
-from youbencha.log import EvaluationError, EvaluationResult, TestCaseInfo, YouBenchaLog, iso_time
+from youbencha.log import EvaluationError, EvaluationResult, TestCaseInfo, iso_time
 from youbencha.process import Redactor
-from youbencha.spec import AgentSpec, EvalConfig, Loaded, NamedEvaluator, load_eval_config
-from youbencha.spec.settings import LoadedSettings
+from youbencha.spec import EvalConfig, Loaded, NamedEvaluator, load_eval_config
 from youbencha.trial.checks import check_parts
+from youbencha.trial.context import Host
 from youbencha.trial.results import DIFF_FILE, ResultFiles, RunRecord, TrialResult
-from youbencha.workspace import Changes, RunDirectory
+from youbencha.workspace import RunDirectory
 from youbencha.workspace.working_tree import changes_in_repository
 
 if TYPE_CHECKING:
-    from youbencha.gateway.api import GatewayAccess
     from youbencha.trial.gateway_session import TrialGateway
 
 
-Finished = Callable[[int, EvaluationResult], None]
+OnResult = Callable[[int, EvaluationResult], None]
+"""Called with the place of an evaluator in the list, and its result."""
 
 
-class Evidence(NamedTuple):
-    """What all evaluators of a run look at."""
-
-    directory: Path
-    expected_dir: Path | None
-    changes: Changes | None
-    log: YouBenchaLog | None
-    agent: AgentSpec | None
-    env: dict[str, str]
-    artifacts_dir: Path
-    scratch_dir: Path
-    agent_scratch_dir: Path
-    """For adapters of judges."""
-    left_out: tuple[Path, ...] = ()
-    gateway_session: TrialGateway | None = None
-    """To a model, for evaluators that ask one."""
-    open_sandbox: SandboxFactory | None = None
-    """For evaluators that run what the agent wrote."""
+def _ignore(_place: int, _result: EvaluationResult) -> None:
+    pass
 
 
 async def evaluate_all(
-    evaluators: Sequence[NamedEvaluator], evidence: Evidence, *, at_once: int, finished: Finished
-) -> None:
-    """Run them, at most `at_once` at a time. `finished` is told each result as soon as there is one."""
+    evaluators: Sequence[NamedEvaluator],
+    context: EvaluationContext,
+    *,
+    gateway: TrialGateway | None = None,
+    at_once: int = 4,
+    on_result: OnResult = _ignore,
+) -> list[EvaluationResult]:
+    """Run evaluators side by side, at most `at_once` at a time. The results are in the order of the evaluators.
+
+    `context` is what they share. `gateway` gives each a key of its own. `on_result` gets each result as soon as there
+    is one. An evaluator that fails disturbs no other; its failure is a skipped result, not a verdict.
+    """
     free = asyncio.Semaphore(at_once)
     names = unique_names([evaluator.name for evaluator in evaluators])
 
-    async def one(place: int) -> None:
+    async def one(place: int) -> EvaluationResult:
         async with free:
-            finished(place, await _evaluate(evaluators[place], evidence, names[place]))
+            result = await _evaluate(evaluators[place], context, names[place], gateway)
+            on_result(place, result)
+            return result
 
     async with asyncio.TaskGroup() as group:
-        for place in range(len(evaluators)):
-            group.create_task(one(place))
+        tasks = [group.create_task(one(place)) for place in range(len(evaluators))]
+    return [task.result() for task in tasks]
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
@@ -82,51 +77,36 @@ def unique_names(names: Sequence[str]) -> list[str]:
     return unique
 
 
-async def _evaluate(evaluator: NamedEvaluator, evidence: Evidence, directory_name: str) -> EvaluationResult:
+async def _evaluate(
+    evaluator: NamedEvaluator, shared: EvaluationContext, directory_name: str, gateway: TrialGateway | None
+) -> EvaluationResult:
     started = time.time()
-    try:
-        result = await _judge(evaluator, evidence, directory_name)
-    except Exception as error:  # noqa: BLE001 (whatever a verifier does wrong, it is no verdict on the agent)
-        return _not_judged(evaluator.name, error, started)
-    finally:
-        _remove_if_empty(evidence.artifacts_dir / "evaluators" / directory_name)
-    return result
-
-
-async def _judge(evaluator: NamedEvaluator, evidence: Evidence, directory_name: str) -> EvaluationResult:
-    """Whoever asks a model does so through the gateway, if there is one, and has a key of its own."""
-    found = get_evaluator(evaluator.name)
-    if evidence.gateway_session is None:
-        return await found.evaluate(_context(evaluator, evidence, directory_name))
-    async with evidence.gateway_session.key_for(directory_name) as access:
-        result = await found.evaluate(_context(evaluator, evidence, directory_name, access.access))
-    return result if access.usage is None else result.model_copy(update={"usage": access.usage})
-
-
-def _context(
-    evaluator: NamedEvaluator, evidence: Evidence, directory_name: str, access: GatewayAccess | None = None
-) -> EvaluationContext:
-    artifacts = evidence.artifacts_dir / "evaluators" / directory_name
-    scratch = evidence.scratch_dir / directory_name
-    for directory in (artifacts, scratch):
-        directory.mkdir(parents=True, exist_ok=True)
-    return EvaluationContext(
+    context = replace(
+        shared,
         name=evaluator.name,
         config=evaluator.config,
-        directory=evidence.directory,
-        artifacts_dir=artifacts,
         config_dir=evaluator.config_dir,
-        changes=evidence.changes,
-        expected_dir=evidence.expected_dir,
-        log=evidence.log,
-        agent=evidence.agent,
-        env=evidence.env,
-        scratch_dir=scratch,
-        agent_scratch_dir=evidence.agent_scratch_dir,
-        left_out=evidence.left_out,
-        gateway=access,
-        open_sandbox=evidence.open_sandbox,
+        artifacts_dir=shared.artifacts_dir / "evaluators" / directory_name,
+        scratch_dir=shared.scratch_dir / directory_name,
     )
+    try:
+        for directory in (context.artifacts_dir, context.scratch_dir):
+            directory.mkdir(parents=True, exist_ok=True)
+        return await _judge(context, directory_name, gateway)
+    except Exception as error:  # noqa: BLE001 (whatever an evaluator does wrong is no verdict on the agent)
+        return _not_judged(evaluator.name, error, started)
+    finally:
+        _remove_if_empty(context.artifacts_dir)
+
+
+async def _judge(context: EvaluationContext, key_name: str, gateway: TrialGateway | None) -> EvaluationResult:
+    """With a key of its own for the gateway, if there is one."""
+    evaluator = get_evaluator(context.name)
+    if gateway is None:
+        return await evaluator.evaluate(context)
+    async with gateway.key_for(key_name) as key:
+        result = await evaluator.evaluate(replace(context, gateway=key.access))
+    return result if key.usage is None else result.model_copy(update={"usage": key.usage})
 
 
 def _not_judged(name: str, error: Exception, started: float) -> EvaluationResult:
@@ -169,14 +149,12 @@ class EvalPlan(NamedTuple):
     directory: Path
     expected_dir: Path | None
     output_dir: Path
-    cache_dir: Path | None
-    max_concurrent: int
 
 
-def make_eval_plan(file: Path, settings: LoadedSettings, *, variables: Mapping[str, Any] | None = None) -> EvalPlan:
-    """Read and check an eval configuration. Whatever is wrong is one ConfigError."""
-    known = {**settings.settings.variables, **(variables or {})}
-    loaded = load_eval_config(file, known, check=check_parts)
+def load_eval_plan(file: Path, host: Host, *, variables: Mapping[str, Any] | None = None) -> EvalPlan:
+    """Read and check an eval configuration. All problems are one ConfigError."""
+    known = {**host.settings.settings.variables, **(variables or {})}
+    loaded = load_eval_config(file, known, check=partial(check_parts, env=host.env))
     problems: list[Problem] = []
     case = loaded.case
 
@@ -193,68 +171,64 @@ def make_eval_plan(file: Path, settings: LoadedSettings, *, variables: Mapping[s
     if problems or directory is None:
         raise loaded.document.error(problems)
     output = case.output_dir and loaded.directory / Path(case.output_dir).expanduser()
-    return EvalPlan(
-        loaded=loaded,
-        directory=directory,
-        expected_dir=expected,
-        output_dir=output or settings.output_dir,
-        cache_dir=settings.cache_dir,
-        max_concurrent=settings.settings.evaluators.max_concurrent,
-    )
+    return EvalPlan(loaded, directory, expected, output or host.settings.output_dir)
 
 
-async def evaluate_directory(plan: EvalPlan, *, on_event: EventSink) -> TrialResult:
-    with RunDirectory.create(plan.output_dir, "eval", cache_dir=plan.cache_dir) as place:
-        record = _record(plan, place)
-        files = ResultFiles(place.artifacts, record, Redactor.for_env(os.environ))
+async def evaluate_directory(plan: EvalPlan, host: Host, *, on_event: EventSink) -> TrialResult:
+    """Judge a directory. An interrupt leaves valid results of what was finished."""
+    with RunDirectory.create(plan.output_dir, "eval", cache_dir=host.cache_dir) as run:
+        record = _new_record(plan, run)
+        redactor = Redactor.for_env(host.env)
+        files = ResultFiles(run.artifacts, record, redactor)
 
-        def finished(at: int, result: EvaluationResult) -> None:
-            record.evaluators[at] = result
+        def on_result(place: int, result: EvaluationResult) -> None:
+            record.evaluators[place] = result
             on_event(EvaluatorFinished(evaluator=result.evaluator, status=result.status, message=result.message))
 
         on_event(PhaseStarted(phase="evaluation", detail=str(plan.directory)))
         try:
-            changes = await changes_in_repository(
-                plan.directory, place.private / "start.git", place.artifacts / DIFF_FILE
-            )
+            changes = await changes_in_repository(plan.directory, run.private / "start.git", run.artifacts / DIFF_FILE)
             if changes is not None:
                 record.files.add(DIFF_FILE)
-            evidence = Evidence(
+            context = EvaluationContext(
                 directory=plan.directory,
-                expected_dir=plan.expected_dir,
+                artifacts_dir=run.artifacts,
+                config_dir=plan.loaded.directory,
                 changes=changes,
-                log=None,
-                agent=None,
-                env={},
-                artifacts_dir=place.artifacts,
-                scratch_dir=place.private / "scratch",
-                agent_scratch_dir=place.scratch,
-                left_out=(plan.output_dir.resolve(), place.path.resolve()),
+                expected_dir=plan.expected_dir,
+                left_out=(plan.output_dir.resolve(), run.path.resolve()),
+                harness_env=host.env,
+                redactor=redactor,
+                scratch_dir=run.private / "scratch",
+                agent_scratch_dir=run.scratch,
             )
-            await evaluate_all(plan.loaded.evaluators, evidence, at_once=plan.max_concurrent, finished=finished)
+            evaluators = [evaluator.named() for evaluator in plan.loaded.evaluators]
+            at_once = host.settings.settings.evaluators.max_concurrent
+            await evaluate_all(evaluators, context, at_once=at_once, on_result=on_result)
         except BaseException:
             files.save_results(complete=False, interrupted=True)
             raise
         record.phases_ms["evaluation"] = round((time.time() - record.started_at) * 1000)
-        bundle = await files.conclude(
+        bundle = await files.finish(
             plan.loaded.case.post_evaluation,
             judged=plan.directory,
             config_dir=plan.loaded.directory,
+            env=host.env,
             on_event=on_event,
         )
-        place.delete_sources()  # nothing of the judged directory is in here
-        return TrialResult(bundle, place)
+        run.delete_sources()  # nothing of the judged directory is in here
+        return TrialResult(bundle, run)
 
 
-def _record(plan: EvalPlan, place: RunDirectory) -> RunRecord:
+def _new_record(plan: EvalPlan, run: RunDirectory) -> RunRecord:
     case = plan.loaded.case
     return RunRecord(
-        run_id=place.path.name,
-        workspace_dir=place.path,
+        run_id=run.path.name,
+        workspace_dir=run.path,
         test_case=TestCaseInfo(
             name=plan.loaded.name,
             description=case.description,
-            config_file=str(plan.loaded.file),
+            config_file=str(plan.loaded.file or ""),
             config_hash=plan.loaded.config_hash,
             directory=str(plan.directory),
             expected_directory=str(plan.expected_dir) if plan.expected_dir else None,

@@ -1,103 +1,135 @@
-"""Everything that one run needs, decided and checked before anything is cloned or started."""
+"""Everything that one trial needs, decided and checked before anything is cloned or started."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from youbencha.adapters import AgentAdapter, UsesGateway, get_adapter, needs_model
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.gateway.cassette.cassette import Contents, contents_of
-from youbencha.spec import Loaded, TestCase, load_test_case
+from youbencha.spec import Loaded, NamedEvaluator, TestCase, check_test_case, load_test_case
 from youbencha.spec.sandbox import SandboxSpec
-from youbencha.spec.settings import LoadedSettings
 from youbencha.spec.testcase import AgentOverride
 from youbencha.spec.variables import REFERENCE
 from youbencha.trial.checks import adapter_config, check_parts
+from youbencha.trial.context import Host
 from youbencha.trial.gateway_plan import GatewayOptions, GatewayPlan, check_replay, plan_gateway
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A test case with all that settings and environment add to it."""
+    """A test case with all that settings and environment add to it. Plain data: it can be pickled."""
 
-    loaded: Loaded[TestCase]
-    adapter: AgentAdapter
+    case: TestCase
+    name: str
+    config_file: Path | None
+    config_dir: Path
+    """Where relative paths of the test case start."""
+    config_hash: str
+    evaluators: tuple[NamedEvaluator, ...]
     agent_config: Mapping[str, object]
     model: str | None
     env: Mapping[str, str] = field(repr=False)
     """Of the agent; it may hold secrets."""
     timeout_ms: int
     workspace_dir: Path
-    cache_dir: Path | None
     max_concurrent: int
+    """Evaluators that run at the same time."""
     sandbox: SandboxSpec
     gateway: GatewayPlan | None = None
     """None: the agent reaches its model by itself."""
 
     @property
-    def case(self) -> TestCase:
-        return self.loaded.case
-
-    @property
     def agent_is_in_image(self) -> bool:
         """Then nothing on this machine can say whether it is installed."""
-        return self.sandbox.type == "docker" and (self.sandbox.agent == "image" or not needs_model(self.adapter))
+        return self.sandbox.type == "docker" and (self.sandbox.agent == "image" or not needs_model(self.adapter()))
+
+    def adapter(self) -> AgentAdapter:
+        """A new adapter for the agent."""
+        return get_adapter(self.case.agent.type)
 
 
-def make_plan(
+class PlanOptions(NamedTuple):
+    """What is decided elsewhere than in the test case, and wins over it."""
+
+    workspace_dir: Path | None = None
+    gateway: GatewayOptions = GatewayOptions()
+    sandbox: SandboxSpec | None = None
+    resolve_env: bool = True
+    """False if the plan will not be run: then keys need not be there."""
+
+
+def plan_trial(case: TestCase, host: Host, *, directory: Path, options: PlanOptions = PlanOptions()) -> Plan:  # noqa: B008 - immutable
+    """Check and plan a test case that is in no file. Relative paths in it start at `directory`.
+
+    All problems are one ConfigError.
+    """
+    return plan_loaded(check_test_case(case, directory, check=partial(check_parts, env=host.env)), host, options)
+
+
+def load_plan(
     file: Path,
-    settings: LoadedSettings,
+    host: Host,
     *,
     variables: Mapping[str, Any] | None = None,
-    workspace_dir: Path | None = None,
-    resolve_env: bool = True,
-    gateway: GatewayOptions = GatewayOptions(),  # noqa: B008 - immutable
-    sandbox: SandboxSpec | None = None,
     agent: AgentOverride | None = None,
+    options: PlanOptions = PlanOptions(),  # noqa: B008 - immutable
 ) -> Plan:
-    """Read and check a test case. Whatever is wrong is one ConfigError. What is given here wins over the file.
+    """Read, check and plan a test case. All problems are one ConfigError."""
+    return plan_loaded(load_case(file, host, variables=variables, agent=agent), host, options)
 
-    `resolve_env: False` is for whoever will not run it: keys need not be there.
-    """
-    known = {**settings.settings.variables, **(variables or {})}
-    loaded = load_test_case(file, known, check=check_parts, agent=agent)
-    case, defaults = loaded.case, settings.settings
+
+def load_case(
+    file: Path, host: Host, *, variables: Mapping[str, Any] | None = None, agent: AgentOverride | None = None
+) -> Loaded[TestCase]:
+    """Read and check a test case, with the settings' variables under those given."""
+    known = {**host.settings.settings.variables, **(variables or {})}
+    return load_test_case(file, known, check=partial(check_parts, env=host.env), agent=agent)
+
+
+def plan_loaded(loaded: Loaded[TestCase], host: Host, options: PlanOptions = PlanOptions()) -> Plan:  # noqa: B008 - immutable
+    """Plan a test case that was checked, with settings and environment."""
+    case, settings = loaded.case, host.settings
+    defaults = settings.settings
     own_model = case.agent.config.get("model")
     adapter = get_adapter(case.agent.type)
     model = case.agent.model or (None if own_model else defaults.agent.model)
-    env = _environment(loaded) if resolve_env else {}
-    place = _sandbox(sandbox, case.sandbox, defaults.sandbox)
-    gateway_session = None
-    if place.type == "docker" and place.network == "none":
+    env = _agent_environment(loaded, host.env) if options.resolve_env else {}
+    sandbox = _sandbox(options.sandbox, case.sandbox, defaults.sandbox)
+    gateway = None
+    if sandbox.type == "docker" and sandbox.network == "none":
         _refuse_without_model(adapter)
-    elif resolve_env:
-        gateway_session = plan_gateway(
+    elif options.resolve_env:
+        gateway = plan_gateway(
             case.gateway.merged_over(settings.gateway) if case.gateway else settings.gateway,
-            gateway,
+            options.gateway,
             adapter=adapter,
             agent_env=env,
             model=model or (own_model if isinstance(own_model, str) else None),
-            harness_env=os.environ,
+            harness_env=host.env,
             config_dir=loaded.directory,
-            gateway_only=place.type == "docker" and place.network == "gateway",
+            gateway_only=sandbox.type == "docker" and sandbox.network == "gateway",
         )
-    check_replay(loaded, gateway_session, env)
+    check_replay(loaded, gateway, env)
     return Plan(
-        loaded=loaded,
-        adapter=adapter,
+        case=case,
+        name=loaded.name,
+        config_file=loaded.file,
+        config_dir=loaded.directory,
+        config_hash=loaded.config_hash,
+        evaluators=tuple(evaluator.named() for evaluator in loaded.evaluators),
         agent_config=adapter_config(case.agent.model_dump(include={"config", "agent_name", "version"})),
         model=model,
         env=env,
         timeout_ms=case.timeout or defaults.agent.timeout_ms or defaults.timeout_ms,
-        workspace_dir=workspace_dir or _workspace(loaded, settings),
-        cache_dir=settings.cache_dir,
+        workspace_dir=options.workspace_dir or _workspace(loaded, host),
         max_concurrent=defaults.evaluators.max_concurrent,
-        gateway=gateway_session,
-        sandbox=place,
+        gateway=gateway,
+        sandbox=sandbox,
     )
 
 
@@ -111,7 +143,7 @@ def _refuse_without_model(adapter: AgentAdapter) -> None:
 
 
 def _sandbox(*strongest_first: SandboxSpec | None) -> SandboxSpec:
-    """The command line's over the test case's over the settings'."""
+    """The options' over the test case's over the settings'."""
     given = [spec for spec in strongest_first if spec is not None]
     result = given.pop()
     while given:
@@ -119,21 +151,21 @@ def _sandbox(*strongest_first: SandboxSpec | None) -> SandboxSpec:
     return result
 
 
-def _workspace(loaded: Loaded[TestCase], settings: LoadedSettings) -> Path:
+def _workspace(loaded: Loaded[TestCase], host: Host) -> Path:
     named = loaded.case.workspace_dir
-    return settings.workspace_dir if named is None else loaded.directory / Path(named).expanduser()
+    return host.settings.workspace_dir if named is None else loaded.directory / Path(named).expanduser()
 
 
-def _environment(loaded: Loaded[TestCase]) -> dict[str, str]:
+def _agent_environment(loaded: Loaded[TestCase], harness: Mapping[str, str]) -> dict[str, str]:
     """`agent.env` with `${NAME}` taken from the harness's own environment, so that no file need hold a key."""
     problems: list[Problem] = []
 
     def value(name: str, text: str) -> str:
         for escape, wanted in REFERENCE.findall(text):
-            if not escape and wanted not in os.environ:
+            if not escape and wanted not in harness:
                 message = f"${{{wanted}}} is set neither in the settings' variables nor in the environment"
                 problems.append(loaded.document.problem(("agent", "env", name), message, f"export {wanted} first"))
-        return REFERENCE.sub(lambda m: m.group()[1:] if m[1] else os.environ.get(m[2], ""), text)
+        return REFERENCE.sub(lambda m: m.group()[1:] if m[1] else harness.get(m[2], ""), text)
 
     found = {name: value(name, text) for name, text in loaded.case.agent.env.items()}
     if problems:
@@ -141,10 +173,9 @@ def _environment(loaded: Loaded[TestCase]) -> dict[str, str]:
     return found
 
 
-# What can be said of a cassette before anything runs: what it holds, and what a replay will look for in vain.
-
-
 class RecordingContents(NamedTuple):
+    """What a cassette holds, and what a replay of this plan will look for in vain."""
+
     holds: str
     lacks: tuple[str, ...] = ()
 
@@ -154,21 +185,19 @@ def preview_recording(plan: Plan) -> RecordingContents | None:
 
     A request is known only when it is made: that nothing is said to be missing promises nothing.
     """
-    gateway_session = plan.gateway
-    if (
-        gateway_session is None
-        or gateway_session.spec.cassette is None
-        or gateway_session.cassette_dir is None
-        or gateway_session.spec.cassette.mode == "record"
-    ):
+    gateway = plan.gateway
+    if gateway is None or gateway.spec.cassette is None or gateway.cassette_dir is None:
         return None
-    if gateway_session.spec.cassette.mode == "auto" and not gateway_session.cassette_dir.is_dir():
+    mode = gateway.spec.cassette.mode
+    if mode == "record":
+        return None
+    if mode == "auto" and not gateway.cassette_dir.is_dir():
         return RecordingContents("nothing yet")
-    held = contents_of(gateway_session.cassette_dir)
-    return RecordingContents(_told(held), tuple(_missing(held, plan)))
+    held = contents_of(gateway.cassette_dir)
+    return RecordingContents(_summary(held), tuple(_missing(held, plan)))
 
 
-def _told(held: Contents) -> str:
+def _summary(held: Contents) -> str:
     plural = "" if held.exchanges == 1 else "s"
     of = f" of {', '.join(held.models)}" if held.models else ""
     return f"{held.exchanges} exchange{plural}{of}" + (f" ({', '.join(held.apis)})" if held.apis else "")
@@ -177,7 +206,8 @@ def _told(held: Contents) -> str:
 def _missing(held: Contents, plan: Plan) -> Iterator[str]:
     assert plan.gateway is not None
     kind, model = plan.case.agent.type, plan.gateway.model
-    provider = plan.adapter.gateway_provider(model, plan.env) if isinstance(plan.adapter, UsesGateway) else None
+    adapter = plan.adapter()
+    provider = adapter.gateway_provider(model, plan.env) if isinstance(adapter, UsesGateway) else None
     if provider and not any(api.startswith(provider) for api in held.apis):
         yield f"anything of the API that {kind} speaks ({provider})"
     elif model and not any(_may_be(model, name) for name in held.models):

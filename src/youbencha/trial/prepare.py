@@ -1,66 +1,68 @@
-"""All that a trial has before its agent begins: the tree, a place for its results, and a way to a model."""
+"""Open a trial: checkout, run directory, sandbox and gateway, all before its agent begins."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
-from youbencha.adapters import ChecksReadiness, UsesGateway
+from youbencha.adapters import AgentAdapter, ChecksReadiness, UsesGateway
 from youbencha.adapters.cli_agent.environment import fresh_home_for
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import EvaluatorSandbox, SandboxFactory
 from youbencha.events import EventSink, PhaseStarted, ProgressNote, WorkspaceReady
 from youbencha.gateway.api import GatewayAccess
+from youbencha.log import TestCaseInfo
+from youbencha.process import Redactor
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST
 from youbencha.spec.sandbox import Network
+from youbencha.trial.context import Host, TrialContext
 from youbencha.trial.plan import Plan
-from youbencha.workspace import Repository, RunDirectory, open_repository, public_url
-from youbencha.workspace.prune import clear_left_behind
+from youbencha.trial.results import ResultFiles, RunRecord
+from youbencha.workspace import Repository, RunDirectory, public_url
 
-if TYPE_CHECKING:
-    from youbencha.trial.gateway_session import TrialGateway
-
-
-_SOME_ACCESS = GatewayAccess("http://127.0.0.1:9", "sk-yb-not-yet")
-"""In place of the real one, where it is only asked whether an agent would be content with it."""
+_PLACEHOLDER_ACCESS = GatewayAccess("http://127.0.0.1:9", "sk-yb-not-yet")
+"""Stands for the real one where it is only asked whether an agent would be ready with it."""
 
 
-class Prepared(NamedTuple):
-    repository: Repository
-    directory: RunDirectory
-    expected: str | None
-    """The commit that holds how it should be."""
-    gateway_session: TrialGateway | None
-    """None: the agent reaches its model by itself."""
-    sandbox: Sandbox
-    started_at: float
-    checkout_ms: int
+@asynccontextmanager
+async def open_trial(
+    plan: Plan, host: Host, *, directory: Path | None = None, on_event: EventSink
+) -> AsyncIterator[TrialContext]:
+    """Prepare a trial, and end at the exit what runs for it. If it cannot be prepared, nothing is left behind.
+
+    `directory` is the run directory, which must not exist; by default a new one in the plan's workspace.
+    """
+    async with AsyncExitStack() as opened:
+        adapter = plan.adapter()
+        ready = asyncio.create_task(_check_ready(plan, adapter))
+        try:
+            context = await _prepare(plan, host, adapter, ready, directory, on_event, opened)
+        finally:
+            ready.cancel()
+            await asyncio.gather(ready, return_exceptions=True)  # what it found counts only if nothing else was wrong
+        with context.directory:
+            yield context
 
 
-async def prepare(plan: Plan, on_event: EventSink, opened: AsyncExitStack) -> Prepared:
-    """Leaves nothing behind if it fails. What runs then, `opened` ends."""
-    ready = asyncio.create_task(_check_ready(plan))
-    try:
-        return await _prepared(plan, on_event, ready, opened)
-    finally:
-        ready.cancel()
-        await asyncio.gather(ready, return_exceptions=True)  # what it found counts only if nothing else was wrong
-
-
-async def _prepared(plan: Plan, on_event: EventSink, ready: asyncio.Task[None], opened: AsyncExitStack) -> Prepared:
+async def _prepare(
+    plan: Plan,
+    host: Host,
+    adapter: AgentAdapter,
+    ready: asyncio.Task[None],
+    path: Path | None,
+    on_event: EventSink,
+    opened: AsyncExitStack,
+) -> TrialContext:
     started_at = time.time()
-    case, file = plan.case, plan.loaded.file
+    case = plan.case
     on_event(PhaseStarted(phase="checkout", detail=public_url(case.repo)))
-    repository = await open_repository(
+    repository = await host.open_repository(
         case.repo,
-        base=file.parent,
-        cache_dir=plan.cache_dir,
+        base=plan.config_dir,
         branch=case.branch,
         commit=case.commit,
         progress=lambda text: on_event(ProgressNote(text=text)),
@@ -68,41 +70,80 @@ async def _prepared(plan: Plan, on_event: EventSink, ready: asyncio.Task[None], 
     expected = None
     if case.expected is not None:
         expected = await repository.resolve(case.expected, source=case.expected_source or "branch")
-    directory = RunDirectory.create(plan.workspace_dir, case.workspace_name, cache_dir=plan.cache_dir)
+    directory = _make_directory(plan, host, path)
     try:
-        await asyncio.to_thread(clear_left_behind, directory.path.parent, directory.private.parent)
+        await host.remove_orphaned_directories(directory)
         await repository.check_out(directory.modified)
         await ready
-        sandbox = await opened.enter_async_context(opened_sandbox(plan, directory, on_event))
-        gateway_session = await _open_way(plan, directory, sandbox, on_event, opened)
+        sandbox = await opened.enter_async_context(_open_sandbox(plan, host, adapter, directory, on_event))
+        gateway = None
+        if plan.gateway is not None:
+            from youbencha.trial.gateway_session import open_trial_gateway
+
+            gateway = await open_trial_gateway(plan.gateway, directory, case.agent.type, sandbox, on_event, opened)
     except BaseException:
         directory.remove()
         raise
     on_event(WorkspaceReady(directory=str(directory.path), tree=str(directory.modified)))
-    checkout_ms = round((time.time() - started_at) * 1000)
-    return Prepared(repository, directory, expected, gateway_session, sandbox, started_at, checkout_ms)
+    record = _new_record(plan, repository, directory, started_at)
+    record.sandbox = sandbox.report()
+    record.phases_ms["checkout"] = round((time.time() - started_at) * 1000)
+    redactor = Redactor.for_env(host.env, plan.env, gateway.secrets if gateway else {})
+    return TrialContext(
+        plan=plan,
+        host=host,
+        adapter=adapter,
+        directory=directory,
+        repository=repository,
+        expected_commit=expected,
+        sandbox=sandbox,
+        gateway=gateway,
+        redactor=redactor,
+        record=record,
+        files=ResultFiles(directory.artifacts, record, redactor),
+        on_event=on_event,
+    )
 
 
-async def _open_way(
-    plan: Plan, directory: RunDirectory, sandbox: Sandbox, on_event: EventSink, opened: AsyncExitStack
-) -> TrialGateway | None:
-    if plan.gateway is None:
-        return None
-    from youbencha.trial.gateway_session import open_trial_gateway
-
-    return await open_trial_gateway(plan.gateway, directory, plan.case.agent.type, sandbox, on_event, opened)
+def _make_directory(plan: Plan, host: Host, path: Path | None) -> RunDirectory:
+    if path is not None:
+        return RunDirectory.create_at(path, cache_dir=host.cache_dir)
+    return RunDirectory.create(plan.workspace_dir, plan.case.workspace_name, cache_dir=host.cache_dir)
 
 
-async def _check_ready(plan: Plan) -> None:
-    """While the repository is being fetched: an agent that is not there, or not logged in, is told at once."""
+def _new_record(plan: Plan, repository: Repository, directory: RunDirectory, started_at: float) -> RunRecord:
+    agent = plan.case.agent
+    return RunRecord(
+        run_id=directory.path.name,
+        workspace_dir=directory.path,
+        test_case=TestCaseInfo(
+            name=plan.name,
+            description=plan.case.description,
+            config_file=str(plan.config_file or ""),
+            config_hash=plan.config_hash,
+            repo=repository.public_url,
+            branch=repository.branch,
+            commit=repository.commit,
+            expected_branch=plan.case.expected,
+        ),
+        expected_evaluators=len(plan.evaluators),
+        started_at=started_at,
+        agent_type=agent.type,
+        agent_name=agent.agent_name,
+        agent_model=plan.model,
+    )
+
+
+async def _check_ready(plan: Plan, adapter: AgentAdapter) -> None:
+    """While the repository is being fetched: an agent that is not installed, or not logged in, is reported early."""
     if plan.agent_is_in_image:
         return
-    if isinstance(plan.adapter, ChecksReadiness):
+    if isinstance(adapter, ChecksReadiness):
         env = dict(plan.env)
-        if plan.gateway is not None and isinstance(plan.adapter, UsesGateway):
-            env |= plan.adapter.gateway_env(_SOME_ACCESS, plan.model, plan.env)
-        await plan.adapter.check_ready(plan.agent_config, env)
-    elif not await plan.adapter.check_availability():
+        if plan.gateway is not None and isinstance(adapter, UsesGateway):
+            env |= adapter.gateway_env(_PLACEHOLDER_ACCESS, plan.model, plan.env)
+        await adapter.check_ready(plan.agent_config, env)
+    elif not await adapter.check_availability():
         raise YouBenchaError(
             "AGENT_NOT_INSTALLED",
             f"The agent {plan.case.agent.type} is not installed.",
@@ -110,19 +151,30 @@ async def _check_ready(plan: Plan) -> None:
         )
 
 
-# The sandbox that a plan asks for: open from before the agent begins until the trial is over.
-
-
 @asynccontextmanager
-async def opened_sandbox(plan: Plan, directory: RunDirectory, on_event: EventSink) -> AsyncIterator[Sandbox]:
+async def _open_sandbox(
+    plan: Plan, host: Host, adapter: AgentAdapter, directory: RunDirectory, on_event: EventSink
+) -> AsyncIterator[Sandbox]:
+    """The sandbox of the agent: open from before it begins until the trial is over."""
     if plan.sandbox.type == "docker":
-        async with _container(plan, directory, on_event) as sandbox:
+        from youbencha.sandbox.docker.sandbox import open_docker_sandbox
+
+        async with (
+            host.removing_orphaned_containers(),
+            open_docker_sandbox(
+                plan.sandbox,
+                workspace=directory.modified,
+                scratch=directory.new_scratch(),
+                run_id=directory.path.name,
+                on_event=on_event,
+            ) as sandbox,
+        ):
             yield sandbox
         return
     fresh = fresh_home_for(
-        plan.adapter,
+        adapter,
         plan.sandbox.home,
-        harness_env=os.environ,
+        harness_env=host.env,
         agent_env=plan.env,
         behind_gateway=plan.gateway is not None,
     )
@@ -134,47 +186,27 @@ async def opened_sandbox(plan: Plan, directory: RunDirectory, on_event: EventSin
     yield open_local_sandbox(scratch=directory.new_scratch())
 
 
-@asynccontextmanager
-async def _container(plan: Plan, directory: RunDirectory, on_event: EventSink) -> AsyncIterator[Sandbox]:
-    from youbencha.sandbox.docker.ownership import reap_containers
-    from youbencha.sandbox.docker.sandbox import open_docker_sandbox
-
-    reaping = asyncio.create_task(reap_containers())
-    try:
-        async with open_docker_sandbox(
-            plan.sandbox,
-            workspace=directory.modified,
-            scratch=directory.new_scratch(),
-            run_id=directory.path.name,
-            on_event=on_event,
-        ) as sandbox:
-            yield sandbox
-    finally:
-        reaping.cancel()
-        await asyncio.gather(reaping, return_exceptions=True)  # what a dead harness left is no trouble of this run's
-
-
-def sandbox_for_evaluators(
-    plan: Plan, directory: RunDirectory, gateway_session: TrialGateway | None, on_event: EventSink
-) -> SandboxFactory | None:
+def sandbox_for_evaluators(context: TrialContext) -> SandboxFactory | None:
     """What runs an agent's code, or reads it with tools, is kept where the agent was kept. None: it runs here."""
-    if plan.sandbox.type == "local":
+    spec, directory = context.plan.sandbox, context.directory
+    if spec.type == "local":
         return None
 
     @asynccontextmanager
     async def opened(tree: Path, gateway: GatewayAccess | None = None) -> AsyncIterator[EvaluatorSandbox]:
         from youbencha.sandbox.docker.sandbox import open_docker_sandbox
 
-        reached: Network = "open" if plan.sandbox.network == "open" else "gateway" if gateway else "none"
+        reached: Network = "open" if spec.network == "open" else "gateway" if gateway else "none"
         async with open_docker_sandbox(
-            plan.sandbox.model_copy(update={"network": reached}),
+            spec.model_copy(update={"network": reached}),
             workspace=tree,
             scratch=directory.new_scratch(),
             run_id=directory.path.name,
-            on_event=on_event,
+            on_event=context.on_event,
         ) as sandbox:
-            yield EvaluatorSandbox(
-                sandbox, await gateway_session.expose_in(sandbox, gateway) if gateway_session and gateway else None
-            )
+            access = None
+            if context.gateway is not None and gateway is not None:
+                access = await context.gateway.expose_in(sandbox, gateway)
+            yield EvaluatorSandbox(sandbox, access)
 
     return opened

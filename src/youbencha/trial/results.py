@@ -271,10 +271,16 @@ class ResultFiles:
         self._save(RESULTS_FILE, as_json(bundle))
         return bundle
 
-    async def conclude(
-        self, hooks: Sequence[PostHook], *, judged: Path, config_dir: Path, on_event: EventSink
+    async def finish(
+        self,
+        hooks: Sequence[PostHook],
+        *,
+        judged: Path,
+        config_dir: Path,
+        env: Mapping[str, str],
+        on_event: EventSink,
     ) -> ResultsBundle:
-        """The final results, what the post-evaluation hooks made of them, and the report."""
+        """Save the final results and the report, and run the post-evaluation hooks in the environment `env`."""
         self._record.files.add(REPORT_FILE)
         bundle = self.save_results(complete=True)
         self._save_report(bundle)  # before the hooks, which may want to send it
@@ -292,7 +298,7 @@ class ResultFiles:
                     config_dir=config_dir,
                     results_path=self.results,
                 ),
-                env=os.environ,
+                env=env,
                 on_note=lambda text: on_event(ProgressNote(text=text)),
             )
             self._record.phases_ms["post_evaluation"] = round((time.monotonic() - started) * 1000)

@@ -15,7 +15,7 @@ from youbencha.workspace.git import GitFailed, git
 from youbencha.workspace.git_dir import is_ref_name, make_agents_git_dir, make_git_dir, probe, scratch_git_dir
 from youbencha.workspace.run_dir import not_writable, writing_to
 from youbencha.workspace.snapshot import Snapshot
-from youbencha.workspace.source import RefKind, RemoteUrl, read_source, short_name
+from youbencha.workspace.source import RefKind, Refs, RemoteUrl, read_source, short_name
 from youbencha.workspace.store import LocalStore, Store
 from youbencha.workspace.trees import remove_tree
 from youbencha.workspace.walk import NAME, files_in, keep_rules
@@ -34,22 +34,24 @@ async def open_repository(
     cache_dir: Path | None = None,
     branch: str | None = None,
     commit: str | None = None,
+    refs: Refs | None = None,
     progress: Callable[[str], None] = _silent,
 ) -> Repository:
     """Find a repository (https, ssh, file URL, or a path from `base`) and the commit to start from.
 
     Without `branch` (which may also be a tag) and `commit`: the default branch. With both, the commit is taken, and
     the branch is only its name. A full commit that was fetched before needs no network. What is not committed in a
-    repository on this machine is no part of it.
+    repository on this machine is no part of it. `refs` are the repository's, if they are known: then it is not asked.
     """
     place = read_source(source, base)
     store: Store = _mirror(place, cache_dir, progress) if isinstance(place, RemoteUrl) else LocalStore(place)
+    store.known_refs = refs
     name = short_name(branch) if branch is not None else None
     if commit is not None:
         return Repository(store, await store.commit(commit), name, progress)
-    refs = await store.refs()
-    found = await store.bring(refs.pick(name, "branch", store.public_url))
-    return Repository(store, found, name or refs.default_branch, progress)
+    known = await store.refs()
+    found = await store.bring(known.pick(name, "branch", store.public_url))
+    return Repository(store, found, name or known.default_branch, progress)
 
 
 def _mirror(place: RemoteUrl, cache_dir: Path | None, progress: Callable[[str], None]) -> Store:
@@ -74,6 +76,11 @@ class Repository:
     def public_url(self) -> str:
         """Without credentials."""
         return self._store.public_url
+
+    @property
+    def refs(self) -> Refs | None:
+        """Its branches and tags, as they were found; None if nothing asked for them."""
+        return self._store.known_refs
 
     async def check_out(self, directory: Path) -> None:
         """As a git repository that holds this one commit and nothing else. What was in that place is removed.

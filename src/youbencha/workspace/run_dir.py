@@ -57,14 +57,27 @@ class RunDirectory:
 
     @classmethod
     def create(cls, root: Path, name: str | None = None, *, cache_dir: Path | None = None) -> Self:
-        """In `root`, which is made if need be, and is then ignored by the user's git. Leaves nothing if it fails.
+        """With a new name in `root`, which is made if need be, and is then ignored by the user's git.
 
-        The private directory is made below `cache_dir`, by default the user's.
+        Leaves nothing if it fails. The private directory is made below `cache_dir`, by default the user's.
         """
         root = root.absolute()
-        with writing_to(root), ExitStack() as undo:
+        with writing_to(root):
             _make_root(root)
-            path = _new_directory(root, name or "run")
+            return cls._create(_new_directory(root, name or "run"), cache_dir)
+
+    @classmethod
+    def create_at(cls, path: Path, *, cache_dir: Path | None = None) -> Self:
+        """At `path`, which must not exist. Otherwise as `create`."""
+        path = path.absolute()
+        with writing_to(path):
+            _make_root(path.parent)
+            path.mkdir()
+            return cls._create(path, cache_dir)
+
+    @classmethod
+    def _create(cls, path: Path, cache_dir: Path | None) -> Self:
+        with ExitStack() as undo:
             undo.callback(remove_tree, path)
             run = cls(path, make_private(path.name, cache_dir))
             undo.callback(run.close)

@@ -19,6 +19,9 @@ from youbencha.workspace.trees import remove_tree
 
 
 class Store(Protocol):
+    known_refs: Refs | None
+    """What `refs` returned, or returns without asking."""
+
     @property
     def public_url(self) -> str: ...
 
@@ -62,15 +65,15 @@ class LocalStore:
         except OSError as error:
             reason = f"{path} cannot be read: {error.strerror or error}"
             raise YouBenchaError("REPO_NOT_FOUND", reason, hint="Check the path, and that you may read it.") from error
-        self._refs: Refs | None = None
+        self.known_refs: Refs | None = None
 
     async def refs(self) -> Refs:
         """Asked for once: a run is about one state of the repository."""
-        if self._refs is None:
+        if self.known_refs is None:
             output = await git(self._git_dir, "for-each-ref", f"--format={LOCAL_FORMAT}", *LOCAL_PLACES)
             refs = from_local(output)
-            self._refs = refs if refs.head else refs._replace(head=await commit_at(self._git_dir, "HEAD"))
-        return self._refs
+            self.known_refs = refs if refs.head else refs._replace(head=await commit_at(self._git_dir, "HEAD"))
+        return self.known_refs
 
     async def commit(self, written: str) -> str:
         found = await commit_beginning(self._git_dir, written, self.public_url)
@@ -79,7 +82,7 @@ class LocalStore:
         return found
 
     async def bring(self, object_id: str) -> str:
-        known = self._refs is not None and object_id in self._refs.commits
+        known = self.known_refs is not None and object_id in self.known_refs.commits
         return object_id if known else await self.commit(object_id)
 
     async def renew(self) -> bool:
@@ -161,7 +164,7 @@ class Mirror:
         self._home = cache_dir.absolute() / "mirrors" / _directory_name(place)
         self._git_dir = self._home / "mirror.git"
         self._progress = progress
-        self._refs: Refs | None = None
+        self.known_refs: Refs | None = None
         self._known: _Identity | None = None
         """Which mirror we have read from."""
 
@@ -171,10 +174,10 @@ class Mirror:
 
     async def refs(self) -> Refs:
         """Asked for once: a run is about one state of the repository."""
-        if self._refs is None:
+        if self.known_refs is None:
             self._make_home()
-            self._refs = from_listing(await ask_remote(self._place, self._home, *_LIST, after=_LISTED))
-        return self._refs
+            self.known_refs = from_listing(await ask_remote(self._place, self._home, *_LIST, after=_LISTED))
+        return self.known_refs
 
     async def commit(self, written: str) -> str:
         found = await self._have(written)
@@ -240,7 +243,7 @@ class Mirror:
         return ("sha256" in config) == (self._object_id_length() == 64)
 
     def _object_id_length(self) -> int:
-        return next((len(value) for value in (self._refs.ids.values() if self._refs else ())), 40)
+        return next((len(value) for value in (self.known_refs.ids.values() if self.known_refs else ())), 40)
 
     async def _build(self) -> None:
         """Aside, then in one move. What was there before was in nobody's way until then."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -43,7 +42,6 @@ from youbencha.evaluators.judge.materials import Brief, Materials, judge_prompt,
 from youbencha.events import WarningRaised
 from youbencha.gateway.api import GatewayAccess
 from youbencha.log import Artifact, EvaluationResult, YouBenchaLog
-from youbencha.process import Redactor
 from youbencha.sandbox.local import HOST
 from youbencha.workspace.trees import remove_tree
 
@@ -294,7 +292,7 @@ async def _attempt(context: EvaluationContext, bench: JudgeTask, name: str, unus
         async with _place(context, bench, materials) as place:
             prompt = judge_prompt(brief, unusable)
             # Where an agent is asked to use a key, the prompt may name one.
-            (artifacts / PROMPT).write_text(Redactor.for_env(os.environ, bench.env).text(prompt), encoding="utf-8")
+            (artifacts / PROMPT).write_text(context.redactor.with_env(bench.env).text(prompt), encoding="utf-8")
             judging = AgentExecutionContext(
                 workspace_dir=materials.tree,
                 repo_dir=materials.tree,

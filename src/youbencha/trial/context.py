@@ -1,0 +1,138 @@
+"""What the trials of a process share (`Host`), and what one trial works with (`TrialContext`)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from youbencha.events import EventSink, PhaseStarted, ProgressNote, WarningRaised
+
+if TYPE_CHECKING:
+    from youbencha.adapters import AgentAdapter
+    from youbencha.process import Redactor
+    from youbencha.sandbox.base import Sandbox
+    from youbencha.spec.settings import LoadedSettings
+    from youbencha.trial.gateway_session import TrialGateway
+    from youbencha.trial.plan import Plan
+    from youbencha.trial.results import ResultFiles, RunRecord
+    from youbencha.workspace import Repository, RunDirectory, Snapshot
+    from youbencha.workspace.source import Refs, RemoteUrl
+
+
+class Host:
+    """The process that trials run in. Make one, and give it to each trial; for one event loop.
+
+    Branches and tags of a repository are read once, so that all trials of a host start from the same commit.
+    """
+
+    def __init__(self, env: Mapping[str, str], settings: LoadedSettings, *, cleanup: bool = True) -> None:
+        self.env = env
+        """The environment that youBencha runs in. Nothing below reads the process's own."""
+        self.settings = settings
+        self._cleanup = cleanup
+        self._cleaned: set[tuple[Path, Path]] = set()
+        self._containers_removed = False
+        self._refs: dict[Path | RemoteUrl, Refs] = {}
+        self._opening: dict[Path | RemoteUrl, asyncio.Lock] = {}
+
+    @property
+    def cache_dir(self) -> Path | None:
+        """None: the user's default."""
+        return self.settings.cache_dir
+
+    async def open_repository(
+        self, source: str, *, base: Path, branch: str | None, commit: str | None, progress: Callable[[str], None]
+    ) -> Repository:
+        """As `workspace.open_repository`, without asking again for references that are known."""
+        from youbencha.workspace import open_repository
+        from youbencha.workspace.source import read_source
+
+        place = read_source(source, base)
+        async with self._opening.setdefault(place, asyncio.Lock()):
+            repository = await open_repository(
+                source,
+                base=base,
+                cache_dir=self.cache_dir,
+                branch=branch,
+                commit=commit,
+                refs=self._refs.get(place),
+                progress=progress,
+            )
+            if repository.refs is not None:
+                self._refs[place] = repository.refs
+        return repository
+
+    async def remove_orphaned_directories(self, directory: RunDirectory) -> None:
+        """What dead runs left beside the directories of this one. Looked for once in each place."""
+        from youbencha.workspace.prune import clear_left_behind
+
+        places = (directory.path.parent, directory.private.parent)
+        if self._cleanup and places not in self._cleaned:
+            self._cleaned.add(places)
+            await asyncio.to_thread(clear_left_behind, *places)
+
+    @contextlib.asynccontextmanager
+    async def removing_orphaned_containers(self) -> AsyncIterator[None]:
+        """Remove containers of dead runs in the background. Once; again only if it was not finished in the block."""
+        if not self._cleanup or self._containers_removed:
+            yield
+            return
+        from youbencha.sandbox.docker.ownership import reap_containers
+
+        self._containers_removed = True
+        removing = asyncio.create_task(reap_containers())
+        try:
+            yield
+        finally:
+            self._containers_removed = removing.done()
+            removing.cancel()
+            await asyncio.gather(removing, return_exceptions=True)  # its failure is not the trial's
+
+
+@dataclass(kw_only=True)
+class TrialContext:
+    """One trial from its checkout to its results. Made by `open_trial`."""
+
+    plan: Plan
+    host: Host
+    adapter: AgentAdapter
+    directory: RunDirectory
+    repository: Repository
+    expected_commit: str | None
+    """The commit with the expected result."""
+    sandbox: Sandbox
+    gateway: TrialGateway | None
+    """None: the agent reaches its model by itself."""
+    redactor: Redactor
+    """Knows every secret of the trial."""
+    record: RunRecord
+    files: ResultFiles
+    on_event: EventSink
+    start: Snapshot | None = None
+    """The tree when the agent begins. None before that, and after the comparison."""
+    reclaimed: bool = False
+    """Whether the agent is gone and the run directory was restored."""
+    digest: asyncio.Task[str | None] | None = field(default=None, repr=False)
+    """Of the agent's executable."""
+
+    def warn(self, code: str, message: str) -> None:
+        self.record.warnings.append((code, message))
+        self.on_event(WarningRaised(code=code, message=message))
+
+    def note(self, text: str) -> None:
+        self.on_event(ProgressNote(text=text))
+
+    @contextlib.contextmanager
+    def phase(self, name: str, detail: str = "") -> Iterator[None]:
+        """Announce a phase, and record how long it takes."""
+        self.on_event(PhaseStarted(phase=name, detail=detail))
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.record.phases_ms[name] = round((time.monotonic() - started) * 1000)
