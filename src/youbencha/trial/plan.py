@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.adapters import AgentAdapter, UsesGateway, get_adapter, needs_model
 from youbencha.errors import Problem, YouBenchaError
-from youbencha.gateway.cassette.cassette import Contents, contents_of
 from youbencha.spec import Loaded, NamedEvaluator, TestCase, check_test_case, load_test_case
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.testcase import AgentOverride
@@ -18,6 +17,9 @@ from youbencha.spec.variables import REFERENCE
 from youbencha.trial.checks import adapter_config, check_parts
 from youbencha.trial.context import Host
 from youbencha.trial.gateway_plan import GatewayOptions, GatewayPlan, check_replay, plan_gateway
+
+if TYPE_CHECKING:
+    from youbencha.gateway.cassette.cassette import Contents
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,6 +195,8 @@ def preview_recording(plan: Plan) -> RecordingContents | None:
         return None
     if mode == "auto" and not gateway.cassette_dir.is_dir():
         return RecordingContents("nothing yet")
+    from youbencha.gateway.cassette.cassette import contents_of  # takes 30 ms to load, and few runs need it
+
     held = contents_of(gateway.cassette_dir)
     return RecordingContents(_summary(held), tuple(_missing(held, plan)))
 
