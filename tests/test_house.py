@@ -222,7 +222,7 @@ atexit.register(lambda: print("loaded", *sys.modules))
 main()
 """
 NOT_FOR_A_RUN = {
-    *("_strptime", "aiodocker", "aiohttp", "email", "genai_prices", "http", "jinja2", "psutil", "rapidfuzz", "rich"),
+    *("_strptime", "aiodocker", "aiohttp", "genai_prices", "http", "jinja2", "psutil", "rapidfuzz", "rich"),
     *("sqlite3", "xml"),
 }
 MODULES_OF_A_RUN = 190

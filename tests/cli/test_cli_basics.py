@@ -61,15 +61,16 @@ def test_the_version_is_told_without_anything_heavy() -> None:
     assert done.stdout == f"youbencha {__version__}\n[]\n"
 
 
-def test_help_imports_no_server_and_no_models() -> None:
+def test_help_imports_no_command_no_server_and_no_models() -> None:
     check = (
         "import sys\n"
         "from youbencha.cli.app import run_app\n"
         "run_app(['--help'])\n"
-        "print([n for n in ('aiohttp', 'pydantic', 'ruamel', 'psutil', 'rapidfuzz') if n in sys.modules])"
+        "print([n for n in ('aiohttp', 'pydantic', 'ruamel', 'psutil', 'rapidfuzz') if n in sys.modules],\n"
+        "      sorted(n for n in sys.modules if n.startswith('youbencha.cli.')))"
     )
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert done.stdout.splitlines()[-1] == "[] ['youbencha.cli.app', 'youbencha.cli.help', 'youbencha.cli.startup']"
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 
 import pytest
+import typer
 
 from yb import yb
-from youbencha.cli.app import _COMMANDS
-from youbencha.cli.help import SECTIONS, _coloured
+from youbencha.cli.app import COMMANDS
+from youbencha.cli.help import _coloured, first_sentence
 
 RUN_OPTIONS = ("-c, --config PATH", "--delete-workspace / --keep-workspace", "--gateway auto|builtin|litellm|none")
-
-
-def test_every_command_is_in_a_section_once() -> None:
-    shown = [name for names in SECTIONS.values() for name in names]
-    assert sorted(shown) == sorted(_COMMANDS)
 
 
 def test_the_sections_are_in_their_order() -> None:
     lines = yb("--help").stdout.splitlines()
     titles = [line.rstrip(":") for line in lines if re.fullmatch(r"\S.*:", line)]
-    assert titles == [*SECTIONS, "Options"]
-    assert [line.split()[0] for line in lines if re.match(r"  [a-z]", line)] == [
-        n for s in SECTIONS.values() for n in s
-    ]
+    assert titles == [*dict.fromkeys(entry.section for entry in COMMANDS.values()), "Options"]
+    assert [line.split()[0] for line in lines if re.match(r"  [a-z]", line)] == [*COMMANDS]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_summary_is_the_first_sentence_of_the_commands_own_help(name: str) -> None:
+    module, _, attribute = COMMANDS[name].where.partition(":")
+    command = getattr(import_module(f"youbencha.cli.{module}"), attribute)
+    text = command.info.help if isinstance(command, typer.Typer) else command.__doc__
+    assert COMMANDS[name].summary == first_sentence(text)
 
 
 @pytest.mark.parametrize("width", ["40", "80", "120", "200"])

@@ -19,7 +19,7 @@ from youbencha.adapters.command import CommandAgentConfig
 from youbencha.adapters.copilot_cli import CopilotCliConfig
 from youbencha.adapters.gemini_cli import GeminiCliConfig
 from youbencha.adapters.opencode import OpenCodeConfig
-from youbencha.cli.app import _COMMANDS
+from youbencha.cli.app import COMMANDS
 from youbencha.cli.schema import Format
 from youbencha.evaluators.command_config import CommandEvaluatorConfig
 from youbencha.evaluators.expected_diff import ExpectedDiffConfig
@@ -144,18 +144,18 @@ def test_every_setting_is_explained_and_no_other() -> None:
 
 def test_every_command_has_a_section_and_no_other() -> None:
     titles = re.findall(r"^## yb ([a-z-]+)$", text_of("commands"), re.MULTILINE)
-    assert sorted(titles) == sorted(_COMMANDS)
+    assert sorted(titles) == sorted(COMMANDS)
 
 
 def test_the_readme_names_every_command() -> None:
     readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
     (table,) = re.findall(r"^## Commands\n(.*?)(?=^## |\Z)", readme, re.MULTILINE | re.DOTALL)
-    assert set(re.findall(r"`yb ([a-z-]+)", table)) == set(_COMMANDS)
+    assert set(re.findall(r"`yb ([a-z-]+)", table)) == set(COMMANDS)
 
 
 def options_of(name: str) -> set[str]:
     """What a command takes, those of its subcommands included."""
-    module, _, attribute = _COMMANDS[name].partition(":")
+    module, _, attribute = COMMANDS[name].where.partition(":")
     found = getattr(import_module(f"youbencha.cli.{module}"), attribute)
     app = found
     if not isinstance(found, typer.Typer):
@@ -173,7 +173,7 @@ def options_in(text: str) -> set[str]:
     return set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", " ".join(inline + calls)))
 
 
-@pytest.mark.parametrize("name", _COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_is_explained_in_its_commands_section(name: str) -> None:
     common = {"--config", "--install-completion", "--show-completion"}
     long = {option for option in options_of(name) if option.startswith("--")}

@@ -10,49 +10,106 @@ import threading
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import typer
 from typer.main import get_command, get_group
 
 from youbencha import __version__
 from youbencha.cli import startup
-from youbencha.cli.help import Commands, HelpfulGroup, usage_hint, usage_message
+from youbencha.cli.help import Commands, HelpfulGroup, Row, usage_hint, usage_message
 from youbencha.errors import YouBenchaError
 
 CANNOT_RUN = 2
 
 INTERRUPTED = 130
 
-_COMMANDS = {
-    "run": "run:run",
-    "eval": "eval:evaluate",
-    "runs": "runs:runs",
-    "report": "report:report",
-    "validate": "validate:validate",
-    "list": "list:list_all",
-    "init": "init:init",
-    "config": "config:app",
-    "install-agents": "install_agents:install_agents",
-    "suggest-testcase": "suggest_testcase:suggest_testcase",
-    "doctor": "doctor:doctor",
-    "prune": "prune:prune",
-    "agents": "agents:app",
-    "images": "images:app",
-    "demo": "demo:demo",
-    "gateway": "gateway:gateway",
-    "script": "script:serve",
-    "schema": "schema:schema",
-    "completion": "completion:completion",
+Result = TypeVar("Result")
+
+
+class CommandEntry(NamedTuple):
+    section: str
+    """Of the help of `yb`."""
+    where: str
+    """`module:function` in this package."""
+    summary: str
+    """The first sentence of the command's own help: so that the help of `yb` imports no command."""
+
+
+_RUN = "Run and judge"
+_WRITE = "Write test cases"
+_SET_UP = "Set up and tidy up"
+_MODELS = "Models"
+
+COMMANDS = {
+    "run": CommandEntry(
+        _RUN, "run:run", "Run an agent on a repository as a test case says, and judge what it leaves behind."
+    ),
+    "eval": CommandEntry(
+        _RUN, "eval:evaluate", "Judge a directory as it is: no agent is run, and nothing in the directory is touched."
+    ),
+    "runs": CommandEntry(
+        _RUN, "runs:runs", "List the runs in the workspace, the newest first: verdict, agent, model, tokens, cost."
+    ),
+    "report": CommandEntry(_RUN, "report:report", "Write a report about a run."),
+    "demo": CommandEntry(
+        _RUN, "demo:demo", "Watch the real Claude Code CLI fix a bug, with a scripted model behind it."
+    ),
+    "init": CommandEntry(
+        _WRITE, "init:init", "Write a commented testcase.yaml, and the judge's definition for Claude Code and Copilot."
+    ),
+    "validate": CommandEntry(
+        _WRITE, "validate:validate", "Check a test case (or an eval configuration), with all that it refers to."
+    ),
+    "list": CommandEntry(
+        _WRITE,
+        "list:list_all",
+        "List the evaluators and agents that a test case can use, those of installed plugins included.",
+    ),
+    "schema": CommandEntry(_WRITE, "schema:schema", "Print a JSON Schema."),
+    "suggest-testcase": CommandEntry(
+        _WRITE,
+        "suggest_testcase:suggest_testcase",
+        "Look at an agent's work, ask what it was told, and write a test case for it.",
+    ),
+    "install-agents": CommandEntry(
+        _WRITE, "install_agents:install_agents", "Write agentic-judge.md into .github/agents and .claude/agents."
+    ),
+    "doctor": CommandEntry(
+        _SET_UP,
+        "doctor:doctor",
+        "Check git, Docker, disk, settings and each agent with its version and login; suggest fixes.",
+    ),
+    "agents": CommandEntry(_SET_UP, "agents:app", "Install, list, check and remove pinned versions of agent CLIs."),
+    "images": CommandEntry(_SET_UP, "images:app", "Build and list container images that bring an agent along."),
+    "config": CommandEntry(
+        _SET_UP,
+        "config:app",
+        "Show and change the settings: a project's `.youbencharc`, over yours in the home directory.",
+    ),
+    "prune": CommandEntry(_SET_UP, "prune:prune", "Remove old runs, and what runs that died left elsewhere."),
+    "completion": CommandEntry(
+        _SET_UP, "completion:completion", "Print the script that lets a shell complete these commands."
+    ),
+    "gateway": CommandEntry(
+        _MODELS,
+        "gateway:gateway",
+        "Meter, cap, record and replay what agents ask of their models: one gateway, virtual keys.",
+    ),
+    "script": CommandEntry(
+        _MODELS,
+        "script:serve",
+        "Serve a scripted model, answered from a file: Anthropic's, OpenAI's and Gemini's APIs.",
+    ),
 }
-"""Where each is found in this package."""
+"""In the order in which the help shows them."""
 
 
 class _LazyCommands(Mapping[str, Any]):
     """Imports a command when it is looked up."""
 
     def __getitem__(self, name: str) -> Any:
-        module, _, attribute = _COMMANDS[name].partition(":")
+        module, _, attribute = COMMANDS[name].where.partition(":")
         found = getattr(import_module(f"youbencha.cli.{module}"), attribute)
         holder = Commands()
         if isinstance(found, typer.Typer):
@@ -62,20 +119,21 @@ class _LazyCommands(Mapping[str, Any]):
         return get_group(holder).commands[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_COMMANDS)
+        return iter(COMMANDS)
 
     def __len__(self) -> int:
-        return len(_COMMANDS)
+        return len(COMMANDS)
 
 
 class _LazyGroup(HelpfulGroup):
     def __init__(self, **options: Any) -> None:
         super().__init__(**{**options, "commands": _LazyCommands()})
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not _COMMANDS.keys().isdisjoint(args):  # only our own help does without pydantic
-            startup.lighten_pydantic()
-        return super().parse_args(ctx, args)
+    def command_rows(self) -> dict[str, list[Row]]:
+        sections: dict[str, list[Row]] = {}
+        for name, entry in COMMANDS.items():
+            sections.setdefault(entry.section, []).append((name, entry.summary))
+        return sections
 
 
 app = Commands(
@@ -163,15 +221,6 @@ def print_error(error: YouBenchaError) -> None:
     console.print(Text.assemble(("error ", "bold red"), (f"[{error.code}] ", "dim"), message))
     if error.hint:
         console.print(Text.assemble(("hint  ", "bold cyan"), wrap(error.hint, width, indent=6)))
-
-
-if __name__ == "__main__":
-    sys.exit(run_app(sys.argv[1:]))
-
-
-# From a command to what it awaits.
-
-Result = TypeVar("Result")
 
 
 def run_async(work: Coroutine[Any, Any, Result]) -> Result:

@@ -21,7 +21,7 @@ def demo(
         ".youbencha-workspace"
     ),
 ) -> int:
-    """Let the real Claude Code CLI mend a bug, with a scripted model behind it. Needs no API key.
+    """Watch the real Claude Code CLI fix a bug, with a scripted model behind it. Needs no API key.
 
     The first time, the CLI is fetched into the toolbox (about 160 MB).
     """

@@ -1,4 +1,4 @@
-"""`yb doctor`: what is here, what is missing, how to mend it."""
+"""`yb doctor`: what is here, what is missing, how to fix it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="For each check.")] = 30.0,
 ) -> int:
-    """Check git, Docker, disk, settings and each agent with its version and login; say how to mend what is wrong.
+    """Check git, Docker, disk, settings and each agent with its version and login; suggest fixes.
 
     Exit code 0 if at least one agent can be run here; 2 if git, room, a valid settings file or every agent is missing.
     """

@@ -18,14 +18,6 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-SECTIONS = {
-    "Run and judge": ("run", "eval", "runs", "report", "demo"),
-    "Write test cases": ("init", "validate", "list", "schema", "suggest-testcase", "install-agents"),
-    "Set up and tidy up": ("doctor", "agents", "images", "config", "prune", "completion"),
-    "Models": ("gateway", "script"),
-}
-"""The commands of `yb`, in the order in which its help shows them."""
-
 _WIDEST_TEXT = 100
 _WIDEST_NAMES = 28
 _LEAST_TEXT = 40
@@ -57,8 +49,11 @@ class HelpfulGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        rows = [(name, _first_sentence(command.help or "")) for name, command in self.commands.items()]
-        formatter.write(_rendered(ctx, self, {"Commands": rows} if ctx.parent else _in_sections(dict(rows))))
+        formatter.write(_rendered(ctx, self, self.command_rows()))
+
+    def command_rows(self) -> dict[str, list[Row]]:
+        """Return names and summaries of the commands, by section."""
+        return {"Commands": [(name, first_sentence(command.help or "")) for name, command in self.commands.items()]}
 
 
 def _rendered(ctx: Any, command: TyperCommand | TyperGroup, commands: dict[str, list[Row]]) -> str:
@@ -82,14 +77,9 @@ def _paragraphs(text: str) -> list[str]:
     return [" ".join(part.split()) for part in inspect.cleandoc(text).split("\n\n") if part.strip()]
 
 
-def _first_sentence(text: str) -> str:
+def first_sentence(text: str) -> str:
     first, *_ = _paragraphs(text) or [""]
     return re.split(r"(?<=[.]) ", first, maxsplit=1)[0]
-
-
-def _in_sections(rows: dict[str, str]) -> dict[str, list[Row]]:
-    sections = {title: [(name, rows[name]) for name in names if name in rows] for title, names in SECTIONS.items()}
-    return {title: found for title, found in sections.items() if found}
 
 
 def _parameter_rows(ctx: Any, command: TyperCommand | TyperGroup) -> dict[str, list[Row]]:

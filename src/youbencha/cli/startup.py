@@ -12,10 +12,7 @@ import io
 import os
 import signal
 import sys
-import typing
-from importlib import import_module
-from types import ModuleType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 
 def prepare() -> None:
@@ -42,32 +39,6 @@ def loaded() -> None:
     """All that is needed is there: from now on, what is no longer needed is given back."""
     gc.freeze()
     gc.enable()
-
-
-def lighten_pydantic() -> None:
-    """Much of what a command waits for is pydantic. Two parts of that serve nobody here.
-
-    Only before it is loaded: afterwards there is nothing to save.
-    """
-    if "pydantic_core" in sys.modules:
-        return
-    # It looks for plugins in every package. What it would look with takes 20 ms to import, even if it is told not to.
-    without_plugins: Any = ModuleType("pydantic.plugin._loader")
-    without_plugins.get_plugins = lambda: ()
-    sys.modules.setdefault(without_plugins.__name__, without_plugins)
-    # Its core has 88 typed dictionaries, for type checkers to read; to make real ones of them takes 12 ms.
-    extensions = import_module("typing_extensions")  # first: it must not take ours for the real one
-    home: Any = extensions if sys.version_info < (3, 12) else typing
-    typed_dict, home.TypedDict = home.TypedDict, _PlainDict
-    try:
-        import_module("pydantic_core")
-    finally:
-        home.TypedDict = typed_dict
-
-
-class _PlainDict(dict[str, Any]):
-    def __init_subclass__(cls, *, total: bool = True) -> None:
-        """Takes the arguments of a typed dictionary, and makes nothing of them."""
 
 
 def exit_now(code: int) -> NoReturn:
