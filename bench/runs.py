@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import os
 import statistics
 import subprocess
 import sys
@@ -11,12 +12,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.measure import Figure, env_as_installed, installed_yb, ms
+from bench.measure import ComponentMissing, Figure, env_as_installed, installed_yb, ms
 
 _GOAL_ABOVE_S = 0.2
 _GOAL_RSS_KB = 60 * 1024
 _ROUNDS = 15
 _AT_ONCE = 8
+_GOAL_OF_ORIGINAL = 0.7
 _GIT = ("git", "-c", "user.name=bench", "-c", "user.email=bench@example.org")
 
 
@@ -53,6 +55,72 @@ def measure() -> Iterator[Figure]:
             "≤ 1×",
             eight <= _AT_ONCE * one,
         )
+        yield beside_the_original(place)
+
+
+def beside_the_original(place: Place) -> Figure:
+    """A whole run of ours and of the original youBencha, in turns."""
+    original = Original(place, original_cli())
+    original.run()
+    ours, theirs = [], []
+    for _ in range(_ROUNDS):
+        theirs.append(_timed(original.run))
+        ours.append(_timed(place.run))
+    mine, other = statistics.median(ours), statistics.median(theirs)
+    return Figure(
+        "whole yb run, beside the original",
+        ms(mine),
+        f"original youBencha {ms(other)}",
+        f"≤ {_GOAL_OF_ORIGINAL}×",
+        mine <= _GOAL_OF_ORIGINAL * other,
+    )
+
+
+def original_cli() -> Path:
+    """Its entry point, in the checkout that `YOUBENCHA_ORIGINAL` names."""
+    checkout = os.environ.get("YOUBENCHA_ORIGINAL")
+    cli = Path(checkout or ".", "dist", "cli", "index.js").absolute()
+    if not checkout or not cli.is_file():
+        raise ComponentMissing(
+            "the original youBencha beside ours: build it (github:youbencha/youbencha-cli, `npm ci && npm run build`) "
+            "and set YOUBENCHA_ORIGINAL to its checkout"
+        )
+    return cli
+
+
+class Original:
+    """The original youBencha on the same repository, with a `claude` that is done at once."""
+
+    def __init__(self, place: Place, cli: Path) -> None:
+        self._command = ["node", str(cli), "run", "-c", "original.yaml"]
+        self._place = place
+        bin_dir = place.root / "bin"
+        bin_dir.mkdir()
+        claude = bin_dir / "claude"
+        claude.write_text(
+            "#!/bin/sh\n"
+            "case \"$*\" in *--version*) echo '2.0.62 (Claude Code)'; exit;; esac\n"
+            "echo 'value = 0' >> file1.py\n"
+            'echo \'{"type":"system","subtype":"init","session_id":"s","model":"m"}\'\n'
+            'echo \'{"type":"result","subtype":"success","is_error":false,"result":"done","session_id":"s"}\'\n'
+        )
+        claude.chmod(0o755)
+        url = "https://github.com/bench/repository.git"  # it takes no other; git is told where that is
+        (place.root / "original.yaml").write_text(
+            f"name: bench\ndescription: bench\nrepo: {url}\nbranch: main\n"
+            "agent:\n  type: claude-code\n  config:\n    prompt: Work.\n"
+            "evaluators:\n  - name: git-diff\n"
+        )
+        self._env = {
+            **place.env,
+            "PATH": f"{bin_dir}{os.pathsep}{place.env['PATH']}",
+            "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": f"url.{place.repository}.insteadOf",
+            "GIT_CONFIG_VALUE_0": url,
+        }
+
+    def run(self) -> None:
+        subprocess.run(self._command, cwd=self._place.root, env=self._env, check=True, stdout=subprocess.DEVNULL)
 
 
 class Place:
