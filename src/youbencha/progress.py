@@ -6,12 +6,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from youbencha.events import (
     AssistantText,
     EvaluatorFinished,
     Event,
+    EventSink,
     ModelCalled,
     PhaseStarted,
     ProgressNote,
@@ -27,6 +28,23 @@ from youbencha.events import (
 )
 
 MOST_CHARACTERS = 100
+
+
+class StepProgress(Protocol):
+    """Reports the steps of a long work, which may have no other events."""
+
+    def __call__(self, step: str, detail: str = "", /) -> object:
+        """Called when a step begins, and again with how far it is."""
+
+
+def step_text(step: str, detail: str) -> str:
+    return f"{step} ... {detail}" if detail else step
+
+
+def notes_to(on_event: EventSink) -> StepProgress:
+    """Return a `StepProgress` that makes each report a `ProgressNote`."""
+    return lambda step, detail="", /: on_event(ProgressNote(text=step_text(step, detail)))
+
 
 _TELLING = ("command", "file_path", "path", "pattern", "url", "query", "description", "prompt")
 """The argument that says most about a tool call, most telling first."""

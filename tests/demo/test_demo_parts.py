@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import youbencha.demo
-from youbencha.cli.demo import _in_steps, _what_next
+from youbencha.cli.console import StepPrinter
+from youbencha.cli.demo import _what_next
 from youbencha.demo import _make_place
 from youbencha.gateway.script import load_script
 from youbencha.spec import load_test_case
@@ -93,9 +94,9 @@ def test_a_yb_that_is_in_no_path_is_named_as_it_was_called(tmp_path: Path, monke
 def test_a_download_does_not_fill_the_screen() -> None:
     told: list[str] = []
     seconds = iter(range(100))
-    speak = _in_steps(told.append, lambda: float(next(seconds)))
-    speak("looking")
+    progress = StepPrinter(told.append, clock=lambda: float(next(seconds)))
+    progress("looking")
     for second in range(1, 25):
-        speak(f"downloading ... {second} s")
-    speak("unpacking")
+        progress("downloading", f"{second} s")
+    progress("unpacking")
     assert told == ["looking", *(f"downloading ... {second} s" for second in (1, 11, 21)), "unpacking"]

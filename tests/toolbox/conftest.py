@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from toolbox_packages import Registry, WheelHouse
+from toolbox_packages import Lines, Registry, WheelHouse
 
 from youbencha.sandbox.toolbox.toolbox import Toolbox
 
@@ -18,9 +18,8 @@ def toolbox(tmp_path: Path) -> Toolbox:
 
 
 @pytest.fixture
-def lines() -> list[str]:
-    """Give `lines.append` as the progress callback."""
-    return []
+def lines() -> Lines:
+    return Lines()
 
 
 @pytest.fixture

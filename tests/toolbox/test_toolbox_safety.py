@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from toolbox_packages import WheelHouse, plant, posix, says
+from toolbox_packages import Lines, WheelHouse, plant, posix, says
 
 from youbencha.errors import YouBenchaError
 from youbencha.sandbox.toolbox.fetch import PartialInstall, partial_install, run_watched
@@ -29,7 +29,7 @@ import asyncio, sys
 from pathlib import Path
 from youbencha.errors import YouBenchaError
 from youbencha.sandbox.toolbox.toolbox import Toolbox
-toolbox, say = Toolbox(Path(sys.argv[1])), lambda text: print(text, flush=True)
+toolbox, say = Toolbox(Path(sys.argv[1])), lambda *text: print(*text, flush=True)
 try:
     asyncio.run(toolbox.install("claude-code", "2.0.62", source="pypi", progress=say))
 except YouBenchaError as error:
@@ -77,7 +77,7 @@ def place(tmp_path: Path) -> Iterator[PartialInstall]:
 
 
 async def test_a_killed_installer_leaves_nothing_that_counts(
-    toolbox: Toolbox, wheels: WheelHouse, tmp_path: Path, lines: list[str]
+    toolbox: Toolbox, wheels: WheelHouse, tmp_path: Path, lines: Lines
 ) -> None:
     mark = tmp_path / "trying"
     wheels.sdk("0.1.14", "2.0.62", binary=f"#!/bin/sh\necho $$ > {mark}\nexec sleep 60\n")
@@ -90,7 +90,7 @@ async def test_a_killed_installer_leaves_nothing_that_counts(
     assert toolbox.find("claude-code", "2.0.62") is None
 
     wheels.sdk("0.1.14", "2.0.62")
-    have = await toolbox.install("claude-code", "2.0.62", progress=lines.append)
+    have = await toolbox.install("claude-code", "2.0.62", progress=lines.add)
     assert toolbox.installed() == [have]
     assert leftovers(toolbox) == []
     assert not any("waiting" in line for line in lines)
@@ -99,8 +99,8 @@ async def test_a_killed_installer_leaves_nothing_that_counts(
 async def test_an_interrupted_installation_is_cleaned_up_at_once(toolbox: Toolbox, wheels: WheelHouse) -> None:
     wheels.sdk("0.1.14", "2.0.62")
 
-    def interrupt(text: str) -> None:
-        if text.startswith("unpacking"):
+    def interrupt(step: str, _detail: str = "", /) -> None:
+        if step.startswith("unpacking"):
             installing.cancel()
 
     installing = asyncio.create_task(toolbox.install("claude-code", "2.0.62", progress=interrupt))
@@ -144,12 +144,12 @@ def test_two_installers_at_once(toolbox: Toolbox, wheels: WheelHouse, tmp_path: 
 
 
 async def test_a_lock_file_of_a_dead_process_is_not_waited_for(
-    toolbox: Toolbox, wheels: WheelHouse, lines: list[str]
+    toolbox: Toolbox, wheels: WheelHouse, lines: Lines
 ) -> None:
     wheels.sdk("0.1.14", "2.0.62")
     (toolbox.root / "claude-code").mkdir(parents=True)
     (toolbox.root / "claude-code" / ".lock").write_text("1")
-    await toolbox.install("claude-code", "2.0.62", progress=lines.append)
+    await toolbox.install("claude-code", "2.0.62", progress=lines.add)
     assert not any("waiting" in line for line in lines)
 
 
@@ -255,11 +255,11 @@ def test_a_disk_that_is_full_leaves_nothing(toolbox: Toolbox, wheels: WheelHouse
     assert leftovers(toolbox) == []
 
 
-async def test_a_long_download_is_never_silent(place: PartialInstall, lines: list[str]) -> None:
+async def test_a_long_download_is_never_silent(place: PartialInstall, lines: Lines) -> None:
     (place.tree / "file").write_bytes(bytes(5_000_000))
 
-    def tell(text: str) -> None:
-        lines.append(text)
+    def tell(step: str, detail: str = "", /) -> None:
+        lines.add(step, detail)
         if len(lines) == 3:
             (place.work / "enough").touch()
 
@@ -273,17 +273,17 @@ async def test_a_long_download_is_never_silent(place: PartialInstall, lines: lis
     assert 1 <= seconds[0] <= seconds[1]
 
 
-async def test_what_is_printed_is_told_apart(place: PartialInstall, lines: list[str]) -> None:
+async def test_what_is_printed_is_told_apart(place: PartialInstall, lines: Lines) -> None:
     command = ["/bin/sh", "-c", "echo one; echo two >&2; echo three; exit 4"]
-    done = await run_watched(command, label="talking", place=place, progress=lines.append)
+    done = await run_watched(command, label="talking", place=place, progress=lines.add)
     assert not done.succeeded
     assert done.stdout == "one\nthree"
     assert sorted(done.output.split()) == ["one", "three", "two"]
 
 
 async def test_a_progress_callback_that_fails_ends_the_program(place: PartialInstall) -> None:
-    def fail(text: str) -> None:
-        if "..." in text and pid.exists() and pid.read_text().endswith("\n"):
+    def fail(_step: str, detail: str = "", /) -> None:
+        if detail and pid.exists() and pid.read_text().endswith("\n"):
             raise BrokenPipeError
 
     pid = place.work / "pid"
@@ -293,22 +293,20 @@ async def test_a_progress_callback_that_fails_ends_the_program(place: PartialIns
     assert not psutil.pid_exists(int(pid.read_text()))
 
 
-async def test_a_step_that_takes_too_long_is_ended(place: PartialInstall, lines: list[str]) -> None:
+async def test_a_step_that_takes_too_long_is_ended(place: PartialInstall, lines: Lines) -> None:
     command = ["/bin/sh", "-c", "echo so far; exec sleep 60"]
     for timeout_s in (0.3, 3, 30):  # the later ones only where it had not begun by then
         with pytest.raises(YouBenchaError, match="sleeping: not done after 0 minutes") as caught:
-            await run_watched(command, label="sleeping", place=place, progress=lines.append, timeout_s=timeout_s)
+            await run_watched(command, label="sleeping", place=place, progress=lines.add, timeout_s=timeout_s)
         assert caught.value.code == "TOOLBOX_TIMEOUT"
         if caught.value.context["output"]:
             break
     assert caught.value.context["output"] == "so far\n"
 
 
-async def test_two_installations_in_one_event_loop(toolbox: Toolbox, wheels: WheelHouse, lines: list[str]) -> None:
+async def test_two_installations_in_one_event_loop(toolbox: Toolbox, wheels: WheelHouse, lines: Lines) -> None:
     wheels.sdk("0.1.14", "2.0.62")
-    one, two = await asyncio.gather(
-        *(toolbox.install("claude-code", "2.0.62", progress=lines.append) for _ in range(2))
-    )
+    one, two = await asyncio.gather(*(toolbox.install("claude-code", "2.0.62", progress=lines.add) for _ in range(2)))
     assert one == two
     assert sum(line.startswith("downloading") and "..." not in line for line in lines) == 1
 
@@ -319,8 +317,8 @@ async def test_remove_does_not_wait_for_an_installation(toolbox: Toolbox, wheels
     wheels.sdk("0.1.14", "2.0.62")
     refused: list[str] = []
 
-    def remove(text: str) -> None:
-        if text.startswith("downloading"):
+    def remove(step: str, _detail: str = "", /) -> None:
+        if step.startswith("downloading"):
             with pytest.raises(YouBenchaError, match=rf"under way \(process {os.getpid()}\)") as caught:
                 toolbox.remove("claude-code", "2.0.53")
             refused.append(caught.value.code)

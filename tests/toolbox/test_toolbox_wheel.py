@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from toolbox_packages import SDK, Registry, WheelHouse, needs_npm, node_says, posix, says
+from toolbox_packages import SDK, Lines, Registry, WheelHouse, needs_npm, node_says, posix, says
 
 from youbencha.errors import YouBenchaError
 from youbencha.sandbox.toolbox.fetch import explain
@@ -36,12 +36,12 @@ async def test_the_newest_wheel_is_installed_and_described(toolbox: Toolbox, whe
 
 
 async def test_what_is_here_is_not_fetched_again_nor_from_another_source(
-    toolbox: Toolbox, wheels: WheelHouse, lines: list[str]
+    toolbox: Toolbox, wheels: WheelHouse, lines: Lines
 ) -> None:
     wheel = wheels.sdk("0.1.14", "2.0.62")
     first = await toolbox.install("claude-code", "2.0.62")
     wheel.unlink()
-    assert await toolbox.install("claude-code", "2.0.62", progress=lines.append) == first
+    assert await toolbox.install("claude-code", "2.0.62", progress=lines.add) == first
     assert lines == ["claude-code 2.0.62 is already installed"]
     with pytest.raises(YouBenchaError) as caught:
         await toolbox.install("claude-code", "2.0.62", source="npm")
@@ -49,11 +49,11 @@ async def test_what_is_here_is_not_fetched_again_nor_from_another_source(
 
 
 async def test_the_newest_that_is_here_is_not_downloaded_again(
-    toolbox: Toolbox, wheels: WheelHouse, lines: list[str]
+    toolbox: Toolbox, wheels: WheelHouse, lines: Lines
 ) -> None:
     wheels.sdk("0.9.10", "9.9.9")
     first = await toolbox.install("claude-code")
-    assert await toolbox.install("claude-code", "latest", progress=lines.append) == first
+    assert await toolbox.install("claude-code", "latest", progress=lines.add) == first
     assert not any(line.startswith("downloading") for line in lines)
 
 
@@ -109,10 +109,10 @@ async def test_a_release_that_was_deleted_is_said_to_be_missing(toolbox: Toolbox
 
 @needs_npm
 async def test_npm_is_the_way_out_when_the_release_was_deleted(
-    toolbox: Toolbox, wheels: WheelHouse, registry: Registry, lines: list[str]
+    toolbox: Toolbox, wheels: WheelHouse, registry: Registry, lines: Lines
 ) -> None:
     registry.add("@anthropic-ai/claude-code", "2.0.62", {"cli.js": node_says("2.0.62")}, bin={"claude": "cli.js"})
-    have = await toolbox.install("claude-code", "2.0.62", progress=lines.append)
+    have = await toolbox.install("claude-code", "2.0.62", progress=lines.add)
     assert have.source == "npm"
     assert any(line.startswith("pypi failed (") and line.endswith("trying npm instead") for line in lines)
 

@@ -154,3 +154,10 @@ def _tarball(files: Mapping[str, str]) -> bytes:
             entry.size, entry.mode = len(data), 0o644
             archive.addfile(entry, io.BytesIO(data))
     return buffer.getvalue()
+
+
+class Lines(list[str]):
+    """Give `lines.add` as the progress callback."""
+
+    def add(self, step: str, detail: str = "", /) -> None:
+        self.append(f"{step} ... {detail}" if detail else step)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from youbencha.progress import step_text
 from youbencha.workspace import Repository, open_repository
 
 IDENTITY = {
@@ -95,8 +96,11 @@ class Opener:
 
     async def __call__(self, source: str | Path, **about: str) -> Repository:
         return await open_repository(
-            str(source), base=self.base, cache_dir=self.cache_dir, progress=self.said.append, **about
+            str(source), base=self.base, cache_dir=self.cache_dir, progress=self._note, **about
         )
+
+    def _note(self, step: str, detail: str = "", /) -> None:
+        self.said.append(step_text(step, detail))
 
     async def checked_out(self, source: str | Path, **about: str) -> Path:
         directory = self.base / "run" / "src-modified"

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -17,18 +15,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from youbencha.cli.console import steps_on_stderr
 from youbencha.cli.help import Commands
 from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
-    from youbencha.sandbox.toolbox.fetch import Progress
     from youbencha.sandbox.toolbox.installed import InstalledAgent
     from youbencha.sandbox.toolbox.toolbox import AgentOnPath
 
 
 app = Commands(help="Install, list, check and remove pinned versions of agent CLIs.")
-
-_REPEAT_AFTER_S = 10.0
 
 
 class From(StrEnum):
@@ -67,7 +63,7 @@ def install(
     requests = [parse_request(text) for text in agents]
     toolbox = Toolbox()
     for request in requests:
-        with _progress() as progress:
+        with steps_on_stderr() as progress:
             wanted = source and source.value
             installing = toolbox.install(request.agent.name, request.version, source=wanted, progress=progress)
             have = asyncio.run(installing)
@@ -141,24 +137,6 @@ def verify() -> None:
             "\n".join(complaints),
             hint="Install each again: `yb agents remove AGENT@VERSION`, then `yb agents install AGENT@VERSION`.",
         )
-
-
-@contextmanager
-def _progress() -> Iterator[Progress]:
-    """Each step is a line that stays. How long it takes: live on a terminal, every ten seconds in a log file."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    step, spoken_at = "", 0.0
-    with console.status("") as status:
-
-        def speak(text: str) -> None:
-            nonlocal step, spoken_at
-            now, this = time.monotonic(), text.partition(" ... ")[0]
-            if this != step or (not console.is_terminal and now - spoken_at >= _REPEAT_AFTER_S):
-                console.print(escape(text))
-                step, spoken_at = this, now
-            status.update(escape(text))
-
-        yield speak
 
 
 def _row(have: InstalledAgent | AgentOnPath, source: str) -> AgentRow:

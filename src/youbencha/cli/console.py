@@ -1,23 +1,33 @@
-"""The end of a run: what came of it, shown to a person, to a program, to GitHub."""
+"""What commands print: the steps of a long work, the result of a run, long lines."""
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import textwrap
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from youbencha.progress import step_text
+
 if TYPE_CHECKING:
     from youbencha.cli.display import Display
     from youbencha.log import ResultsBundle
+    from youbencha.progress import StepProgress
 
 
 NOT_PASSED = 1
+
+_REPEAT_AFTER_S = 10.0
+
+_LEAST_ROOM = 16
+"""Where there is less room for text, lines are not broken."""
 
 _STYLES = {"passed": "bold green", "failed": "bold red", "partial": "bold yellow", "skipped": "yellow"}
 
@@ -86,14 +96,52 @@ def _show(bundle: ResultsBundle, artifacts: Path) -> None:
         console.print(Text.assemble((f"{label:<{width}}", "dim"), (told, style)))
 
 
-# Long lines on a terminal: broken between words, and what goes on begins below what it belongs to.
+class StepPrinter:
+    """Prints a line when a step begins, and then how far it is every ten seconds: in a log file, each line stays."""
 
-_LEAST_ROOM = 16
-"""Where there is less, the terminal may break lines as it likes."""
+    def __init__(
+        self,
+        print_line: Callable[[str], None],
+        *,
+        repeat_after_s: float = _REPEAT_AFTER_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._print = print_line
+        self._repeat_after_s = repeat_after_s
+        self._clock = clock
+        self._step = ""
+        self._printed_at = 0.0
+
+    def __call__(self, step: str, detail: str = "", /) -> None:
+        now = self._clock()
+        if step != self._step or now - self._printed_at >= self._repeat_after_s:
+            self._print(step_text(step, detail))
+            self._step, self._printed_at = step, now
+
+
+@contextmanager
+def steps_on_stderr() -> Iterator[StepProgress]:
+    """Yield a callback that prints steps to standard error; on a terminal, details are in a line that is updated."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    repeat_after_s = math.inf if console.is_terminal else _REPEAT_AFTER_S
+    printer = StepPrinter(lambda line: console.print(escape(line)), repeat_after_s=repeat_after_s)
+    with console.status("") as status:
+
+        def progress(step: str, detail: str = "", /) -> None:
+            printer(step, detail)
+            status.update(escape(step_text(step, detail)))
+
+        yield progress
 
 
 def wrap(text: str, width: int, *, indent: int, taken: int | None = None) -> str:
-    """`taken` characters stand before the text in its first line; a line of its own keeps its own indentation."""
+    """Break long lines between words, and indent what goes on.
+
+    `taken` characters stand before the text in its first line; further lines of `text` keep their own indentation.
+    """
     first, *others = text.split("\n")
     lines = [_broken(first, width, taken=indent if taken is None else taken, indent=indent)]
     for line in others:

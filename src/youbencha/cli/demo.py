@@ -5,15 +5,11 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-import time
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
-
-_REPEAT_AFTER_S = 10.0
 
 
 def demo(
@@ -26,34 +22,20 @@ def demo(
     The first time, the CLI is fetched into the toolbox (about 160 MB).
     """
     from youbencha.cli.app import run_async
-    from youbencha.cli.console import show_partial_results, show_result
+    from youbencha.cli.console import StepPrinter, show_partial_results, show_result
     from youbencha.cli.display import choose_display
     from youbencha.demo import prepare_demo, run_demo
     from youbencha.events import ProgressNote
 
     directory = workspace.resolve() / f"demo-{datetime.now():%Y-%m-%d-%H%M%S-%f}"
     with show_partial_results(choose_display("demo · claude-code", quiet=False)) as display:
-        progress = _in_steps(lambda text: display(ProgressNote(text=text)))
+        progress = StepPrinter(lambda line: display(ProgressNote(text=line)))
         prepared = run_async(prepare_demo(directory, progress=progress))
         finished = run_async(run_demo(prepared, on_event=display))
     _show_diff((finished.directory.artifacts / "git-diff.patch").read_text(encoding="utf-8", errors="replace"))
     code = show_result(finished.bundle, finished.directory.artifacts, as_json=False, quiet=False)
     typer.echo(_what_next(prepared.test_case, finished.directory.path.parent))
     return code
-
-
-def _in_steps(tell: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> Callable[[str], None]:
-    """A step is told once, and then how far it is every ten seconds: each line stays."""
-    step, told_at = "", 0.0
-
-    def speak(text: str) -> None:
-        nonlocal step, told_at
-        this, now = text.partition(" ... ")[0], clock()
-        if this != step or now - told_at >= _REPEAT_AFTER_S:
-            tell(text)
-            step, told_at = this, now
-
-    return speak
 
 
 def _what_next(test_case: Path, workspace: Path) -> str:

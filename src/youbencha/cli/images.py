@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from youbencha.cli.console import steps_on_stderr
 from youbencha.cli.help import Commands
 from youbencha.errors import YouBenchaError
 
@@ -43,23 +43,9 @@ def build(
             "IMAGE_AMBIGUOUS", "--tag and --version are for one agent", hint=f"Say which: {', '.join(names)}."
         )
     for name in names:
-        built = run_async(build_image(name, base=base, tag=tag, version=version, progress=_each_step_once()))
+        with steps_on_stderr() as progress:
+            built = run_async(build_image(name, base=base, tag=tag, version=version, progress=progress))
         typer.echo(built.tag)
-
-
-def _each_step_once() -> Callable[[str], None]:
-    """A download says every second how far it is; of each step, only that it begins is told here."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    last = ""
-
-    def show(text: str) -> None:
-        nonlocal last
-        step = text.partition(" ... ")[0]
-        if step != last:
-            console.print(escape(step))
-        last = step
-
-    return show
 
 
 @app.command("list")

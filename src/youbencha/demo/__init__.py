@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from youbencha.events import EventSink
 from youbencha.gateway.script import ScriptedModel, load_script
+from youbencha.progress import StepProgress
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.sandbox.toolbox.toolbox import Toolbox
 from youbencha.spec.settings import load_settings
@@ -40,7 +40,7 @@ class Demo:
         return self.directory / "testcase.yaml"
 
 
-async def prepare_demo(directory: Path, *, progress: Callable[[str], None]) -> Demo:
+async def prepare_demo(directory: Path, *, progress: StepProgress) -> Demo:
     """The CLI into the toolbox if it is not there, a repository with a bug, and a test case."""
     claude = Toolbox().find("claude-code") or await Toolbox().install("claude-code", progress=progress)
     _make_place(directory.parent)

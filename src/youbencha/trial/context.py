@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from youbencha.events import EventSink, PhaseStarted, ProgressNote, WarningRaised
+from youbencha.progress import StepProgress
 
 if TYPE_CHECKING:
     from youbencha.adapters import AgentAdapter
@@ -46,7 +47,7 @@ class Host:
         return self.settings.cache_dir
 
     async def open_repository(
-        self, source: str, *, base: Path, branch: str | None, commit: str | None, progress: Callable[[str], None]
+        self, source: str, *, base: Path, branch: str | None, commit: str | None, progress: StepProgress
     ) -> Repository:
         """As `workspace.open_repository`, without asking again for references that are known."""
         from youbencha.workspace import open_repository

@@ -12,10 +12,11 @@ from youbencha.adapters import AgentAdapter, ChecksReadiness, UsesGateway
 from youbencha.adapters.cli_agent.environment import fresh_home_for
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import EvaluatorSandbox, SandboxFactory
-from youbencha.events import EventSink, PhaseStarted, ProgressNote, WorkspaceReady
+from youbencha.events import EventSink, PhaseStarted, WorkspaceReady
 from youbencha.gateway.api import GatewayAccess
 from youbencha.log import TestCaseInfo
 from youbencha.process import Redactor
+from youbencha.progress import notes_to
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST
 from youbencha.spec.sandbox import Network
@@ -65,7 +66,7 @@ async def _prepare(
         base=plan.config_dir,
         branch=case.branch,
         commit=case.commit,
-        progress=lambda text: on_event(ProgressNote(text=text)),
+        progress=notes_to(on_event),
     )
     expected = None
     if case.expected is not None:

@@ -10,11 +10,12 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from youbencha.files import NO_FOLLOW
+from youbencha.progress import StepProgress
 
 _PAUSE_S = 0.1
 _NOTICE_EVERY_S = 1.0
@@ -99,14 +100,14 @@ class LockFile:
         """The same, but the file is left as it is: it may be one that an agent put there."""
         return try_lock(self._fd)
 
-    async def wait(self, what: str, progress: Callable[[str], None]) -> None:
-        """Until it is ours, saying so every second."""
+    async def wait(self, what: str, progress: StepProgress) -> None:
+        """Wait until it is ours, and report that every second."""
         start = time.monotonic()
         due = start
         while not self.take():
             now = time.monotonic()
             if now >= due:
-                progress(f"waiting for another {what}{self.holder()} ... {now - start:.0f} s")
+                progress(f"waiting for another {what}{self.holder()}", f"{now - start:.0f} s")
                 due = now + _NOTICE_EVERY_S
             await asyncio.sleep(_PAUSE_S)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from youbencha.errors import YouBenchaError
+from youbencha.progress import StepProgress
 from youbencha.workspace.git import GitFailed, git
 from youbencha.workspace.git_dir import is_ref_name, make_agents_git_dir, make_git_dir, probe, scratch_git_dir
 from youbencha.workspace.run_dir import not_writable, writing_to
@@ -23,7 +24,7 @@ from youbencha.workspace.walk import NAME, files_in, keep_rules
 _NO_BRANCH = "main"
 
 
-def _silent(_: str) -> None:
+def _silent(_step: str, _detail: str = "") -> None:
     pass
 
 
@@ -35,7 +36,7 @@ async def open_repository(
     branch: str | None = None,
     commit: str | None = None,
     refs: Refs | None = None,
-    progress: Callable[[str], None] = _silent,
+    progress: StepProgress = _silent,
 ) -> Repository:
     """Find a repository (https, ssh, file URL, or a path from `base`) and the commit to start from.
 
@@ -54,7 +55,7 @@ async def open_repository(
     return Repository(store, found, name or known.default_branch, progress)
 
 
-def _mirror(place: RemoteUrl, cache_dir: Path | None, progress: Callable[[str], None]) -> Store:
+def _mirror(place: RemoteUrl, cache_dir: Path | None, progress: StepProgress) -> Store:
     from youbencha.user_dirs import default_cache_dir
     from youbencha.workspace.store import Mirror
 
@@ -64,7 +65,7 @@ def _mirror(place: RemoteUrl, cache_dir: Path | None, progress: Callable[[str], 
 class Repository:
     """One commit of a repository. Make one with `open_repository`."""
 
-    def __init__(self, store: Store, commit: str, branch: str | None, progress: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, commit: str, branch: str | None, progress: StepProgress) -> None:
         self._store = store
         self._progress = progress
         self.commit = commit

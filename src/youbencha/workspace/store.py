@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
 from youbencha.errors import YouBenchaError
+from youbencha.progress import StepProgress
 from youbencha.workspace.git import FETCH_S, GitFailed, ask_remote, git
 from youbencha.workspace.git_dir import make_git_dir
 from youbencha.workspace.lock import lock_file
@@ -158,7 +159,7 @@ _UNDER_WAY = ".fetching"
 
 
 class Mirror:
-    def __init__(self, place: RemoteUrl, cache_dir: Path, progress: Callable[[str], None]) -> None:
+    def __init__(self, place: RemoteUrl, cache_dir: Path, progress: StepProgress) -> None:
         self.public_url = place.public_url
         self._place = place
         self._home = cache_dir.absolute() / "mirrors" / _directory_name(place)

@@ -17,10 +17,10 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import youbencha
 from youbencha.errors import YouBenchaError
+from youbencha.progress import StepProgress
 from youbencha.sandbox.docker import ownership
 from youbencha.sandbox.docker.engine import image_engine, refused
 from youbencha.sandbox.images.context import ImageParts, ImagePython, packages_for, write_context
-from youbencha.sandbox.toolbox.fetch import Progress
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.sandbox.toolbox.portable import portable_cli
 from youbencha.sandbox.toolbox.toolbox import Toolbox
@@ -45,7 +45,7 @@ class BuiltImage(NamedTuple):
     version: str
 
 
-def _silent(_: str) -> None:
+def _silent(_step: str, _detail: str = "") -> None:
     pass
 
 
@@ -57,7 +57,7 @@ async def build_image(
     version: str | None = None,
     toolbox: Toolbox | None = None,
     env: Mapping[str, str] = os.environ,
-    progress: Progress = _silent,
+    progress: StepProgress = _silent,
 ) -> BuiltImage:
     """Quick if nothing has changed since the last time: the engine keeps what it made."""
     recipe = recipe_for(agent)
@@ -89,7 +89,7 @@ def _check_same_kind(python: ImagePython, base: str) -> None:
 
 
 async def _built(
-    client: aiodocker.Docker, file: IO[bytes], tag: str, base: str, installed: InstalledAgent, progress: Progress
+    client: aiodocker.Docker, file: IO[bytes], tag: str, base: str, installed: InstalledAgent, progress: StepProgress
 ) -> BuiltImage:
     from aiodocker import DockerError
 
@@ -154,7 +154,7 @@ _HINT = (
 )
 
 
-async def ask_base(client: aiodocker.Docker, base: str, progress: Progress) -> ImagePython:
+async def ask_base(client: aiodocker.Docker, base: str, progress: StepProgress) -> ImagePython:
     """Its Python; an error that says what is wrong with the image if nothing can be built from it."""
     await _have(client, base, progress)
     version, machine, (libc, release), missing = await _asked(client, base)
@@ -168,7 +168,7 @@ async def ask_base(client: aiodocker.Docker, base: str, progress: Progress) -> I
     return ImagePython((version[0], version[1]), machine, (major, minor))
 
 
-async def _have(client: aiodocker.Docker, base: str, progress: Progress) -> None:
+async def _have(client: aiodocker.Docker, base: str, progress: StepProgress) -> None:
     from aiodocker import DockerError
 
     try:

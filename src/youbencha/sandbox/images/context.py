@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
 import youbencha
-from youbencha.sandbox.toolbox.fetch import Progress
+from youbencha.progress import StepProgress
 from youbencha.sandbox.toolbox.portable import PortableCli
 
 _EXECUTABLE = 0o111
@@ -133,7 +133,7 @@ class ImagePython(NamedTuple):
         return [*new, *(f"{name}_{self.machine}" for name in _OLD_NAMES)]
 
 
-async def packages_for(python: ImagePython, scratch: Path, progress: Progress) -> dict[PurePosixPath, Path]:
+async def packages_for(python: ImagePython, scratch: Path, progress: StepProgress) -> dict[PurePosixPath, Path]:
     """By their names below `site-packages`. The versions are those that run here."""
     needed = closure(_ROOTS)
     if python.is_like_ours:
@@ -170,7 +170,7 @@ def _files_of(distribution: metadata.Distribution) -> dict[PurePosixPath, Path]:
 
 
 async def _fetched(
-    needed: Sequence[metadata.Distribution], python: ImagePython, scratch: Path, progress: Progress
+    needed: Sequence[metadata.Distribution], python: ImagePython, scratch: Path, progress: StepProgress
 ) -> dict[PurePosixPath, Path]:
     from youbencha.sandbox.toolbox.fetch import PartialInstall
     from youbencha.sandbox.toolbox.sources import run_pip

@@ -8,7 +8,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +16,8 @@ from types import MappingProxyType
 
 from youbencha.errors import YouBenchaError
 from youbencha.process import Command, Limits, ProcessResult, run
+from youbencha.progress import StepProgress
 from youbencha.sandbox.toolbox.installed import bytes_under
-
-Progress = Callable[[str], None]
 
 DOWNLOAD_S = 30 * 60.0
 
@@ -46,7 +45,7 @@ async def run_watched(
     *,
     label: str,
     place: PartialInstall,
-    progress: Progress,
+    progress: StepProgress,
     cwd: Path | None = None,
     env: Mapping[str, str] = _NOTHING,
     timeout_s: float = DOWNLOAD_S,
@@ -67,14 +66,14 @@ async def run_watched(
 
 
 async def _watch(
-    running: asyncio.Task[ProcessResult], label: str, watched: Sequence[Path], progress: Progress
+    running: asyncio.Task[ProcessResult], label: str, watched: Sequence[Path], progress: StepProgress
 ) -> ProcessResult:
     start = time.monotonic()
     try:
         while not (await asyncio.wait({running}, timeout=_TICK_S))[0]:
             size = await asyncio.to_thread(lambda: sum(map(bytes_under, watched)))
-            sofar = f" {size / _MB:.0f} MB on disk," if size >= _MB else ""
-            progress(f"{label} ...{sofar} {time.monotonic() - start:.0f} s")
+            on_disk = f"{size / _MB:.0f} MB on disk, " if size >= _MB else ""
+            progress(label, f"{on_disk}{time.monotonic() - start:.0f} s")
     finally:
         # Ctrl-C, or a progress callback that raises: nothing may go on writing into what is about to be removed.
         running.cancel()

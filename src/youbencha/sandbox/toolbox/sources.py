@@ -16,13 +16,13 @@ from typing import Protocol
 
 from youbencha.errors import YouBenchaError
 from youbencha.process import find_executable
+from youbencha.progress import StepProgress
 from youbencha.sandbox.toolbox.catalogue import Npm, Recipe, Venv, Wheel
 from youbencha.sandbox.toolbox.fetch import (
     DOWNLOAD_S,
     LOOK_UP_S,
     VERSION_NOT_FOUND,
     PartialInstall,
-    Progress,
     explain,
     run_watched,
 )
@@ -53,11 +53,11 @@ class Fetcher(Protocol):
         """Whether its package manager is there at all."""
         ...
 
-    async def plan(self, version: str | None, place: PartialInstall, progress: Progress) -> Release:
+    async def plan(self, version: str | None, place: PartialInstall, progress: StepProgress) -> Release:
         """What `fetch` would bring; None asks for the newest. Downloads no package."""
         ...
 
-    async def fetch(self, release: Release, place: PartialInstall, progress: Progress) -> Sequence[Path]:
+    async def fetch(self, release: Release, place: PartialInstall, progress: StepProgress) -> Sequence[Path]:
         """Fill `place.tree`. Returns the executables to try, the best first; never empty."""
         ...
 
@@ -87,7 +87,7 @@ class NpmFetcher:
     def available(self) -> bool:
         return find_executable("npm", os.environ) is not None
 
-    async def plan(self, version: str | None, place: PartialInstall, progress: Progress) -> Release:
+    async def plan(self, version: str | None, place: PartialInstall, progress: StepProgress) -> Release:
         package = self._recipe.package
         label = f"looking for {package}@{version or 'latest'}"
         output = await self._npm(
@@ -110,7 +110,7 @@ class NpmFetcher:
         # What an older version weighs, nobody says beforehand.
         return Release(f"{package}@{found}", found, None if version else self._recipe.about_mb)
 
-    async def fetch(self, release: Release, place: PartialInstall, progress: Progress) -> Sequence[Path]:
+    async def fetch(self, release: Release, place: PartialInstall, progress: StepProgress) -> Sequence[Path]:
         label = f"installing {release.described}"
         await self._npm(*_INSTALL, release.package, label=label, place=place, progress=progress, timeout_s=DOWNLOAD_S)
         modules = place.tree / "node_modules"
@@ -122,7 +122,7 @@ class NpmFetcher:
         return candidates
 
     async def _npm(
-        self, *arguments: str, label: str, place: PartialInstall, progress: Progress, timeout_s: float
+        self, *arguments: str, label: str, place: PartialInstall, progress: StepProgress, timeout_s: float
     ) -> str:
         npm = find_executable("npm", os.environ)
         if npm is None:
@@ -194,7 +194,7 @@ async def run_pip(
     package: str,
     label: str,
     place: PartialInstall,
-    progress: Progress,
+    progress: StepProgress,
     python: Path | None = None,
     timeout_s: float = LOOK_UP_S,
 ) -> str:
@@ -213,7 +213,7 @@ async def run_pip(
     return done.stdout
 
 
-async def newest_release(package: str, place: PartialInstall, progress: Progress) -> str:
+async def newest_release(package: str, place: PartialInstall, progress: StepProgress) -> str:
     """Asked of the index, because a dry run of `pip install` downloads all of a wheel to see its metadata."""
     output = await run_pip(
         "index",
@@ -231,7 +231,7 @@ async def newest_release(package: str, place: PartialInstall, progress: Progress
     return found.group(1)
 
 
-async def download_wheel(release: Release, place: PartialInstall, progress: Progress) -> Path:
+async def download_wheel(release: Release, place: PartialInstall, progress: StepProgress) -> Path:
     await run_pip(
         "download",
         *_COMMON,
@@ -248,7 +248,7 @@ async def download_wheel(release: Release, place: PartialInstall, progress: Prog
     return next(place.work.glob("*.whl"))
 
 
-async def install_into(release: Release, python: Path, place: PartialInstall, progress: Progress) -> None:
+async def install_into(release: Release, python: Path, place: PartialInstall, progress: StepProgress) -> None:
     await run_pip(
         "install",
         *_COMMON,
@@ -284,12 +284,12 @@ class VenvFetcher:
     def available(self) -> bool:
         return has_pip()
 
-    async def plan(self, version: str | None, place: PartialInstall, progress: Progress) -> Release:
+    async def plan(self, version: str | None, place: PartialInstall, progress: StepProgress) -> Release:
         found = version or await newest_release(self._recipe.package, place, progress)
         extra = f"[{self._recipe.extra}]" if self._recipe.extra else ""
         return Release(f"{self._recipe.package}{extra}=={found}", found)
 
-    async def fetch(self, release: Release, place: PartialInstall, progress: Progress) -> Sequence[Path]:
+    async def fetch(self, release: Release, place: PartialInstall, progress: StepProgress) -> Sequence[Path]:
         home = place.tree / "venv"
         python = home / _PYTHON
         # Without a pip of its own (ours can work on it): faster, and some systems ship Python without `ensurepip`.
@@ -331,7 +331,7 @@ class WheelFetcher:
     def available(self) -> bool:
         return has_pip()
 
-    async def plan(self, version: str | None, place: PartialInstall, progress: Progress) -> Release:
+    async def plan(self, version: str | None, place: PartialInstall, progress: StepProgress) -> Release:
         recipe = self._recipe
         if version is not None:
             # A yanked release still comes with `==`; once it is deleted, pip says so and npm is next.
@@ -341,7 +341,7 @@ class WheelFetcher:
         carries = {carrier.release: cli for cli, carrier in recipe.known.items()}
         return Release(f"{recipe.package}=={newest}", carries.get(newest), recipe.about_mb)
 
-    async def fetch(self, release: Release, place: PartialInstall, progress: Progress) -> Sequence[Path]:
+    async def fetch(self, release: Release, place: PartialInstall, progress: StepProgress) -> Sequence[Path]:
         wheel = await download_wheel(release, place, progress)
         progress(f"unpacking {PurePosixPath(self._recipe.binary).name}")
         with zipfile.ZipFile(wheel) as archive:

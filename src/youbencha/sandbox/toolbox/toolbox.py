@@ -17,8 +17,9 @@ from tempfile import TemporaryDirectory
 from youbencha.errors import YouBenchaError
 from youbencha.log import iso_time
 from youbencha.process import find_executable
+from youbencha.progress import StepProgress
 from youbencha.sandbox.toolbox.catalogue import AGENTS, CatalogueEntry, Recipe, lookup, recipes_for
-from youbencha.sandbox.toolbox.fetch import STORAGE, PartialInstall, Progress, clear_leftovers, partial_install
+from youbencha.sandbox.toolbox.fetch import STORAGE, PartialInstall, clear_leftovers, partial_install
 from youbencha.sandbox.toolbox.installed import (
     InstalledAgent,
     Manifest,
@@ -55,7 +56,7 @@ class _Running:
 
 
 async def install_from(
-    recipe: Recipe, agent: CatalogueEntry, version: str | None, home: Path, progress: Progress
+    recipe: Recipe, agent: CatalogueEntry, version: str | None, home: Path, progress: StepProgress
 ) -> InstallResult:
     """Install into `home`, the directory of this agent. Only for who holds the lock."""
     fetcher = fetcher_for(recipe)
@@ -151,7 +152,7 @@ _STORAGE_ERRORS = {
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*", re.ASCII)
 
 
-def _silent(_: str) -> None:
+def _silent(_step: str, _detail: str = "") -> None:
     pass
 
 
@@ -181,7 +182,7 @@ class Toolbox:
         version: str | None = None,
         *,
         source: str | None = None,
-        progress: Progress = _silent,
+        progress: StepProgress = _silent,
     ) -> InstalledAgent:
         """That version, or the newest that is published. Quick if it is here already."""
         entry, wanted = lookup(agent), wanted_version(version)
@@ -263,7 +264,7 @@ class Toolbox:
             ) from error
 
     async def _try_each(
-        self, recipes: Sequence[Recipe], agent: CatalogueEntry, version: str | None, progress: Progress
+        self, recipes: Sequence[Recipe], agent: CatalogueEntry, version: str | None, progress: StepProgress
     ) -> InstallResult:
         home = self.root / agent.name
         for recipe, other in pairwise(recipes):
@@ -276,7 +277,7 @@ class Toolbox:
         return await install_from(recipes[-1], agent, version, home, progress)
 
 
-def _told(outcome: InstallResult, source: str | None, progress: Progress) -> InstalledAgent:
+def _told(outcome: InstallResult, source: str | None, progress: StepProgress) -> InstalledAgent:
     have = outcome.installed
     if outcome.new:
         progress(f"installed {have.agent} {have.version} from {have.source}")
