@@ -1,12 +1,12 @@
 """Stands between the harness and each agent, so that no process of an agent outlives it. Run as a program.
 
-One *nursery* serves a harness for its whole life: it forks a *guard* for each run (a fork of this small process
+One *fork server* serves a harness for its whole life: it forks a *guard* for each run (a fork of this small process
 takes a millisecond; a new interpreter would take fifteen). The guard starts the program, adopts every descendant
-that detaches itself (child subreaper), and ends the whole tree when the program ends, when it is told to, or when
-the harness is gone, however it went: a kill -9 closes the guard's socket too.
+that detaches itself (child subreaper), and ends the whole tree when the program ends, when the harness asks for it, or
+when the harness is gone, whatever ended it: a kill -9 closes the guard's socket too.
 
 Only the standard library and psutil are imported here: start-up time is part of the first run of every harness.
-The harness imports this file too, for the words that both speak; psutil, which it hardly ever needs, only where used.
+The harness imports this file too, for the protocol; psutil, which it hardly ever needs, only where it is used.
 """
 
 from __future__ import annotations
@@ -33,14 +33,11 @@ assert sys.platform != "win32"
 
 
 HEADER = struct.Struct("!I")
-
 END_NOW = b"T"
-
 TAG = "YOUBENCHA_RUN"
-"""An environment variable by which processes are known that nobody adopts (macOS has no subreaper)."""
+"""An environment variable that marks the processes of a run, for where orphans are not adopted (macOS)."""
 
 _POLL_S = 0.02
-
 _KILL_FOR_S = 5.0
 
 
@@ -55,14 +52,14 @@ def become_subreaper() -> bool:
 
 
 def ignore_ending_signals() -> None:
-    """Live on when an agent cleans up with `pkill python`. A handler, unlike SIG_IGN, is not passed to the program."""
+    """Survive an agent that runs `pkill python`. A handler, unlike SIG_IGN, is not inherited by the program."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # whatever the harness's thread had blocked
 
 
 def find_strays(tag: str, session: int | None) -> list[psutil.Process]:
-    """Processes of a run that are below nobody we know: by their session, or by the tag in their environment.
+    """Processes of a run that are not our descendants: found by session, or by the tag in their environment.
 
     Both are needed: macOS hides the environment of its own programs (/bin/sleep), others leave the session.
     """
@@ -93,7 +90,7 @@ def _is_alive(process: psutil.Process) -> bool:
 
 
 def program_of(process: psutil.Process) -> str | None:
-    """The path of what runs there; `?` if that may not be known; None if it ends in this moment, or has ended."""
+    """The path of its program; `?` if that cannot be read; None if it has ended."""
     import psutil
 
     try:
@@ -111,7 +108,7 @@ class EndedChildren(NamedTuple):
 
 
 def reap(*, keep_going: bool = False) -> EndedChildren:
-    """Collect the children that ended, and say whether there are others. `keep_going`: those that are stopped go on."""
+    """Collect the children that ended, and whether there are others. `keep_going`: resume those that are stopped."""
     ended: list[tuple[int, int]] = []
     while True:
         try:
@@ -127,7 +124,7 @@ def reap(*, keep_going: bool = False) -> EndedChildren:
 
 
 class Wakeup:
-    """Turns the end of a child into something that can be waited for together with a socket."""
+    """Waits for the end of a child together with a socket."""
 
     def __init__(self) -> None:
         self._reader, writer = os.pipe()
@@ -136,23 +133,23 @@ class Wakeup:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
 
-    def wait(self, line: socket.socket | None = None, *, timeout: float | None = None) -> bool:
-        """Whether there is something on the line (or its other end is gone)."""
-        watched: list[Any] = [self._reader, *([line] if line else [])]
+    def wait(self, channel: socket.socket | None = None, *, timeout: float | None = None) -> bool:
+        """Whether the channel has something to read, or its other end is gone."""
+        watched: list[Any] = [self._reader, *([channel] if channel else [])]
         readable, _, _ = select.select(watched, [], [], timeout)
         with contextlib.suppress(BlockingIOError):
             os.read(self._reader, 4096)
-        return line in readable
+        return channel in readable
 
 
 class Tree:
-    """Every process that came out of the one we started."""
+    """The program that we started, with all its descendants."""
 
     def __init__(self, tag: str, session: int, *, adopting: bool) -> None:
         self._tag = tag
         self._session = session
         self._adopting = adopting
-        """As a subreaper we are the parent of all who lost theirs: there are no strays, by construction."""
+        """A subreaper becomes the parent of every orphan: then there are no strays."""
 
     def members(self) -> list[psutil.Process]:
         import psutil
@@ -183,44 +180,44 @@ class Guard:
         if request is None:
             return
         adopting = become_subreaper()
-        self._tell(starting=True)  # if the harness loses us after this, the program may have run: no second try
+        self._send(starting=True)  # if the harness loses us after this, the program may have run: no second try
         started = time.monotonic()
         try:
             self._main_pid = _start(request, fds)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            self._tell(failed=str(error), errno=getattr(error, "errno", None))
+            self._send(failed=str(error), errno=getattr(error, "errno", None))
             return
         finally:
             for fd in fds:
                 os.close(fd)
-        self._tell(started=self._main_pid, guard=os.getpid())
-        told_to_end = self._watch()
+        self._send(started=self._main_pid, guard=os.getpid())
+        asked_to_end = self._watch()
         tree = Tree(request["tag"], self._main_pid, adopting=adopting)
-        if not told_to_end:
+        if not asked_to_end:
             self._settle(tree, time.monotonic() + float(request["settle"]))
-        leftovers = self._end(tree, grace=float(request["grace"]), asked=told_to_end)
+        leftovers = self._end(tree, grace=float(request["grace"]), asked=asked_to_end)
         status = self._main_status if self._main_status is not None else -signal.SIGKILL
         lifetime = (self._ended or time.monotonic()) - started
-        by_itself = not told_to_end
-        self._tell(status=status, lifetime=lifetime, by_itself=by_itself, leftovers=leftovers, **_children_usage())
+        by_itself = not asked_to_end
+        self._send(status=status, lifetime=lifetime, by_itself=by_itself, leftovers=leftovers, **_children_usage())
 
     def _watch(self) -> bool:
-        """Until the program ends (False), or we are told to end it or the harness is gone (True)."""
+        """Wait until the program ends (False), or the harness asks to end it or is gone (True)."""
         while self._reap() and self._main_status is None:
             if self._wakeup.wait(self._control):
                 return True
         return False
 
     def _settle(self, tree: Tree, deadline: float) -> None:
-        """Until those whom the program did not wait for have ended by themselves, or we are told to end them."""
-        while self._is_anyone_left(tree) and (remaining := deadline - time.monotonic()) > 0:
+        """Wait until helpers that the program did not wait for end by themselves, or the harness asks to end them."""
+        while self._is_any_left(tree) and (remaining := deadline - time.monotonic()) > 0:
             if self._wakeup.wait(self._control, timeout=min(remaining, _POLL_S)):
                 return
 
     def _end(self, tree: Tree, *, grace: float, asked: bool) -> list[str]:
-        """End everything that is left: SIGTERM, then within `grace` SIGKILL. Tells what was left unasked."""
+        """End all that is left: SIGTERM, and SIGKILL after `grace`. Returns what was left, unless we were asked to."""
         leftovers: list[str] = []
-        if self._is_anyone_left(tree):
+        if self._is_any_left(tree):
             members = tree.members()
             leftovers = [] if asked else [path for process in members if (path := program_of(process))]
             signal_all(members, signal.SIGTERM)
@@ -228,7 +225,7 @@ class Guard:
             tree.signal(signal.SIGCONT)
             self._await_end(tree, time.monotonic() + grace)
         give_up = time.monotonic() + _KILL_FOR_S
-        while self._is_anyone_left(tree) and time.monotonic() < give_up:
+        while self._is_any_left(tree) and time.monotonic() < give_up:
             # Stop all before killing any: a fork bomb cannot replace what was killed.
             tree.signal(signal.SIGSTOP)
             tree.signal(signal.SIGKILL)
@@ -236,14 +233,14 @@ class Guard:
         return leftovers
 
     def _await_end(self, tree: Tree, deadline: float) -> None:
-        while self._is_anyone_left(tree) and (remaining := deadline - time.monotonic()) > 0:
+        while self._is_any_left(tree) and (remaining := deadline - time.monotonic()) > 0:
             self._wakeup.wait(timeout=min(remaining, _POLL_S))
 
-    def _is_anyone_left(self, tree: Tree) -> bool:
+    def _is_any_left(self, tree: Tree) -> bool:
         return self._reap() or bool(tree.strays())
 
     def _reap(self) -> bool:
-        """Collect whoever ended. False once we have no children, and so, as subreaper, no descendants either."""
+        """Collect children that ended. False once there are none, and so, as subreaper, no descendants either."""
         reaped = reap()
         for pid, status in reaped.ended:
             if pid == self._main_pid:
@@ -251,13 +248,13 @@ class Guard:
                 self._ended = time.monotonic()
         return reaped.any_left
 
-    def _tell(self, **message: Any) -> None:
-        with contextlib.suppress(OSError):  # nobody may be listening any more
+    def _send(self, **message: Any) -> None:
+        with contextlib.suppress(OSError):  # the harness may be gone
             self._control.sendall(json.dumps(message).encode() + b"\n")
 
 
 def receive_request(control: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
-    """The command as JSON, with stdin, stdout and stderr riding along as descriptors. None: there will be none."""
+    """The command as JSON, with stdin, stdout and stderr as descriptors. None if the harness closed the channel."""
     head, fds, _, _ = socket.recv_fds(control, HEADER.size, 3)
     if not head:
         return None, fds
@@ -266,7 +263,7 @@ def receive_request(control: socket.socket) -> tuple[dict[str, Any] | None, list
     while len(body) < length:
         piece = control.recv(min(1 << 16, length - len(body)))
         if not piece:
-            raise EOFError("the harness went away")
+            raise EOFError("the harness is gone")
         body += piece
     return json.loads(body), fds
 
@@ -283,7 +280,7 @@ def _start(request: dict[str, Any], fds: list[int]) -> int:
         start_new_session=True,
         preexec_fn=_take_terminal if request["terminal"] else None,  # safe: this process has one thread
     )
-    process.returncode = 0  # we reap by ourselves; this keeps Popen from warning about it
+    process.returncode = 0  # we collect it ourselves; this keeps Popen from warning about it
     return process.pid
 
 
@@ -305,9 +302,9 @@ class ForkServer:
 
     def __init__(self, harness: socket.socket) -> None:
         self._harness = harness
-        self._lines: dict[int, int] = {}
-        """A copy of each guard's end of its line, by process id. It is closed once what the guard watched over is
-        gone, even if the guard was killed: so the harness learns of the loss when there is nothing left to fear."""
+        self._channels: dict[int, int] = {}
+        """A copy of each guard's end of its channel, by process id. Closed once the guard's tree is gone, even if the
+        guard was killed: so the harness learns of the loss only when no process of the tree is left."""
 
     def serve(self) -> None:
         import psutil  # noqa: F401 - before any agent runs: it might remove the file
@@ -317,7 +314,7 @@ class ForkServer:
         gc.freeze()  # a guard that never collects what it shares with us never copies it
         wakeup = Wakeup()
         has_harness = True
-        while has_harness or self._lines:  # each guard sees the end of the harness by itself, and cleans up
+        while has_harness or self._channels:  # each guard sees the end of the harness by itself, and cleans up
             if wakeup.wait(self._harness if has_harness else None):
                 has_harness = self._take_request()
             self._reap()
@@ -331,27 +328,27 @@ class ForkServer:
     def _fork_guard(self, control_fd: int) -> None:
         try:
             pid = os.fork()
-        except OSError:  # no more processes just now: this one run is told so, by the end of its line
+        except OSError:  # no more processes: this one run sees the end of its channel
             os.close(control_fd)
             return
         if pid == 0:
             self._harness.close()
-            for fd in self._lines.values():
+            for fd in self._channels.values():
                 os.close(fd)
             _be_guard(control_fd)
-        self._lines[pid] = control_fd
+        self._channels[pid] = control_fd
 
     def _reap(self) -> None:
         # An agent that stops its guard would escape its deadline, and the end of the harness too.
         for pid, status in reap(keep_going=True).ended:
-            line = self._lines.pop(pid, None)
-            if line is not None:
+            channel = self._channels.pop(pid, None)
+            if channel is not None:
                 if status != 0:
                     self._end_orphans()
-                os.close(line)
+                os.close(channel)
 
     def _end_orphans(self) -> None:
-        """A guard was killed: what it watched over is ours now, and must not live on unguarded."""
+        """Kill the tree of a guard that was killed: it is ours now, and must not run unguarded."""
         give_up = time.monotonic() + _KILL_FOR_S
         while (orphans := self._orphans()) and time.monotonic() < give_up:
             signal_all(orphans, signal.SIGSTOP)
@@ -366,7 +363,7 @@ class ForkServer:
 
         found = []
         for child in psutil.Process().children():
-            if child.pid not in self._lines:
+            if child.pid not in self._channels:
                 with contextlib.suppress(psutil.Error):
                     found += [child, *child.children(recursive=True)]
         return found

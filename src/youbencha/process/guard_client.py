@@ -1,4 +1,4 @@
-"""The harness's side of its nursery process (see `process/guard.py`): started on first use, ends with the harness."""
+"""The harness's side of the fork server and its guards (`process/guard.py`): started on first use, ends with it."""
 
 from __future__ import annotations
 
@@ -22,41 +22,42 @@ assert sys.platform != "win32"
 
 
 _GUARD_PROGRAM = guard.__file__
-
-
-_NEEDED_TO_START = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME")
-"""All that the nursery inherits: an agent may read the environment of any process of its user."""
+_INHERITED = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME")
+"""All that the fork server inherits: an agent may read the environment of any process of its user."""
+_START_WITHIN_S = 30.0
 
 
 class ForkServerClient:
+    """Starts the fork server, and gets guards from it."""
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._pid = 0
-        self._lines: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._channels: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._spare: socket.socket | None = None
-        os.register_at_fork(after_in_child=self._leave_to_parent)
+        os.register_at_fork(after_in_child=self._reset_after_fork)
 
     def take_guard(self) -> socket.socket:
-        """A guard that has nothing to do yet; the returned socket is the line to it."""
+        """A socket to a guard that has nothing to do yet."""
         with self._lock:
-            if self._was_killed():
-                self._bury()
+            if self._is_gone():
+                self._forget()
             spare, self._spare = self._spare, None
             return spare or self._new_guard()
 
     def prepare_guard(self) -> None:
-        """Have one ready for the next program: a fork takes time, and now there is some."""
+        """Fork one for the next program now, when nothing waits for it."""
         with self._lock, contextlib.suppress(OSError):
             self._spare = self._spare or self._new_guard()
 
     def give_up(self) -> None:
-        """It does not answer (somebody stopped it): the next guard is of a new one."""
+        """Kill a fork server that does not answer: the next guard comes from a new one."""
         with self._lock:
             if self._socket is not None:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(self._pid, signal.SIGKILL)
-                self._bury()
+                self._forget()
 
     def _new_guard(self) -> socket.socket:
         ours, theirs = socket.socketpair()
@@ -64,22 +65,22 @@ class ForkServerClient:
             try:
                 try:
                     self._ask(theirs)
-                except OSError:  # somebody killed the nursery: one fresh start
-                    self._bury()
+                except OSError:  # the fork server was killed: one fresh start
+                    self._forget()
                     self._ask(theirs)
             except OSError:
                 ours.close()
                 raise
-            self._lines.add(ours)
+            self._channels.add(ours)
         return ours
 
     def _ask(self, theirs: socket.socket) -> None:
         if self._socket is None:
-            self._socket, self._pid = _start_nursery()
+            self._socket, self._pid = _start_fork_server()
         socket.send_fds(self._socket, [b"g"], [theirs.fileno()])
 
-    def _was_killed(self) -> bool:
-        """It never sends anything: there is nothing to read until its end of the line is gone."""
+    def _is_gone(self) -> bool:
+        """It never sends anything: there is nothing to read until its end of the socket is closed."""
         if self._socket is None:
             return False
         try:
@@ -89,30 +90,29 @@ class ForkServerClient:
         except ConnectionError:  # killed before it had read a request
             return True
 
-    def _bury(self) -> None:
+    def _forget(self) -> None:
         if self._socket is None:
             return
         self._socket.close()
         self._socket = None
-        if self._spare is not None:  # without its nursery, nobody would help it against the agent
+        if self._spare is not None:  # without its fork server, an agent that kills it would escape
             self._spare.close()
             self._spare = None
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self._pid, 0)  # it closes its socket only by ending, so this returns at once
 
-    def _leave_to_parent(self) -> None:
-        """A forked harness starts its own. It must not hold the lines of the one it came from: guards would not see
-        that one end."""
-        for line in [*self._lines, *([self._socket] if self._socket else [])]:
-            line.close()
-        self._lines.clear()
+    def _reset_after_fork(self) -> None:
+        """Let a forked harness start its own. It must not hold its parent's sockets: guards would not see it end."""
+        for channel in [*self._channels, *([self._socket] if self._socket else [])]:
+            channel.close()
+        self._channels.clear()
         self._socket = self._spare = None
-        self._lock = threading.Lock()  # another thread may have held it in the moment of the fork
+        self._lock = threading.Lock()  # another thread may have held it at the fork
 
 
-def _start_nursery() -> tuple[socket.socket, int]:
+def _start_fork_server() -> tuple[socket.socket, int]:
     ours, theirs = socket.socketpair()
-    inherited = {name: os.environ[name] for name in _NEEDED_TO_START if name in os.environ}
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     with theirs:
         process = subprocess.Popen(
             [sys.executable, "-P", "-S", _GUARD_PROGRAM, str(theirs.fileno())],
@@ -122,15 +122,10 @@ def _start_nursery() -> tuple[socket.socket, int]:
             cwd="/",
             env={**inherited, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             pass_fds=[theirs.fileno()],
-            start_new_session=True,  # Ctrl-C at the terminal is for the harness, which then ends us in order
+            start_new_session=True,  # Ctrl-C at the terminal is for the harness, which then ends it in order
         )
-    process.returncode = 0  # it ends when we do; nobody waits for it
+    process.returncode = 0  # it ends when we do; keeps Popen from warning
     return ours, process.pid
-
-
-# The line between the harness and one guard (see `process/guard.py`).
-
-_START_WITHIN_S = 30.0
 
 
 class GuardLostError(YouBenchaError):
@@ -140,13 +135,13 @@ class GuardLostError(YouBenchaError):
 def _guard_lost() -> GuardLostError:
     return GuardLostError(
         "PROCESS_GUARD_LOST",
-        "The process that watches over the agent was killed; the agent was ended with it.",
-        hint="Look for what kills processes here: an out-of-memory killer, or the agent itself.",
+        "The process that supervises the agent was killed; the agent was ended with it.",
+        hint="Find out what kills processes on this host: the out-of-memory killer, or the agent itself.",
     )
 
 
 class GuardChannel:
-    """The line to one guard: a request goes out, JSON lines come back."""
+    """The connection to one guard: a request goes out, JSON lines come back."""
 
     def __init__(self, control: socket.socket) -> None:
         control.setblocking(False)
@@ -154,12 +149,12 @@ class GuardChannel:
         self._received = bytearray()
 
     async def ask(self, request: bytes, fds: list[int]) -> dict[str, Any]:
-        """Send the request; the answer says whether the program started, or that the guard was lost in that moment."""
+        """Send the request; return whether the program started, or that the guard was lost meanwhile."""
         try:
             async with asyncio.timeout(_START_WITHIN_S):
                 socket.send_fds(self._control, [guard.HEADER.pack(len(request))], fds)
                 await asyncio.get_running_loop().sock_sendall(self._control, request)
-                await self.receive()  # the guard is at it
+                await self.receive()  # `starting`
                 return await self._receive_start()
         except ConnectionError:
             raise _guard_lost() from None
@@ -176,7 +171,7 @@ class GuardChannel:
         loop = asyncio.get_running_loop()
         while b"\n" not in self._received:
             piece = b""
-            with contextlib.suppress(ConnectionError):  # a guard that was killed with unread data resets the line
+            with contextlib.suppress(ConnectionError):  # a guard that was killed with unread data resets it
                 piece = await loop.sock_recv(self._control, 4096)
             if not piece:
                 raise _guard_lost()
@@ -186,7 +181,7 @@ class GuardChannel:
         return message
 
     def end(self) -> None:
-        with contextlib.suppress(OSError):  # already gone is as good
+        with contextlib.suppress(OSError):  # it is gone already
             self._control.send(guard.END_NOW)
 
     def close(self) -> None:

@@ -1,8 +1,9 @@
-"""What is run, within which limits, and what came of it."""
+"""A command, its limits and its result; the interface that each operating system implements."""
 
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,10 +17,14 @@ if TYPE_CHECKING:
     import asyncio
 
 
-class Input:
-    """What is written reaches the program at once and in order; writing never waits. Of one run only.
+MIB = 1024 * 1024
+OUTPUT_LIMIT_BYTES = 10 * MIB
 
-    A thread does the writing: a program that does not read fills its pipe, and nobody else may have to wait for that.
+
+class Input:
+    """Standard input that stays open, of one run. What is written arrives in order; writing never waits.
+
+    A thread does the writing: a program that does not read fills its pipe, and no caller may have to wait for that.
     """
 
     def __init__(self) -> None:
@@ -27,18 +32,18 @@ class Input:
         self._closed = False
 
     def write(self, data: bytes) -> None:
-        """After `close`, and once the program is gone or has closed its end, it goes nowhere."""
+        """Write, unless it was closed here or the program has closed its end."""
         if not self._closed:
             self._waiting.put(data)
 
     def close(self) -> None:
-        """End of file, after all that was written."""
+        """Send end of file after all that was written."""
         if not self._closed:
             self._closed = True
             self._waiting.put(None)
 
     def connect(self, fd: int) -> None:
-        """For whoever starts the program: `fd` is the end of a pipe, and belongs to us from now on."""
+        """Begin to write to `fd`, the end of a pipe, which is closed here."""
         threading.Thread(target=self._feed, args=(fd,), name="youbencha-stdin", daemon=True).start()
 
     def _feed(self, fd: int) -> None:
@@ -53,13 +58,8 @@ class Input:
             os.close(fd)
 
 
-MIB = 1024 * 1024
-
-OUTPUT_LIMIT_BYTES = 10 * MIB
-
-
 class Command(NamedTuple):
-    """A program and its world. Never a shell line: `argv` reaches the program as it is."""
+    """A program, its directory and its environment. Never a shell line: `argv` reaches the program as it is."""
 
     argv: tuple[str, ...]
     cwd: Path
@@ -67,7 +67,7 @@ class Command(NamedTuple):
     """The whole environment; nothing is inherited."""
     stdin: bytes | Input | None = None
     """What the program reads before end-of-file. None: end-of-file at once. A silent, open stdin makes real
-    CLIs wait for ever (Claude Code before 2.1.79): an `Input` is for those who have something to say."""
+    CLIs wait for ever (Claude Code before 2.1.79): use an `Input` only if something will be written to it."""
     terminal: bool = False
     """Give the program a terminal to write to; stdout and stderr are then one stream."""
 
@@ -77,33 +77,33 @@ class Limits(NamedTuple):
     output_bytes: int = OUTPUT_LIMIT_BYTES
     """Kept of stdout and stderr together. The program is never stopped or blocked by it."""
     spool_bytes: int = 128 * MIB
-    """Disk that output may take while it waits to be read. Beyond, it is dropped unread."""
+    """Disk space for output that waits to be read. Beyond it, output is dropped unread."""
     line_bytes: int = 32 * MIB
     """Longest line handed on whole; Claude Code was seen to write lines of 15 MB."""
     grace_s: float = 0.4
     """Between SIGTERM and SIGKILL. The caller has its result within a second of the deadline."""
     settle_s: float = 1.0
-    """For what a program that ended by itself did not wait for: helpers about to end are nothing left running. (Copilot
-    asks a login shell for its environment, and may be done before it hears the answer.)"""
+    """How long helpers may run on after a program that ended by itself, before they count as left running: Copilot asks
+    a login shell for its environment, and may end before it has the answer."""
 
 
 class Exit(NamedTuple):
-    """How the process ended, told once nothing of its tree is left."""
+    """How a process ended; known once nothing of its tree is left."""
 
     code: int | None
-    """None if a signal ended it, or if nobody knows."""
+    """None if a signal ended it, or if it is not known."""
     signal: str | None
     lifetime_s: float
-    """Of the process itself, without our own work around it."""
+    """The process's own, without our work around it."""
     signal_number: int | None = None
     by_itself: bool = False
-    """It ended before anybody told it to. The caller may have done so when only what it left behind still ran."""
+    """It ended before it was asked to. What it left behind may have been ended on request."""
     leftovers: tuple[str, ...] = ()
     """The programs of descendants that ran on after it ended by itself, and were ended then; `?` if unknown."""
     breach: str | None = None
     """Which limit of its sandbox it ran into, in words: `memory (4 GiB)`."""
     guard_lost: bool = False
-    """Something killed the process that watched over it (an agent can). Nothing of the tree is left all the same."""
+    """The process that supervised it was killed (an agent can do that). Still, nothing of the tree is left."""
     cpu_s: float | None = None
     peak_rss_bytes: int | None = None
     """Of the largest single process in the tree. Linux counts the moment before the program was loaded too, so that
@@ -111,7 +111,7 @@ class Exit(NamedTuple):
 
     @property
     def shell_code(self) -> int:
-        """As a shell tells it: the exit code, or 128 + N if signal N ended the process."""
+        """The exit status that a shell would show: the code, or 128 + N if signal N ended the process."""
         if self.code is not None:
             return self.code
         return 128 + self.signal_number if self.signal_number else -1
@@ -122,16 +122,16 @@ class ProcessResult(NamedTuple):
     output: str
     truncated: bool
     total_bytes: int
-    """All that the program wrote, kept or not."""
+    """What the program wrote, kept or not."""
     skipped_bytes: int
-    """Never read, because the program wrote faster than it could be dropped."""
+    """Never read, because the program wrote faster than we could read."""
     timed_out: bool
     stopped: bool
     """The caller's `stop` ended it."""
     started_at: float
     ended_at: float
     duration_s: float
-    """By a clock that nobody sets."""
+    """By the monotonic clock."""
     log_error: str | None = None
     """Why the log file is incomplete, if it is (a full disk, say)."""
 
@@ -141,11 +141,8 @@ class Started(NamedTuple):
     executable: str
 
 
-# The interface that each operating system fills in.
-
-
 class OutputSource(Protocol):
-    """Where one output stream of a program is read."""
+    """One output stream of a program."""
 
     stream: Stream
     skipped_bytes: int
@@ -155,7 +152,7 @@ class OutputSource(Protocol):
         ...
 
     def skip_to_end(self) -> None:
-        """From now on, skip what is not the end: the deadline is over, and the output long since full."""
+        """Skip all but the end: the deadline is over, and the kept output is full."""
         ...
 
     def close(self) -> None: ...
@@ -169,7 +166,7 @@ class Running(Protocol):
     sources: tuple[OutputSource, ...]
 
     async def wait(self) -> Exit:
-        """Returns when the program *and every descendant* are gone."""
+        """Wait until the program *and every descendant* are gone."""
         ...
 
     def end(self) -> None:
@@ -184,20 +181,19 @@ class Running(Protocol):
 
 
 class System(Protocol):
+    """Starts programs: an operating system, or a container."""
+
     async def spawn(self, command: Command, limits: Limits) -> Running:
         """Start a program. Raises ProcessStartError if that fails."""
         ...
 
     def get_ready(self) -> None:
-        """Begin what takes time before the first program can be started, and do not wait for it."""
+        """Begin what the first `spawn` would have to wait for, without waiting."""
         ...
 
 
-# What may be said about a run besides its command: once, for all that hand it on to `process.run`.
-
-
 class RunOptions(TypedDict, total=False):
-    """Each as `process.run` explains it."""
+    """The options of `process.run`, for functions that pass them on."""
 
     limits: Limits | None
     redactor: Redactor | None
@@ -206,3 +202,10 @@ class RunOptions(TypedDict, total=False):
     on_start: Callable[[Started], None] | None
     stop: asyncio.Event | None
     also: Sequence[OutputSource]
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # real-time signals have no names
+        return f"SIG{number}"

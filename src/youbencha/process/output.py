@@ -1,4 +1,4 @@
-"""Keeps what a program writes: merged, bounded, free of secrets, and on disk the moment it arrives."""
+"""The output of a program: merged, bounded, redacted, split into lines, and logged as it arrives."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import BinaryIO
 from youbencha.process.redact import Redactor
 
 LineSink = Callable[[bytes], None]
+TRUNCATION_MARK = "[OUTPUT TRUNCATED"
 
 
 class Stream(IntEnum):
@@ -48,7 +49,7 @@ class LineMerger:
 
 
 class LineSplitter:
-    """Hands on complete lines, without their line feed. The end of a line that is too long is dropped."""
+    """Passes on complete lines, without their line feed. The end of a line that is too long is dropped."""
 
     def __init__(self, sink: LineSink, longest: int) -> None:
         self._sink = sink
@@ -74,15 +75,12 @@ class LineSplitter:
         self._partial += data[: max(0, self._longest - len(self._partial))]
 
 
-TRUNCATION_MARK = "[OUTPUT TRUNCATED"
-
-
 def truncation_marker(limit: int) -> bytes:
     return f"\n{TRUNCATION_MARK}: the limit of {limit // (1024 * 1024)}MB ({limit} bytes) was reached]\n".encode()
 
 
 def whole_characters(data: bytes) -> int:
-    """How many bytes of UTF-8 can be decoded now; the rest is the beginning of a character."""
+    """How many bytes form complete UTF-8 characters; the rest begins another."""
     for back in range(1, min(3, len(data)) + 1):
         byte = data[-back]
         if byte >= 0xC0:  # the first byte of a character of 2, 3 or 4
@@ -160,18 +158,18 @@ class Capture:
     def feed(self, stream: Stream, data: bytes) -> None:
         self.total_bytes += len(data)
         if self._text.truncated and not (self._lines and stream is Stream.OUT):
-            return  # nobody wants it any more, so it need not cost anything
-        self._hand_on(stream, self._redacted[stream].feed(data))
+            return  # it is not used, so it need not cost anything
+        self._pass_on(stream, self._redacted[stream].feed(data))
 
     def finish(self) -> None:
         for stream in Stream:
-            self._hand_on(stream, self._redacted[stream].finish())
+            self._pass_on(stream, self._redacted[stream].finish())
         self._text.feed(self._merger.finish())
         self._text.finish()
         if self._lines:
             self._lines.finish()
 
-    def _hand_on(self, stream: Stream, data: bytes) -> None:
+    def _pass_on(self, stream: Stream, data: bytes) -> None:
         if stream is Stream.OUT and self._lines:
             self._lines.feed(data)
         if not self._text.truncated:

@@ -1,4 +1,4 @@
-"""Linux and macOS: every program runs below a guard (see `process/guard.py`)."""
+"""Linux and macOS: programs below a guard (`process/guard.py`), with files or a pseudo-terminal for output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from functools import cache
 from typing import NamedTuple
 
 from youbencha.process import guard, guard_client
-from youbencha.process.model import Command, Exit, Limits, OutputSource, Running
+from youbencha.process.model import Command, Exit, Limits, OutputSource, Running, signal_name
 from youbencha.process.output import Stream
 from youbencha.process.program import start_error
 from youbencha.process.streams import Spool, open_stdin
@@ -24,27 +24,34 @@ assert sys.platform != "win32"
 
 
 _SWEEP_FOR_S = 2.0
+_COLUMNS, _ROWS = 200, 50
+_READ_BYTES = 64 * 1024
+_MOST_TAKEN = 1024 * 1024
 
 
 class _Started(NamedTuple):
     pid: int | None
-    """None if the program killed its guard before that could tell. Never a number in its stead: kill(-1) is for all."""
+    """None if the program killed its guard before it could report. Never a substitute: kill(-1) is for all."""
     guard_pid: int | None
     tag: str
     at: float
 
 
 class PosixRunning:
-    def __init__(self, started: _Started, line: guard_client.GuardChannel, sources: tuple[OutputSource, ...]) -> None:
+    """A program below its guard."""
+
+    def __init__(
+        self, started: _Started, channel: guard_client.GuardChannel, sources: tuple[OutputSource, ...]
+    ) -> None:
         self.pid = started.pid
         self.sources = sources
         self._started = started
-        self._line = line
+        self._channel = channel
         self._killed = False
 
     async def wait(self) -> Exit:
         try:
-            report = await self._line.receive()
+            report = await self._channel.receive()
         except guard_client.GuardLostError:
             await asyncio.to_thread(self._kill_strays)
             return Exit(
@@ -67,32 +74,25 @@ class PosixRunning:
         )
 
     def end(self) -> None:
-        self._line.end()
+        self._channel.end()
 
     async def kill(self) -> None:
-        """The guard does not answer: something stopped it. When it is killed, the nursery ends what it guarded."""
+        """Kill a guard that does not answer (it was stopped): the fork server then ends its tree."""
         self._killed = True
         if self._started.guard_pid is not None:
             with contextlib.suppress(OSError):
                 os.kill(self._started.guard_pid, signal.SIGKILL)
 
     def close(self) -> None:
-        self._line.close()
+        self._channel.close()
         for source in self.sources:
             source.close()
 
     def _kill_strays(self) -> None:
-        """Where the nursery cannot help (it was killed too, or this is macOS)."""
+        """For when the fork server cannot (it was killed too, or this is macOS)."""
         give_up = time.monotonic() + _SWEEP_FOR_S
         while (strays := guard.find_strays(self._started.tag, self.pid)) and time.monotonic() < give_up:
             guard.signal_all(strays, signal.SIGKILL)
-
-
-def signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # real-time signals have no names here
-        return f"SIG{number}"
 
 
 class PosixSystem:
@@ -113,16 +113,14 @@ async def _spawn(command: Command, limits: Limits) -> PosixRunning:
             on_failure.callback(source.close)
         fds = [stdin.fileno(), out_fd, err_fd]
         try:
-            line, started = await _start(command, limits, fds)
-        except (
-            guard_client.GuardLostError
-        ):  # a nursery that was killed in this moment took the request along: once more
-            line, started = await _start(command, limits, fds)
+            channel, started = await _start(command, limits, fds)
+        except guard_client.GuardLostError:  # the fork server was killed in this moment, with the request: once more
+            channel, started = await _start(command, limits, fds)
         on_failure.pop_all()
     _fork_server().prepare_guard()
     for source in sources:
         source.close_writer()
-    return PosixRunning(started, line, sources)
+    return PosixRunning(started, channel, sources)
 
 
 @cache
@@ -134,7 +132,7 @@ async def _start(command: Command, limits: Limits, fds: list[int]) -> tuple[guar
     tag = uuid.uuid4().hex
     request = {
         "argv": command.argv,
-        "cwd": str(command.cwd.absolute()),  # the guard is elsewhere
+        "cwd": str(command.cwd.absolute()),  # the guard has another working directory
         "env": {**command.env, guard.TAG: tag},
         "terminal": command.terminal,
         "grace": limits.grace_s,
@@ -142,10 +140,10 @@ async def _start(command: Command, limits: Limits, fds: list[int]) -> tuple[guar
         "tag": tag,
     }
     with contextlib.ExitStack() as on_failure:
-        line = guard_client.GuardChannel(_fork_server().take_guard())
-        on_failure.callback(line.close)
+        channel = guard_client.GuardChannel(_fork_server().take_guard())
+        on_failure.callback(channel.close)
         try:
-            answer = await line.ask(json.dumps(request).encode(), fds)
+            answer = await channel.ask(json.dumps(request).encode(), fds)
         except TimeoutError:
             _fork_server().give_up()
             raise
@@ -153,8 +151,8 @@ async def _start(command: Command, limits: Limits, fds: list[int]) -> tuple[guar
             raise start_error(command, answer["failed"], answer["errno"])
         on_failure.pop_all()
     if "lost" in answer:
-        return line, _Started(None, None, tag, time.monotonic())
-    return line, _Started(int(answer["started"]), int(answer["guard"]), tag, time.monotonic())
+        return channel, _Started(None, None, tag, time.monotonic())
+    return channel, _Started(int(answer["started"]), int(answer["guard"]), tag, time.monotonic())
 
 
 def _open_outputs(command: Command, limits: Limits) -> tuple[tuple[Spool | TerminalSource, ...], int, int]:
@@ -170,20 +168,11 @@ def _open_outputs(command: Command, limits: Limits) -> tuple[tuple[Spool | Termi
     return (out, err), out.writer, err.writer
 
 
-# A pseudo-terminal (PTY) as the place a program writes to, for programs that behave otherwise without one.
-
-_COLUMNS, _ROWS = 200, 50
-
-_READ_BYTES = 64 * 1024
-
-_MOST_TAKEN = 1024 * 1024
-
-
 class TerminalSource:
     """Our end of the terminal. Standard output and standard error arrive here as one stream.
 
-    A terminal holds a few kilobytes, and a program that fills it waits: so they are taken out as soon as they come,
-    not when somebody next looks.
+    A terminal holds a few kilobytes, and a program that fills it waits: so output is taken as soon as it comes, not at
+    the next `read`.
     """
 
     stream = Stream.OUT
@@ -205,7 +194,7 @@ class TerminalSource:
         return data
 
     def skip_to_end(self) -> None:
-        """Little waits here: nothing to skip."""
+        """There is little to skip."""
 
     def close_writer(self) -> None:
         if self.writer >= 0:
@@ -223,7 +212,7 @@ class TerminalSource:
                 self._taken += data
         except BlockingIOError:
             return
-        except OSError:  # Linux's way to say that nobody writes any more; elsewhere, it is an empty read
+        except OSError:  # end of file on Linux; elsewhere, it is an empty read
             pass
         # At its end, a terminal is readable all the time; when we hold enough, the program may wait.
         self._loop.remove_reader(self._reader)

@@ -1,4 +1,4 @@
-"""Find a program the way the system would, without asking a shell."""
+"""Find a program as the system would, without a shell; explain why one did not start."""
 
 from __future__ import annotations
 
@@ -12,16 +12,29 @@ from youbencha.errors import YouBenchaError
 from youbencha.process.model import Command
 
 _DEFAULT_PATHEXT = ".COM;.EXE;.BAT;.CMD"
+_WINDOWS_TOO_LONG = 206  # ERROR_FILENAME_EXCED_RANGE: a command line, though it shows as ENOENT
+_HINTS = {
+    errno.ENOENT: "Check that the program and the working directory exist.",
+    errno.ENOTDIR: "Check that the working directory is a directory.",
+    errno.EACCES: "Make the program executable (chmod +x), and the working directory readable.",
+    errno.E2BIG: "The arguments or the environment are too long for this system: pass text by stdin or file.",
+    errno.ENOEXEC: "The file is not a program for this machine: a script needs a first line such as #!/bin/sh.",
+    errno.EMFILE: "Too many open files: raise the limit (ulimit -n) or run fewer agents at once.",
+}
+_NUL = "No argument and no environment variable can hold a NUL character: remove it, or pass the text by stdin or file."
+_SURROGATE = "Half a character (a lone surrogate) cannot be passed on: fix the text, or pass it by stdin or file."
+_NAME = "The name of an environment variable cannot be empty or hold '='."
+_UNKNOWN = "Run the program by hand in the same directory to see what is missing."
 
 
 def find_executable(name: str, env: Mapping[str, str], *, platform: str = sys.platform) -> Path | None:
-    """The first runnable `name` on the environment's PATH; on Windows also with the endings of PATHEXT."""
+    """The first executable `name` on the environment's PATH; on Windows also with the endings of PATHEXT."""
     if Path(name).name != name:
         return None
     path = _get(env, "PATH", platform)
     endings = _endings(name, env, platform)
-    # An empty entry means the current directory: with an untrusted repository there, that is never wanted, and no
-    # more is any other directory that depends on where we are.
+    # An empty entry means the current directory: with an untrusted repository there, that is never wanted, nor is any
+    # other relative directory.
     directories = [Path(entry) for entry in _entries(path, platform) if Path(entry).is_absolute()]
     for directory in directories:
         for ending in endings:
@@ -56,30 +69,8 @@ def _get(env: Mapping[str, str], name: str, platform: str, default: str = "") ->
     return next((value for key, value in env.items() if key.upper() == name), default)
 
 
-# Why a program could not be started, in words that help.
-
-_HINTS = {
-    errno.ENOENT: "Check that the program and the working directory exist.",
-    errno.ENOTDIR: "Check that the working directory is a directory.",
-    errno.EACCES: "Make the program executable (chmod +x), and the working directory readable.",
-    errno.E2BIG: "The arguments or the environment are too long for this system: pass text by stdin or file.",
-    errno.ENOEXEC: "The file is not a program for this machine: a script needs a first line such as #!/bin/sh.",
-    errno.EMFILE: "Too many open files: raise the limit (ulimit -n) or run fewer agents at once.",
-}
-
-_NUL = "No argument and no environment variable can hold a NUL character: remove it, or pass the text by stdin or file."
-
-_SURROGATE = "Half a character (a lone surrogate) cannot be passed on: mend the text, or pass it by stdin or file."
-
-_NAME = "The name of an environment variable cannot be empty or hold '='."
-
-_UNKNOWN = "Run the program by hand in the same directory to see what it needs."
-
-_WINDOWS_TOO_LONG = 206  # ERROR_FILENAME_EXCED_RANGE: a command line, though it shows as ENOENT
-
-
 class ProcessStartError(YouBenchaError):
-    """The program did not start; nothing of it ran."""
+    """The program did not start."""
 
 
 def start_error(command: Command, reason: str, number: int | None, *, hint: str | None = None) -> ProcessStartError:
@@ -92,7 +83,7 @@ def start_error(command: Command, reason: str, number: int | None, *, hint: str 
 
 
 def error_number(error: Exception) -> int | None:
-    """What went wrong, by its POSIX number; Windows has more ways to fail than those name."""
+    """The POSIX error number, also for an error of Windows that has one."""
     if getattr(error, "winerror", None) == _WINDOWS_TOO_LONG:
         return errno.E2BIG
     number: int | None = getattr(error, "errno", None)
@@ -100,7 +91,7 @@ def error_number(error: Exception) -> int | None:
 
 
 def _about_text(command: Command) -> str | None:
-    """Texts that no system takes are refused before it is asked, without a number."""
+    """A hint for text that no system accepts: it is refused without an error number."""
     texts = (*command.argv, *command.env, *command.env.values())
     if any("\0" in text for text in texts):
         return _NUL

@@ -1,7 +1,7 @@
-"""Takes secrets out of everything that is written, also when a secret is split over two chunks.
+"""Mask secrets in everything that is written, also when one is split over two chunks.
 
-Two kinds are known: the values of the environment given to the agent whose names sound secret (in the forms in
-which they may be printed: plain, JSON, URL, base64), and the shapes of well-known keys.
+Two kinds are known: values of the agent's environment whose names suggest a secret (in the forms in which they may be
+printed: plain, JSON, URL, base64), and the shapes of well-known keys.
 """
 
 from __future__ import annotations
@@ -19,15 +19,10 @@ _SECRET_NAME = re.compile(
     r"|WEBHOOK|(^|_)(PAT|SK)(_|$)",
     re.I,
 )
-
 _PASSWORD_IN_URL = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
-
 _COUNT = re.compile(r"[0-9]*\Z")  # MAX_THINKING_TOKENS=128000 is a limit; masked, it would break JSON numbers
-
 _SHORTEST_SECRET = 6  # shorter values ("test", "none") are words that would be cut out of ordinary text
-
 _TOKEN = rb"[A-Za-z0-9_\-+/=.~]"
-
 TOKEN_CHARACTERS = (string.ascii_letters + string.digits + "_-+/=.~").encode()
 
 SHAPES: dict[bytes, bytes] = {
@@ -58,7 +53,6 @@ _WORD_START = rb"(?:(?<![A-Za-z0-9_\-])|(?<=\\[nrtbf])|(?<=[0-9\[]m)|(?<=%[0-9A-
 
 LOOK_BACK = 3
 """How many bytes before it decide whether a key starts here."""
-
 _ANY_SHAPE = b"|".join(re.escape(prefix) + rest for prefix, rest in SHAPES.items())
 
 SHAPE = _WORD_START + rb"(?:" + _ANY_SHAPE + rb")" + _TOKEN + rb"*"
@@ -67,6 +61,14 @@ SHAPE = _WORD_START + rb"(?:" + _ANY_SHAPE + rb")" + _TOKEN + rb"*"
 TOKEN_RUN = re.compile(_TOKEN + rb"*")
 
 OPEN_SHAPE = re.compile(_WORD_START + rb"(?:" + b"|".join(map(re.escape, SHAPES)) + rb")" + _TOKEN + rb"*\Z")
+
+
+MASK = b"[REDACTED]"
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+_SHORT = 512
+_INDEXED = 48
+_LONGEST_HELD = 4096
+"""A token may grow without end; past this it is masked, and the rest of it is dropped."""
 
 
 def secret_values(env: Mapping[str, str]) -> set[str]:
@@ -83,7 +85,7 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 def printed_forms(secret: str) -> set[bytes]:
-    """The ways in which a secret may come out: as it is, quoted by a program, and that once more in stream-json."""
+    """The forms in which a secret may be printed: plain, quoted by a program, and that again in stream-json."""
     raw = secret.encode("utf-8", "surrogateescape")
     plain = {secret, repr(secret)[1:-1], *_in_json(secret)}
     texts = plain | {form for text in plain for form in _in_json(text)}
@@ -96,7 +98,7 @@ def _in_json(text: str) -> set[str]:
 
 
 def _in_base64(raw: bytes) -> set[bytes]:
-    """Wherever the secret stands in what was encoded (`user:SECRET`), these characters are the same."""
+    """The characters that are the same wherever the secret stands in what was encoded (`user:SECRET`)."""
     forms = set()
     for before in range(3):
         encoded = base64.b64encode(bytes(before) + raw).rstrip(b"=")
@@ -106,18 +108,6 @@ def _in_base64(raw: bytes) -> set[bytes]:
         if len(core) >= _SHORTEST_SECRET:
             forms |= {core, core.translate(_URL_SAFE)}
     return forms
-
-
-_URL_SAFE = bytes.maketrans(b"+/", b"-_")
-
-MASK = b"[REDACTED]"
-
-_SHORT = 512
-
-_INDEXED = 48
-
-_LONGEST_HELD = 4096
-"""A token may grow for ever; past this it is masked, and what follows of it is swallowed."""
 
 
 class Redactor:
@@ -157,7 +147,7 @@ class Redactor:
         return self._pattern.search(data, start)
 
     def may_hold_secret(self, data: bytes) -> bool:
-        """A cheap test first: plain searches run at memory speed, the pattern does not."""
+        """A cheap test: plain searches run at memory speed, the pattern does not."""
         if len(data) < _SHORT:
             return self._pattern.search(data) is not None
         return any(needle in data for needle in self._needles)
@@ -190,17 +180,16 @@ class Redactor:
 
 @lru_cache(maxsize=16)
 def _redactor(secrets: frozenset[str]) -> Redactor:
-    """Kept, because the runs of one harness mostly have the same secrets, and there are many forms of each."""
+    """Cached: the runs of one harness mostly have the same secrets, and there are many forms of each."""
     return Redactor(secrets)
 
 
 def _beginnings(words: Iterable[bytes]) -> frozenset[bytes]:
-    """All that could still become one of the words, as far as it is indexed: a secret may be a whole file."""
+    """All beginnings of the words, up to the indexed length: a secret may be a whole file."""
     return frozenset(word[:length] for word in words for length in range(1, min(len(word), _INDEXED + 1)))
 
 
 _LONGEST_PREFIX = max(map(len, SHAPES))
-
 _BEGUN_SHAPES = _beginnings(SHAPES)
 
 

@@ -1,4 +1,4 @@
-"""Run one program to its end: feed it, read it, keep its limits, leave nothing behind."""
+"""Run one program to its end: read its output, enforce its limits, leave no process behind."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from youbencha.process.model import Command, Exit, Input, Limits, OutputSource, 
 from youbencha.process.output import Capture, LineSink
 from youbencha.process.redact import Redactor
 
-_LOOK_EVERY_S = (0.002, 0.025)
-"""How long to wait before looking for more output: right after some came, and at the most when nothing comes."""
-
+_POLL_S = (0.002, 0.025)
+"""How long to wait for more output: right after some came, and at most while none comes."""
 _KILL_MARGINS_S = (0.25, 0.15)
-"""Beyond the grace time: until we stop waiting for the system to end the tree, and for the last resort."""
+"""How long to wait beyond the grace time for the system to end the tree, and then for the last resort."""
 
 
 def get_ready() -> None:
-    """Begin what the first `run` would have to wait for. For whoever knows early that there will be one."""
+    """Begin what the first `run` would have to wait for."""
     this_system().get_ready()
 
 
@@ -42,9 +41,8 @@ async def run(
 ) -> ProcessResult:
     """Run a program; return when it and all its descendants are gone.
 
-    `on_line` gets each line of standard output as it arrives, secrets removed; `stop` ends the program early. What
-    `also` holds is read as if the program had written it: what it says by another way.
-    If this call is cancelled, the program is ended first.
+    `on_line` gets each line of standard output as it arrives, secrets masked; `stop` ends the program early. `also` is
+    read as if the program had written it. If this call is cancelled, the program is ended first.
     """
     limits = limits or Limits()
     with _open_log(log_file) as log:
@@ -56,7 +54,7 @@ async def run(
             on_line=on_line,
         )
         started_at, started = time.time(), time.monotonic()
-        with _closing(command.stdin):  # also where nothing starts: a thread waits for what is written to it
+        with _closing(command.stdin):  # also if nothing starts: a thread waits for what is written to it
             running = await _spawn(system or this_system(), command, limits)
             spawning_s = time.monotonic() - started
             with contextlib.closing(running):
@@ -65,7 +63,7 @@ async def run(
                 ending = await _Supervision(running, capture, limits, stop, also).finish()
                 skipped = sum(source.skipped_bytes for source in running.sources)
         took_s = time.monotonic() - started
-        if ending.exit.by_itself:  # our waiting for what it left behind is none of its time
+        if ending.exit.by_itself:  # waiting for what it left behind is not its time
             took_s = min(took_s, spawning_s + ending.exit.lifetime_s)
         return ProcessResult(
             exit=ending.exit,
@@ -84,7 +82,7 @@ async def run(
 
 @contextlib.contextmanager
 def _closing(stdin: bytes | Input | None) -> Iterator[None]:
-    """Who talks to a program that is gone talks to nobody."""
+    """Close an `Input` at the end of its run."""
     try:
         yield
     finally:
@@ -93,7 +91,7 @@ def _closing(stdin: bytes | Input | None) -> Iterator[None]:
 
 
 async def _spawn(system: System, command: Command, limits: Limits) -> Running:
-    """Start the program. Who cancels in this very moment must not leave behind what has just begun to run."""
+    """Start the program. A cancellation in this very moment must not leave it running."""
     spawning = asyncio.ensure_future(system.spawn(command, limits))
     try:
         return await asyncio.shield(spawning)
@@ -116,7 +114,7 @@ def _open_log(path: Path | None) -> Iterator[BinaryIO | None]:
         raise YouBenchaError(
             "ARTIFACTS_NOT_WRITABLE",
             f"Cannot write the log file {path}: {error.strerror or error}",
-            hint="Check that the artifacts directory exists, belongs to you and has room.",
+            hint="Check that the artifacts directory exists and is writable, and free disk space.",
         ) from error
     with log:
         yield log
@@ -160,14 +158,14 @@ class _Supervision:
         watched = [task for task in (waiting, reading, stopping) if task]
         try:
             await asyncio.wait(watched, timeout=self._limits.timeout_s, return_when=asyncio.FIRST_COMPLETED)
-            if reading.done():  # it never ends by itself: the caller's `on_line` failed
+            if reading.done():  # only if the caller's `on_line` failed
                 await self._end(waiting)
                 reading.result()
             if waiting.done():
                 return waiting.result()
             stopped = stopping is not None and stopping.done()
             ended = await self._end(waiting)
-            # What comes while only helpers still run, which the program did not wait for, ends nothing but these.
+            # If only helpers still ran that the program did not wait for, the program itself was neither.
             self.stopped = stopped and not ended.by_itself
             self.timed_out = not stopped and not ended.by_itself
             return ended
@@ -191,14 +189,14 @@ class _Supervision:
         return Exit(code=None, signal="SIGKILL", signal_number=9, lifetime_s=time.monotonic() - self._started)
 
     async def _read_until_cancelled(self) -> None:
-        delay = _LOOK_EVERY_S[0]
+        delay = _POLL_S[0]
         while True:
             if self._read_once():
-                delay = _LOOK_EVERY_S[0]
+                delay = _POLL_S[0]
                 await asyncio.sleep(0)  # a flood must not keep the loop from anything else
             else:
                 await asyncio.sleep(delay)
-                delay = min(delay * 2, _LOOK_EVERY_S[1])
+                delay = min(delay * 2, _POLL_S[1])
 
     def _read_once(self) -> bool:
         got_something = False
@@ -217,11 +215,9 @@ class _Supervision:
         self._capture.finish()
 
 
-# What differs between Linux, macOS and Windows, behind one small interface.
-
-
 @cache
 def this_system() -> System:
+    """The operating system that this process runs on."""
     system: System
     if sys.platform == "win32":
         from youbencha.process.windows import WindowsSystem

@@ -1,8 +1,9 @@
-"""A file between a program and us: the program writes to it, we read as it grows and give the space back.
+"""The streams of a program: a file for each output, and a file or a pipe for standard input.
 
-Why not a pipe: real CLIs exit before a pipe is drained and lose their last lines (measured: Claude Code 2.1.30 to
-2.1.325, the `result` line among them); a file takes everything at once. Why it cannot fill the disk: what was
-read is freed (a hole is punched behind the reader), and what piles up unread beyond a ceiling is dropped.
+The program writes to a file, and we read as it grows. Why not a pipe: real CLIs exit before a pipe is drained and lose
+their last lines (measured: Claude Code 2.1.30 to 2.1.325, the `result` line among them); a file takes everything at
+once. It cannot fill the disk: what was read is freed (a hole is punched behind the reader), and unread output beyond a
+ceiling is dropped.
 """
 
 from __future__ import annotations
@@ -22,9 +23,7 @@ from youbencha.process.output import Stream
 FreeRange = Callable[[int, int, int], bool]
 
 _READ_BYTES = 1024 * 1024
-
-_LAST_WORDS = 8 * 1024 * 1024
-
+_KEEP_AT_END = 8 * 1024 * 1024
 _FREE_EVERY = 4 * 1024 * 1024
 
 
@@ -36,7 +35,7 @@ class SpoolFile(NamedTuple):
 
 
 def open_nameless_file() -> SpoolFile:
-    """A file without a name, so that nothing is left even after a kill -9."""
+    """A file without a name, so that none is left even after a kill -9."""
     reader, name = tempfile.mkstemp(prefix="youbencha-spool-")
     try:
         # Appending matters: several processes may share the stream, and the file may be emptied under them.
@@ -102,7 +101,7 @@ class Spool:
     def read(self) -> bytes:
         """What has arrived since the last call, a bounded piece at a time; empty if nothing has."""
         size = os.fstat(self._reader).st_size
-        if size < self._offset:  # somebody emptied it: `> /dev/stdout` in the program does
+        if size < self._offset:  # the program truncated it: `> /dev/stdout` does
             self._offset = self._freed = 0
         if size - self._offset > self._ceiling and self._delivered >= self._keep_first:
             self._skip(size)
@@ -115,11 +114,11 @@ class Spool:
         return data
 
     def skip_to_end(self) -> None:
-        """Nobody has time for more than the end any more."""
-        self._ceiling = min(self._ceiling, _LAST_WORDS)
+        """Skip all but the last megabytes."""
+        self._ceiling = min(self._ceiling, _KEEP_AT_END)
 
     def _skip(self, size: int) -> None:
-        """The program is faster than we are: what lies furthest back goes unread."""
+        """Drop the oldest unread output: the program writes faster than we read."""
         self.skipped_bytes += size - self._offset - self._ceiling // 2
         self._offset = size - self._ceiling // 2
         self._free()
@@ -131,7 +130,7 @@ class Spool:
             self._empty()
 
     def _empty(self) -> None:
-        """Where there are no holes: empty the whole file, at a moment when all is read, or else when it is too big."""
+        """Truncate the file where holes cannot be punched: when all of it is read, or when it is too large."""
         size = os.fstat(self._reader).st_size
         if size <= self._offset or size > 2 * self._ceiling:
             self.skipped_bytes += max(0, size - self._offset)
@@ -139,11 +138,8 @@ class Spool:
             self._offset = self._freed = 0
 
 
-# What a program reads: a file with everything in it, nothing, or a pipe that somebody talks through.
-
-
 def open_stdin(given: bytes | Input | None) -> IO[bytes]:
-    """The end that the program gets."""
+    """The program's standard input: a file with everything in it, nothing, or a pipe that stays open."""
     if given is None:
         return Path(os.devnull).open("rb")
     if isinstance(given, Input):

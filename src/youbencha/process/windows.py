@@ -1,4 +1,4 @@
-"""Windows: every program runs in a job object, which ends whatever is left in it."""
+"""Windows: programs in a job object, which ends all that is left in it, with files or a pseudo-console for output."""
 
 from __future__ import annotations
 
@@ -26,114 +26,20 @@ from youbencha.process.program import error_number, start_error
 from youbencha.process.streams import Spool, SpoolFile, open_stdin
 from youbencha.process.windows_kernel import Kernel, WindowsKernel
 
+_POLL_S = 0.01
+_LAST_OUTPUT_WITHIN_S = 0.5
+_CONSOLE_HOSTS = {"conhost.exe", "openconsole.exe"}
+"""Windows starts a console for a program, and ends it a moment after the program."""
+
 _ROWS, _COLUMNS = 50, 200
-
 _READ_BYTES = 64 * 1024
-
 _MOST_WAITING = 256
-
 _TERMINAL_POLL_S = 0.1
-
 _END_OF_FILE = "\x1a\r"  # Ctrl-Z and Enter
 
-
-class PtyProcess(Protocol):
-    """What we use of `winpty.PtyProcess`."""
-
-    pid: int
-    exitstatus: int | None
-
-    def read(self, size: int) -> str: ...
-
-    def write(self, text: str) -> object: ...
-
-    def isalive(self) -> bool: ...
-
-    def close(self, force: bool = False) -> None: ...
-
-
-def start_in_terminal(winpty: Any, argv: Sequence[str], *, cwd: str, env: dict[str, str]) -> PtyProcess:
-    if is_batch_file(argv[0]) and not all(map(is_plain, argv[1:])):
-        raise ValueError("pywinpty cannot hand such arguments to a batch file: use the program behind it")
-    try:
-        process: PtyProcess = winpty.PtyProcess.spawn(list(argv), cwd=cwd, env=env, dimensions=(_ROWS, _COLUMNS))
-    except _winpty_error(winpty) as error:
-        raise OSError(str(error)) from error
-    return process
-
-
-def close_stdin(winpty: Any, process: PtyProcess) -> None:
-    """A pseudo-console has no input that can be closed: it says end-of-file the way a person would."""
-    with contextlib.suppress(EOFError, OSError, _winpty_error(winpty)):  # it may have ended already
-        process.write(_END_OF_FILE)
-
-
-def _winpty_error(winpty: Any) -> type[Exception]:
-    """pywinpty's own error, which is none of Python's."""
-    error: type[Exception] = getattr(winpty, "WinptyError", OSError)
-    return error
-
-
-class WindowsTerminalSource:
-    """A thread reads, since a pseudo-console can only be waited for; we take what it got."""
-
-    stream = Stream.OUT
-    skipped_bytes = 0
-
-    def __init__(self, process: PtyProcess) -> None:
-        self._process = process
-        # Bounded, so that the program waits for us as it would for any terminal.
-        self._waiting: queue.Queue[bytes] = queue.Queue(_MOST_WAITING)
-        self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._read_all, name="youbencha-terminal", daemon=True)
-        self._thread.start()
-
-    @property
-    def ended(self) -> bool:
-        """Whether everything has been read that the program wrote."""
-        return not self._thread.is_alive()
-
-    def read(self) -> bytes:
-        try:
-            return self._waiting.get_nowait()
-        except queue.Empty:
-            return b""
-
-    def skip_to_end(self) -> None:
-        """Little waits here: nothing to skip."""
-
-    def close(self) -> None:
-        self._closed.set()
-        # In a thread, since pywinpty waits a moment while it closes. It closes a socket too, which frees our reader.
-        threading.Thread(target=self._close_terminal, name="youbencha-terminal-close", daemon=True).start()
-
-    def _close_terminal(self) -> None:
-        with contextlib.suppress(EOFError, OSError):  # "could not terminate": the job has seen to that
-            self._process.close(force=True)
-
-    def _read_all(self) -> None:
-        while not self._closed.is_set():
-            try:
-                text = self._process.read(_READ_BYTES)
-            except (EOFError, OSError):
-                return
-            self._put(text.encode("utf-8", "replace"))
-
-    def _put(self, data: bytes) -> None:
-        while data and not self._closed.is_set():
-            with contextlib.suppress(queue.Full):
-                self._waiting.put(data, timeout=_TERMINAL_POLL_S)
-                return
-
-
-_POLL_S = 0.01
-
-_LAST_OUTPUT_WITHIN_S = 0.5
-
 _LONGEST_BATCH_LINE = 8191  # cmd.exe takes no more
-
-_OF_THE_SYSTEM = {"conhost.exe", "openconsole.exe"}
-"""Windows starts a console for a program in its name, and ends it a moment after the program."""
+_BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789#$*+-./:?@\\_")
+_UNQUOTABLE = "\r\n\0"
 
 
 class Job:
@@ -150,11 +56,11 @@ class Job:
 
     def end(self) -> None:
         if self._handle is not None:
-            with contextlib.suppress(OSError):  # nobody in it any more
+            with contextlib.suppress(OSError):  # it is empty
                 self._kernel.terminate(self._handle)
 
     async def emptied(self, program: int, exit_code: int | None, started: float, *, ended_by_us: bool) -> Exit:
-        """End what the program left behind; how it went, once nothing of it is left."""
+        """End what the program left behind; return how it ended, once nothing of it is left."""
         assert self._handle is not None
         lifetime = time.monotonic() - started
         if not ended_by_us:
@@ -167,7 +73,7 @@ class Job:
         return Exit(
             code=None if ended_by_us else exit_code,
             signal_number=9 if ended_by_us else None,
-            signal="SIGKILL" if ended_by_us else None,  # the word that callers know from other systems
+            signal="SIGKILL" if ended_by_us else None,  # as on other systems
             lifetime_s=lifetime,
             by_itself=not ended_by_us,
             leftovers=leftovers,
@@ -176,7 +82,7 @@ class Job:
         )
 
     async def _settle(self) -> None:
-        """Until those whom the program did not wait for have ended by themselves, or by our `end`."""
+        """Wait until helpers that the program did not wait for end by themselves, or by our `end`."""
         assert self._handle is not None
         deadline = time.monotonic() + self._settle_s
         while self._kernel.usage(self._handle).active and time.monotonic() < deadline:  # noqa: ASYNC110
@@ -190,11 +96,11 @@ class Job:
     def _programs(self, besides: int) -> tuple[str, ...]:
         assert self._handle is not None
         found = [_program(pid) for pid in self._kernel.processes(self._handle) if pid != besides]
-        return tuple(path for path in found if path and PureWindowsPath(path).name.lower() not in _OF_THE_SYSTEM)
+        return tuple(path for path in found if path and PureWindowsPath(path).name.lower() not in _CONSOLE_HOSTS)
 
 
 def _program(pid: int) -> str | None:
-    """The path of what runs there; None if nothing does any more."""
+    """The path of a process's program; `?` if it cannot be read; None if the process has ended."""
     try:
         return psutil.Process(pid).exe() or "?"
     except psutil.NoSuchProcess:
@@ -204,6 +110,8 @@ def _program(pid: int) -> str | None:
 
 
 class WindowsRunning:
+    """A program in its job."""
+
     def __init__(
         self,
         pid: int,
@@ -220,14 +128,14 @@ class WindowsRunning:
         self._job = job
         self._has_ended = has_ended
         self._exit_code = exit_code
-        """Of a program that has ended; None if nobody knows."""
+        """The exit code of a program that has ended; None if it is not known."""
         self._all_arrived = all_arrived
-        """Whether a program that has ended has nothing more on its way to us."""
+        """Whether all output of a program that has ended was read."""
         self._started = time.monotonic()
         self._ended_by_us = False
 
     async def wait(self) -> Exit:
-        # Looked at by the clock, as the output is: a thread for each run would buy nothing.
+        # Polled, as the output is: a thread for each run would gain nothing.
         while not self._has_ended():  # noqa: ASYNC110
             await asyncio.sleep(_POLL_S)
         exit_ = await self._job.emptied(self._program, self._exit_code(), self._started, ended_by_us=self._ended_by_us)
@@ -235,7 +143,7 @@ class WindowsRunning:
         return exit_
 
     def end(self) -> None:
-        """There is no SIGTERM here: what a console program understands, it may as well ignore."""
+        """End it at once: Windows has no SIGTERM, and a console program may ignore what it has instead."""
         self._ended_by_us = not self._has_ended()
         self._job.end()
 
@@ -259,7 +167,7 @@ class WindowsSystem:
         self._load_winpty = load_winpty or _import_winpty
 
     def get_ready(self) -> None:
-        return  # nothing stands between us and a program here
+        """There is nothing to prepare."""
 
     async def spawn(self, command: Command, limits: Limits) -> Running:
         try:
@@ -307,7 +215,7 @@ class WindowsSystem:
         if command.stdin:
             raise start_error(
                 command,
-                "on Windows, a program in a terminal cannot be given standard input",
+                "on Windows, a program in a terminal cannot get standard input",
                 None,
                 hint="A console would change the bytes: pass the text as an argument or by file, or use no terminal.",
             )
@@ -326,20 +234,22 @@ class WindowsSystem:
         )
 
     def _add_running(self, process: PtyProcess, job: Job) -> None:
-        """pywinpty cannot start a process suspended: what it starts in the first millisecond escapes the job, though
-        not, as a rule, the end of the pseudo-console."""
+        """Add a process that already runs: pywinpty cannot start one suspended.
+
+        What it starts in the first millisecond escapes the job, though usually not the end of the pseudo-console.
+        """
         handle = self._kernel.open_process(process.pid)
         try:
             job.add(handle)
         except OSError:
-            if process.isalive():  # else it was quick, and needs no job any more
+            if process.isalive():  # otherwise it has ended already
                 process.close(force=True)
                 raise
         finally:
             self._kernel.close(handle)
 
     def _open_spool_file(self) -> SpoolFile:
-        """Windows has no nameless files: these lose their name when the last handle is closed, by kill or not."""
+        """A file that is deleted when its last handle is closed, also by a kill: Windows has no nameless files."""
         path = Path(tempfile.gettempdir()) / f"youbencha-spool-{uuid.uuid4().hex}"
         flags = getattr(os, "O_TEMPORARY", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOINHERIT", 0)
         reader = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | flags, 0o600)
@@ -360,7 +270,7 @@ def _command_line(command: Command) -> list[str] | str:
 
 
 def _environment(command: Command) -> dict[str, str]:
-    """What was given, and the one variable without which Windows does not load the libraries of most programs."""
+    """The command's, with the one variable that most programs need to load their libraries."""
     env = dict(command.env)
     if "SYSTEMROOT" not in {name.upper() for name in env} and "SYSTEMROOT" in os.environ:
         env["SYSTEMROOT"] = os.environ["SYSTEMROOT"]
@@ -378,15 +288,93 @@ def _import_winpty() -> ModuleType:
         ) from error
 
 
-# How arguments reach a batch file unchanged.
-#
-# Windows runs `.cmd` and `.bat` files (npm installs agents as such) through cmd.exe, which reads the command line by
-# rules of its own: quoted as for any other program, an argument such as `" & calc` would run a second program. The
-# rules here are those that the Rust standard library settled on after CVE-2024-24576.
+class PtyProcess(Protocol):
+    """What we use of `winpty.PtyProcess`."""
 
-_BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789#$*+-./:?@\\_")
+    pid: int
+    exitstatus: int | None
 
-_UNQUOTABLE = "\r\n\0"
+    def read(self, size: int) -> str: ...
+
+    def write(self, text: str) -> object: ...
+
+    def isalive(self) -> bool: ...
+
+    def close(self, force: bool = False) -> None: ...
+
+
+def start_in_terminal(winpty: Any, argv: Sequence[str], *, cwd: str, env: dict[str, str]) -> PtyProcess:
+    if is_batch_file(argv[0]) and not all(map(is_plain, argv[1:])):
+        raise ValueError("pywinpty cannot hand such arguments to a batch file: use the program behind it")
+    try:
+        process: PtyProcess = winpty.PtyProcess.spawn(list(argv), cwd=cwd, env=env, dimensions=(_ROWS, _COLUMNS))
+    except _winpty_error(winpty) as error:
+        raise OSError(str(error)) from error
+    return process
+
+
+def close_stdin(winpty: Any, process: PtyProcess) -> None:
+    """Send end of file as a user would: a pseudo-console has no input that can be closed."""
+    with contextlib.suppress(EOFError, OSError, _winpty_error(winpty)):  # it may have ended already
+        process.write(_END_OF_FILE)
+
+
+def _winpty_error(winpty: Any) -> type[Exception]:
+    """pywinpty's own error, which is not a subclass of OSError."""
+    error: type[Exception] = getattr(winpty, "WinptyError", OSError)
+    return error
+
+
+class WindowsTerminalSource:
+    """The output of a pseudo-console, read by a thread: it can only be waited for."""
+
+    stream = Stream.OUT
+    skipped_bytes = 0
+
+    def __init__(self, process: PtyProcess) -> None:
+        self._process = process
+        # Bounded, so that the program waits for us as it would for any terminal.
+        self._waiting: queue.Queue[bytes] = queue.Queue(_MOST_WAITING)
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._read_all, name="youbencha-terminal", daemon=True)
+        self._thread.start()
+
+    @property
+    def ended(self) -> bool:
+        """Whether everything that the program wrote has been read."""
+        return not self._thread.is_alive()
+
+    def read(self) -> bytes:
+        try:
+            return self._waiting.get_nowait()
+        except queue.Empty:
+            return b""
+
+    def skip_to_end(self) -> None:
+        """There is little to skip."""
+
+    def close(self) -> None:
+        self._closed.set()
+        # In a thread, since pywinpty waits a moment while it closes. It closes a socket too, which frees our reader.
+        threading.Thread(target=self._close_terminal, name="youbencha-terminal-close", daemon=True).start()
+
+    def _close_terminal(self) -> None:
+        with contextlib.suppress(EOFError, OSError):  # "could not terminate": the job ended it
+            self._process.close(force=True)
+
+    def _read_all(self) -> None:
+        while not self._closed.is_set():
+            try:
+                text = self._process.read(_READ_BYTES)
+            except (EOFError, OSError):
+                return
+            self._put(text.encode("utf-8", "replace"))
+
+    def _put(self, data: bytes) -> None:
+        while data and not self._closed.is_set():
+            with contextlib.suppress(queue.Full):
+                self._waiting.put(data, timeout=_TERMINAL_POLL_S)
+                return
 
 
 def is_batch_file(program: str) -> bool:
@@ -394,12 +382,17 @@ def is_batch_file(program: str) -> bool:
 
 
 def is_plain(argument: str) -> bool:
-    """Whether it means the same to every program, without quotes."""
+    """Whether every program reads it unquoted in the same way."""
     return bool(argument) and not argument.endswith("\\") and _BARE.issuperset(argument)
 
 
 def batch_command_line(interpreter: str, argv: Sequence[str]) -> str:
-    """The command line that makes cmd.exe hand `argv` on as it is. ValueError where that cannot be done."""
+    """The command line that makes cmd.exe pass `argv` on unchanged. Raises ValueError where that is impossible.
+
+    Windows runs `.cmd` and `.bat` files (npm installs agents as such) through cmd.exe, which reads the command line by
+    rules of its own: quoted as for any other program, an argument such as `" & calc` would run a second program. These
+    are the rules that the Rust standard library settled on after CVE-2024-24576.
+    """
     script, *arguments = argv
     if '"' in script or script.endswith("\\"):
         raise ValueError("the name of a batch file cannot hold a quote or end in a backslash")

@@ -15,27 +15,18 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 _KILL_ON_JOB_CLOSE = 0x2000
-
 _BASIC_ACCOUNTING, _PROCESS_IDS, _EXTENDED_LIMITS = 1, 3, 9
-
 _MOST_PROCESS_IDS = 1024
-
 _MORE_DATA = 234
-
 _CREATE_SUSPENDED, _CREATE_NEW_PROCESS_GROUP, _CREATE_NO_WINDOW = 0x4, 0x200, 0x0800_0000
-
 _SET_QUOTA_TERMINATE = 0x0100 | 0x0001
-
 _APPEND_DATA, _SYNCHRONIZE, _DELETE = 0x0004, 0x0010_0000, 0x0001_0000
-
 _SHARE_ALL, _OPEN_EXISTING, _DELETE_ON_CLOSE = 0x7, 3, 0x0400_0000
-
 _INVALID_HANDLE = ctypes.c_void_p(-1).value
-
 _TICKS_PER_SECOND = 10_000_000
 
 ENDED_BY_US = 1
-"""The exit code that the processes of an ended job show."""
+"""The exit code of the processes of a job that we ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +116,7 @@ class _ProcessIds(ctypes.Structure):
     )
 
 
-_ONLY_THERE = "only Windows has this; elsewhere, tests put a kernel of their own in its place"
+_ONLY_THERE = "only on Windows; elsewhere, tests use a kernel of their own"
 
 
 def _library(name: str) -> Any:
