@@ -168,6 +168,8 @@ def brought_in(statement: str) -> set[str]:
         # What drives an agent from a script is started beside each: a quarter of its time was pydantic's.
         ("import youbencha.control.cli, youbencha.control.cli", {*HEAVY, "pydantic", "ruamel"}),
         ("import youbencha.adapters", HEAVY),
+        # The gateway's server is loaded while the agent starts.
+        ("import youbencha.gateway.gateway, youbencha.trial.gateway_session", HEAVY),
         ("import youbencha.adapters.claude_code", HEAVY),
         ("import youbencha.cli.app", {"aiohttp", "textual", "numpy", "pydantic", "pytest"}),
     ],

@@ -14,7 +14,7 @@ from systems import posix_only
 from youbencha.adapters.claude_code import control_mode
 from youbencha.events import Event, SessionResult, ToolDecided
 from youbencha.gateway.call import Labels
-from youbencha.gateway.server import Gateway
+from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.upstreams import same_for_all
 
 pytestmark = posix_only("the commands are those of a shell")

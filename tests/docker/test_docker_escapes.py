@@ -19,8 +19,8 @@ import pytest
 from claude_lab import says, script
 from docker_lab import containers_of
 from youbencha.gateway.call import Labels
+from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.script import ScriptedModel
-from youbencha.gateway.server import Gateway
 from youbencha.gateway.upstreams import same_for_all
 from youbencha.process import Command, Limits, ProcessResult
 from youbencha.sandbox.base import Sandbox

@@ -16,10 +16,10 @@ from yarl import URL
 
 from youbencha.gateway.api import GatewayAccess, Provider, WireName
 from youbencha.gateway.call import Call, Labels
+from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.keys import VirtualKey
-from youbencha.gateway.ledger import read_ledger
+from youbencha.gateway.ledger import Ledger, read_ledger
 from youbencha.gateway.script import ScriptedModel, parse_script
-from youbencha.gateway.server import Gateway
 from youbencha.gateway.upstreams import Upstream
 
 REAL_KEY = "the-real-key"
@@ -156,8 +156,17 @@ async def lab_at(url: str, directory: Path, **options: Any) -> AsyncIterator[Lab
     """A gateway in front of what is served at `url`."""
     ledger, calls = directory / "ledger.jsonl", asyncio.Queue[Call]()
     options.setdefault("upstreams", upstreams_at(url))
+    with Ledger(ledger) as written:
+        async with _gateway_lab(written, ledger, calls, options) as lab:
+            yield lab
+
+
+@asynccontextmanager
+async def _gateway_lab(
+    written: Ledger, ledger: Path, calls: asyncio.Queue[Call], options: dict[str, Any]
+) -> AsyncIterator[Lab]:
     async with (
-        Gateway(ledger=ledger, on_call=calls.put_nowait, **options) as gateway,
+        Gateway(ledger=written, on_call=calls.put_nowait, **options) as gateway,
         aiohttp.ClientSession(auto_decompress=False, timeout=aiohttp.ClientTimeout(PATIENCE_S)) as client,
     ):
         yield Lab(gateway, ledger, client, calls, gateway.issue(Labels("trial-1", "agent-1", "run-1")))

@@ -15,21 +15,32 @@ import aiohttp
 from gateway_lab import ANTHROPIC, HELLO, upstreams_at
 
 from youbencha.gateway.call import Labels
+from youbencha.gateway.gateway import Gateway
+from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.script import ScriptedModel, parse_script
-from youbencha.gateway.server import Gateway
 
 
 async def serve(ledger: Path, upstream: str) -> None:
-    async with Gateway(upstreams=upstreams_at(upstream), ledger=ledger) as gateway:
+    with Ledger(ledger) as written:
+        await _serve(written, upstream)
+
+
+async def _serve(written: Ledger, upstream: str) -> None:
+    async with Gateway(upstreams=upstreams_at(upstream), ledger=written) as gateway:
         access = gateway.issue(Labels("trial-1"))
         print(json.dumps([access.url, access.key]), flush=True)
         await asyncio.Event().wait()
 
 
 async def fill(ledger: Path) -> None:
+    with Ledger(ledger) as written:
+        await _fill(ledger, written)
+
+
+async def _fill(ledger: Path, written: Ledger) -> None:
     async with (
         ScriptedModel(parse_script(HELLO)) as model,
-        Gateway(upstreams=upstreams_at(model.url), ledger=ledger) as gateway,
+        Gateway(upstreams=upstreams_at(model.url), ledger=written) as gateway,
         aiohttp.ClientSession(headers={"x-api-key": (access := gateway.issue(Labels("trial-1"))).key}) as client,
     ):
         statuses = []
@@ -37,7 +48,7 @@ async def fill(ledger: Path) -> None:
             async with client.post(f"{access.url}/v1/messages", json=dict(ANTHROPIC.body)) as response:
                 await response.read()
                 statuses.append(response.status)
-        failure = gateway.ledger_failure
+        failure = gateway.ledger.failure
         ledger.with_name("filler").unlink()  # there is room again
         async with client.get(f"{access.url}/v1/models") as response:
             statuses.append(response.status)

@@ -30,7 +30,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.gateway import proxy
 from youbencha.gateway.budget import Caps
 from youbencha.gateway.call import Labels
-from youbencha.gateway.server import Gateway
+from youbencha.gateway.gateway import Gateway
 from youbencha.usage import Tokens
 
 each_api = pytest.mark.parametrize("api", APIS, ids=lambda api: api.wire)

@@ -112,7 +112,7 @@ def test_times_fall_into_all_the_buckets_that_hold_them() -> None:
 
 
 def test_invented_models_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics_module, "_MOST_SERIES", 10)
+    monkeypatch.setattr(metrics_module, "_MAX_SERIES", 10)
     metrics = Metrics()
     for number in range(100):
         metrics.count(_call(model=f"m{number}", tokens=Tokens(input=1), cost_usd=Decimal(1)))

@@ -159,9 +159,9 @@ async def test_a_client_that_leaves_keeps_no_circuit_open(tmp_path: Path) -> Non
         await connection.reader.read()
 
     async with raw_lab(answer, tmp_path) as (lab, _):
-        proxy = lab.gateway._proxy
-        assert proxy is not None
-        circuit = proxy._forwarder.circuits["anthropic", "trial-1"] = Circuit(failures=1, open_s=0.0)
+        await lab.gateway.ready()
+        assert lab.gateway._server is not None
+        circuit = lab.gateway._server._forwarder.circuits["anthropic", "trial-1"] = Circuit(failures=1, open_s=0.0)
         circuit.failed(0.0)
         leaving = asyncio.create_task(lab.ask())
         await soon(asked.wait())

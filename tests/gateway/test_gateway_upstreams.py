@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_lab import EVENTS, MESSAGE, Connection, RawUpstream, lab_at, whole
+from gateway_lab import EVENTS, MESSAGE, Connection, RawUpstream, lab_at, upstreams_at, whole
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.budget import Caps
-from youbencha.gateway.forward import new_client, proxy_for
+from youbencha.gateway.forward import load_certificates, new_client, proxy_for
 from youbencha.gateway.request import accepted_encoding, retry_after_s
 from youbencha.gateway.upstreams import Upstream, find_upstreams, read_secrets, same_for_all, without_version
 from youbencha.spec import GatewaySpec, UpstreamSpec, UpstreamSpecs
@@ -245,8 +245,11 @@ async def test_a_proxy_that_fails_tells_no_password(proxies: pytest.MonkeyPatch,
 
 async def test_certificates_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NODE_EXTRA_CA_CERTS", str(tmp_path / "missing.pem"))
-    async with new_client(secure=True):
+    certificates = load_certificates(upstreams_at("https://api.invalid"))
+    assert certificates is not None
+    async with new_client(certificates):
         pass
+    assert load_certificates(upstreams_at("http://api.invalid")) is None
 
 
 @pytest.mark.parametrize(

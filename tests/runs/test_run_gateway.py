@@ -10,8 +10,10 @@ from run_lab import Outcome, RunLab
 
 from agent_clis import NEWEST, OLD
 from claude_lab import API_KEY, bash, full, says, script, versions
+from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.ledger import read_ledger
 from youbencha.gateway.script import Script, ScriptedModel
+from youbencha.gateway.server import GatewayServer
 from youbencha.log import GatewayReport
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 
@@ -204,6 +206,19 @@ async def test_whoever_is_refused_for_good_is_ended(
     assert done.bundle.outcome is not None
     assert done.bundle.outcome.name == outcome
     assert done.bundle.summary.overall_status == "failed"
+
+
+async def test_a_server_that_cannot_be_loaded_ends_the_trial(runs: RunLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(gateway: Gateway) -> GatewayServer:
+        raise ImportError("no module named aiohttp")
+
+    monkeypatch.setattr("youbencha.gateway.gateway._load_server", load)
+    async with ScriptedModel(script(says("Yes."))) as model:
+        runs.write_case(runs.program("sleep 120"), gateway="builtin")
+        done = await runs.yb("run", "-c", str(runs.case_file), env=keys(model))
+    assert done.code == 2
+    assert "GATEWAY_START_FAILED" in done.err
+    assert "no module named aiohttp" in done.err
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ from youbencha.cli.serving import Address, StderrWriter
 from youbencha.gateway.api import Provider
 from youbencha.gateway.budget import Caps
 from youbencha.gateway.call import Call, Labels
+from youbencha.gateway.gateway import Gateway
+from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices
-from youbencha.gateway.server import Gateway
 from youbencha.text import plural, usd
 
 if TYPE_CHECKING:
@@ -40,12 +41,12 @@ class ServeOptions(NamedTuple):
 
 
 async def serve(plan: ServeOptions, stop: asyncio.Event) -> None:
-    with StderrWriter() as lines:
+    with StderrWriter() as lines, Ledger(plan.ledger) as ledger:
         watch = _Watch(plan, lines)
         served = Gateway(
             upstreams=plan.upstreams,
             prices=plan.prices,
-            ledger=plan.ledger,
+            ledger=ledger,
             cassette=plan.cassette,
             caps=plan.total,
             host=plan.address.host,
@@ -54,6 +55,7 @@ async def serve(plan: ServeOptions, stop: asyncio.Event) -> None:
             with_metrics=True,
         )
         async with served:
+            await served.ready()
             keys = {name: served.issue(Labels(name), caps=caps).key for name, caps in plan.keys.items()}
             watch.grants = {name: grant for name, key in keys.items() if (grant := served.keys.find(key, None))}
             if not plan.address.is_local:
@@ -71,15 +73,15 @@ async def serve(plan: ServeOptions, stop: asyncio.Event) -> None:
 
 
 def _conclude(plan: ServeOptions, watch: _Watch, served: Gateway, lines: StderrWriter) -> None:
-    for line in summary(watch.grants, served.total, served.refused_keys):
+    for line in summary(watch.grants, served.total, served.keys.refused):
         lines.say(line)
     if plan.cassette is not None:
         lines.say(f"cassette {plan.cassette.directory} · {plan.cassette.recorded} recorded")
     for name, grant in watch.grants.items():
         if grant.not_recorded is not None:
             lines.say(f"warning: not all answers to {name} are on the cassette: {grant.not_recorded}")
-    if served.ledger_failure is not None:
-        lines.say(f"warning: the ledger could not be written in full: {served.ledger_failure}")
+    if served.ledger.failure is not None:
+        lines.say(f"warning: the ledger could not be written in full: {served.ledger.failure}")
 
 
 _TURNED_AWAY = frozenset({"key_missing", "key_unknown", "key_expired", "key_foreign"})

@@ -201,13 +201,10 @@ _SILENCE_S = 600.0
 """The longest that a provider may say nothing. Its own clients wait as long."""
 
 
-def new_client(*, secure: bool) -> aiohttp.ClientSession:
-    """No limit of connections: how many requests run at once is the agents' business.
-
-    `secure`: some upstream is behind TLS. To read certificates takes a tenth of a second, which others need not wait.
-    """
-    own = _own_certificates() if secure else None
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30.0, ssl=True if own is None else own)
+def new_client(certificates: ssl.SSLContext | None = None) -> aiohttp.ClientSession:
+    """Make a client without a limit of connections: how many requests run at once is for the agents to decide."""
+    ssl_context = True if certificates is None else certificates
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30.0, ssl=ssl_context)
     return aiohttp.ClientSession(
         connector=connector,
         auto_decompress=False,
@@ -230,13 +227,14 @@ def proxy_for(url: str) -> str | None:
     return f"http://{proxy}" if proxy and "://" not in proxy else proxy
 
 
-def _own_certificates() -> ssl.SSLContext | None:
-    """Agents on Node take a company's certificates from this variable; behind the gateway, it is we who need them.
+def load_certificates(upstreams: Mapping[Provider, Upstream]) -> ssl.SSLContext | None:
+    """Load a company's certificates, which agents on Node take from this variable. None: those of the system do.
 
-    A file that cannot be read is passed over, as Node does: what needs it fails with a message of its own.
+    Takes a tenth of a second, so it is not done without an upstream behind TLS. A file that cannot be read is passed
+    over, as Node does: what needs it fails with a message of its own.
     """
     extra = os.environ.get("NODE_EXTRA_CA_CERTS")
-    if not extra:
+    if not extra or not any(upstream.url.startswith("https:") for upstream in upstreams.values()):
         return None
     context = ssl.create_default_context()
     with suppress(OSError):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from youbencha.gateway.budget import Account
 from youbencha.gateway.call import Call, Labels
+from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.refusals import Reason
 from youbencha.usage import Tokens, add_all
 
@@ -147,6 +148,8 @@ class VirtualKey:
     """The addresses that it may come from, or the Unix sockets by which; None for any that can reach the gateway."""
     tally: KeyTotals = field(default_factory=KeyTotals)
     memory: BodyMemory = field(default_factory=BodyMemory)
+    ledger: Ledger
+    """Where its calls are written."""
     cassette: CassetteSession | None = None
     mismatches: list[Mismatch] = field(default_factory=list)
     """Requests that a replay had no answer to: how each differs from its nearest recorded one."""
@@ -156,46 +159,59 @@ class VirtualKey:
     """Handlers of requests that are under way: they end with the key."""
 
 
+class InvalidKey(NamedTuple):
+    """A key that a request came with, and that is not valid."""
+
+    reason: Reason
+    name: str
+    """Of the key, for the ledger."""
+    ledger: Ledger | None = None
+    """Of the trial that it was issued for, if it was issued."""
+
+
 class VirtualKeys:
-    """All keys that were ever given out here. An ended one is known by name, so that its use can be told."""
+    """All keys that were ever issued by a gateway. An ended one stays known, so that its use can be reported."""
 
     def __init__(self) -> None:
-        self._grants: dict[str, VirtualKey] = {}
-        self._ended: dict[str, str] = {}
+        self.refused = 0
+        """How many requests came without a valid key."""
+        self._valid: dict[str, VirtualKey] = {}
+        self._ended: dict[str, VirtualKey] = {}
 
-    def issue(self, grant: VirtualKey) -> str:
+    def issue(self, issued: VirtualKey) -> str:
         key = PREFIX + secrets.token_hex(24)
-        self._grants[key] = grant
+        self._valid[key] = issued
         return key
 
     def find(self, key: str | None, peer: str | None) -> VirtualKey | None:
-        grant = self._grants.get(key) if key else None
-        if grant is None or (grant.peers is not None and peer not in grant.peers):
+        """Return the key, if it is valid and may come from `peer`."""
+        found = self._valid.get(key) if key else None
+        if found is None or (found.peers is not None and peer not in found.peers):
             return None
-        return grant
+        return found
 
-    def why_not(self, key: str | None) -> tuple[str, Reason]:
-        """Whose key it seems to be, and what is wrong with it, for the ledger."""
+    def explain(self, key: str | None) -> InvalidKey:
+        """Say what is wrong with a key that `find` does not find."""
         if not key:
-            return "(none)", "key_missing"
-        if name := self._ended.get(key):
-            return name, "key_expired"
-        if grant := self._grants.get(key):
-            return grant.labels.key, "key_foreign"
-        return "(unknown)", "key_unknown"
+            return InvalidKey("key_missing", "(none)")
+        if ended := self._ended.get(key):
+            return InvalidKey("key_expired", ended.labels.key, ended.ledger)
+        if foreign := self._valid.get(key):
+            return InvalidKey("key_foreign", foreign.labels.key, foreign.ledger)
+        return InvalidKey("key_unknown", "(unknown)")
 
     def end(self, key: str) -> VirtualKey | None:
         """From now on it opens nothing; requests under way are cut off."""
-        grant = self._grants.pop(key, None)
-        if grant is None:
+        ended = self._valid.pop(key, None)
+        if ended is None:
             return None
-        self._ended[key] = grant.labels.key
-        for task in tuple(grant.busy):
+        self._ended[key] = ended
+        for task in tuple(ended.busy):
             task.cancel()
-        return grant
+        return ended
 
     def end_all(self) -> None:
-        for key in tuple(self._grants):
+        for key in tuple(self._valid):
             self.end(key)
 
 

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import orjson
 
 from youbencha.errors import YouBenchaError
+from youbencha.files import write_atomically
 from youbencha.gateway.call import Call
 from youbencha.workspace.lock import try_lock
+from youbencha.workspace.trees import remove_tree
 
 KILLED = "harness_killed"
 _MOST_NOTED_BYTES = 1024 * 1024
@@ -57,8 +61,10 @@ def entry_of(call: Call) -> dict[str, Any]:
 class Ledger:
     """Append-only. Without a file it keeps nothing."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, *, keep_copy: bool = False) -> None:
+        """`keep_copy`: for a file that an agent can reach, so that it can be restored."""
         self.path = path
+        self._copy: list[bytes] | None = [] if keep_copy else None
         self._lines: int | None = None
         self._open: int | None = None
         self._under_way: set[str] = set()
@@ -77,7 +83,7 @@ class Ledger:
                 raise _in_use(path)
             left = _left_open(path)
             self._lines = _appending(path)
-            self._mend_torn_line(path)
+            self._end_torn_line(path)
             for entry in left:
                 self._write(self._lines, entry)
             os.ftruncate(self._open, 0)
@@ -106,6 +112,29 @@ class Ledger:
             os.ftruncate(self._open, 0)
             self._noted_bytes = 0
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def restore(self) -> bool:
+        """Write the file anew if it does not hold what was written. Returns whether it did not.
+
+        It may be anything by now: a directory, a link, a file without end.
+        """
+        assert self.path is not None
+        assert self._copy is not None
+        whole = b"".join(self._copy)
+        is_file = stat.S_ISREG(self.path.lstat().st_mode) if os.path.lexists(self.path) else False
+        if is_file and self.path.stat().st_size == len(whole) and self.path.read_bytes() == whole:
+            return False
+        remove_tree(self.path)
+        write_atomically(self.path, whole)
+        return True
+
     def close(self) -> None:
         """Nothing is under way any more."""
         for descriptor in (self._lines, self._open):
@@ -124,12 +153,14 @@ class Ledger:
             self.failure = self.failure or f"{error.strerror or error}"
             return 0
         self._torn.discard(descriptor)
+        if self._copy is not None and descriptor == self._lines:
+            self._copy.append(line)
         if written < len(line):
             self._torn.add(descriptor)
             self.failure = self.failure or os.strerror(errno.ENOSPC)
         return written
 
-    def _mend_torn_line(self, path: Path) -> None:
+    def _end_torn_line(self, path: Path) -> None:
         """A full disk or a power cut can leave half a line: what follows must not be glued to it."""
         size = path.stat().st_size
         if size and self._lines is not None:

@@ -61,7 +61,6 @@ class Proxy:
         prices: Prices,
         on_call: Callable[[Call], None] | None = None,
     ) -> None:
-        self.refused_keys = 0
         self.in_flight = 0
         self._forwarder = forwarder
         self._keys = keys
@@ -113,20 +112,21 @@ class Proxy:
         return PendingCall(f"{self._prefix}-{next(self._ids)}", labels, request.method, path_of(request), route)
 
     def _turn_away(self, request: web.Request, route: Route | None, key: str | None) -> web.StreamResponse:
-        name, reason = self._keys.why_not(key)
-        exchange = self._exchange(Labels(name), request, route)
-        response = _refusal(exchange, Refusal(reason, _WRONG_KEY.get(reason, "this key is not good here")))
-        self.refused_keys += 1
-        if self.refused_keys <= _MOST_REFUSED_KEYS:
+        invalid = self._keys.explain(key)
+        exchange = self._exchange(Labels(invalid.name), request, route)
+        message = _WRONG_KEY.get(invalid.reason, "this key is not good here")
+        response = _refusal(exchange, Refusal(invalid.reason, message))
+        self._keys.refused += 1
+        if self._keys.refused <= _MOST_REFUSED_KEYS:
             call = exchange.settle(self._prices)
-            self._ledger.ended(call)
+            (invalid.ledger or self._ledger).ended(call)
             if self._on_call is not None:
                 self._on_call(call)
         return response
 
     def _conclude(self, grant: VirtualKey, exchange: PendingCall) -> None:
         call = exchange.settle(self._prices)
-        self._ledger.ended(call)
+        grant.ledger.ended(call)
         grant.tally.ended(call, time.monotonic())
         for tell in (grant.on_call, self._on_call):
             if tell is not None:
@@ -149,7 +149,7 @@ class Proxy:
     async def _answered(self, incoming: ClientRequest, grant: VirtualKey, exchange: PendingCall) -> web.StreamResponse:
         route = incoming.route
         exchange.asked = measure_request(route.wire, route.path, incoming.body, len(incoming.raw))
-        self._ledger.begun(exchange.as_partial())
+        grant.ledger.begun(exchange.as_partial())
         if exchange.billed:
             await self._prices.load()  # here, because a call is priced in its last moment, where nothing may wait
             await self._reserve(grant, exchange, incoming)

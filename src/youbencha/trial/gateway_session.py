@@ -1,10 +1,9 @@
-"""The gateway that a plan asks for, and LiteLLM behind it if need be: started, and ended with the trial."""
+"""A trial's gateway: opened for it or shared with others, with a key for the agent and one for each evaluator."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import stat
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -12,56 +11,92 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-import orjson
-
 from youbencha.events import EventSink, ModelCalled, ProgressNote
 from youbencha.files import write_atomically
 from youbencha.gateway.api import GatewayAccess, Provider
-from youbencha.gateway.budget import Caps
+from youbencha.gateway.budget import NO_CAPS, Caps
 from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.cassette.cassette import Cassette
 from youbencha.gateway.cassette.placeholders import Places
+from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.keys import VirtualKey
-from youbencha.gateway.ledger import entry_of
+from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices
-from youbencha.gateway.server import Gateway
 from youbencha.gateway.upstreams import Upstream, same_for_all
 from youbencha.log import GatewayReport, Usage
 from youbencha.process import Redactor
-from youbencha.sandbox.base import GATEWAY_PORT, ForwardedPort, Sandbox
+from youbencha.sandbox.base import GATEWAY_PORT, Sandbox
 from youbencha.sandbox.local import HOST
 from youbencha.spec.gateway import GatewaySpec, Scope
 from youbencha.trial.gateway_plan import GatewayPlan
 from youbencha.trial.gateway_report import report_of, usage_in
 from youbencha.trial.results import LITELLM_LOG
 from youbencha.workspace import RunDirectory
-from youbencha.workspace.trees import remove_tree
 
 LEDGER_FILE = "gateway-ledger.jsonl"
 
+_FINAL = frozenset({"budget_exceeded", "call_too_dear", "price_unknown", "not_recorded"})
+"""Refusals that are repeated however often the agent asks again."""
+
+_MAX_FINAL_REFUSALS = 3
+"""Subagents each learn it for themselves."""
+
+_MAX_MISMATCH_FILES = 10
+"""The first says why, the others follow from it."""
+
+
+# -- the gateway that a plan asks for --------------------------------------------------------------------------
+
 
 @asynccontextmanager
-async def started_gateway(
+async def open_gateway(
     plan: GatewayPlan,
-    directory: RunDirectory,
-    redactor: Redactor,
     *,
-    on_call: Callable[[Call], None],
+    log_dir: Path,
+    ledger: Ledger | None = None,
     on_event: EventSink,
+    env: Mapping[str, str] = os.environ,
 ) -> AsyncIterator[Gateway]:
+    """Open a gateway for one trial or many, with LiteLLM behind it if the plan says so.
+
+    `ledger` is for requests that belong to no trial, such as those with an unknown key.
+    """
     async with AsyncExitStack() as stack:
         upstreams = plan.upstreams
         if plan.type == "litellm":
-            upstreams = await _litellm(plan, directory.artifacts / LITELLM_LOG, on_event, stack)
+            upstreams = await _open_litellm(plan, log_dir / LITELLM_LOG, on_event, stack, env)
         gateway = Gateway(
             upstreams=upstreams,
             prices=Prices(plan.spec.prices),
-            ledger=directory.artifacts / LEDGER_FILE,
-            cassette=_cassette(plan, redactor),
+            ledger=ledger,
+            cassette=_cassette(plan, env),
             caps=caps_of(plan.spec, "total"),
-            on_call=on_call,
         )
         yield await stack.enter_async_context(gateway)
+
+
+async def open_trial_gateway(
+    plan: GatewayPlan,
+    directory: RunDirectory,
+    agent: str,
+    sandbox: Sandbox,
+    on_event: EventSink,
+    opened: AsyncExitStack,
+    *,
+    shared: Gateway | None = None,
+    env: Mapping[str, str] = os.environ,
+) -> TrialGateway:
+    """Open until its `close`, or until `opened` is closed. Without `shared`, the trial has a gateway of its own."""
+    running = AsyncExitStack()
+    opened.push_async_callback(running.aclose)
+    artifacts = directory.artifacts
+    ledger = running.enter_context(Ledger(artifacts / LEDGER_FILE, keep_copy=True))
+    if shared is None:
+        own = open_gateway(plan, log_dir=artifacts, ledger=ledger, on_event=on_event, env=env)
+        shared = await running.enter_async_context(own)
+    trial = TrialGateway(shared, plan, directory, ledger, running, on_event, env)
+    await trial.issue_key(agent, sandbox)
+    return trial
 
 
 def caps_of(spec: GatewaySpec, scope: Scope) -> Caps:
@@ -70,7 +105,7 @@ def caps_of(spec: GatewaySpec, scope: Scope) -> Caps:
 
 
 def caps_of_agent(spec: GatewaySpec) -> Caps:
-    """One trial is all that its agent does here: the tighter cap counts."""
+    """The tighter of the caps for a trial and for an agent: one trial is all that its agent does here."""
     both = (caps_of(spec, "trial"), caps_of(spec, "agent"))
     return Caps(
         min((caps.usd for caps in both if caps.usd is not None), default=None),
@@ -78,9 +113,9 @@ def caps_of_agent(spec: GatewaySpec) -> Caps:
     )
 
 
-def places_in(directory: RunDirectory, sandbox: Sandbox) -> Places:
-    """What a cassette has names of its own for, as the agent sees it."""
-    env = sandbox.environment(os.environ)
+def _places_in(directory: RunDirectory, sandbox: Sandbox, harness_env: Mapping[str, str]) -> Places:
+    """Directories that a cassette replaces by placeholders, as the agent sees them."""
+    env = sandbox.environment(harness_env)
     named = {
         "workspace": Path(sandbox.inside(directory.modified)),
         "run": directory.path,
@@ -92,28 +127,29 @@ def places_in(directory: RunDirectory, sandbox: Sandbox) -> Places:
     return Places(tuple(named.items()))
 
 
-def _cassette(plan: GatewayPlan, redactor: Redactor) -> Cassette | None:
+def _cassette(plan: GatewayPlan, env: Mapping[str, str]) -> Cassette | None:
     spec = plan.spec.cassette
     if spec is None or plan.cassette_dir is None:
         return None
+    redactor = Redactor.for_env(env, plan.secrets)
     return Cassette(plan.cassette_dir, spec.mode, redactor=redactor, timing=spec.timing)
 
 
-async def _litellm(
-    plan: GatewayPlan, log_file: Path, on_event: EventSink, stack: AsyncExitStack
+async def _open_litellm(
+    plan: GatewayPlan, log_file: Path, on_event: EventSink, stack: AsyncExitStack, env: Mapping[str, str]
 ) -> dict[Provider, Upstream]:
     from youbencha.gateway.litellm.process import LiteLLM, check_litellm
 
     spec = plan.spec.litellm
     if spec.url is not None:
-        key = plan.secrets.get(spec.key_env) or os.environ.get(spec.key_env, "")
+        key = plan.secrets.get(spec.key_env) or env.get(spec.key_env, "")
         await check_litellm(spec.url, key)
         return same_for_all(spec.url, key, is_litellm=True)
     on_event(ProgressNote(text="starting LiteLLM"))
     running = LiteLLM(
-        _litellm_program(spec.executable),
+        _litellm_program(spec.executable, env),
         tuple(plan.upstreams.values()),
-        env={**os.environ, **plan.secrets},
+        env={**env, **plan.secrets},
         models=[plan.model] if plan.model else [],
         config_file=plan.litellm_config,
         startup_timeout_s=spec.startup_timeout_s,
@@ -123,103 +159,74 @@ async def _litellm(
     return same_for_all(running.url, running.master_key, is_litellm=True)
 
 
-def _litellm_program(named: str | None) -> Path:
+def _litellm_program(named: str | None, env: Mapping[str, str]) -> Path:
     from youbencha.gateway.litellm.process import find_litellm
     from youbencha.sandbox.toolbox.toolbox import Toolbox
 
     kept = Toolbox().find("litellm", None)
-    return find_litellm(named, os.environ, kept.executable if kept else None)
+    return find_litellm(named, env, kept.executable if kept else None)
 
 
-# One trial's way to its model: a key for the agent, one for each judge, and what went that way.
-
-_FINAL = frozenset({"budget_exceeded", "call_too_dear", "price_unknown", "not_recorded"})
-"""Refusals after which asking again leads nowhere."""
-
-_PATIENCE = 3
-"""How often an agent may ask again all the same. Subagents each learn it for themselves."""
-
-_MOST_MISMATCHES = 10
-"""Kept: the first says why, the others follow from it."""
+# -- one trial's use of it -------------------------------------------------------------------------------------
 
 
 @dataclass
 class EvaluatorAccess:
-    """An evaluator's way to a model, and what it used once it is done."""
+    """An evaluator's key, and what it used once it is done."""
 
     access: GatewayAccess
     usage: Usage | None = None
 
 
-async def open_trial_gateway(
-    plan: GatewayPlan,
-    directory: RunDirectory,
-    agent: str,
-    sandbox: Sandbox,
-    on_event: EventSink,
-    opened: AsyncExitStack,
-) -> TrialGateway:
-    """Open until its `close`, or until `opened` is closed."""
-    lines: list[bytes] = []
-    redactor = Redactor.for_env(os.environ, plan.secrets)
-    running = AsyncExitStack()
-    opened.push_async_callback(running.aclose)
-    gateway = await running.enter_async_context(
-        started_gateway(
-            plan,
-            directory,
-            redactor,
-            on_call=lambda call: lines.append(orjson.dumps(entry_of(call)) + b"\n"),
-            on_event=on_event,
-        )
-    )
-    forwarded = sandbox.forward_port(GATEWAY_PORT)
-    if forwarded is not None:
-        await gateway.listen_on(forwarded.socket)
-    places = places_in(directory, sandbox)
-    return TrialGateway(plan, directory, gateway, running, agent, places, forwarded, on_event, redactor, lines)
-
-
 class TrialGateway:
+    """The keys of one trial, its ledger, and what went through the gateway with them."""
+
+    access: GatewayAccess
+    """The agent's."""
+
     def __init__(
         self,
+        gateway: Gateway,
         plan: GatewayPlan,
         directory: RunDirectory,
-        gateway: Gateway,
+        ledger: Ledger,
         running: AsyncExitStack,
-        agent: str,
-        places: Places,
-        forwarded: ForwardedPort | None,
         on_event: EventSink,
-        redactor: Redactor,
-        lines: list[bytes],
+        env: Mapping[str, str],
     ) -> None:
+        """`running` closes what is the trial's own: its ledger, and the gateway if it is not shared."""
         self.stop = asyncio.Event()
-        """Set when the agent goes on asking although it was refused for good."""
+        """Set when it is no use that the agent goes on: it is refused for good, or the gateway does not work."""
+        self._gateway = gateway
         self._plan = plan
         self._directory = directory
-        self._gateway = gateway
+        self._ledger = ledger
         self._running = running
         self._on_event = on_event
-        self._redactor = redactor
-        self._lines = lines
-        """What the ledger holds, as far as it is ours: the agent can reach the file."""
+        self._env = env
+        self._redactor = Redactor.for_env(env, plan.secrets)
         self._refusals = 0
-        self._grant: VirtualKey | None = None
+        self._issued: list[GatewayAccess] = []
+        self._key: VirtualKey | None = None
         self._mismatches: tuple[str, ...] = ()
-        issued = gateway.issue(
-            Labels(key=agent, agent=agent, run=directory.path.name),
-            caps=caps_of_agent(plan.spec),
-            per_call=caps_of(plan.spec, "call"),
-            places=places,
+        gateway.on_failure(self.stop.set)
+        running.push_async_callback(self._end_keys)
+
+    async def issue_key(self, agent: str, sandbox: Sandbox) -> None:
+        """Issue the agent's key, which is valid in its sandbox only."""
+        forwarded = sandbox.forward_port(GATEWAY_PORT)
+        issued = self._issue(
+            agent,
+            caps=caps_of_agent(self._plan.spec),
+            places=_places_in(self._directory, sandbox, self._env),
             on_call=self._agent_called,
             peers=None if forwarded is None else frozenset({str(forwarded.socket)}),
         )
-        self.access = issued if forwarded is None else issued._replace(url=f"http://{forwarded.address}")
+        self.access = await self.expose_in(sandbox, issued)
 
     @property
     def secrets(self) -> Mapping[str, str]:
-        """What must be in nothing that is written."""
+        """What must not be in anything that is written."""
         return {**self._plan.secrets, "GATEWAY_VIRTUAL_KEY": self.access.key}
 
     async def expose_in(self, sandbox: Sandbox, access: GatewayAccess) -> GatewayAccess:
@@ -228,34 +235,38 @@ class TrialGateway:
         if forwarded is None:
             return access
         await self._gateway.listen_on(forwarded.socket)
+        self._running.callback(self._gateway.stop_listening, forwarded.socket)
         return access._replace(url=f"http://{forwarded.address}")
 
     # -- the agent ---------------------------------------------------------------------------------------------
 
     async def end_agent(self) -> None:
-        self._grant = await self._end(self.access)
+        """End the agent's key. Raises YouBenchaError if the gateway never worked: nothing was measured then."""
+        self._key = await self._end(self.access)
+        if self._gateway.failure is not None:
+            raise self._gateway.failure
 
     def report(self) -> GatewayReport:
         """Once the agent is gone, and the artifacts are ours again."""
-        assert self._grant is not None
-        self._mismatches = self._write_mismatches(self._grant, self._directory.artifacts)
+        assert self._key is not None
+        self._mismatches = self._write_mismatches(self._key, self._directory.artifacts)
         prices = self._gateway.prices.source
-        return report_of(self._plan, self._grant, ledger=LEDGER_FILE, prices=prices, mismatches=self._mismatches)
+        return report_of(self._plan, self._key, ledger=LEDGER_FILE, prices=prices, mismatches=self._mismatches)
 
     def findings(self) -> Iterator[tuple[str, str]]:
         """What a person should know: codes and messages."""
-        assert self._grant is not None
+        assert self._key is not None
         if self._mismatches:
-            summary = self._redactor.text(self._grant.mismatches[0].summary)
+            summary = self._redactor.text(self._key.mismatches[0].summary)
             yield "CASSETTE_MISMATCH", f"{summary} (in full: artifacts/{self._mismatches[0]})"
-        if self._grant.not_recorded is not None:
-            yield "CASSETTE_INCOMPLETE", f"not every answer could be recorded: {self._grant.not_recorded}"
+        if self._key.not_recorded is not None:
+            yield "CASSETTE_INCOMPLETE", f"not every answer could be recorded: {self._key.not_recorded}"
 
     def _agent_called(self, call: Call) -> None:
-        self._on_event(_told(call))
+        self._on_event(_event_of(call))
         if call.error in _FINAL:
             self._refusals += 1
-            if self._refusals > _PATIENCE:
+            if self._refusals > _MAX_FINAL_REFUSALS:
                 self.stop.set()
 
     # -- its evaluators ----------------------------------------------------------------------------------------
@@ -263,67 +274,80 @@ class TrialGateway:
     @asynccontextmanager
     async def key_for(self, name: str) -> AsyncIterator[EvaluatorAccess]:
         """For an evaluator. What it spends is its own, and counts in the run's total."""
-        labels = Labels(key=name, agent=name, run=self._directory.path.name)
-        per_call = caps_of(self._plan.spec, "call")
-        access = EvaluatorAccess(
-            self._gateway.issue(labels, per_call=per_call, places=places_in(self._directory, HOST))
-        )
+        access = EvaluatorAccess(self._issue(name, places=_places_in(self._directory, HOST, self._env)))
         try:
             yield access
         finally:
-            grant = await self._end(access.access)
-            if grant.tally.total.requests:
-                access.usage = usage_in(grant.tally.total)
-            self._write_mismatches(grant, self._directory.artifacts / "evaluators" / name)
+            key = await self._end(access.access)
+            if key.tally.total.requests:
+                access.usage = usage_in(key.tally.total)
+            self._write_mismatches(key, self._directory.artifacts / "evaluators" / name)
 
     # -- the end -----------------------------------------------------------------------------------------------
 
     async def close(self) -> list[tuple[str, str]]:
-        """Nobody asks any more. The ledger is then what we wrote; what a person should know is told as before."""
-        failure, spent_by_others = self._gateway.ledger_failure, self._is_spent_by_others()
+        """Close what is the trial's own, and compare the ledger with what was written. Returns warnings."""
+        spent_by_others = self._is_spent_by_others()
         await self._running.aclose()
         found = []
         if spent_by_others:
             found.append(("BUDGET_EXCEEDED", "the run's total budget was spent by its evaluators, after the agent"))
-        if failure is not None:
-            found.append(("LEDGER_INCOMPLETE", f"the gateway's ledger could not be written in full: {failure}"))
-        elif self._restore_ledger():
-            told = "the gateway's ledger was changed while the agent ran; it was written anew"
-            found.append(("WORKSPACE_TAMPERED", told))
+        if self._ledger.failure is not None:
+            message = f"the gateway's ledger could not be written in full: {self._ledger.failure}"
+            found.append(("LEDGER_INCOMPLETE", message))
+        elif self._ledger.restore():
+            message = "the gateway's ledger was changed while the agent ran; it was written anew"
+            found.append(("WORKSPACE_TAMPERED", message))
         return found
 
+    def _issue(
+        self,
+        name: str,
+        *,
+        places: Places,
+        caps: Caps = NO_CAPS,
+        on_call: Callable[[Call], None] | None = None,
+        peers: frozenset[str] | None = None,
+    ) -> GatewayAccess:
+        access = self._gateway.issue(
+            Labels(key=name, agent=name, run=self._directory.path.name),
+            caps=caps,
+            per_call=caps_of(self._plan.spec, "call"),
+            ledger=self._ledger,
+            places=places,
+            on_call=on_call,
+            peers=peers,
+        )
+        self._issued.append(access)
+        return access
+
+    async def _end_keys(self) -> None:
+        """End those that are still valid, as after an interrupt."""
+        for access in self._issued:
+            if (key := self._gateway.end(access.key)) is not None:
+                await self._gateway.settled(key)
+
     async def _end(self, access: GatewayAccess) -> VirtualKey:
-        """The key's requests are cut off, and counted."""
-        grant = self._gateway.end(access.key)
-        assert grant is not None, "a key is ended once"
-        await self._gateway.settled(grant)
-        return grant
+        """End a key: its requests are cut off, and counted."""
+        key = self._gateway.end(access.key)
+        assert key is not None, "a key is ended once"
+        await self._gateway.settled(key)
+        return key
 
     def _is_spent_by_others(self) -> bool:
-        mine = self._grant is not None and self._grant.account.exceeded
+        mine = self._key is not None and self._key.account.exceeded
         return self._gateway.total.exceeded and not mine
 
-    def _restore_ledger(self) -> bool:
-        """Whether what is there was not what we wrote. It may be anything: a directory, a link, a file without end."""
-        path = self._directory.artifacts / LEDGER_FILE
-        whole = b"".join(self._lines)
-        is_file = stat.S_ISREG(path.lstat().st_mode) if os.path.lexists(path) else False
-        if is_file and path.stat().st_size == len(whole) and path.read_bytes() == whole:
-            return False
-        remove_tree(path)
-        write_atomically(path, whole)
-        return True
-
-    def _write_mismatches(self, grant: VirtualKey, directory: Path) -> tuple[str, ...]:
+    def _write_mismatches(self, key: VirtualKey, directory: Path) -> tuple[str, ...]:
         """How each request that a replay could not answer differs from its nearest. Names of files in `directory`."""
         names = []
-        for number, mismatch in enumerate(grant.mismatches[:_MOST_MISMATCHES], start=1):
+        for number, mismatch in enumerate(key.mismatches[:_MAX_MISMATCH_FILES], start=1):
             names.append(f"cassette-mismatch-{number}.diff")
             write_atomically(directory / names[-1], self._redactor.text(mismatch.text).encode("utf-8", "replace"))
         return tuple(names)
 
 
-def _told(call: Call) -> ModelCalled:
+def _event_of(call: Call) -> ModelCalled:
     return ModelCalled(
         model=call.model,
         status=call.status,

@@ -17,7 +17,7 @@ from youbencha.gateway.cassette.matching import (
     RequestMatcher,
     numbered,
 )
-from youbencha.gateway.cassette.placeholders import PlaceholderWriter, Places, fill, forms_of, texts_of
+from youbencha.gateway.cassette.placeholders import NO_PLACES, PlaceholderWriter, Places, fill, forms_of, texts_of
 from youbencha.gateway.cassette.recording import RecordedAnswer, record_answer, replay_of
 from youbencha.gateway.cassette.store import AnswersByTrial, CassetteStore, Recording
 from youbencha.gateway.cassette.volatile import Clock, around
@@ -136,9 +136,9 @@ class Cassette:
         self._sessions_at: dict[str, int] = {}
         self._recorded_here: dict[str, AnswersByTrial] = {}
 
-    def session(self, places: Places) -> CassetteSession:
+    def session(self, places: Places | None = None) -> CassetteSession:
         """One for each virtual key: it starts with the first answer of everything."""
-        return CassetteSession(self, places)
+        return CassetteSession(self, places or NO_PLACES)
 
     # -- for its sessions ---------------------------------------------------------------------------------------
 

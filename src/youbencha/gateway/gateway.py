@@ -1,0 +1,226 @@
+"""The gateway: virtual keys and budgets, and sockets that a client may connect to at once.
+
+async with Gateway(upstreams=…) as gateway:
+    access = gateway.issue(Labels("trial-1"), caps=Caps(usd=Decimal(2)))
+    …                                    # the agent runs with access.url and access.key
+    used = gateway.end(access.key)       # from here on, that key opens nothing
+
+Its HTTP server is loaded in a thread meanwhile: aiohttp takes 0.15 s to import, and an agent longer to start. Until the
+server is ready, the kernel holds connections in the backlog of the sockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from youbencha.errors import YouBenchaError
+from youbencha.gateway.api import GatewayAccess, Provider
+from youbencha.gateway.budget import NO_CAPS, Account, Caps
+from youbencha.gateway.call import Call, Labels
+from youbencha.gateway.keys import VirtualKey, VirtualKeys
+from youbencha.gateway.ledger import Ledger
+from youbencha.gateway.prices import Prices
+
+if TYPE_CHECKING:
+    from youbencha.gateway.cassette.cassette import Cassette
+    from youbencha.gateway.cassette.placeholders import Places
+    from youbencha.gateway.server import GatewayServer
+    from youbencha.gateway.upstreams import Upstream
+
+_BACKLOG = 128
+
+
+class Gateway:
+    """Serves for as long as the `async with` block lasts. May serve many trials, each with keys of its own."""
+
+    def __init__(
+        self,
+        *,
+        upstreams: Mapping[Provider, Upstream],
+        prices: Prices | None = None,
+        ledger: Ledger | None = None,
+        cassette: Cassette | None = None,
+        caps: Caps = NO_CAPS,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        on_call: Callable[[Call], None] | None = None,
+        with_metrics: bool = False,
+    ) -> None:
+        """`ledger` is for the calls of keys that have none of their own, and for requests without a valid key."""
+        self.total = Account("run", caps)
+        self.keys = VirtualKeys()
+        self.prices = prices or Prices()
+        self.ledger = ledger or Ledger(None)
+        self.cassette = cassette
+        self.upstreams = dict(upstreams)
+        self.on_call = on_call
+        self.with_metrics = with_metrics
+        self._address = (host, port)
+        self._url: str | None = None
+        self._not_served: list[socket.socket] = []
+        """Sockets whose connections wait for the server."""
+        self._unix: dict[Path, socket.socket] = {}
+        self._server: GatewayServer | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._failure: YouBenchaError | None = None
+        self._failure_callbacks: list[Callable[[], None]] = []
+
+    @property
+    def url(self) -> str:
+        if self._url is None:
+            raise RuntimeError("the gateway is not running: use it in an `async with`")
+        return self._url
+
+    # -- keys --------------------------------------------------------------------------------------------------
+
+    def issue(
+        self,
+        labels: Labels,
+        *,
+        caps: Caps = NO_CAPS,
+        per_call: Caps = NO_CAPS,
+        parent: Account | None = None,
+        ledger: Ledger | None = None,
+        places: Places | None = None,
+        on_call: Callable[[Call], None] | None = None,
+        peers: frozenset[str] | None = None,
+    ) -> GatewayAccess:
+        """Issue a new key, with a recording of its own if there is a cassette.
+
+        What is spent with it counts in `parent` too (such as an agent's account), and in the run's total.
+        """
+        account = Account(labels.key, caps, per_call=per_call, parent=parent or self.total)
+        issued = VirtualKey(
+            labels=labels,
+            account=account,
+            on_call=on_call,
+            peers=peers,
+            ledger=ledger or self.ledger,
+            cassette=None if self.cassette is None else self.cassette.session(places),
+        )
+        return GatewayAccess(self.url, self.keys.issue(issued), lambda: bool(issued.busy))
+
+    def end(self, key: str) -> VirtualKey | None:
+        """End a key: requests under way are cut off, and it opens nothing any more. Returns what was done with it."""
+        return self.keys.end(key)
+
+    async def settled(self, key: VirtualKey) -> None:
+        """Wait until the requests that an ended key had under way are written down."""
+        while key.busy:
+            await asyncio.wait(tuple(key.busy), timeout=1.0)
+
+    # -- sockets and their server ------------------------------------------------------------------------------
+
+    async def listen_on(self, path: Path) -> None:
+        """Listen on a Unix socket as well. A key whose `peers` name it can be used there and nowhere else."""
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            listener.bind(str(path))
+            listener.listen(_BACKLOG)
+        except OSError:
+            listener.close()
+            raise
+        self._unix[path] = listener
+        self._not_served.append(listener)
+        await self._serve_all()
+
+    def stop_listening(self, path: Path) -> None:
+        listener = self._unix.pop(path)
+        if self._server is not None and listener not in self._not_served:
+            self._server.stop(listener)
+        else:
+            self._not_served.remove(listener)
+            listener.close()
+
+    async def ready(self) -> None:
+        """Wait until requests are served. Raises YouBenchaError if they never will be."""
+        if self._starting is not None:
+            await asyncio.shield(self._starting)
+        if self._failure is not None:
+            raise self._failure
+
+    @property
+    def failure(self) -> YouBenchaError | None:
+        """Why its server could not be started, if it could not."""
+        return self._failure
+
+    def on_failure(self, callback: Callable[[], None]) -> None:
+        """Call back if the server cannot be started: nobody should wait for an answer then."""
+        if self._failure is not None:
+            callback()
+        self._failure_callbacks.append(callback)
+
+    async def __aenter__(self) -> Self:
+        host, port = self._address
+        self._not_served = _listen(host, port)
+        named = f"[{host}]" if ":" in host else host
+        self._url = f"http://{named}:{self._not_served[0].getsockname()[1]}"
+        self._starting = asyncio.create_task(self._start())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._url = None
+        self.keys.end_all()
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.gather(self._starting, return_exceptions=True)
+        self._close_not_served()
+        if self._server is not None:
+            await self._server.close()
+
+    async def _start(self) -> None:
+        try:
+            server = await asyncio.to_thread(_load_server, self)
+            await server.start()
+            self._server = server
+            await self._serve_all()
+        except Exception as error:  # noqa: BLE001 - whatever it is, clients must not wait for it
+            self._failure = YouBenchaError(
+                "GATEWAY_START_FAILED",
+                f"the gateway's server cannot be started: {type(error).__name__}: {error}",
+                hint="Check the installation with `yb doctor`.",
+            )
+            self._close_not_served()
+            for callback in self._failure_callbacks:
+                callback()
+
+    async def _serve_all(self) -> None:
+        while self._server is not None and self._not_served:
+            await self._server.serve(self._not_served.pop(0))
+
+    def _close_not_served(self) -> None:
+        for listener in self._not_served:
+            listener.close()
+        self._not_served.clear()
+
+
+def _load_server(gateway: Gateway) -> GatewayServer:
+    from youbencha.gateway.server import GatewayServer
+
+    return GatewayServer(gateway)
+
+
+def _listen(host: str, port: int) -> list[socket.socket]:
+    """Listen on every address of the host, on one port."""
+    listeners: list[socket.socket] = []
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, address in dict.fromkeys((each[0], str(each[4][0])) for each in found):
+            chosen = listeners[0].getsockname()[1] if listeners else port
+            listeners.append(socket.create_server((address, chosen), family=family, backlog=_BACKLOG))
+    except OSError as error:
+        for listener in listeners:
+            listener.close()
+        raise YouBenchaError(
+            "GATEWAY_LISTEN_FAILED",
+            f"cannot listen on {host}:{port}: {error.strerror or error}",
+            hint="Choose another address, or let the system choose a port: 127.0.0.1:0",
+        ) from error
+    return listeners
