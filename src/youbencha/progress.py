@@ -63,7 +63,7 @@ _VERDICTS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("
 
 _GATEWAY = {
     "budget_exceeded": "the budget is spent, the request was refused",
-    "call_too_dear": "the request may cost too much, and was refused",
+    "call_over_cap": "the request may cost too much, and was refused",
     "price_unknown": "the model's price is not known, so that the budget cannot be kept",
     "circuit_open": "the provider failed too often, and is not asked for a while",
     "rate_limited": "the provider asks to wait",

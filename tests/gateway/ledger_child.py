@@ -55,7 +55,7 @@ async def _fill(ledger: Path, written: Ledger) -> None:
         grant = gateway.end(access.key)
         assert grant is not None
         await gateway.settled(grant)
-    told = {"statuses": statuses, "failure": failure, "requests": grant.tally.requests, "ledger": ledger.read_text()}
+    told = {"statuses": statuses, "failure": failure, "requests": grant.totals.requests, "ledger": ledger.read_text()}
     print(json.dumps(told))
 
 

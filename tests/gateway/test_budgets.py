@@ -56,10 +56,10 @@ async def test_a_call_from_its_reservation_to_its_end() -> None:
     account = Account("trial", usd("1"))
     reservation = await account.reserve(worst("0.4", 900))
     assert (account.reserved_usd, account.reserved_tokens, account.spent_usd) == (Decimal("0.4"), 900, 0)
-    reservation.settle(spend("0.1", 200), unsure=spend("0.05", 30))
+    reservation.settle(spend("0.1", 200), unseen=spend("0.05", 30))
     assert (account.reserved_usd, account.reserved_tokens) == (0, 0)
     assert (account.spent_usd, account.spent_tokens) == (Decimal("0.1"), 200)
-    assert (account.unsure_usd, account.unsure_tokens) == (Decimal("0.05"), 30)
+    assert (account.unseen_usd, account.unseen_tokens) == (Decimal("0.05"), 30)
     assert not account.exceeded
 
 
@@ -67,7 +67,7 @@ async def test_without_caps_nobody_waits_and_everything_is_counted() -> None:
     account = Account("free")
     for reservation in [await account.reserve(worst(None, 10**9)) for _ in range(3)]:
         reservation.settle(spend(None, 7))
-    assert (account.spent_tokens, account.spent_usd, account.unsure_usd) == (21, 0, 0)
+    assert (account.spent_tokens, account.spent_usd, account.unseen_usd) == (21, 0, 0)
 
 
 async def test_dollars_are_added_exactly() -> None:
@@ -102,7 +102,7 @@ async def test_a_spent_cap_of_tokens_refuses() -> None:
 
 async def test_what_may_have_been_spent_counts_as_spent() -> None:
     account = Account("trial", usd("1"))
-    (await account.reserve(worst("2"))).settle(spend("0.1"), unsure=spend("0.9"))
+    (await account.reserve(worst("2"))).settle(spend("0.1"), unseen=spend("0.9"))
     with pytest.raises(BudgetSpent):
         await account.reserve(worst("0.1"))
 
@@ -115,7 +115,7 @@ async def test_a_cap_of_nothing_lets_nothing_through(caps: Caps) -> None:
         await Account("none", per_call=caps).reserve(worst("0", 0))
 
 
-async def test_a_call_that_is_too_dear() -> None:
+async def test_a_call_over_its_cap() -> None:
     account = Account("trial", per_call=Caps(Decimal("0.2"), 1000))
     (await account.reserve(worst("0.2", 1000))).release()
     assert not account.exceeded
@@ -125,7 +125,7 @@ async def test_a_call_that_is_too_dear() -> None:
         CallOverCap, match=r"up to 1,001 tokens, .* 1,000 tokens\..* gateway\.tokens_per_call"
     ) as refused:
         await account.reserve(worst("0.2", 1001))
-    assert (refused.value.reason, refused.value.worst, refused.value.cap) == ("call_too_dear", 1001, 1000)
+    assert (refused.value.reason, refused.value.worst, refused.value.cap) == ("call_over_cap", 1001, 1000)
     assert account.exceeded
     assert account.reserved_usd == account.reserved_tokens == 0
 
@@ -145,22 +145,22 @@ async def test_an_unknown_cost_under_a_cap_counts_with_its_worst_case() -> None:
     """The request's model had a price, and the answer's has none."""
     account = Account("trial", usd("1"))
     (await account.reserve(worst("0.7", 50))).settle(spend(None, 20))
-    assert (account.spent_usd, account.unsure_usd) == (0, Decimal("0.7"))
-    (await account.reserve(worst("0.7", 50))).settle(spend("0.2", 20), unsure=spend(None, 30))
-    assert (account.spent_usd, account.unsure_usd) == (Decimal("0.2"), Decimal("1.2"))
+    assert (account.spent_usd, account.unseen_usd) == (0, Decimal("0.7"))
+    (await account.reserve(worst("0.7", 50))).settle(spend("0.2", 20), unseen=spend(None, 30))
+    assert (account.spent_usd, account.unseen_usd) == (Decimal("0.2"), Decimal("1.2"))
 
 
 async def test_a_stated_bound_is_better_than_the_worst_case() -> None:
     """Cut off before anything was seen: then the prompt at most."""
     account = Account("trial", usd("1"))
-    (await account.reserve(worst("0.7", 50))).settle(spend(None, 0), unsure=spend("0.02", 20))
-    assert (account.unsure_usd, account.unsure_tokens) == (Decimal("0.02"), 20)
+    (await account.reserve(worst("0.7", 50))).settle(spend(None, 0), unseen=spend("0.02", 20))
+    assert (account.unseen_usd, account.unseen_tokens) == (Decimal("0.02"), 20)
 
 
 async def test_nobody_can_give_money_back() -> None:
     account = Account("trial", usd("1"))
-    (await account.reserve(worst("0.1", 5))).settle(spend("-100", -100), unsure=spend("-100", -100))
-    assert (account.spent_usd, account.spent_tokens, account.unsure_usd, account.unsure_tokens) == (0, 0, 0, 0)
+    (await account.reserve(worst("0.1", 5))).settle(spend("-100", -100), unseen=spend("-100", -100))
+    assert (account.spent_usd, account.spent_tokens, account.unseen_usd, account.unseen_tokens) == (0, 0, 0, 0)
 
 
 async def test_a_call_is_settled_once() -> None:

@@ -63,18 +63,18 @@ class Family(RuleBasedStateMachine):
         self._go()
         return asking
 
-    @rule(target=asked, asking=consumes(asked), share=st.integers(0, 4), unsure=st.integers(0, 4))
-    def settle(self, asking: Asking, share: int, unsure: int) -> Any:
+    @rule(target=asked, asking=consumes(asked), share=st.integers(0, 4), unseen=st.integers(0, 4))
+    def settle(self, asking: Asking, share: int, unseen: int) -> Any:
         trial, worst, task = asking
         if not task.done():
             return asking
         if task.cancelled() or task.exception():
             return multiple()
-        unsure = min(unsure, 4 - share)
+        unseen = min(unseen, 4 - share)
         assert worst.usd is not None
-        parts = [Spend(worst.usd * part / 4, worst.tokens * part // 4) for part in (share, unsure)]
-        task.result().settle(parts[0], unsure=parts[1])
-        self.settled.append((trial, Spend(worst.usd * (share + unsure) / 4, sum(part.tokens for part in parts))))
+        parts = [Spend(worst.usd * part / 4, worst.tokens * part // 4) for part in (share, unseen)]
+        task.result().settle(parts[0], unseen=parts[1])
+        self.settled.append((trial, Spend(worst.usd * (share + unseen) / 4, sum(part.tokens for part in parts))))
         self._go()
         return multiple()
 
@@ -106,7 +106,7 @@ class Family(RuleBasedStateMachine):
         self._go()
 
     def _sums(self, account: Account) -> tuple[Decimal, int]:
-        return account.spent_usd + account.unsure_usd, account.spent_tokens + account.unsure_tokens
+        return account.spent_usd + account.unseen_usd, account.spent_tokens + account.unseen_tokens
 
     @invariant()
     def what_is_spent_is_what_was_settled(self) -> None:
@@ -117,7 +117,7 @@ class Family(RuleBasedStateMachine):
 
     @invariant()
     def the_run_has_what_its_trials_have(self) -> None:
-        for name in ("spent_usd", "spent_tokens", "unsure_usd", "unsure_tokens", "reserved_usd", "reserved_tokens"):
+        for name in ("spent_usd", "spent_tokens", "unseen_usd", "unseen_tokens", "reserved_usd", "reserved_tokens"):
             assert getattr(self.run, name) == sum(getattr(trial, name) for trial in self.trials), name
 
     @invariant()

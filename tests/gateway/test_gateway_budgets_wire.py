@@ -97,9 +97,9 @@ async def test_fifty_at_once(api: Api, caps: Caps, tmp_path: Path) -> None:
         (200, None),
         (spent_status, "budget_exceeded"),
     ]
-    assert (grant.tally.refused, grant.tally.total.requests) == (len(refused), len(served))
-    assert grant.tally.refusal is not None
-    assert "the budget is spent" in grant.tally.refusal
+    assert (grant.totals.refused, grant.totals.total.requests) == (len(refused), len(served))
+    assert grant.totals.refusal is not None
+    assert "the budget is spent" in grant.totals.refusal
 
 
 async def test_a_cap_over_two_keys(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ async def test_a_cap_in_dollars_needs_a_price(api: Api, tmp_path: Path) -> None:
     assert "nobody-knows-me" in message
     assert "gateway.prices" in message
     assert (call.error, call.upstream_status, model.requests) == ("price_unknown", None, [])
-    assert message.removeprefix("youBencha: ") == grant.tally.no_price
+    assert message.removeprefix("youBencha: ") == grant.totals.no_price
 
 
 @pytest.mark.parametrize("per_call", [Caps(usd=Decimal("0.0001")), Caps(tokens=100)], ids=["usd", "tokens"])
@@ -142,9 +142,9 @@ async def test_a_cap_for_each_call(per_call: Caps, tmp_path: Path) -> None:
         answer = await lab.ask(key=access.key)
         call = await lab.call()
         grant = await lab.end(access)
-    assert grant.tally.refusal is not None
-    assert grant.tally.refusal in _refused(ANTHROPIC, answer.json)
-    assert (answer.status, call.error, grant.tally.refused, model.requests) == (402, "call_too_dear", 1, [])
+    assert grant.totals.refusal is not None
+    assert grant.totals.refusal in _refused(ANTHROPIC, answer.json)
+    assert (answer.status, call.error, grant.totals.refused, model.requests) == (402, "call_over_cap", 1, [])
 
 
 async def test_a_call_without_a_limit_may_take_a_lot(tmp_path: Path) -> None:
@@ -197,4 +197,4 @@ async def test_who_hangs_up_early_has_used_up_what_it_was_allowed(tmp_path: Path
             await lab.call()
         assert (await lab.ask(key=access.key)).status == 402
         grant = await lab.end(access)
-    assert (grant.account.spent_tokens, grant.account.unsure_tokens) == (12, 99)  # seen, and the rest of 100
+    assert (grant.account.spent_tokens, grant.account.unseen_tokens) == (12, 99)  # seen, and the rest of 100

@@ -124,7 +124,7 @@ async def test_a_key_that_ends_cuts_what_is_under_way(begun: bool, tmp_path: Pat
     seen = Tokens(input=11, output=1) if begun else Tokens()
     call = await lab.call()
     assert (call.error, call.partial, call.tokens) == ("key_ended", True, seen)
-    assert (grant.tally.total.tokens, grant.tally.total.partial, grant.busy) == (seen, True, set())
+    assert (grant.totals.total.tokens, grant.totals.total.partial, grant.busy) == (seen, True, set())
     assert [(line["key"], line["error"], line["partial"]) for line in lab.lines()] == [("trial-1", "key_ended", True)]
 
 

@@ -244,3 +244,9 @@ def test_without_a_file_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.Monk
     ledger.ended(_call())
     ledger.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_old_name_of_an_error_is_read_as_the_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    path.write_text('{"error": "call_too_dear"}\n{"error": ["odd"]}\n{"id": "1"}\n')
+    assert list(read_ledger(path)) == [{"error": "call_over_cap"}, {"error": ["odd"]}, {"id": "1"}]

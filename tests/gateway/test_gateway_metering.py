@@ -39,9 +39,9 @@ async def test_sums_are_the_scripts(api: Api, tmp_path: Path) -> None:
             call = await lab.call()
             assert (answer.status, call.tokens, call.stream) == (200, each, stream)
             assert (call.partial, call.error, call.wire) == (False, None, api.wire)
-        tally = (await lab.end()).tally
-    assert tally.total.tokens == Tokens(*(None if count is None else 3 * count for count in each))
-    assert (tally.requests, tally.total.requests, tally.failed, tally.total.partial) == (3, 3, 0, False)
+        totals = (await lab.end()).totals
+    assert totals.total.tokens == Tokens(*(None if count is None else 3 * count for count in each))
+    assert (totals.requests, totals.total.requests, totals.failed, totals.total.partial) == (3, 3, 0, False)
     assert len(model.requests) == 3
 
 
@@ -52,7 +52,7 @@ async def test_cost_is_of_all_kinds_of_tokens(tmp_path: Path) -> None:
         await lab.call()
         grant = await lab.end()
     cost = Decimal("0.00127")  # (1000 · 1 + 25 · 2 + 700 · 0.1 + 50 · 3) / a million
-    assert (grant.account.spent_usd, grant.tally.total.cost_usd) == (cost, cost)
+    assert (grant.account.spent_usd, grant.totals.total.cost_usd) == (cost, cost)
     assert grant.account.spent_tokens == 1775
     assert lab.lines()[0]["cost_usd"] == float(cost)
 
@@ -61,9 +61,9 @@ async def test_an_unknown_price_is_unknown(tmp_path: Path) -> None:
     async with scripted_lab(SCRIPT, tmp_path) as (lab, _):
         await lab.ask(model="nobody-knows-me")
         call = await lab.call()
-        tally = (await lab.end()).tally
+        totals = (await lab.end()).totals
     assert (call.tokens, call.cost_usd) == (ALL, None)
-    assert (tally.total.unpriced, tally.total.cost_usd) == (1, None)
+    assert (totals.total.unpriced, totals.total.cost_usd) == (1, None)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ async def test_what_is_not_billed(method: str, path: str, api: Api, tmp_path: Pa
         grant = await lab.end()
     assert answer.status == 200
     assert (call.billed, call.tokens, call.cost_usd, call.partial, call.error) == (False, Tokens(), None, False, None)
-    assert (grant.account.spent_tokens, grant.tally.total.requests, grant.tally.requests) == (0, 0, 1)
+    assert (grant.account.spent_tokens, grant.totals.total.requests, grant.totals.requests) == (0, 0, 1)
     assert model.requests[0].headers[api.key_header].endswith(REAL_KEY)
 
 

@@ -155,7 +155,7 @@ async def test_the_upstream_leaves_in_the_middle_of_an_event(tmp_path: Path) -> 
     assert (call.tokens, call.partial, call.error) == (Tokens(input=11, output=1), True, "upstream_gone")
     assert (call.status, call.upstream_status) == (200, 200)
     assert grant.account.spent_tokens == 24
-    assert grant.account.unsure_tokens > 0  # what may have been written beyond what was seen
+    assert grant.account.unseen_tokens > 0  # what may have been written beyond what was seen
     line = lab.lines()[0]
     assert (line["partial"], line["error"], line["input_tokens"]) == (True, "upstream_gone", 11)
 
@@ -220,7 +220,7 @@ async def test_the_client_leaves_before_the_first_byte(tmp_path: Path) -> None:
             await soon(left.wait())
         grant = await lab.end(access)
     assert (call.status, call.error, call.partial, call.tokens) == (None, "client_gone", True, Tokens())
-    assert (grant.account.reserved_tokens, grant.account.unsure_tokens > 0) == (0, True)
+    assert (grant.account.reserved_tokens, grant.account.unseen_tokens > 0) == (0, True)
 
 
 async def test_the_client_leaves_before_it_has_asked(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ async def test_a_busy_provider_is_passed_on_untouched(api: Api, status: int, tmp
     }
     assert (call.error, call.retry_after_s, call.upstream_status) == ("rate_limited", 17.0, status)
     assert (call.partial, call.tokens, call.cost_usd) == (False, Tokens(), None)
-    assert (grant.tally.rate_limited, grant.tally.total.requests, grant.account.spent_tokens) == (1, 0, 0)
+    assert (grant.totals.rate_limited, grant.totals.total.requests, grant.account.spent_tokens) == (1, 0, 0)
 
 
 async def test_the_wait_for_a_busy_provider_ends_with_the_next_request(tmp_path: Path) -> None:
@@ -51,23 +51,23 @@ async def test_the_wait_for_a_busy_provider_ends_with_the_next_request(tmp_path:
         await lab.call()
         waited = lab.gateway.keys.find(lab.access.key, "127.0.0.1")
         assert waited is not None
-        assert waited.tally.provider_wait_s == 0.0
+        assert waited.totals.provider_wait_s == 0.0
         await lab.ask()
         await lab.call()
-        assert waited.tally.provider_wait_s > 0.0
+        assert waited.totals.provider_wait_s > 0.0
 
 
 def test_only_the_time_between_is_waited() -> None:
-    tally, busy = KeyTotals(), _call(429, "rate_limited")
-    tally.arrived(100.0)
-    tally.ended(busy, 101.0)
-    tally.arrived(111.5)
-    tally.arrived(112.0)  # in parallel: nobody waits any more
-    tally.ended(_call(200, None), 120.0)
-    tally.arrived(150.0)
-    tally.ended(busy, 151.0)
-    tally.arrived(152.0)
-    assert (tally.provider_wait_s, tally.rate_limited, tally.requests) == (11.5, 2, 3)
+    totals, busy = KeyTotals(), _call(429, "rate_limited")
+    totals.arrived(100.0)
+    totals.ended(busy, 101.0)
+    totals.arrived(111.5)
+    totals.arrived(112.0)  # in parallel: nobody waits any more
+    totals.ended(_call(200, None), 120.0)
+    totals.arrived(150.0)
+    totals.ended(busy, 151.0)
+    totals.arrived(152.0)
+    assert (totals.provider_wait_s, totals.rate_limited, totals.requests) == (11.5, 2, 3)
 
 
 def _call(status: int, error: str | None) -> Call:
@@ -89,7 +89,7 @@ async def test_a_provider_that_fails_is_left_alone(tmp_path: Path) -> None:
     assert [answer.status for answer in refused[1:]] == [500] * 3  # the others' circuits are their own
     assert len(model.requests) == FAILURES + 3
     assert [call.error for call in calls[:7]] == ["provider_failed"] * FAILURES + ["circuit_open"]
-    assert (calls[6].upstream_status, calls[6].partial, grant.tally.circuit_refusals) == (None, False, 1)
+    assert (calls[6].upstream_status, calls[6].partial, grant.totals.circuit_refusals) == (None, False, 1)
 
 
 async def test_a_success_between_keeps_the_circuit_closed(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ async def test_nobody_listens(tmp_path: Path) -> None:
     assert "x-should-retry" not in answers[0].headers  # one lost connection must not end a trial
     assert answers[-1].headers["x-should-retry"] == "false"
     assert (call.error, call.partial, call.upstream_status) == ("upstream_unreachable", False, None)
-    assert (other.json["error"]["type"], grant.account.unsure_tokens) == ("server_error", 0)
+    assert (other.json["error"]["type"], grant.account.unseen_tokens) == ("server_error", 0)
 
 
 async def test_a_rejected_key_is_not_tried_for_minutes(tmp_path: Path) -> None:

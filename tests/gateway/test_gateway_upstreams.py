@@ -325,7 +325,7 @@ async def test_nobody_gives_litellm_orders_that_are_not_metered(order: dict[str,
             grant = await lab.end()
     assert (heard.status, call.error, upstream.seen) == (400, "not_metered", [])
     assert "not passed on to LiteLLM" in heard.raw.decode()
-    assert (grant.account.spent_tokens, grant.account.unsure_tokens, grant.account.reserved_tokens) == (0, 0, 0)
+    assert (grant.account.spent_tokens, grant.account.unseen_tokens, grant.account.reserved_tokens) == (0, 0, 0)
 
 
 async def test_nor_a_form_nor_a_query_nor_a_header(tmp_path: Path) -> None:

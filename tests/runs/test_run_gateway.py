@@ -192,14 +192,14 @@ async def test_an_agent_that_used_more_than_went_through(runs: RunLab) -> None:
 @pytest.mark.parametrize(
     ("capped", "reason", "outcome"),
     [
-        ({"budget_per_call_usd": 0.000001}, "call_too_dear", "limit"),
+        ({"budget_per_call_usd": 0.000001}, "call_over_cap", "limit"),
         ({"budget_per_trial_usd": 1, "prices": {}}, "price_unknown", "infra_error"),
     ],
 )
 async def test_whoever_is_refused_for_good_is_ended(
     runs: RunLab, capped: dict[str, Any], reason: str, outcome: str
 ) -> None:
-    program = GREEDY if reason == "call_too_dear" else GREEDY.replace("claude-opus-4-5", "nobody-knows-me")
+    program = GREEDY if reason == "call_over_cap" else GREEDY.replace("claude-opus-4-5", "nobody-knows-me")
     greedy = {"type": "command", "config": {"command": [sys.executable, "-c", program], "prompt_by": "none"}}
     done = await run_with(runs, greedy, script(says("Yes.")), gateway={"type": "builtin", **capped})
     assert {line["error"] for line in ledger(done)} <= {reason, "client_gone", "key_ended"}

@@ -100,7 +100,7 @@ class _Watch:
         turned_away = call.error in _TURNED_AWAY
         if self._plan.quiet:
             return
-        spent = grant.tally.total.cost_usd if grant and not turned_away else None
+        spent = grant.totals.total.cost_usd if grant and not turned_away else None
         text = line_of(call, spent)
         if grant and call.error == "not_recorded" and grant.mismatches:
             text += "\n" + grant.mismatches[-1].text
@@ -129,7 +129,7 @@ def line_of(call: Call, spent: Decimal | None) -> str:
 def summary(grants: Mapping[str, VirtualKey], total: Account, turned_away: int) -> Iterator[str]:
     """A line for each key, in the order in which they were given."""
     for name, grant in grants.items():
-        yield " · ".join([name, *_figures(grant.tally), *_left(grant.account)])
+        yield " · ".join([name, *_figures(grant.totals), *_left(grant.account)])
     if left := _left(total):
         yield " · ".join(["all together", *left])
     if turned_away:
@@ -143,11 +143,11 @@ def printable(text: str) -> str:
     return "".join(character if character.isprintable() or character == "\n" else "·" for character in text)
 
 
-def _figures(tally: KeyTotals) -> list[str]:
-    figures = [plural(tally.requests, "request")]
-    if told := _tokens(tally.total.tokens):
-        figures += [f"at least {told}" if tally.total.partial else told, _cost(tally.total)]
-    numbers = {"refused": tally.refused, "rate limited": tally.rate_limited, "not recorded": tally.unmatched}
+def _figures(totals: KeyTotals) -> list[str]:
+    figures = [plural(totals.requests, "request")]
+    if told := _tokens(totals.total.tokens):
+        figures += [f"at least {told}" if totals.total.partial else told, _cost(totals.total)]
+    numbers = {"refused": totals.refused, "rate limited": totals.rate_limited, "not recorded": totals.unmatched}
     return figures + [f"{number} {what}" for what, number in numbers.items() if number]
 
 
@@ -162,10 +162,10 @@ def _left(account: Account) -> list[str]:
     """What may have been spent unseen counts as spent, as it does for the cap."""
     left = []
     if (most_usd := account.caps.usd) is not None:
-        usd_left = max(Decimal(0), most_usd - account.spent_usd - account.unsure_usd)
+        usd_left = max(Decimal(0), most_usd - account.spent_usd - account.unseen_usd)
         left.append(f"{_usd(usd_left)} of {_usd(most_usd)} left")
     if (most_tokens := account.caps.tokens) is not None:
-        tokens_left = max(0, most_tokens - account.spent_tokens - account.unsure_tokens)
+        tokens_left = max(0, most_tokens - account.spent_tokens - account.unseen_tokens)
         left.append(f"{tokens_left} of {most_tokens} tokens left")
     return left
 

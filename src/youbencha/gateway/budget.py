@@ -127,7 +127,7 @@ class BudgetSpent(BudgetRefusal):
 class CallOverCap(BudgetRefusal):
     """The worst case of this one call is over the cap for a single call."""
 
-    reason = "call_too_dear"
+    reason = "call_over_cap"
 
     def __init__(self, account: str, kind: Kind, cap: Decimal | int, worst: Decimal | int) -> None:
         setting = {"usd": "budget_per_call_usd", "tokens": "tokens_per_call"}[kind]
@@ -203,12 +203,12 @@ class Account:
         return self._spent.tokens
 
     @property
-    def unsure_usd(self) -> Decimal:
+    def unseen_usd(self) -> Decimal:
         """What calls may have cost beyond what was seen of them."""
         return self._unseen.usd
 
     @property
-    def unsure_tokens(self) -> int:
+    def unseen_tokens(self) -> int:
         return self._unseen.tokens
 
     @property
@@ -300,12 +300,12 @@ class Reservation:
         self._account, self._worst = account, worst
         self._open = True
 
-    def settle(self, spend: Spend, *, unsure: Spend = _NOTHING) -> None:
-        """The call took `spend`, and may have taken `unsure` beyond it. Once only."""
+    def settle(self, spend: Spend, *, unseen: Spend = _NOTHING) -> None:
+        """The call took `spend`, and may have taken `unseen` beyond it. Once only."""
         if not self._open:
             raise RuntimeError(f"this call of {self._account.name} is settled already")
         self._open = False
-        self._account._give_back(self._worst, spend, _unseen(self._worst, spend, unsure))
+        self._account._give_back(self._worst, spend, _unseen(self._worst, spend, unseen))
 
     def release(self) -> None:
         """The call took nothing. Does nothing after `settle`, so it may stand in a `finally`."""

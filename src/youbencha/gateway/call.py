@@ -121,7 +121,7 @@ class PendingCall:
         if self.reservation is not None:
             if self.may_cost:
                 spend = Spend(cost, sum(count or 0 for count in metered.tokens))
-                self.reservation.settle(spend, unsure=self._unsure(prices, metered, model))
+                self.reservation.settle(spend, unseen=self._unseen(prices, metered, model))
             else:
                 self.reservation.release()
             self.reservation = None
@@ -137,7 +137,7 @@ class PendingCall:
         )
         return next((cost for cost in costs if cost is not None), None)
 
-    def _unsure(self, prices: Prices, metered: Metered, model: str | None) -> Spend:
+    def _unseen(self, prices: Prices, metered: Metered, model: str | None) -> Spend:
         """What a call that was cut off may have cost beyond what was seen: a cap must hold against that too.
 
         As much as it was allowed: a model may have thought without a word, or go on though nobody listens any more.

@@ -74,7 +74,7 @@ class KeyTotals:
 
     def refused_because(self, reason: str, message: str) -> None:
         """The words of a refusal, which a call does not hold."""
-        if reason in ("budget_exceeded", "call_too_dear"):
+        if reason in ("budget_exceeded", "call_over_cap"):
             self.refusal = self.refusal or message
         elif reason == "price_unknown":
             self.no_price = self.no_price or message
@@ -93,7 +93,7 @@ class KeyTotals:
             name = call.model or "unknown"
             self.models[name] = self.models.get(name, ModelTotals()).plus(call)
         match call.error:
-            case "budget_exceeded" | "call_too_dear":
+            case "budget_exceeded" | "call_over_cap":
                 self.refused += 1
             case "circuit_open":
                 self.circuit_refusals += 1
@@ -146,7 +146,7 @@ class VirtualKey:
     """Told of every call when it has ended."""
     peers: frozenset[str] | None = None
     """The addresses that it may come from, or the Unix sockets by which; None for any that can reach the gateway."""
-    tally: KeyTotals = field(default_factory=KeyTotals)
+    totals: KeyTotals = field(default_factory=KeyTotals)
     memory: BodyMemory = field(default_factory=BodyMemory)
     ledger: Ledger
     """Where its calls are written."""

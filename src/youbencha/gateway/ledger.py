@@ -24,6 +24,8 @@ from youbencha.workspace.lock import try_lock
 from youbencha.workspace.trees import remove_tree
 
 KILLED = "harness_killed"
+_OLD_CALL_OVER_CAP = "call_too_dear"
+"""In ledgers of version 0.1."""
 _MOST_NOTED_BYTES = 1024 * 1024
 """Beside the ledger; beyond, what has ended is forgotten as soon as nothing is under way."""
 
@@ -171,7 +173,7 @@ class Ledger:
 
 
 def read_ledger(path: Path) -> Iterator[dict[str, Any]]:
-    """Every whole line; what is no JSON is left out."""
+    """Yield the entry of every complete line; what is not a JSON object is left out."""
     with path.open("rb") as file:
         for line in file:
             try:
@@ -179,6 +181,8 @@ def read_ledger(path: Path) -> Iterator[dict[str, Any]]:
             except orjson.JSONDecodeError:
                 continue
             if isinstance(entry, dict):
+                if entry.get("error") == _OLD_CALL_OVER_CAP:
+                    entry["error"] = "call_over_cap"
                 yield entry
 
 

@@ -84,12 +84,12 @@ class Proxy:
         task = asyncio.current_task()
         assert task is not None
         grant.busy.add(task)
-        grant.tally.arrived(time.monotonic())
+        grant.totals.arrived(time.monotonic())
         self.in_flight += 1
         try:
             return await self._serve(request, headers, grant, exchange)
         except Refusal as refused:
-            grant.tally.refused_because(refused.reason, refused.message)
+            grant.totals.refused_because(refused.reason, refused.message)
             return _refusal(exchange, refused)
         except asyncio.CancelledError:
             if not self._keys.find(key, peer):
@@ -127,7 +127,7 @@ class Proxy:
     def _conclude(self, grant: VirtualKey, exchange: PendingCall) -> None:
         call = exchange.settle(self._prices)
         grant.ledger.ended(call)
-        grant.tally.ended(call, time.monotonic())
+        grant.totals.ended(call, time.monotonic())
         for tell in (grant.on_call, self._on_call):
             if tell is not None:
                 tell(call)

@@ -20,7 +20,7 @@ Reason = Literal[
     "not_metered",
     "no_upstream",
     "budget_exceeded",
-    "call_too_dear",
+    "call_over_cap",
     "price_unknown",
     "circuit_open",
     "upstream_unreachable",
@@ -49,14 +49,14 @@ STATUS: Mapping[Reason, int] = {
     "no_upstream": 400,
     # Measured: at 402 the CLIs stop at once (but see below); at 429 they would wait and ask again.
     "budget_exceeded": 402,
-    "call_too_dear": 402,
+    "call_over_cap": 402,
     "price_unknown": 400,
     "circuit_open": 503,
     "upstream_unreachable": 502,
     "not_recorded": 400,
 }
 
-_SPENT = frozenset({"budget_exceeded", "call_too_dear"})
+_SPENT = frozenset({"budget_exceeded", "call_over_cap"})
 _SPENT_STATUS: Mapping[WireName, int] = {"openai-responses": 400}
 """Measured: Codex, alone to speak this API, tries five times again at 402, and not at 400. Aider goes on at any."""
 

@@ -15,37 +15,37 @@ _NOISE = 100
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens")
 
 
-def usage_in(tally: ModelTotals) -> Usage:
+def usage_in(totals: ModelTotals) -> Usage:
     """Nobody asked: then nothing was used, which is a number. A price that is missing leaves the sum unknown."""
-    if tally.requests == 0:
+    if totals.requests == 0:
         return usage_of(Tokens(0, 0, 0, 0), 0.0, partial=False, cost_source="gateway")
-    cost = None if tally.unpriced or tally.cost_usd is None else float(tally.cost_usd)
-    return usage_of(tally.tokens, cost, partial=tally.partial, cost_source="gateway")
+    cost = None if totals.unpriced or totals.cost_usd is None else float(totals.cost_usd)
+    return usage_of(totals.tokens, cost, partial=totals.partial, cost_source="gateway")
 
 
 def report_of(
-    plan: GatewayPlan, grant: VirtualKey, *, ledger: str, prices: str, mismatches: tuple[str, ...] = ()
+    plan: GatewayPlan, key: VirtualKey, *, ledger: str, prices: str, mismatches: tuple[str, ...] = ()
 ) -> GatewayReport:
-    tally = grant.tally
+    totals = key.totals
     return GatewayReport(
         type=plan.type,
         ledger=ledger,
-        requests=tally.requests,
-        failed=tally.failed,
-        rate_limited=tally.rate_limited,
-        refused=tally.refused,
-        provider_wait_ms=round(tally.provider_wait_s * 1000),
-        circuit_opened=tally.circuit_refusals > 0,
-        unpriced=tally.no_price,
-        usage=usage_in(tally.total),
+        requests=totals.requests,
+        failed=totals.failed,
+        rate_limited=totals.rate_limited,
+        refused=totals.refused,
+        provider_wait_ms=round(totals.provider_wait_s * 1000),
+        circuit_opened=totals.circuit_refusals > 0,
+        unpriced=totals.no_price,
+        usage=usage_in(totals.total),
         prices=prices,
-        paid_usd=None if tally.paid_usd is None else float(tally.paid_usd),
+        paid_usd=None if totals.paid_usd is None else float(totals.paid_usd),
         models={
             name: ModelUse(requests=of_model.requests, usage=usage_in(of_model))
-            for name, of_model in sorted(tally.models.items())
+            for name, of_model in sorted(totals.models.items())
         },
-        budget=_budget(grant),
-        cassette=_cassette(plan, grant, mismatches),
+        budget=_budget(key),
+        cassette=_cassette(plan, key, mismatches),
     )
 
 
@@ -86,8 +86,8 @@ def _less(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else one - other
 
 
-def _budget(grant: VirtualKey) -> BudgetReport | None:
-    account = grant.account
+def _budget(key: VirtualKey) -> BudgetReport | None:
+    account = key.account
     parent = account.parent
     capped = [each for each in (account, parent) if each is not None and _is_capped(each)]
     if not capped:
@@ -99,10 +99,10 @@ def _budget(grant: VirtualKey) -> BudgetReport | None:
         cap_tokens=tokens,
         spent_usd=float(account.spent_usd),
         spent_tokens=account.spent_tokens,
-        unsure_usd=float(account.unsure_usd),
-        unsure_tokens=account.unsure_tokens,
+        unsure_usd=float(account.unseen_usd),
+        unsure_tokens=account.unseen_tokens,
         exceeded=account.exceeded,
-        reason=grant.tally.refusal,
+        reason=key.totals.refusal,
     )
 
 
@@ -110,14 +110,14 @@ def _is_capped(account: Account) -> bool:
     return any(value is not None for value in (*account.caps, *account.per_call))
 
 
-def _cassette(plan: GatewayPlan, grant: VirtualKey, mismatches: tuple[str, ...]) -> CassetteReport | None:
-    if plan.spec.cassette is None or grant.cassette is None:
+def _cassette(plan: GatewayPlan, key: VirtualKey, mismatches: tuple[str, ...]) -> CassetteReport | None:
+    if plan.spec.cassette is None or key.cassette is None:
         return None
     return CassetteReport(
         dir=str(plan.cassette_dir),
         mode=plan.spec.cassette.mode,
-        replayed=grant.tally.replayed,
-        recorded=grant.cassette.recorded,
-        unmatched=grant.tally.unmatched,
+        replayed=key.totals.replayed,
+        recorded=key.cassette.recorded,
+        unmatched=key.totals.unmatched,
         mismatches=mismatches,
     )

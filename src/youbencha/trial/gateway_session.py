@@ -35,7 +35,7 @@ from youbencha.workspace import RunDirectory
 
 LEDGER_FILE = "gateway-ledger.jsonl"
 
-_FINAL = frozenset({"budget_exceeded", "call_too_dear", "price_unknown", "not_recorded"})
+_FINAL = frozenset({"budget_exceeded", "call_over_cap", "price_unknown", "not_recorded"})
 """Refusals that are repeated however often the agent asks again."""
 
 _MAX_FINAL_REFUSALS = 3
@@ -279,8 +279,8 @@ class TrialGateway:
             yield access
         finally:
             key = await self._end(access.access)
-            if key.tally.total.requests:
-                access.usage = usage_in(key.tally.total)
+            if key.totals.total.requests:
+                access.usage = usage_in(key.totals.total)
             self._write_mismatches(key, self._directory.artifacts / "evaluators" / name)
 
     # -- the end -----------------------------------------------------------------------------------------------
