@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gateway_lab import HELLO, asking, scripted_lab, soon
 
-from youbencha.gateway.keys import MOST_CONNECTIONS, BodyMemory
+from youbencha.gateway.keys import MAX_CONNECTIONS, BodyMemory
 
 KIB = 1024
 
@@ -46,7 +46,7 @@ async def test_connections_at_a_door_are_bounded(tmp_path: Path) -> None:
     forwarded = tmp_path / "door.sock"
     async with scripted_lab(HELLO, tmp_path / "lab") as (lab, _):
         await lab.gateway.listen_on(forwarded)
-        held = [await asyncio.open_unix_connection(forwarded) for _ in range(MOST_CONNECTIONS + 5)]
+        held = [await asyncio.open_unix_connection(forwarded) for _ in range(MAX_CONNECTIONS + 5)]
         refused = 0
         for reader, _ in held[-5:]:
             with suppress(ConnectionError):

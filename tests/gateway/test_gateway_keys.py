@@ -173,7 +173,7 @@ async def test_the_gateway_ends_with_requests_under_way(tmp_path: Path) -> None:
 
 
 async def test_a_flood_of_bad_keys_does_not_fill_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proxy, "_MOST_REFUSED_KEYS", 20)
+    monkeypatch.setattr(proxy, "_MAX_REFUSED_KEYS", 20)
     async with scripted_lab(HELLO, tmp_path) as (lab, model):
         answers = await asyncio.gather(*(lab.ask(key=f"sk-guess-{number}") for number in range(60)))
         assert (await lab.ask()).status == 200

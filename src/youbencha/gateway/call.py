@@ -1,4 +1,4 @@
-"""One request on its way through the gateway: what is known of it so far, and what the ledger will say."""
+"""A call through the gateway: as the ledger writes it, and as it is filled in until then."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class Call(NamedTuple):
     model: str | None
     """As the answer names it, else as the request does."""
     status: int | None
-    """What the client got; None if it was gone before anything could be said."""
+    """What the client got; None if it left before."""
     tokens: Tokens
     cost_usd: Decimal | None
-    """None where no price is known, or no token."""
+    """None if the price or the tokens are unknown."""
     partial: bool
-    """The counts are a lower bound: somebody was gone before the end."""
+    """The counts are a lower bound: the answer was cut off."""
     stream: bool = False
     error: str | None = None
-    """Why it went wrong, in one word: `budget_exceeded`, `client_gone`, `upstream_gone`, `rate_limited` …"""
+    """Why it failed, in one word: `budget_exceeded`, `client_gone`, `upstream_gone`, `rate_limited` …"""
     upstream_status: int | None = None
     """None if the gateway answered by itself."""
     retry_after_s: float | None = None
@@ -64,7 +64,7 @@ LONGEST_NAME = 200
 
 
 class PendingCall:
-    """Filled in by the proxy. `call` can be asked for at any time; it is the truth only at the end."""
+    """A call under way, filled in by the proxy and settled once."""
 
     def __init__(self, call_id: str, labels: Labels, method: str, path: str, route: Route | None) -> None:
         self.id = call_id
@@ -79,15 +79,15 @@ class PendingCall:
         self.status: int | None = None
         self.error: str | None = None
         self.dispatched = False
-        """The request is on its way to the provider: from here on it may cost something, answer or none."""
+        """The request is on its way to the provider: from here on it may cost something, even without an answer."""
         self.upstream_status: int | None = None
         self.headers: Mapping[str, str] = {}
         """Of the answer, as the client got them."""
         self.retry_after_s: float | None = None
         self.first_byte_ms: float | None = None
         self.replayed = False
-        self.conclude: Callable[[], None] = lambda: None
-        """Counts it and writes it down, once. Called before the client can know that its answer is whole."""
+        self.finish: Callable[[], None] = lambda: None
+        """Settles it and writes it down, once. Called before the client can know that its answer is complete."""
         self._started = time.perf_counter()
 
     @property
@@ -110,11 +110,11 @@ class PendingCall:
         return self.meter.result() if self.meter is not None and self.may_cost else Metered()
 
     def as_partial(self) -> Call:
-        """What is known before anybody has answered."""
+        """Return what is known before there is an answer."""
         return self._call(Metered(), None, None)
 
     def settle(self, prices: Prices) -> Call:
-        """Pay for it, once, and say what it was."""
+        """Settle its reservation, and return the call as it is written down."""
         metered = self.metered()
         model = (metered.model or self.asked.model or "")[:LONGEST_NAME] or None
         cost = self._cost(prices, metered, model)
@@ -140,7 +140,7 @@ class PendingCall:
     def _unseen(self, prices: Prices, metered: Metered, model: str | None) -> Spend:
         """What a call that was cut off may have cost beyond what was seen: a cap must hold against that too.
 
-        As much as it was allowed: a model may have thought without a word, or go on though nobody listens any more.
+        As much as it was allowed: a model may think without output, or go on after the connection is closed.
         """
         if metered.complete or self.route is None:
             return Spend(Decimal(0), 0)

@@ -1,4 +1,4 @@
-"""From the gateway to the provider: one request there, and its answer as soon as it begins."""
+"""Send a request to the provider, and relay its answer as soon as it begins."""
 
 from __future__ import annotations
 
@@ -38,118 +38,68 @@ if TYPE_CHECKING:
     from youbencha.gateway.upstreams import Upstream
 
 
-FAILURES = 6
-"""In a row. CLIs try ten times, with growing pauses: minutes that lead nowhere."""
-
-OPEN_S = 30.0
-
-
-class Circuit:
-    """Closed: requests go through. Open: they do not. After a while, one is let through to see."""
-
-    def __init__(self, *, failures: int = FAILURES, open_s: float = OPEN_S) -> None:
-        self.opened = 0
-        """How often it opened."""
-        self._limit = failures
-        self._open_s = open_s
-        self._in_a_row = 0
-        self._until: float | None = None
-        self._probing = False
-
-    def wait_s(self, now: float) -> float:
-        """How long to stay away; 0 if a request may go through."""
-        if self._until is None:
-            return 0.0
-        if now >= self._until and not self._probing:
-            self._probing = True  # one alone: if all rushed in at once, a provider that recovers would fall again
-            return 0.0
-        return max(self._until - now, 1.0)
-
-    def succeeded(self) -> None:
-        self._in_a_row, self._until, self._probing = 0, None, False
-
-    def failed(self, now: float) -> None:
-        self._in_a_row += 1
-        if self._in_a_row < self._limit and not self._probing:
-            return
-        if self._until is None or self._probing:
-            self.opened += 1
-        self._until, self._probing = now + self._open_s, False
-
-    def undecided(self) -> None:
-        """A request ended in a way that tells nothing of the provider (its client left)."""
-        self._probing = False
-
-    @property
-    def is_open(self) -> bool:
-        return self._until is not None
-
-
-_ERRORS, _BAD_KEY, _FAILURES = 400, 401, 500
-
-
 class Forwarder:
-    """Knows the providers, and which of them have failed lately."""
+    """Sends requests to the providers, except to one that has just failed too often in a row."""
 
     def __init__(self, upstreams: Mapping[Provider, Upstream], client: aiohttp.ClientSession) -> None:
         self.circuits: defaultdict[tuple[Provider, str], Circuit] = defaultdict(Circuit)
-        """By provider and name of a key: whoever provokes failures holds up nobody else."""
+        """By provider and name of a key: a client that provokes failures does not hold up others."""
         self._upstreams = upstreams
         self._client = client
 
     async def forward(
-        self, incoming: ClientRequest, exchange: PendingCall, kept: Chunks | None = None
+        self, incoming: ClientRequest, call: PendingCall, chunks: Chunks | None = None
     ) -> web.StreamResponse:
         request, route = incoming.request, incoming.route
         upstream = self._upstreams.get(route.provider)
         if upstream is None:
             raise Refusal("no_upstream", f"the gateway has no key for {route.provider}")
         if upstream.is_litellm and route.action is not Action.MODELS:
-            _refuse_orders(incoming, exchange.asked.model)
-        circuit = self.circuits[route.provider, exchange.labels.key]
+            _refuse_litellm_options(incoming, call.asked.model)
+        circuit = self.circuits[route.provider, call.labels.key]
         if wait := circuit.wait_s(time.monotonic()):
             raise Refusal("circuit_open", f"{route.provider} failed too often in a row; not asked for {wait:.0f} s")
-        answer, usage_hidden = await self._ask(incoming, exchange, upstream, circuit)
+        answer, hide_usage = await self._send(incoming, call, upstream, circuit)
         incoming.forget_body()
         async with answer:
-            if upstream.is_litellm and answer.status >= _ERRORS:
-                return await _unwrapped(exchange, answer, circuit, kept)
-            _note(exchange, answer.status, answer.headers, circuit)
+            if upstream.is_litellm and answer.status >= 400:
+                return await _relay_litellm_error(call, answer, circuit, chunks)
+            _note_status(call, answer.status, answer.headers, circuit)
             headers = _provider_headers(answer) if upstream.is_litellm else list(answer.headers.items())
-            return await relay(request, exchange, route.wire, answer, headers, kept, usage_hidden=usage_hidden)
+            return await relay(request, call, route.wire, answer, headers, chunks, hide_usage=hide_usage)
 
-    async def _ask(
-        self, incoming: ClientRequest, exchange: PendingCall, upstream: Upstream, circuit: Circuit
+    async def _send(
+        self, incoming: ClientRequest, call: PendingCall, upstream: Upstream, circuit: Circuit
     ) -> tuple[aiohttp.ClientResponse, bool]:
-        """The answer as soon as it begins, and whether it ends with a usage that the client did not ask for."""
+        """Return the answer as soon as it begins, and whether it ends with a usage that the client did not ask for."""
         request, route = incoming.request, incoming.route
-        raw, usage_hidden = body_to_send(incoming, exchange)
-        exchange.dispatched = True
+        raw, hide_usage = body_to_send(incoming, call)
+        call.dispatched = True
         try:
             answer = await self._client.request(
                 request.method,
                 url_for(upstream, route, request),
                 data=payload(raw),
-                headers=headers_for(incoming, upstream, readable=usage_hidden or upstream.is_litellm),
+                headers=headers_for(incoming, upstream, readable=hide_usage or upstream.is_litellm),
                 allow_redirects=False,
                 proxy=proxy_for(upstream.url),
             )
         except (aiohttp.ClientError, OSError) as error:
             circuit.failed(time.monotonic())
-            exchange.dispatched = not isinstance(error, aiohttp.ClientConnectorError)
-            said = type(error).__name__ if isinstance(error, aiohttp.ClientResponseError) else str(error)
-            said = said or type(error).__name__
-            raise Refusal("upstream_unreachable", f"{route.provider} does not answer: {said}") from error
-        except BaseException:  # its client left, or the fault is ours: either tells nothing of the provider
+            call.dispatched = not isinstance(error, aiohttp.ClientConnectorError)
+            text = "" if isinstance(error, aiohttp.ClientResponseError) else str(error)
+            message = f"{route.provider} does not answer: {text or type(error).__name__}"
+            raise Refusal("upstream_unreachable", message) from error
+        except BaseException:  # its client left, or the fault is ours: neither says anything about the provider
             circuit.undecided()
             raise
-        return answer, usage_hidden
+        return answer, hide_usage
 
 
-async def _unwrapped(
-    exchange: PendingCall, answer: aiohttp.ClientResponse, circuit: Circuit, kept: Chunks | None
+async def _relay_litellm_error(
+    call: PendingCall, answer: aiohttp.ClientResponse, circuit: Circuit, chunks: Chunks | None
 ) -> web.Response:
-    """An error as the provider gave it, as far as LiteLLM lets it be known: small, and never a stream."""
+    """Send an error as the provider gave it, as far as LiteLLM shows it: small, and never a stream."""
     from youbencha.gateway.litellm.translate import provider_error
 
     headers = dict(_provider_headers(answer))
@@ -158,16 +108,16 @@ async def _unwrapped(
     except (aiohttp.ClientError, OSError) as error:
         circuit.failed(time.monotonic())
         raise Refusal("upstream_unreachable", "LiteLLM was gone in the middle of an answer") from error
-    _note(exchange, restored.status, headers, circuit)
-    exchange.status = restored.status
-    final = [("x-should-retry", "false")] if restored.status == _BAD_KEY else []
-    exchange.headers = passed = CIMultiDict([*returned_headers(list(headers.items())), *final])
-    if kept is not None:
-        kept.append((exchange.elapsed_ms(), restored.body))
+    _note_status(call, restored.status, headers, circuit)
+    call.status = restored.status
+    final = [("x-should-retry", "false")] if restored.status == 401 else []
+    call.headers = passed = CIMultiDict([*returned_headers(list(headers.items())), *final])
+    if chunks is not None:
+        chunks.append((call.elapsed_ms(), restored.body))
     return web.Response(status=restored.status, body=restored.body, headers=passed)
 
 
-def _refuse_orders(incoming: ClientRequest, model: str | None) -> None:
+def _refuse_litellm_options(incoming: ClientRequest, model: str | None) -> None:
     from youbencha.gateway.litellm.translate import order_in
 
     if found := order_in(incoming.body, model):
@@ -180,25 +130,70 @@ def _provider_headers(answer: aiohttp.ClientResponse) -> Headers:
     return list(provider_headers(answer.headers.items()).items())
 
 
-def _note(exchange: PendingCall, status: int, headers: Mapping[str, str], circuit: Circuit) -> None:
-    """What a provider's answer says of the provider."""
-    exchange.upstream_status = status
-    exchange.retry_after_s = retry_after_s(lower_names(headers))
+def _note_status(call: PendingCall, status: int, headers: Mapping[str, str], circuit: Circuit) -> None:
+    """Note what the status of an answer says about the provider."""
+    call.upstream_status = status
+    call.retry_after_s = retry_after_s(lower_names(headers))
     if status in PROVIDER_IS_BUSY:
-        exchange.error = "rate_limited"
+        call.error = "rate_limited"
         circuit.undecided()
-    elif status >= _FAILURES:
-        exchange.error = "provider_failed"
+    elif status >= 500:
+        call.error = "provider_failed"
         circuit.failed(time.monotonic())
     else:
-        exchange.error = "provider_refused" if status >= _ERRORS else None
+        call.error = "provider_refused" if status >= 400 else None
         circuit.succeeded()
 
 
-# How the gateway itself reaches a provider: its client, certificates, and a company's proxy.
+# -- circuit breaker --------------------------------------------------------------------------------------------
+
+FAILURES = 6
+"""In a row. CLIs try ten times with growing pauses, for minutes, to no avail."""
+
+OPEN_S = 30.0
+
+
+class Circuit:
+    """Closed: requests go through. Open: they do not. After a while, one is let through as a probe."""
+
+    def __init__(self, *, failures: int = FAILURES, open_s: float = OPEN_S) -> None:
+        self._limit = failures
+        self._open_s = open_s
+        self._in_a_row = 0
+        self._until: float | None = None
+        self._probing = False
+
+    def wait_s(self, now: float) -> float:
+        """Return how long to wait; 0 if a request may go through."""
+        if self._until is None:
+            return 0.0
+        if now >= self._until and not self._probing:
+            self._probing = True  # only one: all at once could bring a recovering provider down again
+            return 0.0
+        return max(self._until - now, 1.0)
+
+    def succeeded(self) -> None:
+        self._in_a_row, self._until, self._probing = 0, None, False
+
+    def failed(self, now: float) -> None:
+        self._in_a_row += 1
+        if self._in_a_row < self._limit and not self._probing:
+            return
+        self._until, self._probing = now + self._open_s, False
+
+    def undecided(self) -> None:
+        """A request ended in a way that says nothing about the provider, such as that its client left."""
+        self._probing = False
+
+    @property
+    def is_open(self) -> bool:
+        return self._until is not None
+
+
+# -- the HTTP client, a company's proxy and certificates --------------------------------------------------------
 
 _SILENCE_S = 600.0
-"""The longest that a provider may say nothing. Its own clients wait as long."""
+"""How long a provider may send nothing. Its own clients wait as long."""
 
 
 def new_client(certificates: ssl.SSLContext | None = None) -> aiohttp.ClientSession:
@@ -216,7 +211,7 @@ def new_client(certificates: ssl.SSLContext | None = None) -> aiohttp.ClientSess
 
 @lru_cache(maxsize=16)
 def proxy_for(url: str) -> str | None:
-    """As HTTPS_PROXY and NO_PROXY say. Not aiohttp's own way, which would take credentials from a .netrc too."""
+    """As HTTPS_PROXY and NO_PROXY say. Not by aiohttp's `trust_env`, which would take credentials from a .netrc too."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if host in ("localhost", "::1") or host.startswith("127.") or proxy_bypass(host):

@@ -1,4 +1,4 @@
-"""Virtual keys: each is good for one trial, for as long as it lasts, and tells nothing of the real one."""
+"""Virtual keys: each is valid for one trial while it lasts, and says nothing about the real key."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ PROVIDER_IS_BUSY = frozenset({429, 529})
 
 
 class ModelTotals(NamedTuple):
+    """Sums over the calls to a model."""
+
     requests: int = 0
     tokens: Tokens = Tokens()
     cost_usd: Decimal | None = None
@@ -44,7 +46,7 @@ class ModelTotals(NamedTuple):
 
 
 class KeyTotals:
-    """Grows with every call that ends."""
+    """Sums over the calls of a key."""
 
     def __init__(self) -> None:
         self.total = ModelTotals()
@@ -60,20 +62,20 @@ class KeyTotals:
         """What the first refusal by a budget said."""
         self.circuit_refusals = 0
         self.no_price: str | None = None
-        """What the first refusal for want of a price said."""
+        """What the first refusal for an unknown price said."""
         self.replayed = 0
         self.unmatched = 0
         self.provider_wait_s = 0.0
         self._waiting_since: float | None = None
 
     def arrived(self, now: float) -> None:
-        """A request is here: whoever was told to wait has done so."""
+        """A request has come: the wait that the provider asked for is over."""
         if self._waiting_since is not None:
             self.provider_wait_s += max(0.0, now - self._waiting_since)
             self._waiting_since = None
 
     def refused_because(self, reason: str, message: str) -> None:
-        """The words of a refusal, which a call does not hold."""
+        """Keep the message of a refusal, which a call does not hold."""
         if reason in ("budget_exceeded", "call_over_cap"):
             self.refusal = self.refusal or message
         elif reason == "price_unknown":
@@ -103,29 +105,28 @@ class KeyTotals:
                 pass
 
 
-# How much of an agent's requests may lie in our memory: what it keeps us from forgetting is not in its own limits.
+MAX_BODY_BYTES = 256 * 1024 * 1024
+"""In memory for one key: the sandbox's limits do not cover it. A prompt of a million characters, sent forty times at
+once, is a sixth of it."""
 
-MOST_BYTES = 256 * 1024 * 1024
-"""Of one key. A prompt of a million characters, asked forty times at once, is a sixth of it."""
-
-MOST_CONNECTIONS = 512
-"""At one door of a sandbox. Each costs a descriptor of ours."""
+MAX_CONNECTIONS = 512
+"""At one socket of a sandbox. Each costs a descriptor of ours."""
 
 
-class TooMuchError(Exception):
-    """More than may be held."""
+class BodyMemoryError(Exception):
+    """A key has more bodies in memory than it may."""
 
 
 class BodyMemory:
     """Bytes of requests that have arrived and are not sent on yet."""
 
-    def __init__(self, most: int = MOST_BYTES) -> None:
+    def __init__(self, max_bytes: int = MAX_BODY_BYTES) -> None:
         self.bytes = 0
-        self._most = most
+        self._max_bytes = max_bytes
 
     def take(self, size: int) -> None:
-        if self.bytes + size > self._most:
-            raise TooMuchError
+        if self.bytes + size > self._max_bytes:
+            raise BodyMemoryError
         self.bytes += size
 
     def give_back(self, size: int) -> None:
@@ -133,7 +134,7 @@ class BodyMemory:
 
 
 PREFIX = "sk-yb-"
-"""So that a person who finds one in a log knows whose it is, and that it opens nothing."""
+"""So that a person who finds one in a log knows whose it is, and that it is of no use."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -143,7 +144,7 @@ class VirtualKey:
     labels: Labels
     account: Account
     on_call: Callable[[Call], None] | None = None
-    """Told of every call when it has ended."""
+    """Called with every call when it has ended."""
     peers: frozenset[str] | None = None
     """The addresses that it may come from, or the Unix sockets by which; None for any that can reach the gateway."""
     totals: KeyTotals = field(default_factory=KeyTotals)
@@ -152,9 +153,9 @@ class VirtualKey:
     """Where its calls are written."""
     cassette: CassetteSession | None = None
     mismatches: list[Mismatch] = field(default_factory=list)
-    """Requests that a replay had no answer to: how each differs from its nearest recorded one."""
+    """For each request that a replay had no answer to: how it differs from the nearest recorded one."""
     not_recorded: str | None = None
-    """Why an answer could not be kept on the cassette, if one could not."""
+    """Why an answer could not be recorded, if one could not."""
     busy: set[asyncio.Task[object]] = field(default_factory=set)
     """Handlers of requests that are under way: they end with the key."""
 
@@ -216,7 +217,7 @@ class VirtualKeys:
 
 
 def presented_key(headers: Mapping[str, str], query: Mapping[str, str]) -> str | None:
-    """`headers` by lower-case names. Each API has its own way to show a key."""
+    """Return the key of a request; each API has its own place for it. `headers` by lower-case names."""
     bearer = headers.get("authorization", "")
     if bearer[:7].lower() == "bearer ":
         bearer = bearer[7:].strip()

@@ -20,7 +20,7 @@ from youbencha.gateway.api import Action, Route, route_of
 from youbencha.gateway.call import PendingCall
 from youbencha.gateway.encoding import Decoder, encoding_of
 from youbencha.gateway.json_fields import read_json
-from youbencha.gateway.keys import PREFIX, BodyMemory, TooMuchError
+from youbencha.gateway.keys import PREFIX, BodyMemory, BodyMemoryError
 from youbencha.gateway.metering.usage_chunk import with_usage_asked
 from youbencha.gateway.refusals import Refusal
 
@@ -92,7 +92,7 @@ async def _read_body(request: web.Request, content_encoding: str, memory: BodyMe
             raise Refusal("unreadable", "the request's body is not in the encoding that it claims")
     except BaseException as error:
         memory.give_back(size)
-        if isinstance(error, TooMuchError):
+        if isinstance(error, BodyMemoryError):
             raise Refusal("too_large", "this key sends more at once than this gateway takes") from error
         if isinstance(error, web.RequestPayloadError | aiohttp.ClientPayloadError | HttpProcessingError):
             raise Refusal("unreadable", "the request's body is not transferred as HTTP says") from error

@@ -19,7 +19,7 @@ from youbencha import __version__
 from youbencha.gateway.api import Provider
 from youbencha.gateway.call import Call
 from youbencha.gateway.forward import Circuit, Forwarder, load_certificates, new_client
-from youbencha.gateway.keys import MOST_CONNECTIONS
+from youbencha.gateway.keys import MAX_CONNECTIONS
 from youbencha.gateway.proxy import Proxy
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class GatewayServer:
         if listener.family == socket.AF_UNIX:  # of a sandbox, whose processes could open connections without end
 
             def limited() -> asyncio.BaseProtocol:
-                return accept() if len(accept.connections) < MOST_CONNECTIONS else _TooManyConnections()
+                return accept() if len(accept.connections) < MAX_CONNECTIONS else _TooManyConnections()
 
             self._servers[listener] = await loop.create_unix_server(limited, sock=listener)
         else:
