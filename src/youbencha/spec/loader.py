@@ -166,7 +166,10 @@ def _checked(
 
 def _first_for_each_path(problems: Sequence[Problem]) -> list[Problem]:
     """An undefined variable is often an invalid value, too."""
-    return list({(problem.file, problem.path): problem for problem in reversed(problems)}.values())
+    first: dict[tuple[Path | None, str], Problem] = {}
+    for problem in problems:
+        first.setdefault((problem.file, problem.path), problem)
+    return list(first.values())
 
 
 def _substituted(document: Document, variables: Mapping[str, Any]) -> tuple[Document, list[Problem], list[Problem]]:

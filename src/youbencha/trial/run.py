@@ -53,6 +53,7 @@ async def run_trial(
                 raise
     finally:
         loading.cancel()
+        await asyncio.gather(loading, return_exceptions=True)
 
 
 async def _run(context: TrialContext, *, delete_workspace: bool) -> TrialResult:

@@ -1,0 +1,88 @@
+"""The steps of a trial, each by itself."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from trial_lab import TrialLab
+
+from youbencha.errors import YouBenchaError
+from youbencha.evaluators import EvaluationContext
+from youbencha.events import Event, PhaseStarted
+from youbencha.log import EvaluationResult
+from youbencha.spec import NamedEvaluator
+from youbencha.trial.agent import end_agent, run_agent
+from youbencha.trial.evaluation import evaluate_all
+from youbencha.trial.prepare import open_trial
+from youbencha.usage import SIDECAR
+from youbencha.workspace import Changes
+
+WRITE = "open('new.txt', 'w').write('x'); print('done')"
+
+
+async def test_an_agent_runs_by_itself(trials: TrialLab) -> None:
+    host, events = trials.host(), list[Event]()
+    plan = trials.plan(host, trials.case(WRITE))
+    async with open_trial(plan, host, directory=trials.runs / "one", on_event=events.append) as context:
+        log = await run_agent(context)
+        assert log.execution.status == "success"
+        assert log == context.record.log
+        assert (context.directory.modified / "new.txt").read_text() == "x"
+        assert (context.directory.artifacts / "youbencha-log.json").is_file()
+        assert (context.directory.artifacts / SIDECAR).is_file()
+    phases = [event.phase for event in events if isinstance(event, PhaseStarted)]
+    assert phases == ["checkout", "agent"]
+    trials.assert_nothing_is_left()
+
+
+async def test_ending_an_agent_twice_does_nothing_more(trials: TrialLab) -> None:
+    """As when an interrupt comes after the agent has ended: what is in the run directory by then is ours."""
+    host = trials.host()
+    plan = trials.plan(host, trials.case(f"{WRITE}; open('../artifacts/planted', 'w')"))
+    async with open_trial(plan, host, directory=trials.runs / "one", on_event=lambda _: None) as context:
+        await run_agent(context)
+        warnings = list(context.record.warnings)
+        assert [code for code, _ in warnings] == ["WORKSPACE_TAMPERED"]
+        ours = context.directory.artifacts / "ours.txt"
+        ours.write_text("x")
+        await end_agent(context)
+        assert ours.exists()
+        assert context.record.warnings == warnings
+
+
+async def test_an_agent_that_cannot_start_leaves_nothing(trials: TrialLab) -> None:
+    host = trials.host()
+    agent = {"type": "command", "config": {"command": ["no-such-program-anywhere"], "prompt_by": "none"}}
+    plan = trials.plan(host, trials.case(WRITE, agent=agent))
+    with pytest.raises(YouBenchaError):
+        async with open_trial(plan, host, directory=trials.runs / "one", on_event=lambda _: None) as context:
+            await run_agent(context)
+    assert not (trials.runs / "one").exists()
+    trials.assert_nothing_is_left()
+
+
+async def test_evaluators_run_by_themselves(trials: TrialLab) -> None:
+    """On any directory, without a trial. The results are in the order of the evaluators, a failure among them."""
+    tree = trials.repository()
+    context = EvaluationContext(
+        directory=tree,
+        artifacts_dir=trials.root / "artifacts",
+        scratch_dir=trials.root / "scratch",
+        config_dir=trials.root,
+        changes=Changes((), trials.root / "patch", None, None),
+        harness_env=trials.env,
+    )
+
+    def command(code: str) -> NamedEvaluator:
+        return NamedEvaluator("command", {"command": [sys.executable, "-c", code]}, trials.root)
+
+    evaluators = [command("import time; time.sleep(0.3)"), command("exit(1)"), NamedEvaluator("nonsense", {}, tree)]
+    seen: dict[int, EvaluationResult] = {}
+    results = await evaluate_all(evaluators, context, on_result=seen.__setitem__)
+    assert [result.status for result in results] == ["passed", "failed", "skipped"]
+    assert [seen[place] for place in range(3)] == results
+    assert list(seen)[-1] == 0  # the slow one came last
+    assert results[2].error is not None
+    assert results[2].error.code == "EVALUATOR_UNKNOWN"
+    assert sorted(path.name for path in (trials.root / "artifacts/evaluators").iterdir()) == ["command", "command-2"]
