@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from youbencha.hooks import PostHookPlaces, PreHookPlaces
+from youbencha.hooks import HookContext, post_evaluation_variables, pre_execution_variables
 from youbencha.log import (
     AgentRun,
     ArtifactManifest,
@@ -20,6 +22,7 @@ from youbencha.log import (
     TestCaseInfo,
     Usage,
 )
+from youbencha.process import Redactor
 
 NOW = "2026-01-02T03:04:05.678Z"
 
@@ -73,22 +76,32 @@ class Lab:
     def config(self) -> Path:
         return self.root / "config dir"
 
-    @property
-    def before(self) -> PreHookPlaces:
-        return PreHookPlaces(
-            workspace_dir=self.workspace,
+    def before(self, env: Mapping[str, str] = os.environ, **more: Any) -> HookContext:
+        test_case = TestCaseInfo(
+            name="Fix it", config_file="x", config_hash="ab", repo="https://example.com/r.git", branch="main"
+        )
+        return HookContext(
+            working_dir=self.workspace,
             artifacts_dir=self.artifacts,
             config_dir=self.config,
-            test_case="Fix it",
-            repo_url="https://example.com/r.git",
-            branch="main",
+            variables=pre_execution_variables(test_case, workspace_dir=self.workspace, artifacts_dir=self.artifacts),
+            env=env,
+            redactor=Redactor.for_env(env),
+            **more,
         )
 
-    @property
-    def after(self) -> PostHookPlaces:
-        return PostHookPlaces(
-            workspace_dir=self.workspace,
+    def after(self, results: ResultsBundle, env: Mapping[str, str] = os.environ, **more: Any) -> HookContext:
+        return HookContext(
+            working_dir=self.config,
             artifacts_dir=self.artifacts,
             config_dir=self.config,
-            results_path=self.artifacts / "results.json",
+            variables=post_evaluation_variables(
+                results,
+                workspace_dir=self.workspace,
+                artifacts_dir=self.artifacts,
+                results_path=self.artifacts / "results.json",
+            ),
+            env=env,
+            redactor=Redactor.for_env(env),
+            **more,
         )

@@ -24,23 +24,27 @@ WRITER = """\
 import asyncio, os, pathlib, sys
 sys.path.insert(0, sys.argv[1])
 from hook_lab import bundle
-from youbencha.hooks import PostHookPlaces, run_post_evaluation
+from youbencha.hooks import HookContext, run_post_evaluation
+from youbencha.process import Redactor
 from youbencha.spec import DatabaseConfig, DatabaseHook
 here, kind, output, number = pathlib.Path(sys.argv[2]), *sys.argv[3:]
-places = PostHookPlaces(workspace_dir=here, artifacts_dir=here, config_dir=here, results_path=here / "r")
+directories = dict(working_dir=here, artifacts_dir=here, config_dir=here)
+context = HookContext(**directories, variables={}, env=os.environ, redactor=Redactor())
 hook = DatabaseHook(name="database", config=DatabaseConfig(type=kind, output_path=output))
 print("ready", flush=True)
 sys.stdin.read()
 for each in range(5):
     large = bundle(f"{number}-{each}", version="x" * 200_000)
-    (result,) = asyncio.run(run_post_evaluation([hook], large, places, env=os.environ))
+    (result,) = asyncio.run(run_post_evaluation([hook], large, context))
     assert result.status == "success", result
 """
 
 
 async def keep(lab: Lab, kind: str, output: str, results: ResultsBundle | None = None, **config: Any) -> HookResult:
     hook = DatabaseHook(name="database", config=DatabaseConfig(type=kind, output_path=output, **config))  # type: ignore[arg-type]
-    (result,) = await run_post_evaluation([hook], results or bundle(), lab.after, env={**os.environ, "WHERE": "deep"})
+    results = results or bundle()
+    context = lab.after(results, {**os.environ, "WHERE": "deep"})
+    (result,) = await run_post_evaluation([hook], results, context)
     return result
 
 

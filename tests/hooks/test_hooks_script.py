@@ -30,11 +30,11 @@ def python(code: str, *args: str, **more: Any) -> ScriptHook:
 
 
 async def before(lab: Lab, *hooks: ScriptHook, **env: str) -> tuple[HookResult, ...]:
-    return await run_pre_execution(hooks, lab.before, env={**os.environ, **env})
+    return await run_pre_execution(hooks, lab.before({**os.environ, **env}))
 
 
 async def after(lab: Lab, *hooks: ScriptHook, **env: str) -> tuple[HookResult, ...]:
-    return await run_post_evaluation(hooks, bundle(), lab.after, env={**os.environ, **env})
+    return await run_post_evaluation(hooks, bundle(), lab.after(bundle(), {**os.environ, **env}))
 
 
 def shown(result: HookResult, lab: Lab) -> tuple[list[str], Path, dict[str, str]]:
@@ -47,7 +47,7 @@ async def test_before_the_agent_a_script_runs_in_its_workspace(hook_lab: Lab) ->
     (result,) = await before(hook_lab, python(SHOW))
     _, cwd, env = shown(result, hook_lab)
     assert cwd == hook_lab.workspace
-    assert {name: env[name] for name in hook_lab.before.variables()} == {
+    assert {name: env[name] for name in hook_lab.before().variables} == {
         "WORKSPACE_DIR": str(hook_lab.workspace),
         "REPO_DIR": str(hook_lab.workspace),
         "ARTIFACTS_DIR": str(hook_lab.artifacts),
@@ -63,7 +63,7 @@ async def test_after_the_evaluation_it_runs_beside_the_test_case(hook_lab: Lab) 
     (result,) = await after(hook_lab, python(SHOW))
     _, cwd, env = shown(result, hook_lab)
     assert cwd == hook_lab.config
-    assert {name: env[name] for name in hook_lab.after.variables(bundle())} == {
+    assert {name: env[name] for name in hook_lab.after(bundle()).variables} == {
         "RESULTS_PATH": str(hook_lab.artifacts / "results.json"),
         "ARTIFACTS_DIR": str(hook_lab.artifacts),
         "WORKSPACE_DIR": str(hook_lab.workspace),
@@ -258,9 +258,9 @@ async def test_artifacts_that_cannot_be_written_are_a_result(hook_lab: Lab) -> N
 
 async def test_notes_say_what_is_going_on(hook_lab: Lab) -> None:
     notes: list[str] = []
-    await run_pre_execution([python("1"), python("1/0")], hook_lab.before, env=os.environ, on_note=notes.append)
+    await run_pre_execution([python("1"), python("1/0")], hook_lab.before(on_note=notes.append))
     assert notes[:2] == ["before the agent, script 1 of 2", "before the agent, script 2 of 2"]
     assert notes[2].endswith("failed with exit code 1")
     notes.clear()
-    await run_post_evaluation([python("1")], bundle(), hook_lab.after, env=os.environ, on_note=notes.append)
+    await run_post_evaluation([python("1")], bundle(), hook_lab.after(bundle(), on_note=notes.append))
     assert [note.partition(":")[0] for note in notes] == ["after the evaluation, script 1 of 1"]

@@ -49,11 +49,11 @@ async def post(
     **config: Any,
 ) -> HookResult:
     hook = WebhookHook(name="webhook", config=WebhookConfig(url=url, **config))
+    results = results or bundle()
     (result,) = await run_post_evaluation(
         [hook],
-        results or bundle(),
-        lab.after,
-        env={**os.environ, **(env or {})},
+        results,
+        lab.after(results, {**os.environ, **(env or {})}),
         retries=RetryPolicy(sleep=(patience or Patience()).sleep),
     )
     return result

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import replace_file
-from youbencha.hooks.context import HookOutcome, Scope
+from youbencha.hooks.context import HookContext, HookOutcome
 from youbencha.log import ResultsBundle, Usage, iso_time
 from youbencha.spec import DatabaseConfig
 from youbencha.workspace.lock import try_lock
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
 
-async def export(config: DatabaseConfig, scope: Scope, bundle: ResultsBundle) -> HookOutcome:
-    path = scope.path(scope.exact(config.output_path, "output_path"))
+async def export(config: DatabaseConfig, context: HookContext, bundle: ResultsBundle) -> HookOutcome:
+    path = context.path(context.exact(config.output_path, "output_path"))
     await asyncio.to_thread(_guarded, _WRITERS[config.type], config, path, bundle)
     what = "the whole result" if config.include_full_bundle else "a summary"
     metadata = {"type": config.type, "output_path": str(path), "exported": what}

@@ -10,100 +10,71 @@ from typing import Any
 from pydantic import BaseModel
 
 from youbencha.errors import Problem
-from youbencha.hooks.context import HookOutcome, PostHookPlaces, PreHookPlaces, Scope, Stopwatch
-from youbencha.hooks.script import NO_PROGRAM_HINT, SEVERAL_WORDS_HINT, ScriptPlace, is_path, run_script
+from youbencha.hooks.context import HookContext, HookOutcome, Stopwatch
+from youbencha.hooks.script import NO_PROGRAM_HINT, SEVERAL_WORDS_HINT, is_path, run_script
 from youbencha.hooks.webhook import RetryPolicy
 from youbencha.log import HookResult, ResultsBundle
 from youbencha.process import Redactor
 from youbencha.spec import DatabaseHook, PostHook, ScriptHook
 
-OnNote = Callable[[str], None]
-"""Told in a few words what is going on, for whoever is watching."""
 
-
-async def run_pre_execution(
-    hooks: Sequence[ScriptHook], where: PreHookPlaces, *, env: Mapping[str, str], on_note: OnNote | None = None
-) -> tuple[HookResult, ...]:
+async def run_pre_execution(hooks: Sequence[ScriptHook], context: HookContext) -> tuple[HookResult, ...]:
     """One after the other, until one fails: then that one is the last, and the agent must not be started."""
     results: list[HookResult] = []
     for number, hook in enumerate(hooks, 1):
-        _note(on_note, f"before the agent, script {number} of {len(hooks)}")
-        scope = Scope.of(where.variables(), env, where.config_dir, env=hook.config.env)
-        place = ScriptPlace(where.working_dir, where.artifacts_dir, f"pre-{number}-script.log")
-        result = await _told("script", run_script(hook.config, scope, place), env)
+        label = f"before the agent, script {number} of {len(hooks)}"
+        context.on_note(label)
+        work = run_script(hook.config, context.for_hook(hook.config.env), f"pre-{number}-script.log")
+        result = await _result("script", work, context.redactor)
         results.append(result)
         if result.status == "failed":
-            _note(on_note, f"before the agent, script {number} of {len(hooks)}: {result.message}")
+            context.on_note(f"{label}: {result.message}")
             break
     return tuple(results)
 
 
 async def run_post_evaluation(
-    hooks: Sequence[PostHook],
-    bundle: ResultsBundle,
-    where: PostHookPlaces,
-    *,
-    env: Mapping[str, str],
-    on_note: OnNote | None = None,
-    retries: RetryPolicy | None = None,
+    hooks: Sequence[PostHook], bundle: ResultsBundle, context: HookContext, *, retries: RetryPolicy | None = None
 ) -> tuple[HookResult, ...]:
-    """All at once; the results are in the order in which the hooks were written. Never raises for a hook's failure."""
+    """All at once; the results are in the order of the hooks. Never raises for a hook's failure."""
 
     async def one(number: int, hook: PostHook) -> HookResult:
-        work = _post_hook(number, hook, bundle, where, env, retries or RetryPolicy())
-        result = await _told(hook.name, work, env)
-        _note(on_note, f"after the evaluation, {hook.name} {number} of {len(hooks)}: {result.message}")
+        work = _post_hook(number, hook, bundle, context, retries or RetryPolicy())
+        result = await _result(hook.name, work, context.redactor)
+        context.on_note(f"after the evaluation, {hook.name} {number} of {len(hooks)}: {result.message}")
         return result
 
     return tuple(await asyncio.gather(*(one(number, hook) for number, hook in enumerate(hooks, 1))))
 
 
 async def _post_hook(
-    number: int,
-    hook: PostHook,
-    bundle: ResultsBundle,
-    where: PostHookPlaces,
-    env: Mapping[str, str],
-    retries: RetryPolicy,
+    number: int, hook: PostHook, bundle: ResultsBundle, context: HookContext, retries: RetryPolicy
 ) -> HookOutcome:
-    own = where.variables(bundle)
     if isinstance(hook, ScriptHook):
-        scope = Scope.of(own, env, where.config_dir, env=hook.config.env)
-        place = ScriptPlace(where.working_dir, where.artifacts_dir, f"post-{number}-script.log")
-        return await run_script(hook.config, scope, place)
-    scope = Scope.of(own, env, where.config_dir)
+        return await run_script(hook.config, context.for_hook(hook.config.env), f"post-{number}-script.log")
     if isinstance(hook, DatabaseHook):
         from youbencha.hooks.database import export
 
-        return await export(hook.config, scope, bundle)
+        return await export(hook.config, context, bundle)
     from youbencha.hooks.webhook import send
 
-    return await send(hook.config, scope, bundle, where.artifacts_dir, retries)
+    return await send(hook.config, context, bundle, retries)
 
 
-async def _told(name: str, work: Awaitable[HookOutcome], env: Mapping[str, str]) -> HookResult:
+async def _result(name: str, work: Awaitable[HookOutcome], redactor: Redactor) -> HookResult:
     """Whatever goes wrong in a hook is its result."""
     stopwatch = Stopwatch(name)
     try:
         return stopwatch.success(await work)
     except Exception as error:  # noqa: BLE001 - a fault in one hook must cost neither the run nor the others
-        return stopwatch.failure(error, Redactor.for_env(env))
-
-
-def _note(on_note: OnNote | None, text: str) -> None:
-    if on_note:
-        on_note(text)
-
-
-# What is wrong with hooks, as far as it can be known before anything runs: after a long run it is too late.
-#
-# What holds a `${NAME}` that the settings do not define is only known then.
+        return stopwatch.failure(error, redactor)
 
 
 def hook_problems(hooks: Sequence[Any], config_dir: Path) -> list[Problem]:
-    """Every problem, with paths that start at the list: `0.config.command`.
+    """Every problem that can be known before anything runs. Paths start at the list: `0.config.command`.
 
-    Takes models or what a person wrote; what is of the wrong kind there is passed over, since the models say so.
+    Takes models or plain data; what is of the wrong type there is ignored, since the models report it. A `${NAME}` that
+    the settings do not define is only known later.
     """
     found: list[Problem] = []
     for index, hook in enumerate(hooks):

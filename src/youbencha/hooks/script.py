@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from youbencha.errors import YouBenchaError
-from youbencha.hooks.context import HookFailed, HookOutcome, Scope
-from youbencha.process import Command, Limits, ProcessResult, Redactor, find_executable, run
+from youbencha.hooks.context import HookContext, HookFailed, HookOutcome
+from youbencha.process import Command, Limits, ProcessResult, find_executable, run
 from youbencha.spec import ScriptConfig
 
 _TAIL_CHARACTERS = 2000
@@ -17,57 +16,47 @@ _TAIL_CHARACTERS = 2000
 _NAME_CHARACTERS = 80
 
 
-@dataclass(frozen=True)
-class ScriptPlace:
-    working_dir: Path
-    artifacts_dir: Path
-    log_name: str
-
-    @property
-    def log(self) -> str:
-        """Relative to the artifacts, as every path in a result."""
-        return f"hooks/{self.log_name}"
-
-
-async def run_script(config: ScriptConfig, scope: Scope, place: ScriptPlace) -> HookOutcome:
-    env = scope.environment()
-    cwd = _working_dir(config, scope, place)
-    argv = _shell_argv(config, scope) if config.shell else _argv(config, scope)
-    log_file = place.artifacts_dir / place.log
+async def run_script(config: ScriptConfig, context: HookContext, log_name: str) -> HookOutcome:
+    """Run a script to its end. What it prints goes to `hooks/LOG_NAME` in the artifacts."""
+    env = context.environment()
+    cwd = _working_dir(config, context)
+    argv = _shell_argv(config, context) if config.shell else _argv(config, context)
+    log = f"hooks/{log_name}"
+    log_file = context.artifacts_dir / log
     log_file.unlink(missing_ok=True)  # of an earlier attempt with the same artifacts
-    redactor = Redactor.for_env(env)
+    redactor = context.redactor.with_env(env)
     limits = Limits(timeout_s=config.timeout_ms / 1000)
     result = await run(Command(argv=argv, cwd=cwd, env=env), limits=limits, redactor=redactor, log_file=log_file)
     name = redactor.text(_shortened(config.command))
-    metadata = {"command": name, "log": place.log, **_metadata(result)}
+    metadata = {"command": name, "log": log, **_metadata(result)}
     if result.exit.code == 0 and not result.timed_out:
         return HookOutcome(message=f"{name} succeeded{_leftovers(result)}", metadata=metadata)
     raise HookFailed(
         "HOOK_TIMEOUT" if result.timed_out else "HOOK_SCRIPT_FAILED",
         f"{name} {_reason(config, result)}{_leftovers(result)}",
-        hint="Give it more time with `timeout_ms`." if result.timed_out else f"Its output is in {place.log}.",
+        hint="Give it more time with `timeout_ms`." if result.timed_out else f"Its output is in {log}.",
         metadata=metadata,
     )
 
 
-def _working_dir(config: ScriptConfig, scope: Scope, place: ScriptPlace) -> Path:
+def _working_dir(config: ScriptConfig, context: HookContext) -> Path:
     if config.working_dir is None:
-        return place.working_dir.absolute()
-    cwd = scope.path(scope.exact(config.working_dir, "working_dir"), start=place.working_dir)
+        return context.working_dir.absolute()
+    cwd = context.path(context.exact(config.working_dir, "working_dir"), start=context.working_dir)
     if not cwd.is_dir():
         raise YouBenchaError("HOOK_CONFIG_INVALID", f"working_dir: there is no directory {cwd}")
     return cwd
 
 
-def _argv(config: ScriptConfig, scope: Scope) -> tuple[str, ...]:
-    program = scope.exact(config.command, "command")
-    arguments = tuple(scope.lenient(argument) for argument in config.args)
+def _argv(config: ScriptConfig, context: HookContext) -> tuple[str, ...]:
+    program = context.exact(config.command, "command")
+    arguments = tuple(context.lenient(argument) for argument in config.args)
     if is_path(program):
-        path = scope.path(program)
+        path = context.path(program)
         if not path.is_file():
             raise _no_program(config, f"there is no file {path}")
         return (str(path), *arguments)
-    found = find_executable(program, scope.environment())
+    found = find_executable(program, context.environment())
     if found is None:
         raise _no_program(config, f"{program} is not on PATH")
     return (str(found), *arguments)
@@ -78,12 +67,12 @@ def _no_program(config: ScriptConfig, reason: str) -> YouBenchaError:
     return YouBenchaError("HOOK_PROGRAM_NOT_FOUND", f"cannot run the script: {reason}", hint=hint)
 
 
-def _shell_argv(config: ScriptConfig, scope: Scope, *, platform: str = sys.platform) -> tuple[str, ...]:
+def _shell_argv(config: ScriptConfig, context: HookContext, *, platform: str = sys.platform) -> tuple[str, ...]:
     """The line is the shell's own: it finds our variables in its environment, and so nothing is put into its text,
     where a quote in a path would become syntax."""
-    arguments = tuple(scope.lenient(argument) for argument in config.args)
+    arguments = tuple(context.lenient(argument) for argument in config.args)
     if platform == "win32":
-        shell = scope.outer.get("COMSPEC", r"C:\Windows\System32\cmd.exe")
+        shell = context.env.get("COMSPEC", r"C:\Windows\System32\cmd.exe")
         return (shell, "/d", "/c", config.command, *arguments)
     return ("/bin/sh", "-c", config.command, "sh", *arguments)
 

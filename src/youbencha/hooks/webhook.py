@@ -20,7 +20,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 from youbencha import __version__
 from youbencha.errors import YouBenchaError
 from youbencha.files import open_untrusted
-from youbencha.hooks.context import HookFailed, HookOutcome, Scope
+from youbencha.hooks.context import HookContext, HookFailed, HookOutcome
 from youbencha.hooks.database import as_json_bytes, as_plain_data
 from youbencha.log import ArtifactManifest, ResultsBundle
 from youbencha.process import Redactor
@@ -65,10 +65,8 @@ class _Answer:
         return self.status is None or is_retryable(self.status)
 
 
-async def send(
-    config: WebhookConfig, scope: Scope, bundle: ResultsBundle, artifacts_dir: Path, policy: RetryPolicy
-) -> HookOutcome:
-    request = await asyncio.to_thread(_request, config, scope, bundle, artifacts_dir)
+async def send(config: WebhookConfig, context: HookContext, bundle: ResultsBundle, policy: RetryPolicy) -> HookOutcome:
+    request = await asyncio.to_thread(_request, config, context, bundle)
     answer, attempts = await _deliver(request, policy if config.retry_on_failure else RetryPolicy(waits_s=()))
     metadata = {
         "url": _shown(config.url),
@@ -85,17 +83,17 @@ async def send(
     raise HookFailed("HOOK_WEBHOOK_FAILED", message, hint=hint, metadata=metadata)
 
 
-def _request(config: WebhookConfig, scope: Scope, bundle: ResultsBundle, artifacts_dir: Path) -> _Request:
-    url = scope.exact(config.url, "url").strip()
+def _request(config: WebhookConfig, context: HookContext, bundle: ResultsBundle) -> _Request:
+    url = context.exact(config.url, "url").strip()
     address = _checked(url)
-    given = {name: scope.exact(value, f"headers.{name}") for name, value in config.headers.items()}
+    given = {name: context.exact(value, f"headers.{name}") for name, value in config.headers.items()}
     ours = {"Content-Type": "application/json", "User-Agent": f"youbencha/{__version__}"}
     known = {name.lower() for name in given}
     return _Request(
         method=config.method,
         url=url,
         headers={**{name: value for name, value in ours.items() if name.lower() not in known}, **given},
-        body=as_json_bytes(_payload(config, bundle, artifacts_dir, Redactor.for_env(scope.environment()))),
+        body=as_json_bytes(_payload(config, bundle, context.artifacts_dir, context.redactor)),
         timeout_s=config.timeout_ms / 1000,
         proxy=_proxy(address),
         redactor=Redactor(_secrets(address, given)),

@@ -285,21 +285,27 @@ class ResultFiles:
         bundle = self.save_results(complete=True)
         self._save_report(bundle)  # before the hooks, which may want to send it
         if hooks:
-            from youbencha.hooks import PostHookPlaces, run_post_evaluation
+            from youbencha.hooks import HookContext, post_evaluation_variables, run_post_evaluation
 
             on_event(PhaseStarted(phase="post_evaluation"))
             started = time.monotonic()
             self._record.post_evaluation = await run_post_evaluation(
                 hooks,
                 bundle,
-                PostHookPlaces(
-                    workspace_dir=judged,
+                HookContext(
+                    working_dir=config_dir,
                     artifacts_dir=self._artifacts,
                     config_dir=config_dir,
-                    results_path=self.results,
+                    variables=post_evaluation_variables(
+                        bundle,
+                        workspace_dir=judged,
+                        artifacts_dir=self._artifacts,
+                        results_path=self._artifacts / RESULTS_FILE,
+                    ),
+                    env=env,
+                    redactor=self._redactor,
+                    on_note=lambda text: on_event(ProgressNote(text=text)),
                 ),
-                env=env,
-                on_note=lambda text: on_event(ProgressNote(text=text)),
             )
             self._record.phases_ms["post_evaluation"] = round((time.monotonic() - started) * 1000)
             bundle = self.save_results(complete=True)

@@ -100,18 +100,21 @@ async def _take_start(context: TrialContext) -> Snapshot:
 
 
 async def _run_pre_execution(context: TrialContext) -> None:
-    from youbencha.hooks import PreHookPlaces, run_pre_execution
+    from youbencha.hooks import HookContext, pre_execution_variables, run_pre_execution
 
-    plan, directory, repository = context.plan, context.directory, context.repository
-    places = PreHookPlaces(
-        workspace_dir=directory.modified,
+    plan, directory, test_case = context.plan, context.directory, context.record.test_case
+    hooks = HookContext(
+        working_dir=directory.modified,
         artifacts_dir=directory.artifacts,
         config_dir=plan.config_dir,
-        test_case=plan.name,
-        repo_url=repository.public_url,
-        branch=repository.branch,
+        variables=pre_execution_variables(
+            test_case, workspace_dir=directory.modified, artifacts_dir=directory.artifacts
+        ),
+        env=context.host.env,
+        redactor=context.redactor,
+        on_note=context.note,
     )
-    results = await run_pre_execution(plan.case.pre_execution, places, env=context.host.env, on_note=context.note)
+    results = await run_pre_execution(plan.case.pre_execution, hooks)
     context.record.pre_execution = results
     if results and results[-1].status == "failed":
         raise YouBenchaError(
