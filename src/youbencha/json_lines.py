@@ -1,4 +1,15 @@
-"""Read and write JSON lines, and take typed fields out of their records."""
+"""Read and write JSON, one value or one line, and take typed fields out of records.
+
+A field reader returns None (or an empty value) for whatever is not of its type: what others write is not trusted.
+The decoders differ in what they keep:
+
+| function | result for invalid input | lone surrogates ("\\ud83d") | for |
+|---|---|---|---|
+| `loads` | ValueError | kept | files of ours |
+| `loads_lossy` | None | kept; bytes that are not UTF-8 are replaced | answers of an upstream |
+| `decode` | None | kept: what a control message holds is executed | control messages |
+| `decode_event` | the line as text | replaced: an event goes into UTF-8 files | an agent's output |
+"""
 
 from __future__ import annotations
 
@@ -13,24 +24,29 @@ Record = Mapping[str, Any]
 
 _EMPTY: Record = {}
 
+_LARGEST_AMOUNT = 1e300
+
+QUOTE_CHARS = 120
+
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+
 
 def text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def count(value: object) -> int | None:
+def count(value: object, at_most: int | None = None) -> int | None:
     """A whole number from 0 up. `true` is not a number, whatever Python says."""
-    return value if type(value) is int and value >= 0 else None
-
-
-def number(value: object) -> float | None:
-    return float(value) if type(value) in (int, float) else None  # type: ignore[arg-type]
+    if type(value) is not int or value < 0:
+        return None
+    return value if at_most is None or value <= at_most else None
 
 
 def amount(value: object) -> float | None:
-    """A number from 0 up."""
-    found = number(value)
-    return found if found is not None and found >= 0 else None
+    """A finite number from 0 up."""
+    if type(value) not in (int, float) or not 0 <= value < _LARGEST_AMOUNT:  # type: ignore[operator]
+        return None
+    return float(value)  # type: ignore[arg-type]
 
 
 def mapping(value: object) -> Record:
@@ -46,15 +62,66 @@ def texts(value: object) -> tuple[str, ...]:
     return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
 
 
-# One line of an agent's JSON stream -> its record. No line, however broken, is an exception.
+def loads(data: bytes | str) -> Any:
+    """Parse JSON; raise ValueError if it is invalid.
 
-QUOTE_CHARS = 120
+    Takes what orjson refuses: a lone surrogate, and an integer of more than 64 bits.
+    """
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return json.loads(data)
+    except RecursionError as error:
+        raise ValueError("JSON that is nested too deeply") from error
 
-_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+
+def loads_lossy(data: bytes | bytearray) -> Any:
+    """Parse JSON; None if it is invalid. Half a character in a text does not cost the numbers beside it."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        if not data.rstrip().endswith((b"}", b"]")):  # cut off: Python's parser would read all of it in vain
+            return None
+    try:
+        return json.loads(data.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
 
 
-def decode(line: bytes | str) -> Record | str:
-    """The line's object, if it names its `type`; or, if there is none on it, what is there instead."""
+def dumps(value: object) -> str:
+    """One line without blanks. Takes what orjson refuses, as `loads` does."""
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:
+        return json.dumps(value, separators=(",", ":"))
+
+
+def canonical(value: object) -> bytes:
+    """One line that is the same for equal values: its keys are sorted."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+def encode(message: Record) -> str:
+    """One line, ASCII only: half an emoji, which JavaScript may have cut out of a text, goes back as it came."""
+    return json.dumps(message) + "\n"
+
+
+def decode(line: bytes | str) -> Record | None:
+    """The line's object; None if there is none on it."""
+    try:
+        message = loads(line)
+    except ValueError:
+        return None
+    return message if isinstance(message, dict) else None
+
+
+def decode_event(line: bytes | str) -> Record | str:
+    """The line's object, if it names its `type`; otherwise the line's text. Never raises."""
     if line[-1:] not in (b"}", "}"):
         # Found out before parsing: an exception of orjson costs as much as a whole line of 10 KB.
         line = _readable(line)
@@ -70,7 +137,7 @@ def decode(line: bytes | str) -> Record | str:
 
 
 def quoted(text: str) -> str:
-    """The start of a line that is no event, fit for a journal."""
+    """The start of a line, fit for a journal."""
     quote = text if len(text) <= QUOTE_CHARS else text[:QUOTE_CHARS] + "…"
     # A lone surrogate could not be written to the journal.
     return quote.encode("utf-8", "replace").decode("utf-8")
@@ -96,8 +163,6 @@ def _salvage(text: str) -> object:
     except (ValueError, RecursionError):
         return None
 
-
-# What a terminal adds to a text, and how to take it out again.
 
 # The seeds' `\x1B\[[0-9;]*m` misses what CLIs really write to a PTY: ESC[?25h, ESC[<u, ESC]9;4;0;BEL, ESC 7.
 # Every alternative is linear, and a sequence that never ends costs its introducer only, not the text after it.

@@ -11,7 +11,7 @@ from youbencha.adapters.claude_code.normalize import normalize
 from youbencha.adapters.claude_code.session import Session, SessionFacts
 from youbencha.adapters.claude_code.stream import events_of, malformed_line
 from youbencha.events import Event
-from youbencha.json_lines import decode
+from youbencha.json_lines import decode_event
 from youbencha.log import YouBenchaLog
 
 TRANSCRIPTS = Path(__file__).parent.parent / "data" / "transcripts"
@@ -91,5 +91,5 @@ def log_of(output: str | bytes, *, config: dict[str, Any] | None = None, **resul
 
 def parse_line(line: bytes | str) -> list[Event]:
     """What one complete line says, without a session around it."""
-    record = decode(line)
+    record = decode_event(line)
     return [malformed_line(record)] if isinstance(record, str) else events_of(record)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from youbencha.control.tally import Message, blocks, mapping, mappings, text
+from youbencha.control.messages import blocks
+from youbencha.json_lines import Record, mapping, records, text
 
 COMMAND = "local_bash"
 """The kind of a background task that is a shell command: a server, say, which never ends."""
@@ -57,7 +58,7 @@ class Activity:
     def finished(self) -> bool:
         return not self.in_turn and not self._tasks and self.expecting_since is None
 
-    def note(self, message: Message, now: float) -> None:
+    def note(self, message: Record, now: float) -> None:
         kind = message.get("type")
         if kind == "assistant":
             self._announced(message)
@@ -77,7 +78,7 @@ class Activity:
         else:
             self._calls.setdefault(call, _Call(None, None))
 
-    def _announced(self, message: Message) -> None:
+    def _announced(self, message: Record) -> None:
         """A new answer of the model means that all calls of its last one are done, even if one got lost."""
         parent = text(message.get("parent_tool_use_id"))
         answer = text(mapping(message.get("message")).get("id"))
@@ -88,7 +89,7 @@ class Activity:
         made = [text(block.get("id")) for block in blocks(message) if block.get("type") == "tool_use"]
         self._calls |= {call: _Call(parent, answer) for call in made if call is not None}
 
-    def _returned(self, message: Message) -> None:
+    def _returned(self, message: Record) -> None:
         results = [block for block in blocks(message) if block.get("type") == "tool_result"]
         for block in results:
             self._calls.pop(text(block.get("tool_use_id")) or "", None)
@@ -97,13 +98,13 @@ class Activity:
             if message.get("parent_tool_use_id") is None:
                 self._untold = False  # the model is asked again in this turn, and told what has ended
 
-    def _told(self, message: Message, now: float) -> None:
+    def _told(self, message: Record, now: float) -> None:
         subtype, name = message.get("subtype"), text(message.get("task_id"))
         if subtype == "init":
             self._turns_begun += 1
             self.in_turn, self.expecting_since, self._untold = True, None, False
         elif subtype == "background_tasks_changed":
-            self._tasks_are({key: task for key, task in map(_task_in, mappings(message.get("tasks"))) if key}, now)
+            self._tasks_are({key: task for key, task in map(_task_in, records(message.get("tasks"))) if key}, now)
         elif name is None:
             return
         elif subtype == "task_started" and message.get("is_backgrounded") is not False:
@@ -131,6 +132,6 @@ class Activity:
         self.expecting_since = now if self._untold or self._turns_begun > self._results else None
 
 
-def _task_in(message: Message) -> tuple[str, _Task]:
+def _task_in(message: Record) -> tuple[str, _Task]:
     kind = text(message.get("task_type")) or COMMAND
     return text(message.get("task_id")) or "", _Task(kind, text(message.get("tool_use_id")))

@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 
 from youbencha.control.driver import Driver, StdioTransport
 from youbencha.control.machine import Machine, Timeouts
-from youbencha.control.messages import END_SESSION, encode
+from youbencha.control.messages import END_SESSION
 from youbencha.control.policy import ToolPolicy, rule_error
 from youbencha.control.tally import SessionTally
 from youbencha.control.websocket import ControlServer
 from youbencha.errors import YouBenchaError
 from youbencha.events import Event, ToolDecided, WarningRaised
 from youbencha.files import replace_file
+from youbencha.json_lines import encode
 from youbencha.process import Command, Redactor, find_executable, run
 from youbencha.usage import Tokens
 

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from youbencha.control.machine import Action, Decided, Machine, Send, SessionEnded, Warn
-from youbencha.control.messages import END_SESSION, LEAVES_WITHIN_S, decode, encode
+from youbencha.control.messages import END_SESSION, LEAVES_WITHIN_S
 from youbencha.control.permissions import ToolHooks
 from youbencha.events import Event, EventSink, ToolDecided, WarningRaised
+from youbencha.json_lines import decode, encode
 from youbencha.process import Input, OutputSource
 
 

@@ -18,7 +18,8 @@ from youbencha.control.activity import Activity
 from youbencha.control.messages import ControlRequest
 from youbencha.control.permissions import UnapprovedCalls, approval
 from youbencha.control.policy import ALLOW_ALL, ToolPolicy
-from youbencha.control.tally import Message, SessionTally, text
+from youbencha.control.tally import SessionTally
+from youbencha.json_lines import Record, text, texts
 
 
 class Send(NamedTuple):
@@ -108,7 +109,7 @@ class Machine:
         self._work = Activity()
         self._answered: set[messages.Identity] = set()
         self._interrupted: tuple[float, str] | None = None
-        self._result: Message | None = None
+        self._result: Record | None = None
         self._failure: str | None = None
         self._warned = LimitedWarnings()
         self.tally = SessionTally()
@@ -205,7 +206,7 @@ class Machine:
             return _Wait(self._result_at + patience.background_s, self._leave_running)
         return _Wait((work.expecting_since or self._result_at) + patience.more_results_s, self._over_by_result)
 
-    def _react(self, message: Message, now: float) -> list[Action]:
+    def _react(self, message: Record, now: float) -> list[Action]:
         kind = text(message.get("type"))
         if kind == "control_request":
             return self._asked(messages.request_in(message))
@@ -217,7 +218,7 @@ class Machine:
             return self._warned(MALFORMED, f"skipped a message without a type, with the keys {_keys(message)}")
         return []  # new kinds come with every release
 
-    def _after_result(self, message: Message, now: float) -> list[Action]:
+    def _after_result(self, message: Record, now: float) -> list[Action]:
         if self._interrupted:
             return self._give_up_interrupted(now) if message.get("type") == "result" else []
         return self._over_by_result(now) if self._work.finished else []
@@ -289,7 +290,7 @@ class Machine:
         return SessionEnded(ok, reason)
 
 
-def _keys(message: Message) -> str:
+def _keys(message: Record) -> str:
     return ", ".join(sorted(str(key) for key in message))[:_QUOTED] or "(none)"
 
 
@@ -337,7 +338,7 @@ class ResultVerdict(NamedTuple):
     reason: str
 
 
-def verdict_on(result: Message) -> ResultVerdict:
+def verdict_on(result: Record) -> ResultVerdict:
     """An absent `subtype` or `is_error` is no error; a wrong `is_error` is one. API errors come as "success"."""
     subtype = result.get("subtype")
     wrong = result.get("is_error", False) is not False
@@ -350,8 +351,7 @@ def verdict_on(result: Message) -> ResultVerdict:
     )
 
 
-def _in_words(what: str, result: Message) -> str:
-    errors = result.get("errors")
-    listed = [error for error in errors if isinstance(error, str)] if isinstance(errors, list) else []
-    details = " ".join(" ".join(listed or [text(result.get("result")) or ""]).split())
+def _in_words(what: str, result: Record) -> str:
+    listed = texts(result.get("errors")) or (text(result.get("result")) or "",)
+    details = " ".join(" ".join(listed).split())
     return f"{what}: {details[:_LONGEST]}" if details else what

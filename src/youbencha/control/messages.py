@@ -6,13 +6,10 @@ Claude Code wraps a control message: `{"type", "request_id", "request": {"subtyp
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import orjson
-
-from youbencha.control.tally import Message, mapping, text
+from youbencha.json_lines import Record, decode, mapping, records, text
 
 INITIALIZE_ID = "youbencha-initialize"
 
@@ -28,25 +25,30 @@ class ControlRequest(NamedTuple):
 
     id: Identity | None
     subtype: str
-    body: Message
+    body: Record
     flat: bool
 
 
-def request_in(message: Message) -> ControlRequest:
+def request_in(message: Record) -> ControlRequest:
     flat = "request" not in message
     body = message if flat else mapping(message.get("request"))
     return ControlRequest(_identity(message.get("request_id")), text(body.get("subtype")) or "", body, flat)
 
 
-def answers_initialize(message: Message) -> bool:
+def answers_initialize(message: Record) -> bool:
     """Whether a `control_response` is the one to our `initialize`, be it a refusal."""
     if "response" not in message:
         return message.get("subtype") == "initialize"
     return mapping(message.get("response")).get("request_id") == INITIALIZE_ID
 
 
-def is_refusal(message: Message) -> bool:
+def is_refusal(message: Record) -> bool:
     return mapping(message.get("response")).get("subtype") == "error"
+
+
+def blocks(message: Record) -> list[Record]:
+    """The content blocks of an `assistant` or `user` message."""
+    return records(mapping(message.get("message")).get("content"))
 
 
 def _identity(value: object) -> Identity | None:
@@ -127,31 +129,7 @@ LEAVES_WITHIN_S = 5.0
 """All exit within 0.3 s, and 2.1.325 within 1.6 s if it has to end commands in the background."""
 
 
-# Messages as lines of JSON, and lines out of WebSocket frames.
-
 _LONGEST_HELD = 64 * 1024 * 1024
-
-
-def encode(message: Mapping[str, Any]) -> str:
-    """ASCII only: half an emoji, which JavaScript may have cut out of a text, then goes back as it came."""
-    return json.dumps(message) + "\n"
-
-
-def decode(line: bytes | str) -> Message | None:
-    """None for whatever is not an object."""
-    try:
-        message = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        message = _salvage(line)
-    return message if isinstance(message, dict) else None
-
-
-def _salvage(line: bytes | str) -> object:
-    """Python's own reader takes the halves of emojis that orjson refuses."""
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
 
 
 class Frames:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from youbencha.control import messages
-from youbencha.control.messages import ControlRequest
+from youbencha.control.messages import ControlRequest, blocks
 from youbencha.control.policy import PolicyDecision, ToolPolicy
-from youbencha.control.tally import Message, blocks, mapping, text
+from youbencha.json_lines import Record, mapping, text
 
 
 class Approval(NamedTuple):
@@ -69,7 +69,7 @@ class ToolHooks:
         self._decide = decide
         self._open: set[object] = set()
 
-    def incoming(self, message: Message) -> Message:
+    def incoming(self, message: Record) -> Record:
         request = mapping(message.get("request"))
         if request.get("subtype") != "hook_callback" or request.get("callback_id") != CALLBACK:
             return message
@@ -96,7 +96,7 @@ class ToolHooks:
             return {**message, "response": {**response, "response": self._of_hook(answer)}}
         return {**message, "response": {**response, "response": _unmasked(answer)}}
 
-    def _of_hook(self, answer: Message) -> dict[str, Any]:
+    def _of_hook(self, answer: Record) -> dict[str, Any]:
         if answer["behavior"] == "allow" and not self._decide:
             return {}
         decision = {"hookEventName": _EVENT, "permissionDecision": answer["behavior"]}
@@ -105,7 +105,7 @@ class ToolHooks:
         return {"hookSpecificOutput": decision}
 
 
-def _unmasked(answer: Message) -> dict[str, Any]:
+def _unmasked(answer: Record) -> dict[str, Any]:
     """We see standard output with secrets masked; what is given back is executed, and must not be the mask."""
     masked = _MASKED in repr(answer.get("updatedInput", ""))
     return {key: value for key, value in answer.items() if key != "updatedInput" or not masked}
@@ -134,7 +134,7 @@ class UnapprovedCalls:
         else:
             self._asked.add(call)
 
-    def found(self, message: Message) -> str | None:
+    def found(self, message: Record) -> str | None:
         """Which rule was broken, if this message tells of such a call."""
         kind = message.get("type") if self._matters else None
         for block in blocks(message):
@@ -144,13 +144,13 @@ class UnapprovedCalls:
                 return broken
         return None
 
-    def _announced(self, use: Message) -> None:
+    def _announced(self, use: Record) -> None:
         call, tool = text(use.get("id")), text(use.get("name"))
         allowed, reason = decided(self._policy, tool, use.get("input"))
         if call and not allowed:
             self._denied[call] = reason
 
-    def _returned(self, result: Message) -> str | None:
+    def _returned(self, result: Record) -> str | None:
         """A call that failed may have been refused before anybody is asked: for its input, by the CLI's own mode."""
         call = text(result.get("tool_use_id")) or ""
         reason = self._denied.pop(call, None)

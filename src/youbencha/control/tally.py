@@ -2,44 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
-from typing import Any
-
+from youbencha.control.messages import blocks
+from youbencha.json_lines import Record, amount, count, mapping, records, text
 from youbencha.usage import Tokens, add_all
-
-Message = Mapping[str, Any]
-
-_EMPTY: Message = MappingProxyType({})
-
-
-def text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def mapping(value: object) -> Message:
-    return value if isinstance(value, Mapping) else _EMPTY
-
-
-def mappings(value: object) -> Iterator[Message]:
-    """The objects of a list; whatever else is in it is left out."""
-    return (item for item in value if isinstance(item, Mapping)) if isinstance(value, list) else iter(())
-
-
-def count(value: object) -> int | None:
-    """A whole number from 0 up. `true` is not a number, whatever Python says."""
-    return value if type(value) is int and value >= 0 else None
-
-
-def amount(value: object) -> float | None:
-    """A finite number from 0 up."""
-    return float(value) if type(value) in (int, float) and 0 <= value < 1e300 else None  # type: ignore[arg-type,operator]
-
-
-def blocks(message: Message) -> Iterator[Message]:
-    """What an `assistant` or `user` message consists of."""
-    return mappings(mapping(message.get("message")).get("content"))
-
 
 _USAGE_KEYS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
@@ -55,7 +20,7 @@ _SYNTHETIC = "<synthetic>"
 class SessionTally:
     def __init__(self) -> None:
         self.session_id: str | None = None
-        self.result: Message | None = None
+        self.result: Record | None = None
         self.how: str | None = None
         """How it ended, in words."""
         self._models: dict[str, str] = {}
@@ -80,7 +45,7 @@ class SessionTally:
         elif tool:
             self._tools.setdefault(call or f"a {tool}", tool)
 
-    def note(self, message: Message) -> None:
+    def note(self, message: Record) -> None:
         kind = message.get("type")
         if (session := text(message.get("session_id"))) and kind != "control_request":
             self.session_id = session
@@ -112,7 +77,7 @@ class SessionTally:
 
     @property
     def tools_used(self) -> list[str]:
-        denials = mappings((self.result or {}).get("permission_denials"))
+        denials = records((self.result or {}).get("permission_denials"))
         denied = self._denied | {text(denial.get("tool_use_id")) for denial in denials}
         return sorted({name for call, name in self._tools.items() if call not in denied})
 
@@ -133,12 +98,12 @@ class SessionTally:
         costs = (amount((self.result or {}).get(key)) for key in _COSTS)
         return next((cost for cost in costs if cost is not None), None)
 
-    def _closed(self, message: Message) -> None:
+    def _closed(self, message: Record) -> None:
         self.result = message
         if (turns := count(message.get("num_turns"))) is not None:
             self._turns = (self._turns or 0) + turns
 
-    def _answered(self, message: Message) -> None:
+    def _answered(self, message: Record) -> None:
         answer = mapping(message.get("message"))
         parent = text(message.get("parent_tool_use_id"))
         for block in blocks(message):
@@ -154,7 +119,7 @@ class SessionTally:
             self._main_calls.add(key)
         self._spent(key, parent, answer.get("usage"), final=answer.get("stop_reason") is not None)
 
-    def _streamed(self, message: Message) -> None:
+    def _streamed(self, message: Record) -> None:
         """With partial messages, the end of each answer tells its real number of output tokens."""
         event = mapping(message.get("event"))
         parent = text(message.get("parent_tool_use_id"))
@@ -175,11 +140,11 @@ class SessionTally:
         self._calls[key] = Tokens(*map(_larger, known, news if final else news._replace(output=None)))
 
 
-def _read(usage: Message, keys: tuple[str, str, str, str]) -> Tokens:
+def _read(usage: Record, keys: tuple[str, str, str, str]) -> Tokens:
     return Tokens(*(count(usage.get(key)) for key in keys))
 
 
-def _objects(value: object) -> list[Message]:
+def _objects(value: object) -> list[Record]:
     return [item for item in mapping(value).values() if isinstance(item, dict)]
 
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from youbencha.control.driver import Driver
 from youbencha.control.machine import SessionEnded
-from youbencha.control.messages import END_SESSION, LEAVES_WITHIN_S, PROTOCOL_ERROR, Frames, encode
+from youbencha.control.messages import END_SESSION, LEAVES_WITHIN_S, PROTOCOL_ERROR, Frames
 from youbencha.errors import YouBenchaError
+from youbencha.json_lines import encode
 from youbencha.process import Input, OutputSource, Stream
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from yarl import URL
 from youbencha.gateway.api import Action, Route, route_of
 from youbencha.gateway.call import PendingCall
 from youbencha.gateway.encoding import Decoder, encoding_of
-from youbencha.gateway.json_fields import read_json
 from youbencha.gateway.keys import PREFIX, BodyMemory, BodyMemoryError
 from youbencha.gateway.metering.usage_chunk import with_usage_asked
 from youbencha.gateway.refusals import Refusal
+from youbencha.json_lines import loads_lossy
 
 if TYPE_CHECKING:
     from youbencha.gateway.upstreams import Upstream
@@ -68,7 +68,7 @@ async def read_request(
     if len(raw) > MAX_JSON_PARTS and sum(map(raw.count, _PARTS)) > MAX_JSON_PARTS:
         memory.give_back(len(raw))
         raise Refusal("too_large", "the request has more parts than this gateway takes")
-    return ClientRequest(request, headers, route, raw, read_json(raw) if raw else None, memory)
+    return ClientRequest(request, headers, route, raw, loads_lossy(raw) if raw else None, memory)
 
 
 async def _read_body(request: web.Request, content_encoding: str, memory: BodyMemory) -> bytes:

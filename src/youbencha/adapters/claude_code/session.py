@@ -21,7 +21,7 @@ from youbencha.adapters.claude_code.stream import (
 )
 from youbencha.adapters.cli_agent.session import CallFailed
 from youbencha.events import Event, RateLimitSeen, RequestRetried, SessionStarted, ToolDenied, UsageReported
-from youbencha.json_lines import decode
+from youbencha.json_lines import decode_event
 from youbencha.log import Usage
 
 
@@ -157,7 +157,7 @@ class Session:
 
     def feed(self, line: bytes | str) -> list[Event]:
         """What the line says that was not said before, in order, for the live display and the journal."""
-        record = decode(line)
+        record = decode_event(line)
         if isinstance(record, str):
             return self._on_malformed(record)
         self.stream_seen = self.stream_seen or is_known(record)

@@ -23,7 +23,7 @@ from youbencha.events import (
     WarningRaised,
     event_type,
 )
-from youbencha.json_lines import Record, decode, quoted
+from youbencha.json_lines import Record, decode_event, quoted
 from youbencha.log import Usage
 from youbencha.log.model import usage_of
 from youbencha.usage import Tokens, add_all
@@ -157,7 +157,7 @@ class Session:
 
     def feed(self, line: bytes | str) -> list[Event]:
         """What the line says, in order, for the live display and the journal."""
-        record = decode(line)
+        record = decode_event(line)
         if isinstance(record, str):
             return self._on_malformed(record)
         handler = self._handlers.get(record.get("type", ""))

@@ -21,7 +21,7 @@ from youbencha.gateway.cassette.placeholders import NO_PLACES, PlaceholderWriter
 from youbencha.gateway.cassette.recording import RecordedAnswer, record_answer, replay_of
 from youbencha.gateway.cassette.store import AnswersByTrial, CassetteStore, Recording
 from youbencha.gateway.cassette.volatile import Clock, around
-from youbencha.gateway.json_fields import one_line
+from youbencha.json_lines import dumps
 from youbencha.process import Redactor
 from youbencha.spec.gateway import CassetteMode, CassetteTiming
 
@@ -200,7 +200,7 @@ def distinct(takes: list[list[dict[str, Any]]], days: frozenset[date]) -> list[l
 
 
 def _told(answer: dict[str, Any], days: frozenset[date]) -> str:
-    return numbered(one_line(_timeless(answer)), days)
+    return numbered(dumps(_timeless(answer)), days)
 
 
 def _timeless(value: Any) -> Any:

@@ -20,7 +20,7 @@ from youbencha.gateway.cassette.volatile import (
     pieces_of,
     prompt_patterns,
 )
-from youbencha.gateway.json_fields import compact
+from youbencha.json_lines import canonical
 from youbencha.process import Redactor
 
 Origin = Literal["tool", "model", "told"]
@@ -205,7 +205,7 @@ class _Normalising:
         body = self._value(_without(asking.body), numbering, "told")
         if body is None and asking.raw:
             body = {"raw": sha256(asking.raw).hexdigest()}
-        told = compact([asking.method, asking.path, body])
+        told = canonical([asking.method, asking.path, body])
         return CanonicalRequest(body, numbering.names, sha256(told).hexdigest())
 
     def _value(self, value: object, numbering: _Numbering, origin: Origin) -> object:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from youbencha.gateway.cassette.matching import Mismatch, ModelRequest
 from youbencha.gateway.cassette.store import TALK, CassetteStore, Recording
-from youbencha.gateway.json_fields import one_line
+from youbencha.json_lines import dumps
 
 _COMPARED_CHARACTERS = 4000
 
@@ -97,7 +97,7 @@ def _likeness(body: Any, other: Any) -> _Likeness:
 def _wording(body: Any, other: Any) -> float:
     from rapidfuzz import fuzz
 
-    first, second = (one_line(talk_of(each))[-_COMPARED_CHARACTERS:] for each in (body, other))
+    first, second = (dumps(talk_of(each))[-_COMPARED_CHARACTERS:] for each in (body, other))
     return fuzz.ratio(first, second)
 
 
@@ -235,7 +235,7 @@ def _lines(value: Any, indent: str) -> Iterator[str]:
     elif isinstance(value, str):
         yield from (f"{indent}{line}" for line in value.split("\n"))
     else:
-        yield indent + one_line(value)
+        yield indent + dumps(value)
 
 
 def _item(head: str, value: Any, indent: str) -> Iterator[str]:
@@ -246,4 +246,4 @@ def _item(head: str, value: Any, indent: str) -> Iterator[str]:
         yield head
         yield from _lines(value, indent + "  ")
     else:
-        yield f"{head} {one_line(value)}"
+        yield f"{head} {dumps(value)}"

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from youbencha.gateway.cassette.matching import ReplayedAnswer
 from youbencha.gateway.cassette.placeholders import PlaceholderWriter, Span, masked, masked_bytes, secrets_in
 from youbencha.gateway.encoding import MAX_DECODED_BYTES, Decoder, encoding_of
-from youbencha.gateway.json_fields import one_line, parsed
 from youbencha.gateway.sse import SseParser, write_event
+from youbencha.json_lines import dumps, loads
 from youbencha.process import Redactor
 from youbencha.spec.gateway import CassetteTiming
 
@@ -72,7 +72,7 @@ def _chunks(kept: RecordedAnswer, filled: Change) -> Iterator[tuple[float, bytes
             data = _changed(event["data"], filled, is_json=_is_json_delta(event["data"]))
             yield float(event["ms"]), event_bytes(event.get("event", _type_of(data)), data)
     elif "json" in kept:
-        yield float(kept["ms"]), one_line(_changed(kept["json"], filled)).encode()
+        yield float(kept["ms"]), dumps(_changed(kept["json"], filled)).encode()
     elif "text" in kept:
         yield float(kept["ms"]), filled(kept["text"], False).encode()
     else:
@@ -98,7 +98,7 @@ def _content(
     emptying = emptying.among([raw.decode("utf-8", "replace")])
     if "json" in content_type:
         try:
-            return {"json": _changed(parsed(raw), _emptier(emptying, redactor))}
+            return {"json": _changed(loads(raw), _emptier(emptying, redactor))}
         except ValueError:
             if status < 300:
                 return None  # cut off
@@ -184,14 +184,14 @@ def events_in(chunks: Chunks) -> list[RecordedEvent] | None:
 
 
 def event_bytes(name: Any, data: Any) -> bytes:
-    text = data if isinstance(data, str) else one_line(data)
+    text = data if isinstance(data, str) else dumps(data)
     return write_event(str(name or "").encode(), text.encode("utf-8", "replace"))
 
 
 def _event(ms: float, name: bytes, data: bytes) -> RecordedEvent:
     text = data.decode("utf-8", "replace")
     try:
-        value = parsed(text)
+        value = loads(text)
     except ValueError:
         value = text
     return RecordedEvent(ms, name.decode("utf-8", "replace") or None, value if isinstance(value, dict | list) else text)

@@ -16,7 +16,7 @@ from youbencha.files import replace_file
 from youbencha.gateway.api import WireName
 from youbencha.gateway.cassette.matching import CanonicalRequest, ModelRequest
 from youbencha.gateway.cassette.recording import RecordedAnswer
-from youbencha.gateway.json_fields import compact, for_people, parsed
+from youbencha.json_lines import canonical, dumps, loads
 
 VERSION = 2
 """Of the files, and of what counts as the same request: a change to either makes it another one."""
@@ -126,7 +126,7 @@ class CassetteStore:
 
     def _part(self, name: str) -> Any:
         try:
-            return parsed((self._parts / f"{name}.json").read_bytes())
+            return loads((self._parts / f"{name}.json").read_bytes())
         except (OSError, ValueError):
             return f"(parts/{name}.json is missing or broken)"
 
@@ -134,14 +134,14 @@ class CassetteStore:
         try:
             if unless_there and file.exists():
                 return
-            replace_file(file, for_people(value).encode("utf-8", "surrogatepass"))
+            replace_file(file, _indented(value).encode("utf-8", "surrogatepass"))
         except OSError as error:
             raise _not_writable(file, error) from error
 
 
 def _parsed(file: Path) -> Any:
     try:
-        return parsed(file.read_bytes())
+        return loads(file.read_bytes())
     except ValueError as error:
         raise _broken(f"{file} is no JSON: {error}") from error
 
@@ -241,7 +241,7 @@ def _apart(value: Any, parts: dict[str, Any]) -> Any:
         small = {_key(key): _apart(each, parts) for key, each in value.items()}
     else:
         return value
-    return _reference(small, parts) if len(compact(small)) >= _LARGE else small
+    return _reference(small, parts) if len(canonical(small)) >= _LARGE else small
 
 
 def _in_lines(text: str) -> Any:
@@ -251,7 +251,7 @@ def _in_lines(text: str) -> Any:
 
 
 def _reference(value: Any, parts: dict[str, Any]) -> dict[str, str]:
-    name = sha256(compact(value)).hexdigest()[:12]
+    name = sha256(canonical(value)).hexdigest()[:12]
     parts[name] = value
     return {PART: name}
 
@@ -263,3 +263,31 @@ def _key(key: str) -> str:
 
 def _own_key(key: str) -> str:
     return key[1:] if key.startswith("$$") and _OURS.match(key) else key
+
+
+# JSON in short lines, for people and for `git diff`.
+
+_WIDTH = 110
+
+_INDENT = "  "
+
+
+def _indented(value: object) -> str:
+    """What fits into a line is in one line, and an event is always: a thousand of them are a thousand lines."""
+    return _lines(value, "") + "\n"
+
+
+def _lines(value: object, indent: str, *, flat_items: bool = False) -> str:
+    flat = dumps(value)
+    inner = indent + _INDENT
+    if len(flat) + len(indent) <= _WIDTH or not value:
+        return flat
+    if isinstance(value, dict):
+        rows = [
+            f"{inner}{dumps(key)}: {_lines(each, inner, flat_items=key == 'events')}" for key, each in value.items()
+        ]
+        return "{\n" + ",\n".join(rows) + f"\n{indent}}}"
+    if isinstance(value, list):
+        rows = [inner + (dumps(each) if flat_items else _lines(each, inner)) for each in value]
+        return "[\n" + ",\n".join(rows) + f"\n{indent}]"
+    return flat

@@ -7,7 +7,6 @@ from typing import Protocol
 
 from youbencha.gateway.api import WireName
 from youbencha.gateway.encoding import Decoder, encoding_of
-from youbencha.gateway.json_fields import read_json
 from youbencha.gateway.metering.readers import (
     AnthropicUsage,
     ChatUsage,
@@ -17,6 +16,7 @@ from youbencha.gateway.metering.readers import (
     UsageReader,
 )
 from youbencha.gateway.sse import SseParser
+from youbencha.json_lines import loads_lossy
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 
@@ -89,7 +89,7 @@ class BodyMeter:
     def result(self) -> Metered:
         if self._result is None:
             reader = self._new_reader()
-            if self._body and (document := read_json(self._body)) is not None:
+            if self._body and (document := loads_lossy(self._body)) is not None:
                 reader.body(document)
             self._result = reader.metered()
         return self._result

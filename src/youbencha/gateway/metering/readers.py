@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
-from youbencha.gateway.json_fields import count, error_word, first_count, mapping, mappings, model_name, read_json
+from youbencha.json_lines import count, loads_lossy, mapping, records
 from youbencha.usage import Tokens
+
+_MOST_TOKENS = 10**12
+"""A larger number is not a count of tokens."""
+
+_LONGEST_NAME = 256
+
+_WORD = re.compile(r"[A-Za-z][\w.-]{0,63}", re.ASCII)
 
 
 class Metered(NamedTuple):
@@ -81,22 +89,22 @@ class AnthropicUsage(UsageReader):
     def event(self, name: bytes, data: bytes) -> None:
         if name not in _MESSAGE_EVENTS:
             return
-        event = mapping(read_json(data))
+        event = mapping(loads_lossy(data))
         match event.get("type"):
             case "message_start":
                 self._message(mapping(event.get("message")))
             case "message_delta":
                 self._usage(event)
-                self._final = self._final or count(mapping(event.get("usage")).get("output_tokens")) is not None
+                self._final = self._final or _count(mapping(event.get("usage")).get("output_tokens")) is not None
             case "message_stop":  # without a message_delta, all that is known of the output is its beginning
                 self.ended = self._final
             case "error":
-                self.error = error_word(event.get("error"), "type")
+                self.error = _error_word(event.get("error"), "type")
 
     def body(self, document: Any) -> None:
         message = mapping(document)
         if message.get("type") == "error":
-            self.error = error_word(message.get("error"), "type")
+            self.error = _error_word(message.get("error"), "type")
             return
         self._message(message)
         self.ended = True
@@ -114,7 +122,7 @@ class AnthropicUsage(UsageReader):
         return min(self._counts.get("1h", 0), self._counts.get("cache_creation_input_tokens", 0))
 
     def _message(self, message: Mapping[str, Any]) -> None:
-        self.model = model_name(message.get("model")) or self.model
+        self.model = _model_name(message.get("model")) or self.model
         self._usage(message)
 
     def _usage(self, holder: Mapping[str, Any]) -> None:
@@ -125,7 +133,7 @@ class AnthropicUsage(UsageReader):
         self._keep("1h", mapping(usage.get("cache_creation")).get("ephemeral_1h_input_tokens"))
 
     def _keep(self, name: str, value: Any) -> None:
-        if (number := count(value)) is not None:
+        if (number := _count(value)) is not None:
             self._counts[name] = number
 
 
@@ -143,7 +151,7 @@ class ChatUsage(UsageReader):
         if data == b"[DONE]":
             self.ended = True
             return
-        self._answer(mapping(read_json(data)))
+        self._answer(mapping(loads_lossy(data)))
 
     def body(self, document: Any) -> None:
         self._answer(mapping(document))
@@ -154,12 +162,12 @@ class ChatUsage(UsageReader):
 
     def _answer(self, answer: Mapping[str, Any]) -> None:
         if (model := answer.get("model")) != self.model:
-            self.model = model_name(model) or self.model
+            self.model = _model_name(model) or self.model
         if usage := mapping(answer.get("usage")):
             # Some servers send totals so far with each chunk: the latest hold.
             self._tokens = _openai_tokens(usage, input_name="prompt_tokens", output_name="completion_tokens")
         if error := answer.get("error"):
-            self.error = error_word(error, "code", "type")
+            self.error = _error_word(error, "code", "type")
 
 
 _LAST_RESPONSES = {"response.completed", "response.incomplete", "response.failed"}
@@ -180,7 +188,7 @@ class ResponsesUsage(UsageReader):
     def event(self, name: bytes, data: bytes) -> None:
         if name not in _RESPONSE_EVENTS:
             return
-        event = mapping(read_json(data))
+        event = mapping(loads_lossy(data))
         kind = event.get("type")
         if not isinstance(kind, str):
             return
@@ -188,7 +196,7 @@ class ResponsesUsage(UsageReader):
             self._response(mapping(event.get("response")))
             self.ended = self.ended or kind in _LAST_RESPONSES
         elif kind == "error":
-            self.error = error_word(event.get("error") or event, "code", "type")
+            self.error = _error_word(event.get("error") or event, "code", "type")
 
     def body(self, document: Any) -> None:
         self._response(mapping(document))
@@ -198,21 +206,21 @@ class ResponsesUsage(UsageReader):
         return self._tokens
 
     def _response(self, response: Mapping[str, Any]) -> None:
-        self.model = model_name(response.get("model")) or self.model
+        self.model = _model_name(response.get("model")) or self.model
         if usage := mapping(response.get("usage")):
             self._tokens = _openai_tokens(usage, input_name="input_tokens", output_name="output_tokens")
         if error := response.get("error"):
-            self.error = error_word(error, "code", "type")
+            self.error = _error_word(error, "code", "type")
 
 
 def _openai_tokens(usage: Mapping[str, Any], *, input_name: str, output_name: str) -> Tokens:
     """Read what both APIs of OpenAI count alike, under different names. The cached tokens are part of the input."""
     details = mapping(usage.get(f"{input_name}_details"))
-    cache_read = first_count(details, "cached_tokens")
-    cache_creation = first_count(details, "cache_write_tokens", "cache_creation_tokens")
+    cache_read = _first_count(details, "cached_tokens")
+    cache_creation = _first_count(details, "cache_write_tokens", "cache_creation_tokens")
     return Tokens(
-        input=_without(count(usage.get(input_name)), cache_read, cache_creation),
-        output=count(usage.get(output_name)),
+        input=_without(_count(usage.get(input_name)), cache_read, cache_creation),
+        output=_count(usage.get(output_name)),
         cache_read=cache_read,
         cache_creation=cache_creation,
     )
@@ -248,11 +256,11 @@ class GeminiUsage(UsageReader):
         self._has_content = False
 
     def event(self, name: bytes, data: bytes) -> None:
-        self._chunk(mapping(read_json(data)))
+        self._chunk(mapping(loads_lossy(data)))
 
     def body(self, document: Any) -> None:
         """Read an answer, or the list of chunks that a stream is if it was not requested as events."""
-        for chunk in mappings(document if isinstance(document, list) else [document]):
+        for chunk in records(document if isinstance(document, list) else [document]):
             self._chunk(chunk)
 
     def tokens(self) -> Tokens:
@@ -276,14 +284,33 @@ class GeminiUsage(UsageReader):
 
     def _chunk(self, chunk: Mapping[str, Any]) -> None:
         if (model := chunk.get("modelVersion")) != self.model:
-            self.model = model_name(model) or self.model
+            self.model = _model_name(model) or self.model
         for name, value in mapping(chunk.get("usageMetadata")).items():
-            if name in _GEMINI_COUNTS and (number := count(value)) is not None:
+            if name in _GEMINI_COUNTS and (number := _count(value)) is not None:
                 self._counts[name] = number
-        if candidates := mappings(chunk.get("candidates")):
+        if candidates := records(chunk.get("candidates")):
             self.ended = all(candidate.get("finishReason") for candidate in candidates)
             self._has_content = self._has_content or any(candidate.get("content") for candidate in candidates)
         elif mapping(chunk.get("promptFeedback")).get("blockReason"):
             self.ended = True
         if error := chunk.get("error"):
-            self.error = error_word(error, "status", "type")
+            self.error = _error_word(error, "status", "type")
+
+
+def _count(value: Any) -> int | None:
+    return count(value, _MOST_TOKENS)
+
+
+def _first_count(holder: Mapping[str, Any], *names: str) -> int | None:
+    """The first of several names for one thing that has a number."""
+    return next((number for name in names if (number := _count(holder.get(name))) is not None), None)
+
+
+def _model_name(value: Any) -> str | None:
+    return value if isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME and value.isprintable() else None
+
+
+def _error_word(error: Any, *names: str) -> str:
+    """What an error is called. Only a word is taken: messages may hold anything."""
+    said = (mapping(error).get(name) for name in names)
+    return next((word for word in said if isinstance(word, str) and _WORD.fullmatch(word)), "unknown_error")

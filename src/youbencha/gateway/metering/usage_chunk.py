@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from youbencha.gateway.json_fields import mapping, read_json
 from youbencha.gateway.sse import parse_event
+from youbencha.json_lines import loads_lossy, mapping
 
 _MOST_HELD = 64 * 1024
 """A larger event is not the one looked for: it goes on as it comes."""
@@ -104,5 +104,5 @@ def _is_usage_chunk(event: bytes) -> bool:
         return False
     lines = event.replace(b"\r\n", b"\n").replace(b"\r", b"\n").strip(b"\n")
     found = parse_event(lines)
-    chunk = mapping(read_json(found[1])) if found else {}
+    chunk = mapping(loads_lossy(found[1])) if found else {}
     return chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)
