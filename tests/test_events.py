@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from youbencha.adapters.claude_code.stream import ClaudeResult
-from youbencha.events import AssistantText, Event, ProgressNote, SessionResult, ToolCalled
+from youbencha.events import AssistantText, Event, ProgressNote, SessionResult, ToolCalled, event_type
 
 
 def test_what_is_given_and_what_is_not() -> None:
@@ -44,10 +43,14 @@ def test_equal_is_what_holds_the_same() -> None:
 
 
 def test_a_kind_of_a_kind_holds_all_of_it() -> None:
-    result = ClaudeResult(subtype="success", is_error=False, text="t", turns=1, duration_ms=2, session_id="s")
+    @event_type
+    class OwnResult(SessionResult):
+        rounds: int = 0
+
+    result = OwnResult(subtype="success", is_error=False, text="t", turns=1, duration_ms=2, rounds=3)
     assert isinstance(result, SessionResult)
-    assert result.turns == 1
-    assert "session_id='s'" in repr(result)
+    assert (result.turns, result.rounds) == (1, 3)
+    assert "rounds=3" in repr(result)
 
 
 def test_matching_by_what_is_in_it() -> None:

@@ -200,6 +200,11 @@ class SessionResult(Event):
     text: str | None
     turns: int | None
     duration_ms: int | None
+    errors: tuple[str, ...] = ()
+    status: int | None = None
+    """HTTP status of the call that ended the session, where one did."""
+    terminal_reason: str | None = None
+    session_id: str | None = None
 
 
 @event_type

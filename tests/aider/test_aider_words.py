@@ -41,14 +41,17 @@ def test_a_failure_in_litellms_words(line: str, kind: str, status: int | None, s
 def test_what_the_model_says_is_not_what_aider_says() -> None:
     answer = "litellm.RateLimitError: x\nRetrying in 0.2 seconds...\nApplied edit to a.py\n\tOnly 3 \nEnd"
     output = f"Aider v0.86.2\n\n{answer.expandtabs()}\n\nTokens: 1 sent.\nApplied edit to b.py\n"
-    assert read_messages(output, [answer]) == (None, {}, ("b.py",), None)
+    assert read_messages(output, [answer]) == (None, (), ("b.py",), None)
     assert read_messages(output, []).edited == ("a.py", "b.py")
 
 
 def test_what_was_tried_again() -> None:
     again = "litellm.RateLimitError: x\nThe API provider has rate limited you.\nRetrying in 0.2 seconds...\n"
     lost = "litellm.APIConnectionError: x\nRetrying in 0.5 seconds...\n"
-    assert read_messages(again + again + lost, []).retries == {"429": 2, "no answer": 1}
+    assert read_messages(again + again + lost, []).retries == (
+        (429, "RateLimitError", 2),
+        (None, "APIConnectionError", 1),
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
-from youbencha.adapters.claude_code.normalize import normalize
-from youbencha.adapters.claude_code.session import Session, SessionFacts
-from youbencha.adapters.claude_code.stream import events_of, malformed_line
-from youbencha.events import Event
-from youbencha.json_lines import decode_event
+from youbencha.adapters.claude_code import ClaudeCodeAdapter
+from youbencha.adapters.claude_code.config import CLAUDE
+from youbencha.adapters.cli_agent.stream import OutputReader
+from youbencha.control.stream_json import ClaudeStreamReader
+from youbencha.events import Event, WarningRaised
 from youbencha.log import YouBenchaLog
+from youbencha.log.session import SessionFacts, SessionRecord
 
 TRANSCRIPTS = Path(__file__).parent.parent / "data" / "transcripts"
 AT = "2026-01-01T00:00:00.000Z"
@@ -52,13 +54,22 @@ RESULT = {"type": "result", "subtype": "success", "is_error": False, "num_turns"
 INIT = {"type": "system", "subtype": "init", "session_id": "s1", "model": "claude-x", "tools": ["Bash"]}
 
 
-def feed(data: bytes) -> tuple[Session, list[Event]]:
-    session = Session()
-    return session, [event for one in data.split(b"\n") for event in session.feed(one)]
+def feed(data: bytes) -> tuple[OutputReader, list[Event]]:
+    """A reader that has read all of it, and what it passed on."""
+    events: list[Event] = []
+    reader = OutputReader(CLAUDE, ClaudeStreamReader(), on_event=events.append)
+    for one in data.split(b"\n"):
+        reader.line(one)
+    reader.finish()
+    return reader, events
 
 
 def facts_of(data: bytes) -> SessionFacts:
     return feed(data)[0].facts()
+
+
+def session_of(data: bytes) -> SessionRecord:
+    return feed(data)[0].session()
 
 
 def lines(*parts: bytes) -> bytes:
@@ -84,12 +95,32 @@ def context(**config: Any) -> AgentExecutionContext:
 
 def log_of(output: str | bytes, *, config: dict[str, Any] | None = None, **result: Any) -> YouBenchaLog:
     text = output if isinstance(output, str) else output.decode("utf-8", "replace")
-    return normalize(
-        ended(text, **result), context(**(config or {})), adapter_name="claude-code", adapter_version="1.0.0"
-    )
+    return ClaudeCodeAdapter({}).normalize_log(ended(text, **result), context(**(config or {})))
 
 
 def parse_line(line: bytes | str) -> list[Event]:
-    """What one complete line says, without a session around it."""
-    record = decode_event(line)
-    return [malformed_line(record)] if isinstance(record, str) else events_of(record)
+    """What one complete line says, as the first of its session."""
+    return parse_lines([line])
+
+
+def parse_lines(lines: Iterable[bytes | str]) -> list[Event]:
+    events: list[Event] = []
+    reader = _AllEvents(events)
+    for line in lines:
+        reader.line(line)
+    return events
+
+
+class _AllEvents(OutputReader):
+    """Notes the events of the stream as they are read, and warnings about lines that are none."""
+
+    def __init__(self, events: list[Event]) -> None:
+        super().__init__(CLAUDE, ClaudeStreamReader(), on_event=self._on_warning)
+        self._events = events
+
+    def on_event(self, event: Event) -> None:
+        self._events.append(event)
+
+    def _on_warning(self, event: Event) -> None:
+        if isinstance(event, WarningRaised):
+            self._events.append(event)

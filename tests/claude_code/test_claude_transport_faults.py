@@ -14,6 +14,7 @@ from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
 from youbencha.events import Event, ToolCalled, WarningRaised
 from youbencha.gateway.api import GatewayAccess
+from youbencha.usage import SessionUsage
 
 pytestmark = posix_only("the small CLI is a script with its interpreter in the first line")
 
@@ -45,9 +46,10 @@ def codes(result: AgentExecutionResult) -> list[str | None]:
     return [error.code for error in result.errors]
 
 
-def usage(result: AgentExecutionResult) -> dict[str, Any]:
-    found: dict[str, Any] = result.details["session"]["usage"]
-    return found
+def usage(result: AgentExecutionResult) -> SessionUsage:
+    assert result.session is not None
+    assert result.session.facts.usage is not None
+    return result.session.facts.usage
 
 
 @pytest.fixture
@@ -61,7 +63,7 @@ async def test_it_says_its_last_word_and_stays(tmp_path: Path) -> None:
     """Before 2.1.38, over a WebSocket, all do."""
     result = await run(tmp_path, "welcomed(); text('hi'); result(); time.sleep(600)")
     assert (result.status, result.exit_code, result.errors) == ("success", 0, ())
-    assert not usage(result)["partial"]
+    assert not usage(result).partial
 
 
 @pytest.mark.usefixtures("impatient")
@@ -102,22 +104,22 @@ async def test_silence_is_the_end(tmp_path: Path) -> None:
     result = await run(tmp_path, "welcomed(); text('hm'); time.sleep(600)", config={"silence_timeout_s": 2.5})
     assert (result.status, codes(result)) == ("failed", ["CLAUDE_UNRESPONSIVE"])
     assert "nothing was heard from the agent for 2.5 s" in result.errors[0].message
-    assert (usage(result)["input_tokens"], usage(result)["partial"]) == (30, True)
+    assert (usage(result).tokens.input, usage(result).partial) == (30, True)
 
 
 async def test_it_dies_in_the_middle(tmp_path: Path) -> None:
     result = await run(tmp_path, "welcomed(); text('hm'); print('I break', file=sys.stderr); sys.exit(3)")
     assert (result.status, result.exit_code, codes(result)) == ("failed", 3, ["CLAUDE_EXIT_CODE"])
     assert "I break" in result.errors[0].message
-    assert usage(result)["partial"]
+    assert usage(result).partial
 
 
 async def test_at_the_deadline_it_is_interrupted_and_its_tokens_are_known(tmp_path: Path) -> None:
     result = await run(tmp_path, BUSY_UNTIL_INTERRUPTED, timeout=4_000)
     assert (result.status, result.exit_code, codes(result)) == ("timeout", -1, ["CLAUDE_TIMEOUT"])
     assert not result.errors[0].context["result_seen"]
-    assert (usage(result)["input_tokens"], usage(result)["partial"]) == (70, True)
-    assert usage(result)["output_tokens"] == 7
+    assert (usage(result).tokens.input, usage(result).partial) == (70, True)
+    assert usage(result).tokens.output == 7
 
 
 async def test_at_the_deadline_it_does_not_listen(tmp_path: Path) -> None:
@@ -134,7 +136,7 @@ async def test_it_is_stopped(tmp_path: Path) -> None:
 
     result = await run(tmp_path, BUSY_UNTIL_INTERRUPTED, stop=stop, on_event=at_the_call)
     assert (result.status, codes(result)) == ("failed", ["CLAUDE_STOPPED"])
-    assert (usage(result)["input_tokens"], usage(result)["partial"]) == (70, True)
+    assert (usage(result).tokens.input, usage(result).partial) == (70, True)
 
 
 async def test_a_rejected_key_needs_no_interrupt(tmp_path: Path) -> None:

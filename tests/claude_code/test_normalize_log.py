@@ -12,10 +12,10 @@ from stream_samples import (
     TRANSCRIPTS,
     VERSIONS,
     assistant,
-    facts_of,
     line,
     lines,
     log_of,
+    session_of,
     text,
     tool_result,
     tool_use,
@@ -247,15 +247,16 @@ def test_cut_stream_keeps_what_came_before_the_cut():
 
 def test_the_live_session_knows_what_the_cut_took_away():
     whole = transcript("multi_tool-2.1.325")
-    live = {"session": facts_of(whole).model_dump(mode="json")}
-    log = log_of(whole[:4000] + MARKER.encode(), details=live)
+    log = log_of(whole[:4000] + MARKER.encode(), session=session_of(whole))
+    complete = log_of(whole)
+    assert (log.messages, log.tool_calls) == (complete.messages, complete.tool_calls)
     assert (log.usage.output_tokens, log.usage.partial, log.turns) == (75, False, 4)
     assert log.model_info.name == "claude-opus-5-5"
     assert log.agent_info.version == "2.1.325"
 
 
 def test_a_live_session_that_saw_nothing_hides_nothing():
-    log = log_of(SEED, details={"session": facts_of(b"").model_dump(mode="json")})
+    log = log_of(SEED, session=session_of(b""))
     assert log.usage.total_tokens == 300
     assert log.model_info.name == "claude-sonnet-4"
     assert messages(log) == [("assistant", SEED)]

@@ -12,12 +12,16 @@ from stream_samples import (
     feed,
     line,
     lines,
+    log_of,
     text,
+    tool_use,
     transcript,
 )
 
-from youbencha.adapters.claude_code.session import MALFORMED_WARNINGS, Session, SessionFacts, base_model
+from youbencha.adapters.claude_code.verdict import base_model
+from youbencha.adapters.cli_agent.stream import MALFORMED_WARNINGS
 from youbencha.events import ToolDenied, WarningRaised
+from youbencha.log.session import SessionFacts
 
 MODELS = {
     "1.0.128": "claude-sonnet-4-20250514",
@@ -60,23 +64,16 @@ USAGE = {
 def numbers(facts: SessionFacts):
     usage = facts.usage
     assert usage is not None
-    return (
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.cache_read_tokens,
-        usage.cache_creation_tokens,
-        usage.cost_usd,
-        usage.partial,
-    )
+    return (*usage.tokens, usage.cost_usd, usage.partial)
 
 
 @pytest.mark.parametrize("name", USAGE)
 def test_usage_of_real_sessions(name):
-    facts = facts_of(transcript(name))
-    assert numbers(facts) == USAGE[name]
+    assert numbers(facts_of(transcript(name))) == USAGE[name]
+    usage = log_of(transcript(name)).usage
     both = None not in USAGE[name][:2]
-    assert facts.usage.total_tokens == (USAGE[name][0] + USAGE[name][1] if both else None)
-    assert facts.usage.cost_source == ("agent" if USAGE[name][4] is not None else None)
+    assert usage.total_tokens == (USAGE[name][0] + USAGE[name][1] if both else None)
+    assert usage.cost_source == ("agent" if USAGE[name][4] is not None else None)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -84,7 +81,7 @@ def test_identity_of_each_version(version):
     facts = facts_of(transcript(f"tool_use-{version}"))
     assert facts.stream_seen
     assert facts.model == MODELS[version]
-    assert facts.cli_version == (version if version != "1.0.128" else None)  # told from 2.0.19 on
+    assert facts.agent_version == (version if version != "1.0.128" else None)  # told from 2.0.19 on
     assert facts.key_source == "ANTHROPIC_API_KEY"
     assert facts.session_id
     assert facts.results == 1
@@ -121,7 +118,7 @@ def test_the_last_result_counts():
 def test_init_repeats_and_forgets_nothing():
     again = {"type": "system", "subtype": "init"}
     facts = facts_of(lines(line(**INIT, claude_code_version="2.1.0", apiKeySource="none"), line(**again)))
-    assert (facts.session_id, facts.model, facts.cli_version, facts.key_source) == ("s1", "claude-x", "2.1.0", "none")
+    assert (facts.session_id, facts.model, facts.agent_version, facts.key_source) == ("s1", "claude-x", "2.1.0", "none")
 
 
 def test_session_id_from_the_result_alone():
@@ -168,8 +165,7 @@ def test_failed_mcp_servers():
 
 
 def test_malformed_lines_are_counted_and_reported_a_few_times():
-    session = Session()
-    warned = [event for number in range(1000) for event in session.feed(f"bad {number}")]
+    session, warned = feed(b"\n".join(b"bad %d" % number for number in range(1000)))
     assert len(warned) == MALFORMED_WARNINGS
     assert all(isinstance(event, WarningRaised) for event in warned)
     facts = session.facts()
@@ -219,13 +215,24 @@ def test_1_0_0_tells_the_cost_alone():
     assert numbers(facts_of(line(**old))) == (None, None, None, None, 0.2, True)
 
 
+def test_an_answer_after_a_failed_call_overcomes_it():
+    failed = assistant(text("Overloaded"), model="<synthetic>", error="server_error", id="m0")
+    assert facts_of(failed).failure.text == "Overloaded"
+    assert facts_of(lines(failed, assistant(text("hello")))).failure is None
+
+
+def test_without_a_result_the_answers_of_the_main_conversation_are_its_turns():
+    sub = assistant(text("x"), id="s", parent_tool_use_id="t1")
+    first = [assistant(text("a"), id="m1"), assistant(text("b"), id="m1")]
+    assert facts_of(lines(*first, sub, assistant(text("c"), id="m2"))).turns == 2
+
+
+def test_a_tool_that_was_denied_was_not_used():
+    calls = assistant(tool_use("t1", "Bash"), tool_use("t2", "Read"), tool_use("t2", "Read"), tool_use(None, "Edit"))
+    denied = {**RESULT, "permission_denials": [{"tool_name": "Bash", "tool_use_id": "t1"}]}
+    assert facts_of(lines(calls, line(**denied))).tools_used == {"Read": 1, "Edit": 1}
+
+
 def test_nothing_said_is_nothing_known():
     assert facts_of(b"").usage is None
     assert facts_of(line(type="result")).usage is None
-
-
-@pytest.mark.parametrize("name", ["automode_risky-2.1.325", "err_529-2.1.325", "fb-2.1.325", "killed_SIGTERM-2.1.30"])
-def test_facts_survive_json(name):
-    facts = facts_of(transcript(name))
-    assert SessionFacts.model_validate(facts.model_dump(mode="json")) == facts
-    assert SessionFacts.model_validate({**facts.model_dump(mode="json"), "from_a_later_version": 1}) == facts

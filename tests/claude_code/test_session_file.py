@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from youbencha.adapters.claude_code.own_files import with_session_file
-from youbencha.adapters.claude_code.session import SessionFacts
-from youbencha.log import Usage
+from youbencha.log.session import SessionFacts
+from youbencha.usage import SessionUsage, Tokens
 
 ID = "9de3ddb1-7c81-4804-9edf-c3e22697644e"
 
@@ -35,21 +36,21 @@ def test_each_call_counts_once(tmp_path: Path) -> None:
     facts = with_session_file(SessionFacts(), ID, tmp_path)
     assert (facts.model, facts.turns) == ("claude-x", 2)
     assert facts.usage is not None
-    assert (facts.usage.input_tokens, facts.usage.output_tokens, facts.usage.cache_read_tokens) == (200, 23, 14)
+    assert facts.usage.tokens[:3] == (200, 23, 14)
     assert facts.usage.partial
     assert facts.usage.cost_usd is None
 
 
 def test_totals_that_were_told_stand(tmp_path: Path) -> None:
     record(tmp_path, said("a", 20))
-    told = SessionFacts(usage=Usage(input_tokens=1, output_tokens=1), model="other", turns=7)
+    told = SessionFacts(usage=SessionUsage(Tokens(1, 1)), model="other", turns=7)
     assert with_session_file(told, ID, tmp_path) == told
 
 
 def test_a_stream_that_got_further_stands(tmp_path: Path) -> None:
     record(tmp_path, said("a", 20))
-    further = SessionFacts(usage=Usage(input_tokens=300, output_tokens=60, partial=True), turns=3)
-    assert with_session_file(further, ID, tmp_path) == further.model_copy(update={"model": "claude-x"})
+    further = SessionFacts(usage=SessionUsage(Tokens(300, 60), partial=True), turns=3)
+    assert with_session_file(further, ID, tmp_path) == replace(further, model="claude-x")
 
 
 @pytest.mark.parametrize("name", [None, "../../secret", "*", ""])

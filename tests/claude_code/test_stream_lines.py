@@ -12,6 +12,7 @@ from stream_samples import (
     assistant,
     line,
     parse_line,
+    parse_lines,
     text,
     tool_result,
     tool_use,
@@ -19,14 +20,6 @@ from stream_samples import (
     user,
 )
 
-from youbencha.adapters.claude_code.stream import (
-    ClaudeResult,
-    McpServerFailed,
-    ModelCalled,
-    ModelRefused,
-    ModelSwitched,
-)
-from youbencha.adapters.cli_agent import CallFailed
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
@@ -43,6 +36,7 @@ from youbencha.events import (
     WarningRaised,
 )
 from youbencha.json_lines import QUOTE_CHARS
+from youbencha.log.session import CallFailed, CallMetered, McpServerFailed, ModelRefused, ModelSwitched
 from youbencha.usage import Tokens
 
 
@@ -89,7 +83,7 @@ def test_tool_call_is_visible_the_moment_its_line_arrives():
 def test_every_block_of_a_message_is_an_event():
     blocks = [{"type": "thinking", "thinking": "hm", "signature": "x"}, text("hello"), tool_use()]
     events = parse_line(assistant(*blocks, parent_tool_use_id="p1", timestamp="2026-11-15T18:28:58.895Z"))
-    assert kinds(events) == ["ModelCalled", "AssistantThinking", "AssistantText", "ToolCalled"]
+    assert kinds(events) == ["CallMetered", "AssistantThinking", "AssistantText", "ToolCalled"]
     said = only(events, AssistantText)
     assert (said.text, said.parent, said.sent_at) == ("hello", "p1", "2026-11-15T18:28:58.895Z")
     assert only(events, AssistantThinking).text == "hm"
@@ -103,7 +97,7 @@ def test_content_may_be_a_string():
 
 def test_empty_blocks_say_nothing():
     events = parse_line(assistant(text(""), {"type": "thinking", "thinking": ""}, {"type": "redacted_thinking"}))
-    assert kinds(events) == ["ModelCalled"]
+    assert kinds(events) == ["CallMetered", "TurnTaken"]
     assert parse_line(user(text(""))) == []
 
 
@@ -140,8 +134,8 @@ def test_usage_of_a_call():
     usage = {"input_tokens": 10, "output_tokens": 1, "cache_read_input_tokens": 7, "cache_creation_input_tokens": 5}
     first = parse_line(assistant(message={"usage": usage, "stop_reason": None}))[0]
     final = parse_line(assistant(message={"usage": usage, "stop_reason": "end_turn"}))[0]
-    assert isinstance(first, ModelCalled)
-    assert isinstance(final, ModelCalled)
+    assert isinstance(first, CallMetered)
+    assert isinstance(final, CallMetered)
     assert (first.tokens, first.message_id, first.model, first.final) == (
         Tokens(10, 1, 7, 5),
         "msg_1",
@@ -157,6 +151,7 @@ def test_synthetic_message_is_a_failed_call_and_still_text():
     failed = only(events, CallFailed)
     assert (failed.kind, failed.status, failed.text) == ("server_error", 529, "Overloaded")
     assert only(events, AssistantText).text == "Overloaded"
+    assert kinds(events)[-1] == "CallFailed"  # text after a failure would mean that it was overcome
 
 
 def test_result_says_usage_denials_and_the_end():
@@ -181,7 +176,6 @@ def test_result_says_usage_denials_and_the_end():
     assert (usage.cache_creation_tokens, usage.cost_usd) == (None, 0.5)
     assert denied == ToolDenied(at=denied.at, call_id="t1", name="Bash")
     assert unnamed.name == "(unnamed)"
-    assert isinstance(closing, ClaudeResult)
     assert isinstance(closing, SessionResult)
     assert (closing.subtype, closing.is_error, closing.text, closing.turns) == ("success", False, "done", 1)
     assert (closing.errors, closing.status, closing.duration_ms) == (("e1",), 400, 12)
@@ -212,11 +206,11 @@ def test_result_without_model_usage_falls_back_to_usage():
 
 @pytest.mark.parametrize(("given", "seen"), [(False, False), (True, True), (None, True), ("false", True), (0, True)])
 def test_is_error_is_false_only_if_it_says_so(given, seen):
-    assert only(parse_line(line(**{**RESULT, "is_error": given})), ClaudeResult).is_error is seen
+    assert only(parse_line(line(**{**RESULT, "is_error": given})), SessionResult).is_error is seen
 
 
 def test_is_error_may_be_absent():
-    assert not only(parse_line(line(type="result", subtype="success")), ClaudeResult).is_error
+    assert not only(parse_line(line(type="result", subtype="success")), SessionResult).is_error
 
 
 def test_partial_messages():
@@ -331,14 +325,14 @@ def test_key_order_does_not_matter(version):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_real_stream_of_each_version(version):
-    events = [kind for one in transcript(f"multi_tool-{version}").split(b"\n") for kind in kinds(parse_line(one))]
+    events = kinds(parse_lines(transcript(f"multi_tool-{version}").split(b"\n")))
     assert events == [
         "SessionStarted",
-        *["ModelCalled", "AssistantThinking"],
-        *["ModelCalled", "AssistantText"],
-        *["ModelCalled", "ToolCalled"] * 2,
+        *["CallMetered", "TurnTaken", "AssistantThinking"],
+        *["CallMetered", "AssistantText"],
+        *["CallMetered", "ToolCalled"] * 2,
         *["ToolReturned"] * 2,
-        *["ModelCalled", "ToolCalled", "ToolReturned"],
-        *["ModelCalled", "AssistantText"],
-        *["UsageReported", "ClaudeResult"],
+        *["CallMetered", "TurnTaken", "ToolCalled", "ToolReturned"],
+        *["CallMetered", "TurnTaken", "AssistantText"],
+        *["UsageReported", "SessionResult"],
     ]

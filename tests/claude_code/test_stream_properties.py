@@ -11,6 +11,7 @@ from stream_samples import (
     RESULT,
     TRANSCRIPTS,
     assistant,
+    feed,
     line,
     lines,
     log_of,
@@ -20,8 +21,8 @@ from stream_samples import (
     user,
 )
 
-from youbencha.adapters.claude_code.session import MALFORMED_WARNINGS, Session
 from youbencha.adapters.claude_code.verdict import Ending, judge
+from youbencha.adapters.cli_agent.stream import MALFORMED_WARNINGS
 from youbencha.events import AssistantText, AssistantTextDelta, Event, ToolReturned, WarningRaised
 from youbencha.log import YouBenchaLog
 
@@ -41,19 +42,17 @@ AT = "2026-01-01T00:00:00Z"
 
 def check(data: bytes) -> None:
     """Every way through the package, on the same data."""
-    session = Session()
     for one in data.split(b"\n"):
         events = parse_line(one)
         assert all(isinstance(event, Event) for event in events)
         assert len([event for event in events if isinstance(event, WarningRaised)]) <= 1
-        assert len(session.feed(one)) <= len(events)
-    facts = session.facts()
+    session = feed(data)[0].session()
     for code in (0, 1, None):
-        ending = Ending(exit_code=code, output_tail=data.decode("utf-8", "replace"), facts=facts)
+        ending = Ending(exit_code=code, output_tail=data.decode("utf-8", "replace"), facts=session.facts)
         verdict = judge(ending, at=AT)
         assert (verdict.status == "success") == (not verdict.errors)
-    log = log_of(data, details={"session": facts.model_dump(mode="json")})
-    assert YouBenchaLog.model_validate_json(log.model_dump_json()).messages == log.messages
+    for log in (log_of(data), log_of(data, session=session)):
+        assert YouBenchaLog.model_validate_json(log.model_dump_json()).messages == log.messages
 
 
 @given(st.binary(max_size=400))
@@ -105,8 +104,7 @@ def test_any_sequence_of_real_lines_gives_the_events_of_each(records, random):
 @given(st.lists(st.text(), max_size=8))
 def test_no_text_is_lost(parts):
     stream = lines(line(**INIT), *(assistant(text(part), id=str(at)) for at, part in enumerate(parts)))
-    session = Session()
-    events = [event for one in stream.split(b"\n") for event in session.feed(one)]
+    _, events = feed(stream)
     assert "".join(event.text for event in events if isinstance(event, AssistantText)) == "".join(parts)
     assert not any(isinstance(event, WarningRaised) for event in events)
 
@@ -134,7 +132,7 @@ def test_tool_results_arrive_whole(content, as_blocks):
 
 @given(st.lists(st.binary(max_size=20), max_size=60))
 def test_warnings_are_bounded(noise):
-    session = Session()
-    events = [event for one in noise for event in session.feed(one)]
-    assert len(events) <= MALFORMED_WARNINGS
-    assert session.facts().malformed_lines >= len(events)
+    session, events = feed(b"\n".join(noise))
+    warned = [event for event in events if isinstance(event, WarningRaised)]
+    assert len(warned) <= MALFORMED_WARNINGS
+    assert session.facts().malformed_lines >= len(warned)

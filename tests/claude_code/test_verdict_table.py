@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from stream_samples import AT, INIT, RESULT, VERSIONS, assistant, facts_of, line, lines, text, transcript
 
-from youbencha.adapters.claude_code.session import RetryFacts, SessionFacts, SwitchFacts
 from youbencha.adapters.claude_code.texts import CAUSES
 from youbencha.adapters.claude_code.verdict import Ending, judge
-from youbencha.log import Usage
+from youbencha.log.session import ModelSwitched, RetriedCalls, SessionFacts
+from youbencha.usage import SessionUsage, Tokens
 
 NEW = ("2.1.197", "2.1.325")
 
@@ -263,7 +264,7 @@ def test_warning_of_another_model():
     (warning,) = judge(Ending(exit_code=0, facts=silent), at=AT).warnings
     assert warning.code == "CLAUDE_MODEL_FALLBACK"
     assert warning.context["fallback"] == "claude-b"
-    bare = SessionFacts(switches=(SwitchFacts(),))
+    bare = SessionFacts(switches=(ModelSwitched(original=None, fallback=None, trigger=None),))
     assert "its model to another" in judge(Ending(exit_code=0, facts=bare), at=AT).warnings[0].message
     same = SessionFacts(model="claude-a", init_model="claude-a[1m]")
     assert judge(Ending(exit_code=0, facts=same), at=AT).warnings == ()
@@ -279,14 +280,14 @@ def test_warning_of_retries():
 
 def test_a_time_that_went_by_without_an_answer():
     """The status stays the seeds' own; the second error says whose fault it was."""
-    limited = SessionFacts(stream_seen=True, retries=(RetryFacts(status=429, reason="rate_limit", times=7),))
+    limited = SessionFacts(stream_seen=True, retries=(RetriedCalls(status=429, reason="rate_limit", times=7),))
     verdict = judge(Ending(exit_code=None, timed_out=True, timeout_ms=5000, duration_ms=5100, facts=limited), at=AT)
     assert verdict.status == "timeout"
     assert [error.code for error in verdict.errors] == ["CLAUDE_TIMEOUT", "CLAUDE_RATE_LIMIT"]
     assert verdict.errors[1].context["unanswered"] is True
     assert "no call to the model was answered (7 calls failed)" in verdict.errors[1].message
     assert verdict.errors[1].hint
-    answered = limited.model_copy(update={"usage": Usage(input_tokens=100)})
+    answered = replace(limited, usage=SessionUsage(Tokens(input=100)))
     assert only_error(judge(Ending(exit_code=None, timed_out=True, facts=answered), at=AT)).code == "CLAUDE_TIMEOUT"
 
 

@@ -29,7 +29,7 @@ def test_events_come_as_the_lines_do() -> None:
     assert [type(event) for event in seen] == [SessionStarted]
     watch.line(line(TEXT))
     assert any(isinstance(event, AssistantText) and event.text == "hi" for event in seen)
-    assert watch.session.session_id == "s-1"
+    assert watch.recorder.session_id == "s-1"
     assert not watch.stop.is_set()
 
 
@@ -37,7 +37,7 @@ def test_nobody_has_to_listen() -> None:
     watch = Watch(None)
     for value in (INIT, TEXT, retry(401)):
         watch.line(line(value))
-    assert watch.session.session_id == "s-1"
+    assert watch.recorder.session_id == "s-1"
 
 
 def test_a_rejected_key_ends_the_run() -> None:
@@ -66,7 +66,7 @@ def test_each_watch_has_a_session_of_its_own() -> None:
     one, other = Watch(None), Watch(None)
     one.line(line(INIT))
     one.on_rejected_key()
-    assert other.session.session_id is None
+    assert other.recorder.session_id is None
     assert not other.stop.is_set()
 
 

@@ -11,7 +11,7 @@ import pytest
 from printing_clis import printing_cli, run_printing
 
 from systems import ON_WINDOWS
-from youbencha.adapters.cli_agent import CallFailed, SessionFacts
+from youbencha.adapters.cli_agent import CallFailed, SessionFacts, SessionRecord
 from youbencha.adapters.codex import CodexAdapter
 from youbencha.adapters.codex.events import CodexReader, with_session_file
 from youbencha.events import (
@@ -173,18 +173,18 @@ def test_a_run_that_was_stopped_has_its_tokens_from_the_session_file(tmp_path: P
     context = {"type": "turn_context", "payload": {"model": "gpt-6", "note": '"token_count"'}}
     nothing = {"type": "event_msg", "payload": {"type": "token_count", "info": None}}
     session_file(tmp_path, context, nothing, counted(first), counted(first), counted(USAGE))
-    facts = with_session_file(SessionFacts(session_id=THREAD), tmp_path)
+    facts = with_session_file(SessionRecord(facts=SessionFacts(session_id=THREAD)), tmp_path).facts
     assert (facts.model, facts.turns) == ("gpt-6", 2)
     assert facts.usage is not None
-    assert (facts.usage.input_tokens, facts.usage.output_tokens, facts.usage.partial) == (1200, 100, True)
+    assert (facts.usage.tokens.input, facts.usage.tokens.output, facts.usage.partial) == (1200, 100, True)
 
 
 @pytest.mark.parametrize("session", [None, "01a1e189-0000-7f43-836f-5a1d997fb047", "*", "../../x"])
 def test_without_a_session_file_nothing_changes(tmp_path: Path, session: str | None) -> None:
     session_file(tmp_path, counted(USAGE))
-    facts = SessionFacts(session_id=session)
-    assert with_session_file(facts, tmp_path) == facts
-    assert with_session_file(facts, None) == facts
+    before = SessionRecord(facts=SessionFacts(session_id=session))
+    assert with_session_file(before, tmp_path) == before
+    assert with_session_file(before, None) == before
 
 
 @pytest.mark.skipif(ON_WINDOWS, reason="pipes")
@@ -193,8 +193,8 @@ def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
     (path,) = tmp_path.glob("sessions/*/*/*/*")
     path.unlink()
     os.mkfifo(path)
-    facts = SessionFacts(session_id=THREAD)
-    assert with_session_file(facts, tmp_path) == facts
+    before = SessionRecord(facts=SessionFacts(session_id=THREAD))
+    assert with_session_file(before, tmp_path) == before
 
 
 # -- whole runs of a program that prints them ------------------------------------------------------------------

@@ -195,7 +195,7 @@ async def test_metrics_in_a_file(bench: CommandBench) -> None:
         "partial": False,
     }
     assert (log.turns, log.model_info.name) == (3, "m-4")
-    assert result.details["session"]["tools_used"] == {"Bash": 2, "Read": 1}
+    assert result.session.facts.tools_used == {"Bash": 2, "Read": 1}
 
 
 @pytest.mark.parametrize("text", ["", "not json", "[1]", '{"input_tokens": "many", "turns": -1}', "\\ud800"])

@@ -84,14 +84,14 @@ async def test_the_sidecar_is_read_and_no_part_of_the_work(bench: CommandBench) 
 
 async def test_the_sidecar_of_a_program_that_failed(bench: CommandBench) -> None:
     result = await bench.python(writes('{"turns": 3}') + "; import sys; sys.exit(1)")
-    assert result.details["session"]["turns"] == 3
+    assert result.session.facts.turns == 3
     assert not (bench.workspace / SIDECAR).exists()
 
 
 async def test_a_file_that_the_repository_brings_is_left_alone(bench: CommandBench) -> None:
     (bench.workspace / SIDECAR).write_text('{"turns": 99}')
     result = await bench.python("pass")
-    assert result.details["session"]["turns"] is None
+    assert result.session.facts.turns is None
     assert (bench.workspace / SIDECAR).read_text() == '{"turns": 99}'
 
 
@@ -155,7 +155,7 @@ async def test_a_sidecar_that_is_none(leave: str, is_gone: bool, bench: CommandB
     elsewhere.write_text('{"turns": 99}')
     code = f"import os; SIDECAR = {SIDECAR!r}; elsewhere = {str(elsewhere)!r}; {leave}"
     result = await bench.python(code)
-    assert (result.status, result.details["session"]["turns"]) == ("success", None)
+    assert (result.status, result.session.facts.turns) == ("success", None)
     assert os.path.lexists(bench.workspace / SIDECAR) is not is_gone
     assert [warning.code for warning in result.warnings] == ["COMMAND_METRICS_UNREADABLE"]
     assert elsewhere.exists()
@@ -214,7 +214,7 @@ async def test_a_program_beside_the_test_case_is_shared_alone(inside: Inside) ->
 async def test_its_figures_come_out(inside: Inside) -> None:
     inside.program("agent.sh", METRICS)
     result = await inside.run(command=["./agent.sh"])
-    assert result.details["session"]["turns"] == 4
+    assert result.session.facts.turns == 4
 
 
 @on_posix

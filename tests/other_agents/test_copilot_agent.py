@@ -124,7 +124,7 @@ async def test_a_rejected_key(cli: RecordedCli) -> None:
     assert (played.result.status, played.codes()) == ("failed", ["COPILOT_AUTH_FAILED"])
     assert "Authentication failed with provider" in played.result.errors[0].message
     assert played.warnings() == ["COPILOT_REQUESTS_RETRIED"]
-    assert played.result.details["session"]["retries"] == {"401": 2}
+    assert [(retry.status, retry.times) for retry in played.result.session.facts.retries] == [(401, 2)]
 
 
 @pytest.mark.parametrize(
@@ -238,8 +238,7 @@ def test_tokens_of_a_whole_session(tmp_path: Path) -> None:
     session_file(tmp_path, lines(usage_record(1750, 25, 700, 50), shutdown(large=large, small={"inputTokens": 10})))
     usage = usage_in(tmp_path, "s-1")
     assert usage is not None
-    assert (usage.input_tokens, usage.output_tokens) == (2000 + 10, 50)
-    assert (usage.cache_read_tokens, usage.cache_creation_tokens, usage.partial) == (1400, 100, False)
+    assert (usage.tokens, usage.partial) == ((2000 + 10, 50, 1400, 100), False)
     assert usage.cost_usd is None
 
 
@@ -248,7 +247,7 @@ def test_tokens_of_a_session_that_was_cut_off(tmp_path: Path) -> None:
     session_file(tmp_path, lines(usage_record(1750, 25, 700, 50), usage_record(100, 5)) + broken)
     usage = usage_in(tmp_path, "s-1")
     assert usage is not None
-    assert (usage.input_tokens, usage.output_tokens, usage.partial) == (1100, 30, True)
+    assert (*usage.tokens[:2], usage.partial) == (1100, 30, True)
 
 
 async def test_a_sum_of_a_session_without_a_result_is_partial(cli: RecordedCli) -> None:

@@ -141,7 +141,7 @@ async def turns_of_codex(tmp_path: Path, leave: str) -> int | None:
     place = '"$HOME/.codex/sessions/2026/01/01"'
     before = f"mkdir -p {place} && cd {place} && {leave.format(name=NAME, elsewhere=tmp_path / 'elsewhere.jsonl')}"
     done = await cli.play(STARTED, before=before, env={"OPENAI_API_KEY": "k"}, context={"sandbox": sandbox})
-    turns = done.result.details["session"]["turns"]
+    turns = done.result.session.facts.turns
     assert turns is None or isinstance(turns, int)
     return turns
 

@@ -1,17 +1,19 @@
-"""No line of an agent, however odd, is an exception; and facts survive being written down."""
+"""No line of an agent, however odd, is an exception; and what was read can be written down."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from youbencha.adapters import get_adapter
-from youbencha.adapters.cli_agent import SessionFacts
-from youbencha.adapters.cli_agent.session import Session
+from youbencha.adapters import AgentExecutionContext, AgentExecutionResult, get_adapter
+from youbencha.adapters.cli_agent.stream import OutputReader
+from youbencha.log import YouBenchaLog
+from youbencha.log.session import SessionRecord
 
 AGENTS = ("codex", "copilot-cli", "gemini-cli", "opencode")
 KEYS = (
@@ -25,9 +27,28 @@ INNER = st.dictionaries(st.sampled_from((*KEYS, "type")), VALUES, max_size=4)
 FIELDS = st.dictionaries(st.sampled_from(KEYS), VALUES | INNER | st.fixed_dictionaries({"state": INNER}), max_size=4)
 
 
-def session_of(agent: str) -> Session:
+def session_of(agent: str, *lines: bytes | str) -> SessionRecord:
     adapter: Any = get_adapter(agent)
-    return Session(adapter.kind, adapter.reader())
+    output = OutputReader(adapter.kind, adapter.reader())
+    for line in lines:
+        output.line(line)
+    output.finish()
+    return output.session()
+
+
+def log_of(agent: str, session: SessionRecord) -> YouBenchaLog:
+    result = AgentExecutionResult(
+        exit_code=0,
+        status="success",
+        output="",
+        started_at="2026-01-01T00:00:00Z",
+        completed_at="2026-01-01T00:00:00Z",
+        duration_ms=0,
+        session=session,
+    )
+    here = Path("workspace")
+    context = AgentExecutionContext(workspace_dir=here, repo_dir=here, artifacts_dir=here, config={})
+    return get_adapter(agent).normalize_log(result, context)
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -37,12 +58,10 @@ def test_odd_events(agent: str, data: st.DataObject) -> None:
     """Its own kinds of event, with keys that it knows and values that nobody expects."""
     adapter: Any = get_adapter(agent)
     kinds = st.sampled_from(sorted(adapter.reader().handlers()))
-    session = session_of(agent)
-    for kind, fields in data.draw(st.lists(st.tuples(kinds, FIELDS), max_size=5)):
-        session.feed(json.dumps({**fields, "type": kind}))
-    session.finish()
-    facts = session.facts()
-    assert SessionFacts.model_validate(facts.model_dump(mode="json")) == facts
+    drawn = data.draw(st.lists(st.tuples(kinds, FIELDS), max_size=5))
+    session = session_of(agent, *(json.dumps({**fields, "type": kind}) for kind, fields in drawn))
+    log = log_of(agent, session)
+    assert YouBenchaLog.model_validate_json(log.model_dump_json()) == log
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -50,7 +69,5 @@ def test_odd_events(agent: str, data: st.DataObject) -> None:
     "raw", [b"", b"\n", b"no json", b'{"type":', b"[1]", b"null", b"\xff\xfe", b'{"type": 1}', b"{}"]
 )
 def test_lines_that_are_no_events(agent: str, raw: bytes) -> None:
-    session = session_of(agent)
-    session.feed(raw)
-    session.finish()
-    assert (session.facts().results, session.stream_seen) == (0, False)
+    facts = session_of(agent, raw).facts
+    assert (facts.results, facts.stream_seen) == (0, False)

@@ -11,6 +11,7 @@ from youbencha.errors import Problem
 from youbencha.events import EventSink
 from youbencha.gateway.api import GatewayAccess
 from youbencha.log import ErrorRecord, Execution, Status, YouBenchaLog
+from youbencha.log.session import SessionRecord
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST
 
@@ -72,8 +73,10 @@ class AgentExecutionResult:
     warnings: tuple[ErrorRecord, ...] = ()
     agent_version: str | None = None
     log_file: Path | None = None
+    session: SessionRecord | None = None
+    """The session as it was followed while the agent ran. `output` may show less of it: it is cut at 10 MiB."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What the adapter saw while the agent ran and `output` may no longer show (it is cut at 10 MiB)."""
+    """What ran, and what else the adapter knows of the run."""
 
     def execution(self) -> Execution:
         """The part of a YouBenchaLog that is the same for every adapter."""

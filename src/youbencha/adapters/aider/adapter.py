@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from youbencha.adapters.aider.command import AiderConfig, Files, aider_command
-from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
-from youbencha.adapters.cli_agent import AgentKind, Cause, CliAdapter, SessionFacts, Task, codes, pattern
+from youbencha.adapters.cli_agent import AgentKind, Cause, CliAdapter, SessionRecord, Task, codes, pattern
 from youbencha.adapters.cli_agent.environment import provider_of
 from youbencha.gateway.api import GatewayAccess
-from youbencha.log import YouBenchaLog
 from youbencha.process import Command, ProcessResult
 
 if TYPE_CHECKING:
@@ -176,17 +174,12 @@ class AiderAdapter(CliAdapter[AiderConfig]):
     def provider(self, task: Task[AiderConfig]) -> str | None:
         return served_by(task.config.model) or api_of(None, task.env)
 
-    def completed(self, task: Task[AiderConfig], facts: SessionFacts, done: ProcessResult) -> SessionFacts:
+    def completed(self, task: Task[AiderConfig], session: SessionRecord, done: ProcessResult) -> SessionRecord:
         from youbencha.adapters.aider.records import keep_logs, read_session
 
         files, redactor = Files(task.scratch), self.redactor(task)
         keep_logs(files, task.artifacts, redactor)
         return read_session(files, done, redactor)
-
-    def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
-        from youbencha.adapters.aider.records import with_conversation
-
-        return with_conversation(super().normalize_log(result, context), result.details)
 
     # -- behind a gateway --------------------------------------------------------------------------------------
 

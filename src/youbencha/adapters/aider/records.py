@@ -5,22 +5,22 @@ from __future__ import annotations
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
-from pydantic import Field
 
 from youbencha import json_lines
 from youbencha.adapters.aider.command import Files
-from youbencha.adapters.cli_agent import SessionFacts
+from youbencha.adapters.cli_agent import CallFailed, SessionFacts, SessionRecord
 from youbencha.adapters.cli_agent.causes import read_api_body
+from youbencha.events import SessionResult
 from youbencha.json_lines import Record, clean_text, mapping, text
-from youbencha.log import Message, ToolCall, Usage, YouBenchaLog
-from youbencha.log.model import usage_of
+from youbencha.log import Message, ToolCall
+from youbencha.log.session import RetriedCalls
 from youbencha.process import OUTPUT_LIMIT_BYTES, ProcessResult, Redactor
-from youbencha.usage import Tokens, add_all
+from youbencha.usage import SessionUsage, Tokens, add_all
 
 _DONE = "Completed --message-file"
 
@@ -71,11 +71,11 @@ class Calls(NamedTuple):
     tokens: tuple[Tokens, ...]
     all_known: bool
 
-    def usage(self, cost_usd: float | None, *, cut_off: bool) -> Usage | None:
+    def usage(self, cost_usd: float | None, *, cut_off: bool) -> SessionUsage | None:
         if not self.tokens:
             return None
         partial = cut_off or not self.all_known
-        return usage_of(add_all(self.tokens), None if partial else cost_usd, partial=partial)
+        return SessionUsage(add_all(self.tokens), None if partial else cost_usd, partial)
 
 
 def read_calls(path: Path) -> Calls:
@@ -126,46 +126,43 @@ EDIT = "edit"
 """How a log calls what Aider does with an answer. It has no tools that the model could call."""
 
 
-class AiderFacts(SessionFacts):
-    """With what is in files that are gone when the log is made."""
-
-    answers: list[str] = Field(default_factory=list)
-    edited: list[str] = Field(default_factory=list)
-    """As often as each was."""
-
-
-def read_session(files: Files, done: ProcessResult, redactor: Redactor) -> AiderFacts:
+def read_session(files: Files, done: ProcessResult, redactor: Redactor) -> SessionRecord:
+    """The session with its conversation: what the model said, without what Aider said between."""
     told, calls = read_analytics(files.analytics), read_calls(files.calls)
     answers = [redactor.text(clean_text(answer)) for answer in model_answers(read_text(files.conversation))]
     own = read_messages(clean_text(done.output), answers)
     if told.launched and not files.guarded.exists():
         own = own._replace(limit=NOT_GUARDED)
-    return _facts(told, calls, own, answers, cut_off=done.timed_out or done.stopped or not told.finished)
+    cut_off = done.timed_out or done.stopped or not told.finished
+    return SessionRecord(
+        facts=_facts(told, calls, own, cut_off=cut_off),
+        messages=tuple(Message(role="assistant", content=answer) for answer in answers),
+        tool_calls=tuple(map(_edit, own.edited)),
+    )
 
 
-def _facts(
-    told: AnalyticsSummary, calls: Calls, own: AiderMessages, answers: list[str], *, cut_off: bool
-) -> AiderFacts:
-    failed = told.unanswered and not cut_off
-    failure = own.failure if failed else None
-    text = failure.said if failure else told.exception or ""
-    return AiderFacts(
+def _edit(path: str) -> ToolCall:
+    return ToolCall(name=EDIT, arguments=orjson.dumps({"path": path}).decode(), is_error=False)
+
+
+def _facts(told: AnalyticsSummary, calls: Calls, own: AiderMessages, *, cut_off: bool) -> SessionFacts:
+    failure = None
+    if told.unanswered and not cut_off:
+        kind, status, said = own.failure or (None, None, told.exception or "")
+        failure = CallFailed(kind=kind, status=status, text=said)
+    finished = told.finished and told.answered > 0 and failure is None
+    result = SessionResult(subtype=own.limit, is_error=own.limit is not None, text=None, turns=None, duration_ms=None)
+    return SessionFacts(
         stream_seen=told.launched,
         model=calls.model,
         usage=calls.usage(told.cost_usd, cut_off=cut_off),
         turns=told.answered or None,
         # Its exit code is 0 whatever happened: what counts is that it asked, and was answered to the end.
-        results=1 if told.finished and told.answered and not failed else 0,
-        result_is_error=own.limit is not None,
-        result_subtype=own.limit,
-        failed=failed,
-        failure_kind=failure.kind if failure else None,
-        failure_status=failure.status if failure else None,
-        failure_text=text,
+        results=1 if finished else 0,
+        result=result if finished or own.limit else None,
+        failure=failure,
         retries=own.retries,
         tools_used={EDIT: len(own.edited)} if own.edited else {},
-        answers=answers,
-        edited=list(own.edited),
     )
 
 
@@ -222,7 +219,7 @@ class AiderMessages(NamedTuple):
 
     failure: AiderFailure | None
     """The last one that it told of."""
-    retries: dict[str, int]
+    retries: tuple[RetriedCalls, ...]
     edited: tuple[str, ...]
     limit: str | None
     """What makes it no success, though it came to its end."""
@@ -244,11 +241,11 @@ def read_messages(output: str, answers: Sequence[str]) -> AiderMessages:
     for answer in answers:
         own = own.replace(_even(answer), "", 1)
     failures = [_failure(match) for match in _FAILED.finditer(own)]
-    retries = Counter(str(_failure(match).status or "no answer") for match in _RETRIED.finditer(own))
+    retried = Counter((failure.status, failure.kind) for failure in map(_failure, _RETRIED.finditer(own)))
     limits = {TOKEN_LIMIT: _TOKEN_LIMIT, REFLECTIONS: _REFLECTIONS}
     return AiderMessages(
         failure=failures[-1] if failures else None,
-        retries=dict(retries),
+        retries=tuple(RetriedCalls(status, kind, times) for (status, kind), times in retried.items()),
         edited=tuple(_EDITED.findall(own)),
         limit=next((name for name, words in limits.items() if words.search(own)), None),
     )
@@ -289,21 +286,3 @@ def keep_logs(files: Files, artifacts: Path, redactor: Redactor) -> None:
                 (kept / path.name).write_text(redactor.text(content), encoding="utf-8", newline="")
             except OSError:
                 return
-
-
-# A log's conversation: what the model said, without what Aider said between.
-
-
-def with_conversation(log: YouBenchaLog, details: Mapping[str, Any]) -> YouBenchaLog:
-    """The output stands in a log as one message where nothing more is known of it."""
-    session = details.get("session")
-    if session is None:
-        return log
-    facts = AiderFacts.model_validate(session)
-    asked = [message for message in log.messages if message.role == "user"]
-    said = [Message(role="assistant", content=answer) for answer in facts.answers]
-    return log.model_copy(update={"messages": (*asked, *said), "tool_calls": tuple(map(_edit, facts.edited))})
-
-
-def _edit(path: str) -> ToolCall:
-    return ToolCall(name=EDIT, arguments=orjson.dumps({"path": path}).decode(), is_error=False)

@@ -22,12 +22,14 @@ from youbencha.adapters.claude_code.command import (
 from youbencha.adapters.claude_code.config import CLAUDE, ClaudeCodeConfig, parse_config
 from youbencha.adapters.claude_code.execution import Execution
 from youbencha.adapters.claude_code.locate import Cli, find_cli, locate_cli, may_be_logged_in, require_authentication
-from youbencha.adapters.claude_code.normalize import normalize
 from youbencha.adapters.claude_code.own_files import agent_definition, on_the_host
+from youbencha.adapters.claude_code.texts import plain_session
 from youbencha.adapters.claude_code.versions import Feature, supports
 from youbencha.adapters.cli_agent.environment import base_environment, secrets_of
 from youbencha.adapters.cli_agent.invocation import check_context
+from youbencha.adapters.cli_agent.normalize import normalize
 from youbencha.adapters.cli_agent.prompt import prompt_is_here
+from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.errors import ConfigError, Problem
 from youbencha.gateway.api import GatewayAccess
 from youbencha.log import YouBenchaLog
@@ -124,7 +126,15 @@ class ClaudeCodeAdapter:
     def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
         """The result as a YouBenchaLog."""
         redactor = Redactor.for_env(self._harness_env(), context.env, secrets_of(context.gateway))
-        return normalize(result, context, adapter_name=self.name, adapter_version=self.version, redactor=redactor)
+        return normalize(
+            CLAUDE,
+            result,
+            context,
+            reader=ClaudeStreamReader,
+            adapter_version=self.version,
+            redactor=redactor,
+            read_plain=plain_session,
+        )
 
     def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider:
         """Always Anthropic's API: what Bedrock and Vertex speak is of no use to a gateway that stands for them."""

@@ -14,21 +14,21 @@ from youbencha.adapters.claude_code.config import CLAUDE
 from youbencha.adapters.claude_code.control_mode import Conversation, when
 from youbencha.adapters.claude_code.locate import credentials_given
 from youbencha.adapters.claude_code.own_files import config_dir, on_the_host, watch_debug_log, with_session_file
-from youbencha.adapters.claude_code.session import Session, SessionFacts
-from youbencha.adapters.claude_code.stream import ModelCalled
 from youbencha.adapters.claude_code.verdict import Ending, judge
 from youbencha.adapters.cli_agent.adapter import TAIL_CHARACTERS, TIMEOUT_EXIT_CODE, as_partial, process_details
 from youbencha.adapters.cli_agent.invocation import new_log_file
-from youbencha.adapters.cli_agent.stream import LiveWatch
+from youbencha.adapters.cli_agent.stream import OutputReader
 from youbencha.adapters.cli_agent.warnings import process_warnings
+from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.events import Event, EventSink, RequestRetried
 from youbencha.log import iso_time
+from youbencha.log.session import SessionRecord
 from youbencha.process import Command, Limits, ProcessResult, Redactor
 
 _UNAUTHORIZED = 401
 
 
-class Watch(LiveWatch):
+class Watch(OutputReader):
     """Fed with each line of the CLI's output. `stop` is set when the key was rejected for good, or as told."""
 
     def __init__(
@@ -41,8 +41,7 @@ class Watch(LiveWatch):
         stopping: asyncio.Event | None = None,
     ) -> None:
         """`key_may_recover`: the CLI can renew its login by itself, so that one rejection is not the end."""
-        self.session = Session()
-        super().__init__(self.session, on_event, redactor, stopping)
+        super().__init__(CLAUDE, ClaudeStreamReader(), on_event=on_event, redactor=redactor, stopping=stopping)
         self._given_id = session_id
         self._rejections_allowed = 1 if key_may_recover else 0
         self.key_rejected = False
@@ -66,11 +65,9 @@ class Watch(LiveWatch):
 
     @property
     def session_id(self) -> str | None:
-        return self._given_id or self.session.session_id
+        return self._given_id or self.recorder.session_id
 
     def on_event(self, event: Event) -> None:
-        if isinstance(event, ModelCalled) and (as_partial := self.session.usage_so_far()):
-            self._tell(as_partial)
         if isinstance(event, RequestRetried) and event.status == _UNAUTHORIZED:
             self.on_rejected_key()
 
@@ -109,10 +106,11 @@ class Execution:
                 on_start=watch.started,
                 stop=watch.stop,
             )
+        watch.finish()
         watch.ended(done)
         return build_result(
             done,
-            self._facts(watch, command),
+            self._session(watch, command),
             invocation,
             context,
             log_file=self._log_file,
@@ -152,10 +150,11 @@ class Execution:
                     )
         given_up = talk.unresponsive(done)
         done = talk.settled(done)
+        watch.finish()
         watch.ended(done)
         return build_result(
             done,
-            self._facts(watch, command).model_copy(update={"denied_by_policy": dict(talk.denied)}),
+            self._session(watch, command).with_facts(denied_by_policy=dict(talk.denied)),
             invocation,
             context,
             log_file=self._log_file,
@@ -166,9 +165,10 @@ class Execution:
             unresponsive=None if watch.key_rejected else given_up,
         )
 
-    def _facts(self, watch: Watch, command: Command) -> SessionFacts:
+    def _session(self, watch: Watch, command: Command) -> SessionRecord:
+        session = watch.session()
         config = config_dir(on_the_host(self._context.sandbox, command.env))
-        return with_session_file(watch.session.facts(), watch.session_id, config)
+        return replace(session, facts=with_session_file(session.facts, watch.session_id, config))
 
     def _watch(self, command: Command, stopping: asyncio.Event | None) -> Watch:
         return Watch(
@@ -203,7 +203,7 @@ class Execution:
 
 def build_result(
     done: ProcessResult,
-    facts: SessionFacts,
+    session: SessionRecord,
     invocation: Invocation,
     context: AgentExecutionContext,
     *,
@@ -216,7 +216,7 @@ def build_result(
 ) -> AgentExecutionResult:
     cli = invocation.cli
     if (done.stopped or interrupted) and not finished_before_stop:
-        facts = facts.model_copy(update={"usage": as_partial(facts.usage)})
+        session = as_partial(session)
     duration_ms = round(done.duration_s * 1000)
     at = iso_time(done.ended_at)
     ending = Ending(
@@ -234,7 +234,7 @@ def build_result(
         breach=done.exit.breach,
         stream_expected=invocation.config.output_format == "stream-json",
         output_tail=done.output[-TAIL_CHARACTERS:],
-        facts=facts,
+        facts=session.facts,
     )
     verdict = judge(ending, at=at)
     return AgentExecutionResult(
@@ -248,8 +248,8 @@ def build_result(
         warnings=(*verdict.warnings, *process_warnings(CLAUDE, done, cli.path, at, errors=verdict.errors)),
         agent_version=str(cli.version),
         log_file=log_file,
+        session=session,
         details={
-            "session": facts.model_dump(mode="json"),
             "prompt": redactor.text(invocation.prompt.text),
             "transport": invocation.transport,
             **process_details(done, cli.path, cli.sha256),

@@ -7,19 +7,20 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from youbencha.adapters.claude_code.config import one_problem
-from youbencha.adapters.claude_code.session import SessionFacts
-from youbencha.adapters.claude_code.stream import Ledger, ModelCalled, read_usage
 from youbencha.adapters.cli_agent.agent_files import matching_lines, read_definition
 from youbencha.adapters.cli_agent.config import fits_argument
+from youbencha.control.stream_json import SYNTHETIC, read_usage
 from youbencha.json_lines import Record, mapping, text
-from youbencha.log import Usage
+from youbencha.log.session import SessionFacts
 from youbencha.sandbox.base import Sandbox
+from youbencha.usage import SessionUsage, UsageCounter
 
 _PLACES = ("CLAUDE_CONFIG_DIR", "HOME", "USERPROFILE", "XDG_STATE_HOME")
 
@@ -226,9 +227,6 @@ _ID = re.compile(r"[0-9a-f-]{8,64}")
 
 _WANTED = (b'"assistant"',)
 
-_OF_THE_CLIENT = "<synthetic>"
-"""The model of messages that the CLI writes itself: an error of the API, say."""
-
 
 def with_session_file(facts: SessionFacts, session_id: str | None, config: Path | None) -> SessionFacts:
     """`config` is where the CLI keeps what is its user's."""
@@ -237,21 +235,20 @@ def with_session_file(facts: SessionFacts, session_id: str | None, config: Path 
     path = _session_file(config, session_id or facts.session_id)
     if path is None or config is None:
         return facts
-    ledger, model, ids = Ledger(), None, set()
+    counter, model, ids = UsageCounter(), None, set()
     for message in _messages(path, config):
         name, key = text(message.get("model")), text(message.get("id"))
-        if name == _OF_THE_CLIENT or key is None:
+        if name == SYNTHETIC or key is None:
             continue
         model = name or model
         ids.add(key)
-        tokens = read_usage(message.get("usage"))
-        ledger.note_call(ModelCalled(message_id=key, model=name, tokens=tokens, final=True))
-    told = {
-        "model": facts.model or model,
-        "turns": len(ids) or None if facts.turns is None else facts.turns,
-        "usage": _at_least(facts.usage, ledger.total()),
-    }
-    return facts.model_copy(update=told)
+        counter.add_call(read_usage(message.get("usage")), message_id=key)
+    return replace(
+        facts,
+        model=facts.model or model,
+        turns=len(ids) or None if facts.turns is None else facts.turns,
+        usage=_at_least(facts.usage, counter.usage()),
+    )
 
 
 def _session_file(config: Path | None, session_id: str | None) -> Path | None:
@@ -270,9 +267,9 @@ def _messages(path: Path, config: Path) -> Iterator[Record]:
             yield mapping(record.get("message"))
 
 
-def _at_least(seen: Usage | None, recorded: Usage | None) -> Usage | None:
+def _at_least(seen: SessionUsage | None, recorded: SessionUsage | None) -> SessionUsage | None:
     """Neither knows all of it: the stream may have got further than what was written down."""
     if seen is None or recorded is None:
         return recorded or seen
-    more = (recorded.output_tokens or 0) >= (seen.output_tokens or 0)
-    return recorded.model_copy(update={"cost_usd": seen.cost_usd, "cost_source": seen.cost_source}) if more else seen
+    more = (recorded.tokens.output or 0) >= (seen.tokens.output or 0)
+    return recorded._replace(cost_usd=seen.cost_usd) if more else seen

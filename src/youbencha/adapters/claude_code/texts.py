@@ -13,7 +13,9 @@ from youbencha.adapters.claude_code.config import HOW_TO_AUTHENTICATE
 from youbencha.adapters.cli_agent import causes
 from youbencha.adapters.cli_agent.causes import Cause, pattern
 from youbencha.json_lines import clean_text
-from youbencha.log import iso_time
+from youbencha.log import Message, ToolCall, iso_time
+from youbencha.log.session import SessionFacts, SessionRecord
+from youbencha.usage import SessionUsage, Tokens
 
 _STATUS_IN_TEXT = re.compile(r"API Error: (?:Request rejected \()?(\d{3})\b")
 
@@ -192,6 +194,18 @@ def read_text(output: str) -> TextFacts:
         input_tokens=_number(_first(INPUT_TOKENS_PATTERN, "input tokens:", content, lowered)),
         output_tokens=_number(_first(OUTPUT_TOKENS_PATTERN, "output tokens:", content, lowered)),
         tool_calls=tuple(TextToolCall(found[1], found[2].strip()) for found in TOOL_CALL_PATTERN.finditer(content)),
+    )
+
+
+def plain_session(output: str) -> SessionRecord:
+    """A session from its output in text mode."""
+    found = read_text(output)
+    tokens = Tokens(found.input_tokens, found.output_tokens)
+    usage = None if tokens == Tokens() else SessionUsage(tokens)
+    return SessionRecord(
+        facts=SessionFacts(model=found.model, agent_version=found.version, usage=usage),
+        messages=(Message(role="assistant", content=found.content),) if found.content else (),
+        tool_calls=tuple(ToolCall(name=call.name, arguments=call.arguments) for call in found.tool_calls),
     )
 
 

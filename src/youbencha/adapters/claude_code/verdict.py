@@ -12,13 +12,13 @@ from datetime import datetime
 
 from youbencha.adapters.claude_code import codes
 from youbencha.adapters.claude_code.config import CLAUDE
-from youbencha.adapters.claude_code.session import SessionFacts, base_model
 from youbencha.adapters.claude_code.texts import CAUSES, Evidence, cause_of, find_cause, moment_of
 from youbencha.adapters.cli_agent import verdict
 from youbencha.adapters.cli_agent.causes import Cause
 from youbencha.adapters.cli_agent.kind import error_record, malformed, plural, truncated
 from youbencha.adapters.cli_agent.verdict import ProcessEnding
 from youbencha.log import ErrorRecord, Status
+from youbencha.log.session import SessionFacts
 
 _UNAUTHORIZED = 401
 
@@ -107,7 +107,7 @@ def _timeout(end: Ending, at: str) -> ErrorRecord | None:
 def _unanswered(end: Ending, at: str) -> ErrorRecord | None:
     """Its time went by while every call to the model failed: that measures the provider, and not the agent."""
     facts = end.facts
-    if not facts.retries or (facts.usage is not None and facts.usage.input_tokens is not None):
+    if not facts.retries or (facts.usage is not None and facts.usage.tokens.input is not None):
         return None
     last = facts.retries[-1]
     evidence = Evidence(text="", kind=last.reason, status=last.status)
@@ -237,6 +237,11 @@ def _failed_mcp(facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
     )
 
 
+def base_model(name: str) -> str:
+    """For comparing only: `init` says "claude-opus-4-8[1m]" where the messages say "claude-opus-4-8"."""
+    return name.split("[", 1)[0]
+
+
 def _model_fallback(facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
     for switch in facts.switches:
         yield error_record(
@@ -272,7 +277,7 @@ def _retries(facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
         f"Calls to the model failed and were repeated {times}: {kinds}. The run's duration includes the waiting.",
         at,
         "Run fewer trials at a time, or leave this run out of comparisons of speed.",
-        retries=[retry.model_dump() for retry in facts.retries],
+        retries=[retry._asdict() for retry in facts.retries],
     )
 
 

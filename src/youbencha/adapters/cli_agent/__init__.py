@@ -14,12 +14,12 @@ from youbencha.adapters.cli_agent.config import AgentConfig, Argument, NonEmptyA
 from youbencha.adapters.cli_agent.invocation import Task
 from youbencha.adapters.cli_agent.kind import AgentKind
 from youbencha.adapters.cli_agent.locate import AgentCli
-from youbencha.adapters.cli_agent.session import (
+from youbencha.log.session import (
     CallFailed,
     CallMetered,
     Handler,
     SessionFacts,
-    SessionNamed,
+    SessionRecord,
     StreamReader,
     TurnTaken,
 )
@@ -36,7 +36,7 @@ __all__ = [
     "Handler",
     "NonEmptyArgument",
     "SessionFacts",
-    "SessionNamed",
+    "SessionRecord",
     "StreamReader",
     "Task",
     "TurnTaken",

@@ -20,19 +20,19 @@ from youbencha.adapters.cli_agent.invocation import Task, check_context, new_log
 from youbencha.adapters.cli_agent.kind import AgentKind, error_record
 from youbencha.adapters.cli_agent.locate import AgentCli, CliFinder
 from youbencha.adapters.cli_agent.prompt import check_prompt, read_prompt
-from youbencha.adapters.cli_agent.session import SessionFacts
-from youbencha.adapters.cli_agent.stream import LiveWatch
+from youbencha.adapters.cli_agent.stream import OutputReader
 from youbencha.adapters.cli_agent.verdict import Ending, judge
 from youbencha.adapters.cli_agent.warnings import process_warnings
 from youbencha.errors import ConfigError, Problem
-from youbencha.log import ErrorRecord, Usage, YouBenchaLog, iso_time
+from youbencha.log import ErrorRecord, YouBenchaLog, iso_time
+from youbencha.log.session import SessionRecord
 from youbencha.process import Command, Limits, ProcessResult, Redactor
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST
 
 if TYPE_CHECKING:
     from youbencha.adapters.cli_agent.causes import Cause
-    from youbencha.adapters.cli_agent.session import Session, StreamReader
+    from youbencha.log.session import StreamReader
 
 
 C = TypeVar("C", bound=AgentConfig)
@@ -76,9 +76,9 @@ class CliAdapter(ABC, Generic[C]):
     def require_authentication(self, env: Mapping[str, str], config: C | None) -> None:
         """Raise `kind.auth_failed(...)` where there are no credentials. Spends nothing."""
 
-    def completed(self, task: Task[C], facts: SessionFacts, done: ProcessResult) -> SessionFacts:
+    def completed(self, task: Task[C], session: SessionRecord, done: ProcessResult) -> SessionRecord:
         """What can be known when the process is gone and its files are there: tokens, for some."""
-        return facts
+        return session
 
     def success_exit_codes(self, config: C) -> frozenset[int]:
         return frozenset({0})
@@ -174,7 +174,7 @@ class CliAdapter(ABC, Generic[C]):
 
         redactor = Redactor.for_env(self._harness_env(), context.env, secrets_of(context.gateway))
         return normalize(
-            self.kind, result, context, reader=self.reader(), adapter_version=self.version, redactor=redactor
+            self.kind, result, context, reader=self.reader, adapter_version=self.version, redactor=redactor
         )
 
     # -- how it is done ----------------------------------------------------------------------------------------
@@ -182,31 +182,30 @@ class CliAdapter(ABC, Generic[C]):
     async def _run(self, task: Task[C], context: AgentExecutionContext) -> AgentExecutionResult:
         command = self.command(task)
         redactor = self.redactor(task)
-        session = self._session()
-        watch = LiveWatch(session, context.on_event, redactor, context.stop)
+        reader = self.reader()
+        output = OutputReader(self.kind, reader, on_event=context.on_event, redactor=redactor, stopping=context.stop)
         log_file = new_log_file(context.artifacts_dir, self.kind.logs)
         done = await context.sandbox.run(
             command,
             limits=Limits(timeout_s=context.timeout_s),
             redactor=redactor,
             log_file=log_file,
-            on_line=watch.line if session else None,
-            on_start=watch.started,
+            on_line=output.line if reader else None,
+            on_start=output.started,
             stop=context.stop,
         )
-        if session:
-            watch.tell_all(session.finish())
-        watch.ended(done)
+        output.finish()
+        output.ended(done)
         return build_result(
             Finished(
                 kind=self.kind,
                 task=task,
                 done=done,
-                facts=self.completed(task, session.facts() if session else SessionFacts(), done),
+                session=self.completed(task, output.session(), done),
                 timeout_ms=context.timeout,
                 log_file=log_file,
                 redactor=redactor,
-                finished_before_stop=watch.finished_before_stop,
+                finished_before_stop=output.finished_before_stop,
                 provider=self.provider(task),
                 stream_expected=self.emits_json,
                 success_exit_codes=self.success_exit_codes(task.config),
@@ -214,14 +213,6 @@ class CliAdapter(ABC, Generic[C]):
                 supports_custom_agents=self.supports_custom_agents,
             )
         )
-
-    def _session(self) -> Session | None:
-        reader = self.reader()
-        if reader is None:
-            return None
-        from youbencha.adapters.cli_agent.session import Session
-
-        return Session(self.kind, reader)
 
     def _parsed(self, raw: Mapping[str, Any]) -> C:
         return parse_config(self.kind, self.config_model, raw)  # type: ignore[return-value]  # C is what it is
@@ -265,7 +256,7 @@ class Finished(NamedTuple):
     kind: AgentKind
     task: Task[Any]
     done: ProcessResult
-    facts: SessionFacts
+    session: SessionRecord
     timeout_ms: int
     log_file: Path
     redactor: Redactor
@@ -279,9 +270,9 @@ class Finished(NamedTuple):
 
 
 def build_result(run: Finished) -> AgentExecutionResult:
-    done, cli, facts = run.done, run.task.cli, run.facts
+    done, cli, session = run.done, run.task.cli, run.session
     if done.stopped and not run.finished_before_stop:
-        facts = facts.model_copy(update={"usage": as_partial(facts.usage)})
+        session = as_partial(session)
     at = iso_time(done.ended_at)
     duration_ms = round(done.duration_s * 1000)
     end = Ending(
@@ -297,7 +288,7 @@ def build_result(run: Finished) -> AgentExecutionResult:
         stream_expected=run.stream_expected,
         success_exit_codes=run.success_exit_codes,
         output_tail=done.output[-TAIL_CHARACTERS:],
-        facts=facts,
+        facts=session.facts,
     )
     verdict = judge(run.kind, end, at=at, own_causes=run.own_causes)
     return AgentExecutionResult(
@@ -315,8 +306,8 @@ def build_result(run: Finished) -> AgentExecutionResult:
         ),
         agent_version=cli.version or None,
         log_file=run.log_file,
+        session=session,
         details={
-            "session": facts.model_dump(mode="json"),
             "prompt": run.redactor.text(run.task.prompt),
             "provider": run.provider,
             **process_details(done, cli.path, cli.sha256),
@@ -324,9 +315,10 @@ def build_result(run: Finished) -> AgentExecutionResult:
     )
 
 
-def as_partial(usage: Usage | None) -> Usage | None:
+def as_partial(session: SessionRecord) -> SessionRecord:
     """Of a run that was cut off: the call that it was in is not in the sum."""
-    return usage and usage.model_copy(update={"partial": True})
+    usage = session.facts.usage
+    return session.with_facts(usage=usage._replace(partial=True)) if usage else session
 
 
 def process_details(done: ProcessResult, executable: Path, sha256: str | None) -> dict[str, Any]:

@@ -59,8 +59,8 @@ def truncated(kind: AgentKind, at: str) -> ErrorRecord:
         kind.code(codes.OUTPUT_TRUNCATED),
         f"The output was truncated: only its first 10MB ({OUTPUT_LIMIT_BYTES} bytes) were kept.",
         at,
-        "The run itself was not affected. Tokens, cost and result were read from the whole stream as it came; "
-        "messages and tool calls after the cut are not in the log.",
+        "The run itself was not affected. Tokens, cost, result, messages and tool calls were read from the whole "
+        "stream as it came; the log holds up to 10 MiB of their text.",
         limit_bytes=OUTPUT_LIMIT_BYTES,
     )
 

@@ -1,32 +1,34 @@
-"""A finished run -> YouBenchaLog. Pure, and made for outputs of up to 10 MiB.
+"""A finished run -> YouBenchaLog. Pure.
 
-The output decides what it is: with one event of the agent in it, it is a stream (stderr may stand between its lines);
-otherwise it is plain text, and all of it is the assistant's one message.
+What was followed while the agent ran is used as it is. Where there is only an output (of up to 10 MiB), the output
+decides what it is: with one event of the agent in it, it is a stream (stderr may stand between its lines); otherwise
+it is plain text, and all of it is the assistant's one message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.cli_agent import codes
-from youbencha.adapters.cli_agent.kind import AgentKind, truncated
-from youbencha.adapters.cli_agent.session import SessionFacts
-from youbencha.events import AssistantText, AssistantTextDelta, Event
+from youbencha.adapters.cli_agent.kind import AgentKind, malformed, truncated
 from youbencha.json_lines import clean_text, strip_ansi
-from youbencha.log import AgentInfo, ErrorRecord, Message, ModelInfo, ToolCall, YouBenchaLog
+from youbencha.log.model import AgentInfo, ErrorRecord, Message, ModelInfo, YouBenchaLog, usage_of
+from youbencha.log.session import SessionFacts, SessionRecord
 from youbencha.process import TRUNCATION_MARK, Redactor
 
 if TYPE_CHECKING:
-    from youbencha.adapters.cli_agent.session import StreamReader
+    from youbencha.log.session import StreamReader
+
+_NOISE = "\x1b\r \t"
 
 
-class _Reading(NamedTuple):
-    facts: SessionFacts
-    messages: list[Message]
-    tool_calls: list[ToolCall]
+def plain_session(output: str) -> SessionRecord:
+    """Take all of an output for the assistant's one message."""
+    content = clean_text(output).strip()
+    return SessionRecord(messages=(Message(role="assistant", content=content),) if content else ())
 
 
 def normalize(
@@ -34,16 +36,24 @@ def normalize(
     result: AgentExecutionResult,
     context: AgentExecutionContext,
     *,
-    reader: StreamReader | None,
+    reader: Callable[[], StreamReader | None],
     adapter_version: str,
     redactor: Redactor,
+    read_plain: Callable[[str], SessionRecord] = plain_session,
 ) -> YouBenchaLog:
-    """The run in the form that is the same for all agents (CR-3.1 to CR-3.11)."""
+    """The run in the form that is the same for all agents (CR-3.1 to CR-3.11).
+
+    `reader` makes a new reader of the agent's events; `read_plain` reads what is not a stream.
+    """
     # A live run knows whether its output was cut; the agent may print such a line too.
     cut_at = truncation(result.output) if result.details.get("truncated", True) else None
-    end = len(result.output) if cut_at is None else cut_at
-    reading = (reader and _read_stream(kind, reader, result.output, end, redactor)) or _read_plain(result.output)
-    facts = live_facts(result.details) or reading.facts
+    session = result.session
+    if session is None:
+        end = len(result.output) if cut_at is None else cut_at
+        session = _read_stream(kind, reader, result.output, end, redactor) or read_plain(result.output)
+    elif not session.facts.stream_seen:
+        session = _filled(session, read_plain(result.output))
+    facts, usage = session.facts, session.facts.usage
     configured = context.model or context.config.get("model")
     prompt = result.details.get("prompt") or context.config.get("prompt")
     return YouBenchaLog(
@@ -57,80 +67,65 @@ def normalize(
             provider=str(result.details.get("provider") or kind.provider),
         ),
         execution=result.execution(),
-        messages=tuple(with_prompt(reading.messages, prompt, redactor)),
-        tool_calls=tuple(reading.tool_calls),
-        usage=facts.usage,
+        messages=tuple(_with_prompt(session.messages, prompt, redactor)),
+        tool_calls=session.tool_calls,
+        usage=usage and usage_of(usage.tokens, usage.cost_usd, partial=usage.partial),
         turns=facts.turns,
         session_id=facts.session_id,
         errors=_errors(kind, result, cut=cut_at is not None),
-        warnings=result.warnings,
+        warnings=_warnings(kind, result, facts, cut=cut_at is not None),
+        environment={"api_key_source": facts.key_source} if facts.key_source else {},
     )
 
 
-def live_facts(details: Mapping[str, Any]) -> SessionFacts | None:
-    """What was seen while the agent ran, and read after it; the output may have been cut before its end."""
-    session = details.get("session")
-    return None if session is None else SessionFacts.model_validate(session)
+def _filled(session: SessionRecord, plain: SessionRecord) -> SessionRecord:
+    """Where the session knows nothing (its output was plain text), the output's word stands."""
+    unknown = [field.name for field in fields(SessionFacts) if getattr(session.facts, field.name) is None]
+    return SessionRecord(
+        facts=replace(session.facts, **{name: getattr(plain.facts, name) for name in unknown}),
+        messages=session.messages or plain.messages,
+        tool_calls=session.tool_calls or plain.tool_calls,
+    )
 
 
-def _read_stream(kind: AgentKind, reader: StreamReader, output: str, end: int, redactor: Redactor) -> _Reading | None:
+def _read_stream(
+    kind: AgentKind, new_reader: Callable[[], StreamReader | None], output: str, end: int, redactor: Redactor
+) -> SessionRecord | None:
     """None if there is no event in it."""
-    from youbencha.adapters.cli_agent.session import Session
-    from youbencha.adapters.cli_agent.stream import Transcript
-
-    session, transcript, draft = Session(kind, reader), Transcript(), _Draft(redactor)
-    for start, stop in event_spans(output, end):
-        for event in session.feed(output[start:stop]):
-            transcript.observe(draft.passed(event))
-    for event in session.finish():
-        transcript.observe(draft.passed(event))
-    if not session.stream_seen:
+    reader = new_reader()
+    if reader is None:
         return None
-    for event in draft.unfinished():
-        transcript.observe(event)
-    return _Reading(session.facts(), transcript.messages, transcript.tool_calls())
+    session = _read_lines(kind, reader, output, end, redactor, skip=reader.partial_prefix)
+    if reader.partial_prefix is not None and session.facts.stream_seen and session.facts.result is None:
+        # The partial messages hold the tokens of a session without a result, and the text it was just writing.
+        session = _read_lines(kind, new_reader(), output, end, redactor)
+    return session if session.facts.stream_seen else None
 
 
-class _Draft:
-    """The text that was being written when the stream ended: a finished message would have repeated it.
+def _read_lines(
+    kind: AgentKind, reader: StreamReader | None, output: str, end: int, redactor: Redactor, *, skip: str | None = None
+) -> SessionRecord:
+    from youbencha.adapters.cli_agent.stream import OutputReader
 
-    Each line came redacted, but only together do the pieces show a secret that lies across them.
-    """
-
-    def __init__(self, redactor: Redactor) -> None:
-        self._redactor = redactor
-        self._written: dict[str | None, list[str]] = {}
-
-    def passed(self, event: Event) -> Event:
-        if isinstance(event, AssistantTextDelta):
-            self._written.setdefault(event.parent, []).append(event.text)
-        elif isinstance(event, AssistantText) and self._written.pop(event.parent, []):
-            # A reader may have put it together from the pieces.
-            return replace(event, text=self._redactor.text(event.text))
-        return event
-
-    def unfinished(self) -> list[Event]:
-        return [
-            AssistantText(text=self._redactor.text("".join(parts)), parent=parent)
-            for parent, parts in self._written.items()
-        ]
+    read = OutputReader(kind, reader, redactor=redactor)
+    for start, stop in _event_spans(output, end):
+        if skip is None or not output.startswith(skip, start):
+            read.line(output[start:stop])
+    read.finish()
+    return read.session()
 
 
-def _read_plain(output: str) -> _Reading:
-    content = clean_text(output).strip()
-    messages = [Message(role="assistant", content=content)] if content else []
-    return _Reading(SessionFacts(), messages, [])
-
-
-def _errors(kind: AgentKind, result: AgentExecutionResult, *, cut: bool) -> tuple[ErrorRecord, ...]:
-    if not cut or has_code(result.errors, kind.code(codes.OUTPUT_TRUNCATED)):
-        return result.errors
-    return (*result.errors, truncated(kind, result.completed_at))
-
-
-# Reading a bounded output again: where it was cut, and where its events are. No copy of it is taken.
-
-_NOISE = "\x1b\r \t"
+def _event_spans(output: str, end: int) -> Iterator[tuple[int, int]]:
+    """Where the lines are that may be events. By "\\n" alone: splitlines() would also cut at U+2028 inside a text."""
+    start, find = 0, output.find
+    while start < end:
+        stop = find("\n", start, end)
+        if stop < 0:
+            stop = end
+        first = output[start]
+        if first == "{" or (first in _NOISE and strip_ansi(output[start:stop]).lstrip().startswith("{")):
+            yield start, stop
+        start = stop + 1
 
 
 def truncation(output: str) -> int | None:
@@ -146,20 +141,7 @@ def truncation(output: str) -> int | None:
     return found if found >= 0 and not output.rstrip().endswith("}") else None
 
 
-def event_spans(output: str, end: int) -> Iterator[tuple[int, int]]:
-    """Where the lines are that may be events. By "\\n" alone: splitlines() would also cut at U+2028 inside a text."""
-    start, find = 0, output.find
-    while start < end:
-        stop = find("\n", start, end)
-        if stop < 0:
-            stop = end
-        first = output[start]
-        if first == "{" or (first in _NOISE and strip_ansi(output[start:stop]).lstrip().startswith("{")):
-            yield start, stop
-        start = stop + 1
-
-
-def with_prompt(messages: list[Message], prompt: object, redactor: Redactor) -> list[Message]:
+def _with_prompt(messages: tuple[Message, ...], prompt: object, redactor: Redactor) -> tuple[Message, ...]:
     """The conversation begins with what the agent was asked to do."""
     if not isinstance(prompt, str) or not prompt:
         return messages
@@ -167,7 +149,22 @@ def with_prompt(messages: list[Message], prompt: object, redactor: Redactor) -> 
     prompt = redactor.text(clean_text(prompt))
     # Some CLIs repeat it in their output.
     replayed = messages and messages[0].role == "user" and messages[0].content == prompt
-    return messages if replayed else [Message(role="user", content=prompt), *messages]
+    return messages if replayed else (Message(role="user", content=prompt), *messages)
+
+
+def _errors(kind: AgentKind, result: AgentExecutionResult, *, cut: bool) -> tuple[ErrorRecord, ...]:
+    if not cut or has_code(result.errors, kind.code(codes.OUTPUT_TRUNCATED)):
+        return result.errors
+    return (*result.errors, truncated(kind, result.completed_at))
+
+
+def _warnings(
+    kind: AgentKind, result: AgentExecutionResult, facts: SessionFacts, *, cut: bool
+) -> tuple[ErrorRecord, ...]:
+    lines = facts.malformed_lines - (1 if cut else 0)  # the event that the cut went through is no news
+    if not facts.stream_seen or lines <= 0 or has_code(result.warnings, kind.code(codes.MALFORMED_LINE)):
+        return result.warnings
+    return (*result.warnings, malformed(kind, lines, facts.malformed_example, result.completed_at))
 
 
 def has_code(records: tuple[ErrorRecord, ...], code: str) -> bool:

@@ -1,15 +1,15 @@
-"""Read an agent's output while it runs."""
+"""Read an agent's output, while it runs or afterwards: line -> record -> events -> facts and transcript."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-import orjson
-
+from youbencha.adapters.cli_agent import codes
+from youbencha.adapters.cli_agent.kind import AgentKind
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
@@ -18,106 +18,186 @@ from youbencha.events import (
     OutputTruncated,
     ProcessEnded,
     ProcessStarted,
+    RequestRetried,
     SessionResult,
     ToolCalled,
     ToolReturned,
     UserText,
+    WarningRaised,
 )
-from youbencha.json_lines import strip_ansi
-from youbencha.log import Message, ToolCall
-from youbencha.process import OUTPUT_LIMIT_BYTES, ProcessResult, RedactedStream, Redactor, Started
+from youbencha.json_lines import Record, decode_event, dumps, quoted, strip_ansi
+from youbencha.log.model import Message, Role, ToolCall
+from youbencha.log.session import CallMetered, SessionFacts, SessionRecord, SessionRecorder, StreamReader
+from youbencha.process import OUTPUT_LIMIT_BYTES, ProcessResult, Redactor, Started
 
 if TYPE_CHECKING:
     import asyncio
 
+MALFORMED_WARNINGS = 20
+"""So many lines are reported one by one, the rest only counted: a broken stream can have millions."""
 
-class Fed(Protocol):
-    """What is fed with each line of a stream, and says what it held."""
+TRANSCRIPT_LIMIT = 10 * 1024 * 1024
+"""How many characters of text a transcript holds."""
 
-    def feed(self, line: bytes | str) -> Iterable[Event]: ...
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)")
 
 
-class LiveWatch:
-    """Between the process and whoever listens."""
+class OutputReader:
+    """Give it every line, then `finish()`. Without a `reader` there are no lines to read, only a process."""
 
     def __init__(
         self,
-        session: Fed | None,
-        on_event: EventSink | None,
+        kind: AgentKind,
+        reader: StreamReader | None,
+        *,
+        on_event: EventSink | None = None,
         redactor: Redactor | None = None,
         stopping: asyncio.Event | None = None,
     ) -> None:
-        """Without a session there are no lines to read, only a process that starts and ends."""
+        """`stopping`: set when the harness ends the agent."""
+        self.recorder = SessionRecorder()
         self.finished_before_stop = False
-        """A closing word came, and not only because the agent was told to end."""
-        self._fed = session
-        self._on_event = on_event
+        """A result came, and not only because the agent was asked to end."""
+        self.stream_seen = False
+        """True from the first event on that only this agent writes."""
+        self._kind = kind
+        self._reader = reader
+        self._handlers = reader.handlers() if reader else {}
+        self._sink = on_event
         self._redactor = redactor or Redactor()
         self._stopping = stopping
-        self._drafts: dict[str | None, RedactedStream] = {}
+        self._transcript = Transcript()
+        self._drafts: dict[str | None, _Draft] = {}
+        self._malformed = 0
+        self._malformed_example: str | None = None
 
     def started(self, process: Started) -> None:
         self._tell(ProcessStarted(pid=process.pid, executable=process.executable))
+
+    def line(self, line: bytes | str) -> None:
+        record = decode_event(line)
+        if isinstance(record, str):
+            self._skip(record)
+        else:
+            self.read(record)
+
+    def read(self, record: Record) -> None:
+        handler = self._handlers.get(record.get("type", ""))
+        if handler is None:
+            return
+        self.stream_seen = True
+        for event in handler(record):
+            self._take(event)
+
+    def finish(self) -> None:
+        """No more lines will come."""
+        if self._reader is not None:
+            for event in self._reader.finish():
+                self._take(event)
+        for parent, draft in self._drafts.items():
+            # The text that was being written when the stream ended: a finished message would have repeated it.
+            self._transcript.add(AssistantText(text=draft.text(), parent=parent))
+        self._drafts.clear()
 
     def ended(self, done: ProcessResult) -> None:
         if done.truncated:
             self._tell(OutputTruncated(limit_bytes=OUTPUT_LIMIT_BYTES))
         self._tell(ProcessEnded(exit_code=done.exit.code, signal=done.exit.signal, timed_out=done.timed_out))
 
-    def line(self, line: bytes) -> None:
-        assert self._fed is not None
-        self.tell_all(self._fed.feed(line))
+    def facts(self) -> SessionFacts:
+        return replace(
+            self.recorder.facts(),
+            stream_seen=self.stream_seen,
+            malformed_lines=self._malformed,
+            malformed_example=self._malformed_example,
+        )
 
-    def tell_all(self, events: Iterable[Event]) -> None:
-        for event in events:
-            if self._on_event is not None:
-                for safe in self._redacted(event):
-                    self._on_event(safe)
-            if isinstance(event, SessionResult) and not (self._stopping and self._stopping.is_set()):
-                self.finished_before_stop = True
-            self.on_event(event)
+    def session(self) -> SessionRecord:
+        messages, tool_calls = self._transcript.messages, self._transcript.tool_calls()
+        return SessionRecord(facts=self.facts(), messages=tuple(messages), tool_calls=tuple(tool_calls))
 
     def on_event(self, event: Event) -> None:
         """For adapters that act on what they see."""
 
-    def _redacted(self, event: Event) -> Iterator[Event]:
-        """Every line came redacted; but a secret may lie across two pieces of a text that is being written."""
-        if isinstance(event, AssistantTextDelta):
-            draft = self._drafts.setdefault(event.parent, self._redactor.stream())
-            if text := draft.feed(event.text.encode("utf-8", "surrogatepass")):
-                yield replace(event, text=text.decode("utf-8", "surrogatepass"))
+    def _take(self, event: Event) -> None:
+        if self.recorder.is_repeated(event):
             return
-        if isinstance(event, AssistantText):
-            finished = self._drafts.pop(event.parent, None)
-            if finished and (text := finished.finish()):
-                yield AssistantTextDelta(text=text.decode("utf-8", "surrogatepass"), parent=event.parent)
-            if finished:  # a reader may have put it together from the pieces
-                event = replace(event, text=self._redactor.text(event.text))
-        yield event
+        self.recorder.record(event)
+        for masked in self._masked(event):
+            self._transcript.add(masked)
+            self._tell(masked)
+        if isinstance(event, SessionResult) and not (self._stopping and self._stopping.is_set()):
+            self.finished_before_stop = True
+        # Not for the recorder: it would take it for the agent's own total.
+        if self._sink and isinstance(event, CallMetered) and (usage := self.recorder.live_usage()):
+            self._tell(usage)
+        self.on_event(event)
+
+    def _masked(self, event: Event) -> Iterable[Event]:
+        """Every line came masked; but a secret may lie across two pieces of a text that is being written."""
+        if isinstance(event, AssistantTextDelta):
+            draft = self._drafts.get(event.parent)
+            if draft is None:
+                draft = self._drafts[event.parent] = _Draft(self._redactor)
+            return draft.add(event)
+        if not self._drafts:
+            return (event,)
+        if isinstance(event, AssistantText) and (draft := self._drafts.pop(event.parent, None)):
+            # A reader may have put the text together from the pieces.
+            return (*draft.rest(event.parent), replace(event, text=self._redactor.text(event.text)))
+        if isinstance(event, ToolCalled):
+            self._drafts.pop(event.parent, None)
+        elif isinstance(event, SessionResult | RequestRetried):  # what was begun is over, or begins again
+            self._drafts.clear()
+        return (event,)
+
+    def _skip(self, text: str) -> None:
+        self._malformed += 1
+        if self._malformed > MALFORMED_WARNINGS:
+            return
+        message = f"Skipped a line that is not an event of {self._kind.title}: {quoted(text)}"
+        self._malformed_example = self._malformed_example or message
+        self._tell(WarningRaised(code=self._kind.code(codes.MALFORMED_LINE), message=message))
 
     def _tell(self, event: Event) -> None:
-        if self._on_event is not None:
-            self._on_event(event)
+        if self._sink is not None:
+            self._sink(event)
 
 
-# The conversation as it ends up in the log: messages, and tool calls joined with their results.
+class _Draft:
+    """A text that is being written, piece by piece."""
 
-_RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)")
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._stream = redactor.stream()
+        self._pieces: list[str] = []
 
+    def add(self, event: AssistantTextDelta) -> Iterable[Event]:
+        self._pieces.append(event.text)
+        masked = self._stream.feed(event.text.encode("utf-8", "surrogatepass"))
+        return (replace(event, text=masked.decode("utf-8", "surrogatepass")),) if masked else ()
 
-@dataclass(slots=True)
-class _Call:
-    event: ToolCalled
-    returned: ToolReturned | None = None
+    def rest(self, parent: str | None) -> Iterable[Event]:
+        """What was held back because it could have been the start of a secret."""
+        masked = self._stream.finish()
+        return (AssistantTextDelta(text=masked.decode("utf-8", "surrogatepass"), parent=parent),) if masked else ()
+
+    def text(self) -> str:
+        return self._redactor.text("".join(self._pieces))
 
 
 class Transcript:
-    """Keeps what was said. Only for a bounded output; a live run is watched by `Session` alone."""
+    """The conversation as it ends up in the log: messages, and tool calls joined with their results.
 
-    def __init__(self) -> None:
+    What comes after the limit is left out, so that it may follow a stream of any length.
+    """
+
+    def __init__(self, limit: int = TRANSCRIPT_LIMIT) -> None:
         self.messages: list[Message] = []
-        self._calls: list[_Call] = []
-        self._open: dict[str, _Call] = {}
+        self._room = limit
+        self._calls: list[tuple[ToolCalled, str]] = []
+        self._called: set[str] = set()
+        self._returned: dict[str, ToolReturned] = {}
         self._readers: dict[type[Event], Callable[[Any], None]] = {
             AssistantText: self._on_assistant,
             UserText: self._on_user,
@@ -125,40 +205,50 @@ class Transcript:
             ToolReturned: self._on_return,
         }
 
-    def observe(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         if reader := self._readers.get(type(event)):
             reader(event)
 
     def tool_calls(self) -> list[ToolCall]:
-        return [_joined(call) for call in self._calls]
+        return [self._joined(event, arguments) for event, arguments in self._calls]
+
+    def _fits(self, text: str) -> bool:
+        self._room -= len(text)
+        return self._room >= 0
 
     def _on_assistant(self, event: AssistantText) -> None:
-        message = Message(
-            role="assistant",
-            content=strip_ansi(event.text),
-            timestamp=moment(event.sent_at),
-            parent=event.parent,
-        )
-        self.messages.append(message)
+        self._add_message("assistant", event)
 
     def _on_user(self, event: UserText) -> None:
-        message = Message(
-            role="user", content=strip_ansi(event.text), timestamp=moment(event.sent_at), parent=event.parent
-        )
-        self.messages.append(message)
+        self._add_message("user", event)
+
+    def _add_message(self, role: Role, event: AssistantText | UserText) -> None:
+        if self._fits(event.text):
+            content, timestamp = strip_ansi(event.text), moment(event.sent_at)
+            self.messages.append(Message(role=role, content=content, timestamp=timestamp, parent=event.parent))
 
     def _on_call(self, event: ToolCalled) -> None:
-        if event.call_id is not None and event.call_id in self._open:
+        if event.call_id is not None and event.call_id in self._called:
             return
-        call = _Call(event)
-        self._calls.append(call)
-        if event.call_id is not None:
-            self._open[event.call_id] = call
+        arguments = dumps(event.arguments)
+        if self._fits(arguments):
+            self._calls.append((event, arguments))
+            self._called |= {event.call_id} if event.call_id is not None else set()
 
     def _on_return(self, event: ToolReturned) -> None:
-        call = self._open.get(event.call_id or "")
-        if call is not None:
-            call.returned = event
+        if event.call_id is not None and event.call_id in self._called and self._fits(event.content):
+            self._returned[event.call_id] = event
+
+    def _joined(self, event: ToolCalled, arguments: str) -> ToolCall:
+        returned = self._returned.get(event.call_id or "")
+        return ToolCall(
+            name=event.name,
+            arguments=arguments,
+            result=None if returned is None else strip_ansi(returned.content),
+            is_error=None if returned is None else returned.is_error,
+            id=event.call_id,
+            parent=event.parent,
+        )
 
 
 def moment(text: str | None) -> str | None:
@@ -170,15 +260,3 @@ def moment(text: str | None) -> str | None:
     except ValueError:
         return None
     return text
-
-
-def _joined(call: _Call) -> ToolCall:
-    returned = call.returned
-    return ToolCall(
-        name=call.event.name,
-        arguments=orjson.dumps(call.event.arguments).decode(),
-        result=None if returned is None else strip_ansi(returned.content),
-        is_error=None if returned is None else returned.is_error,
-        id=call.event.call_id,
-        parent=call.event.parent,
-    )

@@ -16,9 +16,9 @@ from youbencha.adapters.cli_agent.causes import (
     other_cause,
 )
 from youbencha.adapters.cli_agent.kind import AgentKind, error_record, malformed, plural, truncated
-from youbencha.adapters.cli_agent.session import SessionFacts
 from youbencha.json_lines import clean_text
 from youbencha.log import ErrorRecord, Status
+from youbencha.log.session import SessionFacts
 
 TAIL_LINES = 5
 
@@ -212,7 +212,7 @@ def _status(end: Ending) -> Status:
     facts = end.facts
     if not (end.stream_expected or facts.stream_seen):
         return "success"
-    return "success" if facts.results and not facts.result_is_error else "failed"
+    return "success" if facts.results and facts.result and not facts.result.is_error else "failed"
 
 
 def _warnings(kind: AgentKind, facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
@@ -226,14 +226,14 @@ def _warnings(kind: AgentKind, facts: SessionFacts, at: str) -> Iterator[ErrorRe
             tools=facts.denied_tools,
         )
     if facts.retries:
-        times = plural(sum(facts.retries.values()), "time")
+        times = plural(sum(retry.times for retry in facts.retries), "time")
+        kinds = ", ".join(f"{retry.reason or 'unknown'} ({retry.status or 'no answer'})" for retry in facts.retries)
         yield error_record(
             kind.code(codes.REQUESTS_RETRIED),
-            f"Calls to the model failed and were repeated {times}: {', '.join(facts.retries)}. "
-            "The run's duration includes the waiting.",
+            f"Calls to the model failed and were repeated {times}: {kinds}. The run's duration includes the waiting.",
             at,
             "Run fewer trials at a time, or leave this run out of comparisons of speed.",
-            retries=facts.retries,
+            retries=[retry._asdict() for retry in facts.retries],
         )
     if facts.unread_metrics:
         yield error_record(
@@ -256,7 +256,7 @@ def reason(kind: AgentKind, end: Ending, at: str, own_causes: Sequence[Cause]) -
     return (
         timeout(kind, end, at, finished=end.facts.results > 0)
         or stopped(kind, end, at)
-        or sandbox_limit(kind, end, at, blames_model=end.facts.failed)
+        or sandbox_limit(kind, end, at, blames_model=end.facts.failure is not None)
         or _said(kind, end, at, causes)
         or crashed(kind, end, at)
         or _said_plainly(kind, end, at, causes)
@@ -267,17 +267,18 @@ def reason(kind: AgentKind, end: Ending, at: str, own_causes: Sequence[Cause]) -
 
 def _said(kind: AgentKind, end: Ending, at: str, causes: Sequence[Cause]) -> ErrorRecord | None:
     """What the agent said of its own failure, if anything."""
-    facts = end.facts
-    if not facts.failed and not facts.result_is_error:
+    result, failure = end.facts.result, end.facts.failure
+    is_error = result is not None and result.is_error
+    if failure is None and not is_error:
         return None
-    closing = (facts.result_text or "") if facts.result_is_error else ""
+    closing = (result.text or "") if result and is_error else ""
     evidence = FailureEvidence(
-        text=facts.failure_text or closing,
-        subtype=facts.result_subtype,
-        kind=facts.failure_kind,
-        status=facts.failure_status,
+        text=(failure.text if failure else "") or closing,
+        subtype=result.subtype if result else None,
+        kind=failure.kind if failure else None,
+        status=failure.status if failure else None,
     )
-    unknown = other_cause(kind) if facts.failed else execution_cause(kind)
+    unknown = other_cause(kind) if failure else execution_cause(kind)
     return _by_cause(find_cause(evidence, causes) or unknown, end, evidence, at)
 
 

@@ -12,7 +12,7 @@ from youbencha.adapters.cli_agent import (
     AgentKind,
     CliAdapter,
     NonEmptyArgument,
-    SessionFacts,
+    SessionRecord,
     StreamReader,
     Task,
 )
@@ -105,8 +105,8 @@ class CodexAdapter(CliAdapter[CodexConfig]):
     def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
         return {_BASE_URL: f"{access.url}/v1", "OPENAI_API_KEY": access.key}
 
-    def completed(self, task: Task[CodexConfig], facts: SessionFacts, done: ProcessResult) -> SessionFacts:
-        return with_session_file(facts, task.unseen(codex_home(task.env)))
+    def completed(self, task: Task[CodexConfig], session: SessionRecord, done: ProcessResult) -> SessionRecord:
+        return with_session_file(session, task.unseen(codex_home(task.env)))
 
     def stored_login(self, env: Mapping[str, str]) -> bool:
         home = codex_home(env)

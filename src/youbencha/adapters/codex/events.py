@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from youbencha.adapters.cli_agent import CallFailed, Handler, SessionFacts, StreamReader
+from youbencha.adapters.cli_agent import CallFailed, Handler, SessionRecord, StreamReader
 from youbencha.adapters.cli_agent.agent_files import matching_lines
 from youbencha.adapters.cli_agent.causes import read_api_body
 from youbencha.events import (
@@ -26,8 +26,7 @@ from youbencha.events import (
     WarningRaised,
 )
 from youbencha.json_lines import Record, count, mapping, text
-from youbencha.log.model import usage_of
-from youbencha.usage import Tokens
+from youbencha.usage import SessionUsage, Tokens
 
 _RETRY = re.compile(r"Reconnecting\.\.\. (?P<attempt>\d+)/\d+(?: \((?P<why>.*)\))?\s*$", re.DOTALL)
 
@@ -173,10 +172,11 @@ _WANTED = (b'"turn_context"', b'"token_count"')
 """Of lines that may hold megabytes, only these are parsed."""
 
 
-def with_session_file(facts: SessionFacts, home: Path | None) -> SessionFacts:
+def with_session_file(session: SessionRecord, home: Path | None) -> SessionRecord:
+    facts = session.facts
     path = _session_file(home, facts.session_id)
     if path is None or home is None:
-        return facts
+        return session
     model: str | None = None
     totals: list[Tokens] = []
     for kind, payload in _payloads(path, home):
@@ -186,8 +186,8 @@ def with_session_file(facts: SessionFacts, home: Path | None) -> SessionFacts:
             tokens = tokens_of(total)
             # It is told again with every change of a rate limit.
             totals += [] if totals and totals[-1] == tokens else [tokens]
-    usage = facts.usage or (usage_of(totals[-1], None, partial=True) if totals else None)
-    return facts.model_copy(update={"model": model or facts.model, "turns": len(totals) or facts.turns, "usage": usage})
+    usage = facts.usage or (SessionUsage(totals[-1], partial=True) if totals else None)
+    return session.with_facts(model=model or facts.model, turns=len(totals) or facts.turns, usage=usage)
 
 
 def _session_file(home: Path | None, session_id: str | None) -> Path | None:

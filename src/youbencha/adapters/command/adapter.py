@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
-from youbencha.adapters.cli_agent import AgentCli, CliAdapter, SessionFacts, Task
+from youbencha.adapters.base import AgentExecutionContext
+from youbencha.adapters.cli_agent import AgentCli, CliAdapter, SessionRecord, Task
 from youbencha.adapters.command.metrics import with_metrics
 from youbencha.adapters.command.program import COMMAND, CommandAgentConfig, command_for, find_program
+from youbencha.events import SessionResult
 from youbencha.gateway.api import GatewayAccess
-from youbencha.log import YouBenchaLog
 from youbencha.process import Command, ProcessResult
 
 if TYPE_CHECKING:
     from youbencha.adapters.cli_agent import StreamReader
-    from youbencha.gateway.api import Provider
+    from youbencha.events import SessionResult
+from youbencha.gateway.api import Provider
 
 
 class CommandAdapter(CliAdapter[CommandAgentConfig]):
@@ -56,15 +57,8 @@ class CommandAdapter(CliAdapter[CommandAgentConfig]):
 
         return [name for name, value in env.items() if value and is_model_credential(name)]
 
-    def completed(self, task: Task[CommandAgentConfig], facts: SessionFacts, done: ProcessResult) -> SessionFacts:
-        return with_ending(task.config, with_metrics(task, facts, self.redactor(task)), done)
-
-    def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
-        """With the calls of tools that it told of: how often each, and no more is known of them."""
-        from youbencha.adapters.command.metrics import calls_told
-
-        log = super().normalize_log(result, context)
-        return log.model_copy(update={"tool_calls": calls_told(result.details)})
+    def completed(self, task: Task[CommandAgentConfig], session: SessionRecord, done: ProcessResult) -> SessionRecord:
+        return with_ending(task.config, with_metrics(task, session, self.redactor(task)), done)
 
     async def locate(
         self, config: CommandAgentConfig, env: Mapping[str, str], context: AgentExecutionContext | None
@@ -97,9 +91,10 @@ _GAVE_UP = 2
 _TAIL = 2_000
 
 
-def with_ending(config: CommandAgentConfig, facts: SessionFacts, done: ProcessResult) -> SessionFacts:
+def with_ending(config: CommandAgentConfig, session: SessionRecord, done: ProcessResult) -> SessionRecord:
     if done.exit.code != _GAVE_UP or _GAVE_UP in config.success_exit_codes:
-        return facts
+        return session
     lines = [line.strip() for line in done.output[-_TAIL:].splitlines() if line.strip()]
     last = lines[-1] if lines else ""
-    return facts.model_copy(update={"result_is_error": True, "result_subtype": "gave_up", "failure_text": last})
+    gave_up = SessionResult(subtype="gave_up", is_error=True, text=last, turns=None, duration_ms=None)
+    return session.with_facts(result=gave_up)

@@ -10,19 +10,18 @@ import contextlib
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any
 
 from youbencha import json_lines
-from youbencha.adapters.cli_agent import SessionFacts, Task
+from youbencha.adapters.cli_agent import SessionRecord, Task
 from youbencha.adapters.cli_agent.agent_files import read_object
-from youbencha.adapters.cli_agent.normalize import live_facts
 from youbencha.json_lines import Record
-from youbencha.log import ToolCall, Usage
-from youbencha.log.model import usage_of
+from youbencha.log import ToolCall
 from youbencha.process import Redactor
-from youbencha.usage import SIDECAR, Tokens
+from youbencha.usage import SIDECAR, SessionUsage, Tokens
 
 METRICS_VARIABLE = "YOUBENCHA_METRICS_FILE"
 
@@ -37,7 +36,7 @@ def note_existing_sidecar(task: Task[Any]) -> None:
         _brought(task).touch()
 
 
-def with_metrics(task: Task[Any], facts: SessionFacts, redactor: Redactor) -> SessionFacts:
+def with_metrics(task: Task[Any], session: SessionRecord, redactor: Redactor) -> SessionRecord:
     told = read_object(metrics_file(task), METRICS_VARIABLE)
     if not _brought(task).exists():
         told = told.or_else(read_object(task.workspace / SIDECAR, SIDECAR))
@@ -51,7 +50,8 @@ def with_metrics(task: Task[Any], facts: SessionFacts, redactor: Redactor) -> Se
         "session_id": known.read("session_id", json_lines.text),
         "unread_metrics": (*told.problems, *known.problems),
     }
-    return facts.model_copy(update={name: value for name, value in found.items() if value})
+    known_facts = {name: value for name, value in found.items() if value}
+    return replace(session.with_facts(**known_facts), tool_calls=_calls(found["tools_used"] or {}))
 
 
 class _Fields:
@@ -69,7 +69,7 @@ class _Fields:
             self.problems.append(f"{name} is {_shortened(self._redactor.text(repr(value)))}")
         return found
 
-    def usage(self) -> Usage | None:
+    def usage(self) -> SessionUsage | None:
         tokens = Tokens(
             self.read("input_tokens", json_lines.count),
             self.read("output_tokens", json_lines.count),
@@ -78,7 +78,7 @@ class _Fields:
         )
         cost, total = self.read("cost_usd", json_lines.amount), self.read("total_cost_usd", json_lines.amount)
         cost = total if cost is None else cost
-        return None if tokens == Tokens() and cost is None else usage_of(tokens, cost, partial=False)
+        return None if tokens == Tokens() and cost is None else SessionUsage(tokens, cost)
 
 
 def _brought(task: Task[Any]) -> Path:
@@ -102,15 +102,11 @@ def _shortened(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:40]}…"
 
 
-# The calls of tools in the log of a program that only counted them.
-
 _MOST = 10_000
 """Whoever claims more does not fill our memory."""
 
 
-def calls_told(details: Mapping[str, Any]) -> tuple[ToolCall, ...]:
-    facts = live_facts(details)
-    if facts is None:
-        return ()
-    names = chain.from_iterable(repeat(name, times) for name, times in facts.tools_used.items())
+def _calls(tools_used: Mapping[str, int]) -> tuple[ToolCall, ...]:
+    """How often each tool was called: nothing more is known of these calls."""
+    names = chain.from_iterable(repeat(name, times) for name, times in tools_used.items())
     return tuple(ToolCall(name=name, arguments="") for name in islice(names, _MOST))

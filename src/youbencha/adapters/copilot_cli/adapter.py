@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from youbencha.adapters.cli_agent import AgentKind, Cause, CliAdapter, SessionFacts, Task, codes, fits_argument, pattern
+from youbencha.adapters.cli_agent import (
+    AgentKind,
+    Cause,
+    CliAdapter,
+    SessionRecord,
+    Task,
+    codes,
+    fits_argument,
+    pattern,
+)
 from youbencha.adapters.cli_agent.agent_files import read_definition
 from youbencha.adapters.cli_agent.config import AgentConfig
 from youbencha.adapters.cli_agent.environment import provider_of
@@ -193,15 +202,15 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
             "COPILOT_OFFLINE": "true",  # else it asks api.github.com, and a stored login with it
         }
 
-    def completed(self, task: Task[CopilotCliConfig], facts: SessionFacts, done: ProcessResult) -> SessionFacts:
+    def completed(self, task: Task[CopilotCliConfig], session: SessionRecord, done: ProcessResult) -> SessionRecord:
         """Its events name no tokens; the session's own file does, also of a session that was cut off."""
         keep_logs(task, self.redactor(task))
-        session_id = facts.session_id or _session_id(task)
+        session_id = session.facts.session_id or _session_id(task)
         usage = usage_in(task.unseen(copilot_home(task.env)), session_id)
         # Asked to end it adds up too, and if it is quick even says its result: but without the call that it was in.
-        if usage is not None and (done.timed_out or done.stopped or not facts.results):
-            usage = usage.model_copy(update={"partial": True})
-        return facts.model_copy(update={"session_id": session_id, "usage": usage})
+        if usage is not None and (done.timed_out or done.stopped or not session.facts.results):
+            usage = usage._replace(partial=True)
+        return session.with_facts(session_id=session_id, usage=usage)
 
 
 def _flags(task: Task[CopilotCliConfig]) -> list[str]:

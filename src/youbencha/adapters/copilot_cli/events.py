@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from youbencha import json_lines
-from youbencha.adapters.cli_agent import CallFailed, CallMetered, Handler, SessionNamed, StreamReader, Task, TurnTaken
+from youbencha.adapters.cli_agent import CallFailed, CallMetered, Handler, StreamReader, Task, TurnTaken
 from youbencha.adapters.cli_agent.agent_files import matching_lines
 from youbencha.events import (
     AssistantText,
@@ -26,10 +26,8 @@ from youbencha.events import (
     ToolReturned,
 )
 from youbencha.json_lines import Record
-from youbencha.log import Usage
-from youbencha.log.model import usage_of
 from youbencha.process import OUTPUT_LIMIT_BYTES, Redactor
-from youbencha.usage import Tokens, add_all
+from youbencha.usage import SessionUsage, Tokens, add_all
 
 
 class CopilotReader(StreamReader):
@@ -114,13 +112,13 @@ class CopilotReader(StreamReader):
         )
 
     def _result(self, record: Record) -> Iterator[Event]:
-        yield SessionNamed(session_id=json_lines.text(record.get("sessionId")))
         yield SessionResult(
             subtype=None,
             is_error=record.get("exitCode") != 0,
             text=None,
             turns=None,
             duration_ms=json_lines.count(json_lines.mapping(record.get("usage")).get("sessionDurationMs")),
+            session_id=json_lines.text(record.get("sessionId")),
         )
 
 
@@ -142,7 +140,7 @@ def _parent(record: Record) -> str | None:
 _WANTED = (b'"session.usage_record"', b'"session.shutdown"')
 
 
-def usage_in(home: Path | None, session_id: str | None) -> Usage | None:
+def usage_in(home: Path | None, session_id: str | None) -> SessionUsage | None:
     """None where nobody wrote it down."""
     if home is None or session_id is None or Path(session_id).name != session_id:
         return None
@@ -152,8 +150,8 @@ def usage_in(home: Path | None, session_id: str | None) -> Usage | None:
         if record.get("type") == "session.usage_record":
             calls.append(_tokens(json_lines.mapping(data.get("usage"))))
         elif totals := _totals(data):
-            return usage_of(add_all(totals), None, partial=False)
-    return usage_of(add_all(calls), None, partial=True) if calls else None
+            return SessionUsage(add_all(totals))
+    return SessionUsage(add_all(calls), partial=True) if calls else None
 
 
 def _totals(shutdown: Record) -> list[Tokens]:

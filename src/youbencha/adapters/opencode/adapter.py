@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from youbencha.adapters.cli_agent import AgentKind, Cause, CliAdapter, SessionFacts, Task, codes, pattern
+from youbencha.adapters.cli_agent import AgentKind, Cause, CliAdapter, SessionRecord, Task, codes, pattern
 from youbencha.adapters.cli_agent.config import AgentConfig, Matches, NonEmptyArgument
 from youbencha.adapters.cli_agent.environment import provider_of
 from youbencha.adapters.opencode.events import AGENT_NOT_FOUND, OpenCodeReader, with_stderr
@@ -192,8 +192,8 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
     def provider(self, task: Task[OpenCodeConfig]) -> str | None:
         return task.config.chosen_provider if task.config.model else None
 
-    def completed(self, task: Task[OpenCodeConfig], facts: SessionFacts, done: ProcessResult) -> SessionFacts:
-        return with_stderr(facts, done.output)
+    def completed(self, task: Task[OpenCodeConfig], session: SessionRecord, done: ProcessResult) -> SessionRecord:
+        return with_stderr(session, done.output)
 
 
 # Where opencode finds the model's API, told by a configuration of ours.

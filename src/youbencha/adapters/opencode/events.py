@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from youbencha import json_lines
-from youbencha.adapters.cli_agent import CallFailed, CallMetered, Handler, SessionFacts, StreamReader, TurnTaken
+from youbencha.adapters.cli_agent import CallFailed, CallMetered, Handler, SessionRecord, StreamReader, TurnTaken
 from youbencha.events import (
     AssistantText,
     AssistantThinking,
@@ -118,13 +119,14 @@ _LOGGED = re.compile(r'^timestamp=\S+ level=ERROR [^\n]*? error="((?:[^"\\\n]|\\
 _VAGUE = "Unexpected server error"
 
 
-def with_stderr(facts: SessionFacts, output: str) -> SessionFacts:
+def with_stderr(session: SessionRecord, output: str) -> SessionRecord:
+    result, failure = session.facts.result, session.facts.failure
     if "Falling back to default agent" in output and (found := _OTHER_AGENT.search(strip_ansi(output))):
         # It ends well, but what was measured is not what was asked for.
-        return facts.model_copy(
-            update={"result_is_error": True, "result_subtype": AGENT_NOT_FOUND, "result_text": found[1]}
-        )
-    if facts.failed and facts.failure_text.startswith(_VAGUE):
+        turns = result.turns if result else None
+        other = SessionResult(subtype=AGENT_NOT_FOUND, is_error=True, text=found[1], turns=turns, duration_ms=None)
+        return session.with_facts(result=other)
+    if failure and failure.text.startswith(_VAGUE):
         reasons = _LOGGED.findall(output)
-        return facts.model_copy(update={"failure_text": reasons[-1]}) if reasons else facts
-    return facts
+        return session.with_facts(failure=replace(failure, text=reasons[-1])) if reasons else session
+    return session

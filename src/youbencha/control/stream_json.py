@@ -1,0 +1,313 @@
+"""Read Claude Code's messages (stream-json) as events.
+
+Facts behind it: key order is not fixed (2.1.325 writes a result's "type" near the end), unknown types come with every
+release, `init` repeats, one assistant line holds one content block of a message whose id and usage repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from youbencha import json_lines
+from youbencha.events import (
+    AssistantText,
+    AssistantTextDelta,
+    AssistantThinking,
+    Event,
+    RateLimitSeen,
+    RequestRetried,
+    SessionResult,
+    SessionStarted,
+    ToolCalled,
+    ToolDenied,
+    ToolReturned,
+    UsageReported,
+    UserText,
+)
+from youbencha.json_lines import Record
+from youbencha.log.session import (
+    CallFailed,
+    CallMetered,
+    Handler,
+    McpServerFailed,
+    ModelRefused,
+    ModelSwitched,
+    StreamReader,
+    TurnTaken,
+)
+from youbencha.usage import Tokens, add_all
+
+SYNTHETIC = "<synthetic>"
+"""The "model" of messages that the CLI writes itself: an error of the API, say."""
+
+_TOOL_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+
+_USAGE_KEYS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+
+_MODEL_USAGE_KEYS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
+
+_COST_KEYS = ("total_cost_usd", "total_cost", "cost_usd")
+"""1.0.0 says cost_usd (this turn) and total_cost (the session); later versions total_cost_usd."""
+
+
+class ClaudeStreamReader(StreamReader):
+    """Remembers which call is under way under each parent: not all news of a call names it."""
+
+    partial_prefix = '{"type":"stream_event"'
+    """How every version begins a partial message; by far the most lines."""
+
+    def __init__(self) -> None:
+        self._current: dict[str | None, str] = {}
+        self._last_answer: str | None = None
+
+    def handlers(self) -> Mapping[str, Handler]:
+        return {
+            "system": _system,
+            "assistant": self._assistant,
+            "user": _user,
+            "result": _result,
+            "stream_event": self._partial,
+            "rate_limit_event": _rate_limit,
+        }
+
+    def _assistant(self, record: Record) -> list[Event]:
+        message = json_lines.mapping(record.get("message"))
+        parent = json_lines.text(record.get("parent_tool_use_id"))
+        sent_at = json_lines.text(record.get("timestamp"))
+        blocks = _blocks(message.get("content"))
+        failed = _call_failed(record, message, blocks)
+        events = [] if failed else self._answer(message, parent)
+        for block in blocks:
+            kind = block.get("type")
+            if kind == "text":
+                if text := json_lines.text(block.get("text")):
+                    events.append(AssistantText(text=text, parent=parent, sent_at=sent_at))
+            elif kind == "thinking":
+                if text := json_lines.text(block.get("thinking")):
+                    events.append(AssistantThinking(text=text, parent=parent))
+            else:
+                events += _tool_events(block, parent)
+        return [*events, failed] if failed else events  # last: text after a failure would say that it was overcome
+
+    def _answer(self, message: Record, parent: str | None) -> list[Event]:
+        message_id = json_lines.text(message.get("id"))
+        call = self._metered(
+            message_id,
+            parent,
+            read_usage(message.get("usage")),
+            model=json_lines.text(message.get("model")),
+            # 1.0.x repeats the final usage and says why the model stopped; 2.1.x says null and repeats the first usage.
+            final=message.get("stop_reason") is not None,
+        )
+        if message_id is None or parent is not None or message_id == self._last_answer:
+            return [call]
+        self._last_answer = message_id
+        return [call, TurnTaken()]
+
+    def _partial(self, record: Record) -> list[Event]:
+        event = json_lines.mapping(record.get("event"))
+        parent = json_lines.text(record.get("parent_tool_use_id"))
+        match event.get("type"):
+            case "message_start":
+                message = json_lines.mapping(event.get("message"))
+                message_id, model = json_lines.text(message.get("id")), json_lines.text(message.get("model"))
+                usage = read_usage(message.get("usage"))
+                return [self._metered(message_id, parent, usage, model=model, final=False)]
+            case "message_delta":  # with the real number of output tokens
+                message_id = json_lines.text(record.get("api_message_id"))
+                return [self._metered(message_id, parent, read_usage(event.get("usage")), final=True)]
+            case "content_block_delta":
+                delta = json_lines.mapping(event.get("delta"))
+                text = json_lines.text(delta.get("text"))
+                if delta.get("type") == "text_delta" and text:
+                    return [AssistantTextDelta(text=text, parent=parent)]
+        return []
+
+    def _metered(
+        self, message_id: str | None, parent: str | None, tokens: Tokens, *, model: str | None = None, final: bool
+    ) -> CallMetered:
+        """News that names no message is of the call last begun under the same parent; else of none that is known."""
+        message_id = message_id or self._current.get(parent)
+        if message_id is None:
+            tokens = Tokens()
+        else:
+            self._current[parent] = message_id
+        return CallMetered(message_id=message_id, tokens=tokens, model=model, final=final, parent=parent)
+
+
+def read_usage(value: object) -> Tokens:
+    """As the API writes it."""
+    return _read(json_lines.mapping(value), _USAGE_KEYS)
+
+
+def read_total(result: Record) -> Tokens:
+    """What a `result` says of the whole session.
+
+    `modelUsage` is cumulative and holds subagents and side models; `usage` is the main loop's last turn only.
+    """
+    by_model = [
+        _read(usage, _MODEL_USAGE_KEYS)
+        for usage in json_lines.mapping(result.get("modelUsage")).values()
+        if isinstance(usage, dict)
+    ]
+    return add_all(by_model) if by_model else read_usage(result.get("usage"))
+
+
+def _read(record: Record, keys: tuple[str, str, str, str]) -> Tokens:
+    return Tokens(*[json_lines.count(record.get(key)) for key in keys])
+
+
+def _user(record: Record) -> list[Event]:
+    message = json_lines.mapping(record.get("message"))
+    parent = json_lines.text(record.get("parent_tool_use_id"))
+    sent_at = json_lines.text(record.get("timestamp"))
+    events: list[Event] = []
+    for block in _blocks(message.get("content")):
+        if block.get("type") == "text":
+            if text := json_lines.text(block.get("text")):
+                events.append(UserText(text=text, parent=parent, sent_at=sent_at))
+        else:
+            events += _tool_events(block, parent)
+    return events
+
+
+def _call_failed(record: Record, message: Record, blocks: list[Record]) -> CallFailed | None:
+    kind = json_lines.text(record.get("error"))
+    if message.get("model") != SYNTHETIC and not kind:
+        return None
+    text = "\n".join(filter(None, (json_lines.text(block.get("text")) for block in blocks)))
+    return CallFailed(kind=kind, status=json_lines.count(record.get("api_error_status")), text=text)
+
+
+def _tool_events(block: Record, parent: str | None) -> list[Event]:
+    kind = block.get("type")
+    if not isinstance(kind, str):
+        return []
+    if kind in _TOOL_CALLS:
+        name = json_lines.text(block.get("name")) or "(unnamed)"
+        arguments = _arguments(block.get("input"))
+        call_id = json_lines.text(block.get("id"))
+        return [ToolCalled(call_id=call_id, name=name, arguments=arguments, parent=parent)]
+    if kind.endswith("tool_result"):
+        call_id = json_lines.text(block.get("tool_use_id"))
+        content = _flat(block.get("content"))
+        failed = block.get("is_error") is True
+        return [ToolReturned(call_id=call_id, content=content, is_error=failed, parent=parent)]
+    return []
+
+
+def _arguments(value: object) -> Mapping[str, Any]:
+    if isinstance(value, dict):
+        return value
+    return {} if value is None else {"input": value}
+
+
+def _blocks(content: object) -> list[Record]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else json_lines.records(content)
+
+
+def _flat(content: object) -> str:
+    """A tool's result as text; what is not text leaves its kind behind: `[image]`."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(_block_text(block) for block in json_lines.records(content))
+
+
+def _block_text(block: Record) -> str:
+    text = json_lines.text(block.get("text"))
+    return text if text is not None else f"[{json_lines.text(block.get('type')) or 'unknown'}]"
+
+
+def _rate_limit(record: Record) -> list[Event]:
+    info = json_lines.mapping(record.get("rate_limit_info"))
+    seen = RateLimitSeen(
+        status=json_lines.text(info.get("status")),
+        resets_at=json_lines.amount(info.get("resetsAt")),
+        kind=json_lines.text(info.get("rateLimitType")),
+    )
+    return [seen]
+
+
+def _result(record: Record) -> list[Event]:
+    tokens = read_total(record)
+    costs = (json_lines.amount(record.get(key)) for key in _COST_KEYS)
+    usage = UsageReported(
+        input_tokens=tokens.input,
+        output_tokens=tokens.output,
+        cache_read_tokens=tokens.cache_read,
+        cache_creation_tokens=tokens.cache_creation,
+        cost_usd=next((cost for cost in costs if cost is not None), None),
+    )
+    denials = [event for denial in json_lines.records(record.get("permission_denials")) for event in _denied(denial)]
+    result = SessionResult(
+        subtype=json_lines.text(record.get("subtype")),
+        # Absent is no error; anything that is not a plain `false` is one.
+        is_error=record.get("is_error", False) is not False,
+        text=json_lines.text(record.get("result")),
+        turns=json_lines.count(record.get("num_turns")),
+        duration_ms=json_lines.count(record.get("duration_ms")),
+        errors=json_lines.texts(record.get("errors")),
+        status=json_lines.count(record.get("api_error_status")),
+        terminal_reason=json_lines.text(record.get("terminal_reason")),
+        session_id=json_lines.text(record.get("session_id")),
+    )
+    return [usage, *denials, result]
+
+
+def _system(record: Record) -> list[Event]:
+    reader = _SYSTEM_READERS.get(json_lines.text(record.get("subtype")) or "")
+    return reader(record) if reader else []
+
+
+def _init(record: Record) -> list[Event]:
+    started = SessionStarted(
+        session_id=json_lines.text(record.get("session_id")),
+        model=json_lines.text(record.get("model")),
+        agent_version=json_lines.text(record.get("claude_code_version")),
+        tools=json_lines.texts(record.get("tools")),
+        key_source=json_lines.text(record.get("apiKeySource")),
+    )
+    failed = [
+        McpServerFailed(name=json_lines.text(server.get("name")) or "(unnamed)")
+        for server in json_lines.records(record.get("mcp_servers"))
+        if server.get("status") == "failed"
+    ]
+    return [started, *failed]
+
+
+def _api_retry(record: Record) -> list[Event]:
+    retried = RequestRetried(
+        attempt=json_lines.count(record.get("attempt")),
+        status=json_lines.count(record.get("error_status")),
+        reason=json_lines.text(record.get("error")),
+        delay_ms=json_lines.amount(record.get("retry_delay_ms")),
+    )
+    return [retried]
+
+
+def _model_fallback(record: Record) -> list[Event]:
+    switched = ModelSwitched(
+        original=json_lines.text(record.get("original_model")),
+        fallback=json_lines.text(record.get("fallback_model")),
+        trigger=json_lines.text(record.get("trigger")),
+    )
+    return [switched]
+
+
+def _model_refusal(record: Record) -> list[Event]:
+    return [ModelRefused()]
+
+
+def _denied(record: Record) -> list[Event]:
+    name = json_lines.text(record.get("tool_name")) or "(unnamed)"
+    return [ToolDenied(call_id=json_lines.text(record.get("tool_use_id")), name=name)]
+
+
+_SYSTEM_READERS: dict[str, Callable[[Record], list[Event]]] = {
+    "init": _init,
+    "api_retry": _api_retry,
+    "model_fallback": _model_fallback,
+    "model_refusal_no_fallback": _model_refusal,
+    "permission_denied": _denied,
+}

@@ -1,0 +1,321 @@
+"""Gather the facts of a session from its events.
+
+An agent's `StreamReader` turns the records of its output into events, and a `SessionRecorder` turns events into
+`SessionFacts`: what the verdict, the warnings, the log and the metrics sidecar are made from.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from youbencha.events import (
+    AssistantText,
+    Event,
+    RateLimitSeen,
+    RequestRetried,
+    SessionResult,
+    SessionStarted,
+    ToolCalled,
+    ToolDecided,
+    ToolDenied,
+    UsageReported,
+    event_type,
+)
+from youbencha.json_lines import Record
+from youbencha.usage import SessionUsage, Tokens, UsageCounter
+
+if TYPE_CHECKING:
+    from youbencha.log.model import Message, ToolCall
+
+
+@event_type
+class CallFailed(Event):
+    """A call to the model failed for good."""
+
+    kind: str | None
+    status: int | None
+    text: str
+
+
+@event_type
+class CallMetered(Event):
+    """The tokens of one call to the model, or more news of the same one. Calls add up."""
+
+    tokens: Tokens
+    cost_usd: float | None = None
+    model: str | None = None
+    message_id: str | None = None
+    """The same in all news of one call; None: this is all there is."""
+    final: bool = True
+    """False where `tokens.output` is only what the call began with."""
+    parent: str | None = None
+    """The tool call of the subagent that made it, if one did."""
+
+
+@event_type
+class TurnTaken(Event):
+    """The model was asked once more, in the main conversation."""
+
+
+@event_type
+class ModelRefused(Event):
+    """The model declined, and there was no other to ask."""
+
+
+@event_type
+class ModelSwitched(Event):
+    """The agent went over to another model on its own: what follows does not measure the one asked for."""
+
+    original: str | None
+    fallback: str | None
+    trigger: str | None
+
+
+@event_type
+class McpServerFailed(Event):
+    """A server of tools did not start: the agent worked without them."""
+
+    name: str
+
+
+class RetriedCalls(NamedTuple):
+    """Calls to the model that failed for one reason and were tried again."""
+
+    status: int | None
+    """HTTP status; None when there was no answer at all."""
+    reason: str | None
+    times: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionFacts:
+    """What is known of a session. Unknown is None."""
+
+    stream_seen: bool = False
+    """The agent's own events were in its output, or its own record of the session was found."""
+    session_id: str | None = None
+    model: str | None = None
+    """As the answers of the main conversation name it; else as the agent set out with."""
+    init_model: str | None = None
+    """The model that the agent set out with."""
+    agent_version: str | None = None
+    key_source: str | None = None
+    usage: SessionUsage | None = None
+    turns: int | None = None
+    results: int = 0
+    """How many results came; the last one counts."""
+    result: SessionResult | None = None
+    failure: CallFailed | None = None
+    """The last call that failed for good, if nothing came after it."""
+    refused: bool = False
+    retries: tuple[RetriedCalls, ...] = ()
+    rate_limit: RateLimitSeen | None = None
+    switches: tuple[ModelSwitched, ...] = ()
+    denied_tools: Mapping[str, int] = field(default_factory=dict)
+    """How often each was denied."""
+    denied_by_policy: Mapping[str, int] = field(default_factory=dict)
+    """How often `tool_policy` denied each. Some versions count these among the others, too."""
+    tools_used: Mapping[str, int] = field(default_factory=dict)
+    """How often each was called and not denied."""
+    failed_mcp_servers: tuple[str, ...] = ()
+    unread_metrics: tuple[str, ...] = ()
+    """What was wrong with the file in which the agent reported its figures."""
+    malformed_lines: int = 0
+    malformed_example: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionRecord:
+    """A session as the harness followed it: its facts and its conversation."""
+
+    facts: SessionFacts = SessionFacts()
+    messages: tuple[Message, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+
+    def with_facts(self, **changes: Any) -> SessionRecord:
+        return replace(self, facts=replace(self.facts, **changes))
+
+
+Handler = Callable[[Record], Iterable[Event]]
+
+
+class StreamReader(ABC):
+    """One agent's records -> events. Made anew for each reading; it may remember what came before."""
+
+    partial_prefix: str | None = None
+    """How lines begin that a finished message repeats: they matter only while it is not finished."""
+
+    @abstractmethod
+    def handlers(self) -> Mapping[str, Handler]:
+        """By a record's `type`. Only these types tell that the agent's stream has begun; others are passed over."""
+
+    def finish(self) -> Iterable[Event]:
+        """What was begun and never ended: called once, when no more lines will come."""
+        return ()
+
+
+class SessionRecorder:
+    """Takes every event of a session, and gives its facts at any time.
+
+    It keeps no content, so it may follow a stream of any length.
+    """
+
+    def __init__(self) -> None:
+        self.session_id: str | None = None
+        self._usage = UsageCounter()
+        self._shown = Tokens()
+        self._init_model: str | None = None
+        self._answer_model: str | None = None
+        self._agent_version: str | None = None
+        self._key_source: str | None = None
+        self._turns = 0
+        self._reported_turns: int | None = None
+        self._results = 0
+        self._result: SessionResult | None = None
+        self._failure: CallFailed | None = None
+        self._refused = False
+        self._retries: Counter[tuple[int | None, str | None]] = Counter()
+        self._rate_limit: RateLimitSeen | None = None
+        self._switches: dict[tuple[str | None, ...], ModelSwitched] = {}
+        self._tools: dict[str, str] = {}
+        self._tools_without_id: Counter[str] = Counter()
+        self._denied: Counter[str] = Counter()
+        self._denied_by_policy: Counter[str] = Counter()
+        self._denied_calls: set[str] = set()
+        self._denied_by_policy_calls: set[str] = set()
+        self._failed_mcp: dict[str, None] = {}
+        self._readers: dict[type[Event], Callable[[Any], None]] = {
+            SessionStarted: self._on_start,
+            AssistantText: self._on_text,
+            CallMetered: self._on_call,
+            CallFailed: self._on_failure,
+            TurnTaken: self._on_turn,
+            UsageReported: self._on_total,
+            RequestRetried: self._on_retry,
+            RateLimitSeen: self._on_rate_limit,
+            ModelRefused: self._on_refusal,
+            ModelSwitched: self._on_switch,
+            McpServerFailed: self._on_failed_mcp,
+            ToolCalled: self._on_tool,
+            ToolDecided: self._on_decision,
+            ToolDenied: self._on_denied,
+            SessionResult: self._on_result,
+        }
+
+    def record(self, event: Event) -> None:
+        if reader := self._readers.get(type(event)):
+            reader(event)
+
+    def is_repeated(self, event: Event) -> bool:
+        """Claude Code 2.1.325 reports a denied call when it happens, and every result lists it again."""
+        return isinstance(event, ToolDenied) and event.call_id is not None and event.call_id in self._denied_calls
+
+    def live_usage(self) -> UsageReported | None:
+        """The sum of the calls, if it has grown since this was last asked. The last word is the agent's own total."""
+        seen = self._usage.calls()
+        if seen == self._shown or self._usage.has_total:
+            return None
+        self._shown = seen
+        return UsageReported(
+            input_tokens=seen.input,
+            output_tokens=seen.output,
+            cache_read_tokens=seen.cache_read,
+            cache_creation_tokens=seen.cache_creation,
+        )
+
+    def facts(self) -> SessionFacts:
+        denied = self._denied_calls | self._denied_by_policy_calls
+        used = Counter(name for call_id, name in self._tools.items() if call_id not in denied)
+        return SessionFacts(
+            session_id=self.session_id,
+            model=self._answer_model or self._init_model,
+            init_model=self._init_model,
+            agent_version=self._agent_version,
+            key_source=self._key_source,
+            usage=self._usage.usage(ended=self._result is not None),
+            turns=self._turns or None if self._reported_turns is None else self._reported_turns,
+            results=self._results,
+            result=self._result,
+            failure=self._failure,
+            refused=self._refused,
+            retries=tuple(RetriedCalls(*cause, times) for cause, times in self._retries.items()),
+            rate_limit=self._rate_limit,
+            switches=tuple(self._switches.values()),
+            denied_tools=dict(self._denied),
+            denied_by_policy=dict(self._denied_by_policy),
+            tools_used=dict(used + self._tools_without_id),
+            failed_mcp_servers=tuple(self._failed_mcp),
+        )
+
+    def _on_start(self, event: SessionStarted) -> None:
+        self.session_id = event.session_id or self.session_id
+        self._init_model = event.model or self._init_model
+        self._agent_version = event.agent_version or self._agent_version
+        self._key_source = event.key_source or self._key_source
+
+    def _on_text(self, event: AssistantText) -> None:
+        self._failure = None  # the model answered after all
+
+    def _on_call(self, event: CallMetered) -> None:
+        # A subagent may run on another model; the run is named after the main conversation's.
+        if event.model and event.parent is None:
+            self._answer_model = event.model
+        self._usage.add_call(event.tokens, event.cost_usd, message_id=event.message_id, final=event.final)
+
+    def _on_failure(self, event: CallFailed) -> None:
+        self._failure = event
+
+    def _on_turn(self, event: TurnTaken) -> None:
+        self._turns += 1
+
+    def _on_total(self, event: UsageReported) -> None:
+        tokens = Tokens(event.input_tokens, event.output_tokens, event.cache_read_tokens, event.cache_creation_tokens)
+        self._usage.set_total(tokens, event.cost_usd)
+
+    def _on_retry(self, event: RequestRetried) -> None:
+        self._retries[event.status, event.reason] += 1
+
+    def _on_rate_limit(self, event: RateLimitSeen) -> None:
+        self._rate_limit = event
+
+    def _on_refusal(self, event: ModelRefused) -> None:
+        self._refused = True
+
+    def _on_switch(self, event: ModelSwitched) -> None:
+        self._switches.setdefault((event.original, event.fallback, event.trigger), event)
+
+    def _on_failed_mcp(self, event: McpServerFailed) -> None:
+        self._failed_mcp[event.name] = None
+
+    def _on_tool(self, event: ToolCalled) -> None:
+        self._failure = None
+        if event.call_id is None:
+            self._tools_without_id[event.name] += 1
+        else:
+            self._tools[event.call_id] = event.name
+
+    def _on_decision(self, event: ToolDecided) -> None:
+        """Not every client prints the calls that it asks about."""
+        if not event.allowed:
+            self._denied_by_policy[event.name] += 1
+            self._denied_by_policy_calls |= {event.call_id} if event.call_id else set()
+        elif event.call_id is not None:
+            self._tools.setdefault(event.call_id, event.name)
+
+    def _on_denied(self, event: ToolDenied) -> None:
+        if self.is_repeated(event):
+            return
+        self._denied[event.name] += 1
+        if event.call_id is not None:
+            self._denied_calls.add(event.call_id)
+
+    def _on_result(self, event: SessionResult) -> None:
+        self._results += 1
+        self._result = event
+        self.session_id = self.session_id or event.session_id
+        if event.turns is not None:  # each counts only its own
+            self._reported_turns = (self._reported_turns or 0) + event.turns
