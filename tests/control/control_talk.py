@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from youbencha.control import Action, Machine, Send, SessionEnded, Timeouts
+from youbencha.control.cli import SessionMetrics
+from youbencha.control.machine import Action, Decided, Machine, Send, SessionEnded, Timeouts
+from youbencha.events import ToolDecided
 
 Message = dict[str, Any]
 
@@ -77,8 +79,29 @@ def running(now: float = 0.0, **options: Any) -> Machine:
     return machine
 
 
-def hear(machine: Machine, *heard: Message, now: float = 0.0) -> list[Action]:
+def hear(machine: Machine | Recorded, *heard: Message, now: float = 0.0) -> list[Action]:
     return [action for message in heard for action in machine.received(message, now)]
+
+
+class Recorded:
+    """A machine and what is counted beside it, as `python -m youbencha.control` has them."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self._metrics = SessionMetrics()
+
+    def received(self, message: Message, now: float) -> list[Action]:
+        self._metrics.on_record(message)
+        actions = self.machine.received(message, now)
+        for action in actions:
+            if isinstance(action, Decided):
+                call_id, tool, allowed, reason = action
+                self._metrics.on_event(ToolDecided(call_id=call_id, name=tool, allowed=allowed, reason=reason))
+        return actions
+
+    @property
+    def sidecar(self) -> dict[str, Any]:
+        return self._metrics.sidecar(self.machine)
 
 
 def sent(actions: Sequence[Action]) -> list[Message]:

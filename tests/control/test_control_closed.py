@@ -21,7 +21,8 @@ from control_talk import (
     tool_use,
 )
 
-from youbencha.control import Machine, PolicyDecision, State, ToolPolicy, Warn
+from youbencha.control.machine import Machine, State, Warn
+from youbencha.control.policy import PolicyDecision, ToolPolicy
 
 NO_RM = ToolPolicy(deny=("Bash(rm *)",))
 REFUSED: Message = {

@@ -13,6 +13,7 @@ from control_talk import (
     PROMPT,
     RESULT,
     Message,
+    Recorded,
     ended,
     hear,
     may_i,
@@ -26,7 +27,8 @@ from control_talk import (
     updated,
 )
 
-from youbencha.control import Action, Decided, Machine, Send, SessionEnded, State, Timeouts, ToolPolicy, Warn
+from youbencha.control.machine import Action, Decided, Machine, Send, SessionEnded, State, Timeouts, Warn
+from youbencha.control.policy import ToolPolicy
 
 KEEP_ALIVE: Message = {"type": "keep_alive"}
 HOOK: Message = {"type": "system", "subtype": "hook_started", "hook_name": "SessionStart"}
@@ -163,12 +165,13 @@ def test_nothing_happens_after_the_end() -> None:
 
 def test_a_result_that_comes_too_late_still_counts() -> None:
     machine = interrupted()
+    session = Recorded(machine)
     machine.tick(2)
 
-    assert machine.received(FAILED_RESULT, 3) == []
+    assert session.received(FAILED_RESULT, 3) == []
     assert (machine.state, machine.failure) == (State.FAILED, "the budget is spent")
     assert machine.result == FAILED_RESULT
-    assert machine.tally.cost_usd == 0.5
+    assert session.sidecar["total_cost_usd"] == 0.5
 
 
 def test_a_denied_tool() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from control_talk import INITIALIZED, PATIENCE, PROMPT, Message, hear, may_i, sent
+from control_talk import INITIALIZED, PATIENCE, PROMPT, Message, Recorded, hear, may_i, sent
 
-from youbencha.control import Machine, State, ToolPolicy
+from youbencha.control.machine import Machine, State
 from youbencha.control.messages import answers_initialize, request_in
+from youbencha.control.policy import ToolPolicy
 
 FLAT_INITIALIZE: Message = {"type": "control_request", "subtype": "initialize", "supportedApiVersions": ["1"]}
 FLAT_QUESTION: Message = {
@@ -26,10 +27,11 @@ def machine(policy: ToolPolicy | None = None) -> Machine:
 
 def test_a_flat_session() -> None:
     flat = machine()
+    session = Recorded(flat)
 
-    welcome, prompt = sent(hear(flat, FLAT_INITIALIZE))
-    [answer] = sent(hear(flat, FLAT_QUESTION))
-    hear(flat, FLAT_RESULT)
+    welcome, prompt = sent(hear(session, FLAT_INITIALIZE))
+    [answer] = sent(hear(session, FLAT_QUESTION))
+    hear(session, FLAT_RESULT)
 
     assert welcome == {
         "type": "control_response",
@@ -41,8 +43,8 @@ def test_a_flat_session() -> None:
     assert prompt["message"]["role"] == "user"
     assert answer == {"type": "control_response", "subtype": "can_use_tool", "allowed": True}
     assert (flat.state, flat.failure) == (State.DONE, None)
-    assert flat.tally.total[:2] == (12, 4)
-    assert flat.tally.tools_used == ["Bash"]
+    assert (session.sidecar["input_tokens"], session.sidecar["output_tokens"]) == (12, 4)
+    assert session.sidecar["tools_used"] == ["Bash"]
 
 
 def test_a_flat_question_is_denied_in_kind() -> None:

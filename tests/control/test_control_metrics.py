@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from control_talk import INIT, RESULT, Message, hear, may_i, running, says, tool_use
+from control_talk import INIT, RESULT, Message, Recorded, hear, may_i, running, says, tool_use
 
-from youbencha.control import Machine, ToolPolicy, metrics
+from youbencha.control.machine import Machine
+from youbencha.control.policy import ToolPolicy
 
 USAGE = {
     "input_tokens": 1000,
@@ -25,10 +26,10 @@ def answered(
 
 
 def of(*heard: Message, policy: ToolPolicy | None = None) -> dict[str, Any]:
-    machine = running(now=10, policy=policy or ToolPolicy())
-    hear(machine, *heard, now=12.5)
-    machine.closed(13)
-    return metrics(machine.tally)
+    session = Recorded(running(now=10, policy=policy or ToolPolicy()))
+    hear(session, *heard, now=12.5)
+    session.machine.closed(13)
+    return session.sidecar
 
 
 def tokens(found: dict[str, Any]) -> list[int | None]:
@@ -110,7 +111,7 @@ def test_nobody_ever_came() -> None:
     machine = Machine("x", now=0)
     machine.tick(60)
 
-    found = metrics(machine.tally)
+    found = Recorded(machine).sidecar
 
     assert (found["duration_ms"], found["ended"]) == (None, "no agent connected within 60 s")
 
@@ -123,10 +124,10 @@ def test_the_clients_own_words_are_not_a_model() -> None:
 
 
 def test_turns_of_all_results_and_the_cost_of_the_last() -> None:
-    machine = running()
-    hear(machine, INIT, INIT, RESULT, {**RESULT, "num_turns": 1, "total_cost_usd": 0.75})
+    session = Recorded(running())
+    hear(session, INIT, INIT, RESULT, {**RESULT, "num_turns": 1, "total_cost_usd": 0.75})
 
-    found = metrics(machine.tally)
+    found = session.sidecar
 
     assert (found["turns"], found["total_cost_usd"]) == (3, 0.75)
 

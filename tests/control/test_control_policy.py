@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from systems import ON_WINDOWS
-from youbencha.control import ALLOW_ALL, ToolPolicy, rule_error
-from youbencha.control.policy import UnparsableCommand, commands_in, glob_match
+from youbencha.control.policy import ALLOW_ALL, ToolPolicy, UnparsableCommand, commands_in, glob_match, rule_error
 
 
 def bash(command: str) -> tuple[str, dict[str, object]]:

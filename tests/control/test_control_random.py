@@ -11,6 +11,7 @@ from control_talk import (
     INITIALIZED,
     RESULT,
     Message,
+    Recorded,
     ended,
     may_i,
     says,
@@ -22,7 +23,8 @@ from control_talk import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.control import Action, Machine, Send, SessionEnded, State, ToolPolicy, metrics
+from youbencha.control.machine import Action, Machine, Send, SessionEnded, State
+from youbencha.control.policy import ToolPolicy
 
 ORDER = [State.WAITING, State.INITIALIZING, State.RUNNING, State.DONE, State.FAILED]
 NAMES = st.sampled_from(["t1", "t2", "b1", "r1", "r2", "youbencha-initialize"])
@@ -74,7 +76,7 @@ STEPS = st.one_of(
 )
 
 
-def step(machine: Machine, what: str, given: Any, now: float) -> list[Action]:
+def step(machine: Machine | Recorded, what: str, given: Any, now: float) -> list[Action]:
     method = getattr(machine, what)
     found: list[Action] = method(now) if given is None else method(given, now)
     return found
@@ -96,18 +98,19 @@ def asked_id(message: Message) -> object:
 @given(st.lists(st.tuples(STEPS, st.sampled_from([0.0, 1.0, 20.0, 400.0])), max_size=25))
 def test_any_order_of_anything(steps: list[tuple[tuple[str, Any], float]]) -> None:
     machine = Machine("go", now=0.0, policy=ToolPolicy(deny=("Write",)))
+    session = Recorded(machine)
     now, seen, actions, asked = 0.0, [machine.state], [], []  # type: ignore[var-annotated]
 
     for (what, given_), wait in steps:
         now += wait
         was_over = machine.state in (State.DONE, State.FAILED)
-        found = step(machine, what, given_, now)
+        found = step(session if what == "received" else machine, what, given_, now)
         assert not (was_over and found)
         if what == "received" and not was_over and (identity := asked_id(given_)) is not None:
             asked.append(identity)
         actions += found
         seen.append(machine.state)
-        json.dumps(metrics(machine.tally))
+        json.dumps(session.sidecar)
 
     ends = [index for index, action in enumerate(actions) if isinstance(action, SessionEnded)]
     assert ends == ([len(actions) - 1] if machine.state in (State.DONE, State.FAILED) else [])

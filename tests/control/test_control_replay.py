@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from control_talk import PATIENCE, Message, over, sent
+from control_talk import PATIENCE, Message, Recorded, over, sent
 
-from youbencha.control import Action, Decided, Machine, SessionEnded, State, ToolPolicy, metrics
+from youbencha.control.machine import Action, Decided, Machine, SessionEnded, State
+from youbencha.control.policy import ToolPolicy
 
 TRANSCRIPTS = Path(__file__).parent.parent / "data" / "transcripts"
 VERSIONS = ("1.0.128", "2.1.30", "2.1.197", "2.1.325")
@@ -26,7 +27,7 @@ class Line(NamedTuple):
 
 
 class Replay(NamedTuple):
-    machine: Machine
+    session: Recorded
     actions: list[Action]
     recorded: list[Message]
     """What the host of that day sent."""
@@ -47,6 +48,7 @@ def renamed(message: Message) -> Message:
 
 def replay(name: str, *, policy: ToolPolicy | None = None, prompt: str = "write hello") -> Replay:
     machine = Machine(prompt, now=0.0, policy=policy or ToolPolicy())
+    session = Recorded(machine)
     actions, recorded = machine.connected(0.0), []
     for line in conversation(name):
         if line.direction == TO_CLI:
@@ -54,8 +56,8 @@ def replay(name: str, *, policy: ToolPolicy | None = None, prompt: str = "write 
             if line.message.get("request", {}).get("subtype") == "interrupt":
                 actions += machine.interrupt("the budget is spent", line.at)
         else:
-            actions += machine.received(renamed(line.message), line.at)
-    return Replay(machine, actions, recorded)
+            actions += session.received(renamed(line.message), line.at)
+    return Replay(session, actions, recorded)
 
 
 def shape(value: Any) -> Any:
@@ -75,7 +77,7 @@ def test_allowed(version: str) -> None:
     assert [(action.tool, action.allowed) for action in played.actions if isinstance(action, Decided)] == [
         ("Bash", True)
     ]
-    assert played.machine.state is State.DONE
+    assert played.session.machine.state is State.DONE
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -94,7 +96,7 @@ def test_denied(version: str) -> None:
     played = replay(f"control_deny-{version}", policy=ToolPolicy(deny=("Bash(echo *)",)))
 
     assert [shape(message) for message in sent(played.actions)] == [shape(message) for message in played.recorded]
-    assert metrics(played.machine.tally)["tools_used"] == []
+    assert played.session.sidecar["tools_used"] == []
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -102,10 +104,11 @@ def test_interrupted(version: str) -> None:
     """That host sent no `initialize`, so nobody answers ours: the prompt goes out when the CLI's first word is late."""
     name = f"control_interrupt-{version}"
     machine = Machine("go", now=-10.0, patience=PATIENCE)
+    session = Recorded(machine)
     actions = [*machine.connected(-10.0), *machine.tick(-5.0)]
     for line in conversation(name):
         if line.direction == TO_HOST:
-            actions += machine.received(line.message, line.at)
+            actions += session.received(line.message, line.at)
         elif line.message["type"] == "control_request":
             assert machine.deadline is None, "a command is running"
             actions += machine.interrupt("the budget is spent", line.at)
@@ -114,7 +117,7 @@ def test_interrupted(version: str) -> None:
     assert [shape(message) for message in sent(actions)[1:]] == [shape(message) for message in asked]
     assert over(actions) == [SessionEnded(False, "the budget is spent")]
     assert (machine.state, machine.failure) == (State.DONE, "the budget is spent")
-    assert metrics(machine.tally)["partial"] is False
+    assert session.sidecar["partial"] is False
 
 
 def printed(name: str) -> list[Message]:
@@ -135,12 +138,12 @@ PRINTED = sorted(
 WITH_RESULT = [name for name in PRINTED if any(map(is_result, printed(name)))]
 
 
-def fed(name: str) -> tuple[Machine, list[Action]]:
-    machine = Machine("go", now=0.0)
-    actions = machine.connected(0.0)
+def fed(name: str) -> tuple[Recorded, list[Action]]:
+    session = Recorded(Machine("go", now=0.0))
+    actions = session.machine.connected(0.0)
     for message in printed(name):
-        actions += machine.received(message, 1.0)
-    return machine, [*actions, *machine.closed(2.0)]
+        actions += session.received(message, 1.0)
+    return session, [*actions, *session.machine.closed(2.0)]
 
 
 @pytest.mark.parametrize("name", WITH_RESULT)
@@ -148,8 +151,9 @@ def test_the_last_result_of_a_session_counts(name: str) -> None:
     last = [message for message in printed(name) if is_result(message)][-1]
     good = last["subtype"] == "success" and not last["is_error"]
 
-    machine, actions = fed(name)
+    session, actions = fed(name)
 
+    machine = session.machine
     assert machine.result == last
     assert [end.ok for end in over(actions)] == [good]
     assert machine.state is State.DONE
@@ -162,9 +166,9 @@ def test_the_sidecar_says_what_the_result_says(name: str) -> None:
     keys = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
     said = [sum(usage[key] for usage in last["modelUsage"].values()) for key in keys]
 
-    machine, _ = fed(name)
+    session, _ = fed(name)
 
-    found = metrics(machine.tally)
+    found = session.sidecar
     counted = [found[f"{kind}_tokens"] for kind in ("input", "output", "cache_read", "cache_creation")]
     if not any(said):  # no call got through; or, on 2.1.30 and 1.0.128, one that was repeated and then forgotten
         assert not any(counted) or found["partial"]
@@ -176,11 +180,11 @@ def test_the_sidecar_says_what_the_result_says(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(set(PRINTED) - set(WITH_RESULT)))
 def test_a_session_without_a_result_has_failed(name: str) -> None:
-    machine, actions = fed(name)
+    session, actions = fed(name)
 
     assert over(actions) == [SessionEnded(False, "the agent left before it was given its task")]
-    assert machine.state is State.FAILED
-    assert metrics(machine.tally)["partial"] is True
+    assert session.machine.state is State.FAILED
+    assert session.sidecar["partial"] is True
 
 
 @pytest.mark.parametrize("name", ["bg20-2.1.325", "subagent-2.1.325"])

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from youbencha.control import ALLOW_ALL, Machine, Timeouts, ToolPolicy
+from youbencha.control.cli import SessionMetrics
 from youbencha.control.driver import Driver, StdioTransport
+from youbencha.control.machine import Machine, Timeouts
 from youbencha.control.permissions import CALLBACK, ToolHooks
+from youbencha.control.policy import ALLOW_ALL, ToolPolicy
 from youbencha.events import Event, ToolDecided, WarningRaised
 from youbencha.process import Command, ProcessResult, run
 
@@ -44,6 +46,7 @@ class Talk:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self.events: list[Event] = []
+        self.metrics = SessionMetrics()
         self.driver: Driver | None = None
         self.done: ProcessResult | None = None
 
@@ -59,7 +62,10 @@ class Talk:
     ) -> None:
         now = asyncio.get_running_loop().time()
         driver = Driver(
-            Machine("Do it.", policy=policy, patience=patience, now=now), hooks=hooks, on_event=self.events.append
+            Machine("Do it.", policy=policy, patience=patience, now=now),
+            hooks=hooks,
+            on_event=self.events.append,
+            on_record=self.metrics.on_record,
         )
         async with StdioTransport(driver, **line_options) as line:
 
@@ -152,7 +158,7 @@ time.sleep(600)
     await talk.with_agent(script, at=at_the_call)
     assert talk.over == (False, "enough")
     assert talk.driver is not None
-    assert talk.driver.machine.tally.total.input == 7
+    assert talk.metrics.sidecar(talk.driver.machine)["input_tokens"] == 7
     assert talk.done is not None
     assert talk.done.stopped
 

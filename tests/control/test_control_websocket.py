@@ -13,10 +13,10 @@ import pytest
 from aiohttp import ClientSession, ClientWebSocketResponse, WSServerHandshakeError
 
 from systems import posix_only
-from youbencha.control import Machine, Timeouts
 from youbencha.control.driver import Driver
-from youbencha.control.messages import Frames
-from youbencha.control.websocket import ControlServer, Place, WebSocketTransport
+from youbencha.control.machine import Machine, Timeouts
+from youbencha.control.websocket import ControlServer, Frames, WebSocketTransport
+from youbencha.sandbox.base import ForwardedPort
 
 PATIENCE_S = 30.0
 RESULT = {"type": "result", "subtype": "success", "is_error": False, "num_turns": 1}
@@ -168,13 +168,13 @@ async def test_hanging_up(client: ClientSession, server: ControlServer, ears: Ea
 @posix_only("there are no Unix sockets for asyncio")
 async def test_a_session_over_a_unix_socket(tmp_path: Path) -> None:
     """As in a sandbox, whose door leads to it. What was said is there as output, too."""
-    place = Place(tmp_path / "control.sock", "127.0.0.1:9876")
+    forwarded = ForwardedPort(tmp_path / "control.sock", "127.0.0.1:9876")
     loop = asyncio.get_running_loop()
     driver = Driver(Machine("Do it.", patience=Timeouts(), now=loop.time()))
-    async with WebSocketTransport(driver, place=place) as line:
+    async with WebSocketTransport(driver, forwarded=forwarded) as line:
         assert line.flags[0] == "--sdk-url"
         assert line.flags[1].startswith("ws://127.0.0.1:9876/")
-        connector = aiohttp.UnixConnector(path=str(place.socket))
+        connector = aiohttp.UnixConnector(path=str(forwarded.socket))
         async with (
             ClientSession(connector=connector) as session,
             session.ws_connect(line.flags[1].replace("ws:", "http:")) as connection,

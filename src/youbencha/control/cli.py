@@ -17,14 +17,15 @@ from youbencha.control.driver import Driver, StdioTransport
 from youbencha.control.machine import Machine, Timeouts
 from youbencha.control.messages import END_SESSION
 from youbencha.control.policy import ToolPolicy, rule_error
-from youbencha.control.tally import SessionTally
+from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.control.websocket import ControlServer
 from youbencha.errors import YouBenchaError
 from youbencha.events import Event, ToolDecided, WarningRaised
 from youbencha.files import replace_file
-from youbencha.json_lines import encode
+from youbencha.json_lines import Record, encode, text
+from youbencha.log.session import SessionRecorder
 from youbencha.process import Command, Redactor, find_executable, run
-from youbencha.usage import Tokens
+from youbencha.usage import SessionUsage
 
 DONE, FAILED, BAD_USAGE = 0, 1, 2
 
@@ -202,7 +203,14 @@ def _session(options: Options) -> Iterator[Driver]:
     """A driver that a signal interrupts, and whose metrics are written however it ends."""
     loop = asyncio.get_running_loop()
     machine = Machine(options.task, policy=options.policy, patience=options.patience, now=loop.time())
-    driver = Driver(machine, on_event=_teller(options.debug))
+    metrics = SessionMetrics()
+    tell = _teller(options.debug)
+
+    def on_event(event: Event) -> None:
+        metrics.on_event(event)
+        tell(event)
+
+    driver = Driver(machine, on_event=on_event, on_record=metrics.on_record)
     with contextlib.suppress(NotImplementedError):  # Windows
         for number in _SIGNALS:
             loop.add_signal_handler(number, driver.interrupt, f"ended by {number.name}")
@@ -211,12 +219,12 @@ def _session(options: Options) -> Iterator[Driver]:
     finally:
         driver.closed()
         if options.metrics_file:
-            _write(options.metrics_file, machine)
+            _write(options.metrics_file, metrics.sidecar(machine))
 
 
-def _write(path: Path, machine: Machine) -> None:
+def _write(path: Path, metrics: Mapping[str, Any]) -> None:
     try:
-        write_sidecar(path, metrics(machine.tally))
+        write_sidecar(path, metrics)
     except OSError as error:  # the session was what it was
         _note(f"cannot write {path}: {error.strerror or error}")
 
@@ -243,50 +251,40 @@ def _note(words: str) -> None:
     print(f"youbencha.control: {words}", file=sys.stderr, flush=True)
 
 
-# The metrics sidecar: what a session cost, in the words of the first harness and a few more.
+class SessionMetrics:
+    """Counts a session for the metrics sidecar, by the rules of the log."""
 
+    def __init__(self) -> None:
+        self._recorder = SessionRecorder()
+        self._handlers = ClaudeStreamReader().handlers()
 
-class _Spent(NamedTuple):
-    tokens: Tokens
-    cost_usd: float | None
-    partial: bool
+    def on_record(self, record: Record) -> None:
+        handler = self._handlers.get(text(record.get("type")) or "")
+        for event in handler(record) if handler else ():
+            self._recorder.record(event)
 
+    def on_event(self, event: Event) -> None:
+        """What was decided about a tool."""
+        self._recorder.record(event)
 
-def metrics(tally: SessionTally) -> dict[str, Any]:
-    """Whatever the end. What nobody said is None, never 0; `partial` where more was spent than could be counted."""
-    spent = _spent(tally)
-    return {
-        "input_tokens": spent.tokens.input,
-        "output_tokens": spent.tokens.output,
-        "cache_read_tokens": spent.tokens.cache_read,
-        "cache_creation_tokens": spent.tokens.cache_creation,
-        "turns": tally.turns,
-        "tools_used": tally.tools_used,
-        "duration_ms": tally.duration_ms,
-        "total_cost_usd": spent.cost_usd,
-        "session_id": tally.session_id,
-        "model": tally.model,
-        "ended": tally.how,
-        "partial": spent.partial,
-    }
-
-
-def _spent(tally: SessionTally) -> _Spent:
-    """The last result is believed. Without one, the answers that were seen are a lower bound.
-
-    Where the CLI repeated a broken call without streaming, 2.1.30 and 1.0.128 forgot its usage: a result of zeros
-    beside answers that carry the real numbers.
-    """
-    said, seen = tally.total, tally.calls
-    if said == Tokens():
-        return _Spent(seen, tally.cost_usd, partial=True)
-    short = any(mine is not None and mine > (theirs or 0) for mine, theirs in zip(seen, said, strict=True))
-    if short and not any(said):
-        return _Spent(seen, tally.cost_usd or None, partial=True)
-    return _Spent(said, tally.cost_usd, partial=short)
-
-
-# Writes the metrics sidecar.
+    def sidecar(self, machine: Machine) -> dict[str, Any]:
+        """However it ended. Unknown is None, never 0; `partial` where more was used than could be counted."""
+        facts = self._recorder.facts()
+        usage = facts.usage or SessionUsage(partial=True)
+        return {
+            "input_tokens": usage.tokens.input,
+            "output_tokens": usage.tokens.output,
+            "cache_read_tokens": usage.tokens.cache_read,
+            "cache_creation_tokens": usage.tokens.cache_creation,
+            "turns": facts.turns,
+            "tools_used": sorted(facts.tools_used),
+            "duration_ms": machine.duration_ms,
+            "total_cost_usd": usage.cost_usd,
+            "session_id": facts.session_id,
+            "model": facts.model,
+            "ended": machine.ended,
+            "partial": usage.partial,
+        }
 
 
 def write_sidecar(path: Path, metrics: Mapping[str, Any]) -> None:

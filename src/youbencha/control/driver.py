@@ -9,7 +9,7 @@ from youbencha.control.machine import Action, Decided, Machine, Send, SessionEnd
 from youbencha.control.messages import END_SESSION, LEAVES_WITHIN_S
 from youbencha.control.permissions import ToolHooks
 from youbencha.events import Event, EventSink, ToolDecided, WarningRaised
-from youbencha.json_lines import decode, encode
+from youbencha.json_lines import Record, decode, encode
 from youbencha.process import Input, OutputSource
 
 
@@ -22,7 +22,9 @@ class Driver:
         *,
         hooks: ToolHooks | None = None,
         on_event: EventSink | None = None,
+        on_record: Callable[[Record], None] | None = None,
     ) -> None:
+        """`on_event` gets decisions and warnings, `on_record` every message of the agent."""
         self.machine = machine
         self.ended = asyncio.Event()
         self.over: SessionEnded | None = None
@@ -33,6 +35,7 @@ class Driver:
         """How the transport takes its leave."""
         self._hooks = hooks or ToolHooks()
         self._on_event = on_event
+        self._on_record = on_record
         self._send: Callable[[str], None] | None = None
         self._told: set[tuple[str | None, bool]] = set()
         self._loop = asyncio.get_running_loop()
@@ -51,8 +54,10 @@ class Driver:
         if message is None:
             said = line if isinstance(line, str) else line.decode("utf-8", "replace")
             self._do(self.machine.garbled(said, self._loop.time()))
-        else:
-            self._do(self.machine.received(self._hooks.incoming(message), self._loop.time()))
+            return
+        if self._on_record:
+            self._on_record(message)
+        self._do(self.machine.received(self._hooks.incoming(message), self._loop.time()))
 
     def interrupt(self, reason: str) -> None:
         """Ask the agent to stop where it is, and to say what it spent. Soon after, it is over in any case."""

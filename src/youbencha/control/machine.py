@@ -18,7 +18,6 @@ from youbencha.control.activity import Activity
 from youbencha.control.messages import ControlRequest
 from youbencha.control.permissions import UnapprovedCalls, approval
 from youbencha.control.policy import ALLOW_ALL, ToolPolicy
-from youbencha.control.tally import SessionTally
 from youbencha.json_lines import Record, text, texts
 
 
@@ -112,7 +111,8 @@ class Machine:
         self._result: Record | None = None
         self._failure: str | None = None
         self._warned = LimitedWarnings()
-        self.tally = SessionTally()
+        self._connected_at: float | None = None
+        self._ended: tuple[float, str] | None = None
 
     @property
     def state(self) -> State:
@@ -133,19 +133,29 @@ class Machine:
     def failure(self) -> str | None:
         return self._failure
 
+    @property
+    def ended(self) -> str | None:
+        """How the session ended, for people."""
+        return self._ended[1] if self._ended else None
+
+    @property
+    def duration_ms(self) -> int | None:
+        """From the connection to the end."""
+        if self._connected_at is None or self._ended is None:
+            return None
+        return round((self._ended[0] - self._connected_at) * 1000)
+
     def connected(self, now: float) -> list[Action]:
         if self._state is not State.WAITING:
             return []
         self._state = State.INITIALIZING
-        self._since = self._heard = now
-        self.tally.began(now)
+        self._since = self._heard = self._connected_at = now
         return [Send(messages.initialize())]
 
     def received(self, message: Mapping[str, Any], now: float) -> list[Action]:
-        self.tally.note(message)
         if message.get("type") == "result":
             self._result, self._result_at = message, now
-        if self._is_over:  # a result that comes too late still tells what was spent
+        if self._is_over:
             return []
         actions = self.connected(now)
         self._heard = now
@@ -248,7 +258,6 @@ class Machine:
         allowed, reason = asked.decision
         self._work.decided(asked.call, allowed=allowed)
         self._unasked.asked(asked.call)
-        self.tally.decided(asked.call, asked.tool, allowed=allowed)
         named = asked.call if asked.call is not None or request.id is None else str(request.id)
         return [Send(asked.answer), Decided(named, asked.tool or "(unnamed)", allowed, reason)]
 
@@ -286,7 +295,7 @@ class Machine:
     def _over(self, ok: bool, reason: str, now: float) -> SessionEnded:
         self._state = State.FAILED if self._result is None else State.DONE
         self._failure = None if ok else reason
-        self.tally.ended(reason, now)
+        self._ended = (now, reason)
         return SessionEnded(ok, reason)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from youbencha.json_lines import Record, decode, mapping, records, text
+from youbencha.json_lines import Record, mapping, records, text
 
 INITIALIZE_ID = "youbencha-initialize"
 
@@ -127,45 +127,3 @@ PROTOCOL_ERROR = 1002
 
 LEAVES_WITHIN_S = 5.0
 """All exit within 0.3 s, and 2.1.325 within 1.6 s if it has to end commands in the background."""
-
-
-_LONGEST_HELD = 64 * 1024 * 1024
-
-
-class Frames:
-    """Lines out of frames. A frame holds one message or several; its last line need not end, and may go on in the
-    next frame: what is JSON by itself is a message, what is not waits."""
-
-    def __init__(self) -> None:
-        self._begun = ""
-
-    def feed(self, frame: str) -> list[str]:
-        *lines, rest = frame.split("\n")
-        found = []
-        for line in lines:
-            found += self._ended(line)
-        return [*found, *self._perhaps_ended(rest)]
-
-    def finish(self) -> list[str]:
-        """Nothing more comes."""
-        begun, self._begun = self._begun, ""
-        return [begun] if begun else []
-
-    def _ended(self, line: str) -> list[str]:
-        """Of a line that has ended: what began it stands in the frame before, unless the two have nothing in common."""
-        begun, self._begun = self._begun, ""
-        if begun and decode(begun + line) is None and decode(line) is not None:
-            return [begun, line]
-        return [begun + line] if (begun + line).strip() else []
-
-    def _perhaps_ended(self, rest: str) -> list[str]:
-        whole = self._begun + rest
-        if decode(whole) is not None or _is_message(rest) or len(whole) > _LONGEST_HELD:
-            return self._ended(rest)
-        self._begun = whole if whole.strip() else ""
-        return []
-
-
-def _is_message(text: str) -> bool:
-    """Not any object: the middle of a message is one, too."""
-    return "type" in (decode(text) or {})

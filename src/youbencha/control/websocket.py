@@ -9,24 +9,18 @@ import secrets
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from youbencha.control.driver import Driver
 from youbencha.control.machine import SessionEnded
-from youbencha.control.messages import END_SESSION, LEAVES_WITHIN_S, PROTOCOL_ERROR, Frames
+from youbencha.control.messages import END_SESSION, LEAVES_WITHIN_S, PROTOCOL_ERROR
 from youbencha.errors import YouBenchaError
-from youbencha.json_lines import encode
+from youbencha.json_lines import decode, encode
 from youbencha.process import Input, OutputSource, Stream
+from youbencha.sandbox.base import ForwardedPort
 
 if TYPE_CHECKING:
     from aiohttp import web
-
-
-class Place(NamedTuple):
-    """Where the server listens, and by which name the agent finds it."""
-
-    socket: Path
-    address: str
 
 
 class MessageSource:
@@ -57,23 +51,27 @@ class WebSocketTransport:
 
     stdin: Input | None = None
 
-    def __init__(self, driver: Driver, *, place: Place | None = None, leaves_by_itself: bool = False) -> None:
-        """`leaves_by_itself`: 2.1.50 and later exit when told to; the others would connect again, for ever."""
+    def __init__(
+        self, driver: Driver, *, forwarded: ForwardedPort | None = None, leaves_by_itself: bool = False
+    ) -> None:
+        """`forwarded`: how a program in a sandbox reaches the server; without it, by loopback.
+
+        `leaves_by_itself`: 2.1.50 and later exit when told to; the others would connect again, for ever."""
         self.stop = asyncio.Event()
         self.flags: tuple[str, ...] = ()
         self.sources: Sequence[OutputSource] = (messages := MessageSource(),)
         self._messages = messages
         self._driver = driver
-        self._place = place
+        self._forwarded = forwarded
         self._leaves_by_itself = leaves_by_itself
         self._server = ControlServer(self, token=secrets.token_urlsafe(24))
         self._leaving: asyncio.Task[None] | None = None
         driver.on_over = self._take_leave
 
     async def __aenter__(self) -> WebSocketTransport:
-        if self._place is not None:
-            await self._server.listen_on_socket(self._place.socket)
-            address = self._place.address
+        if self._forwarded is not None:
+            await self._server.listen_on_socket(self._forwarded.socket)
+            address = self._forwarded.address
         else:
             address = f"127.0.0.1:{await self._server.listen_on_port()}"
         self.flags = ("--sdk-url", f"ws://{address}{self._server.path}")
@@ -270,3 +268,42 @@ class ControlServer:
         if self._greeted and not self._closing:
             loop = asyncio.get_running_loop()
             self._missing = loop.call_later(_COMES_BACK_WITHIN_S, self._listener.gone)
+
+
+class Frames:
+    """Lines out of frames. A frame holds one message or several; its last line need not end, and may go on in the
+    next frame: what is JSON by itself is a message, what is not waits."""
+
+    def __init__(self) -> None:
+        self._begun = ""
+
+    def feed(self, frame: str) -> list[str]:
+        *lines, rest = frame.split("\n")
+        found = []
+        for line in lines:
+            found += self._ended(line)
+        return [*found, *self._perhaps_ended(rest)]
+
+    def finish(self) -> list[str]:
+        """Nothing more comes."""
+        begun, self._begun = self._begun, ""
+        return [begun] if begun else []
+
+    def _ended(self, line: str) -> list[str]:
+        """Of a line that has ended: what began it stands in the frame before, unless the two have nothing in common."""
+        begun, self._begun = self._begun, ""
+        if begun and decode(begun + line) is None and decode(line) is not None:
+            return [begun, line]
+        return [begun + line] if (begun + line).strip() else []
+
+    def _perhaps_ended(self, rest: str) -> list[str]:
+        whole = self._begun + rest
+        if decode(whole) is not None or _is_message(rest) or len(whole) > LARGEST_MESSAGE:
+            return self._ended(rest)
+        self._begun = whole if whole.strip() else ""
+        return []
+
+
+def _is_message(text: str) -> bool:
+    """Not any object: the middle of a message is one, too."""
+    return "type" in (decode(text) or {})

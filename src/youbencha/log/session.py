@@ -303,8 +303,8 @@ class SessionRecorder:
         if not event.allowed:
             self._denied_by_policy[event.name] += 1
             self._denied_by_policy_calls |= {event.call_id} if event.call_id else set()
-        elif event.call_id is not None:
-            self._tools.setdefault(event.call_id, event.name)
+        else:
+            self._tools.setdefault(event.call_id or f"(a call of {event.name})", event.name)
 
     def _on_denied(self, event: ToolDenied) -> None:
         if self.is_repeated(event):

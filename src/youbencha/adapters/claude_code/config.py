@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 from youbencha.adapters.cli_agent.config import FITS, AgentConfig, Argument, Matches
 from youbencha.adapters.cli_agent.config import parse_config as parse
 from youbencha.adapters.cli_agent.kind import AgentKind
-from youbencha.control import rule_error
+from youbencha.control.policy import rule_error
 from youbencha.spec.base import StrictModel
 
 _MODEL_ALIASES = ("default", "sonnet", "opus", "haiku", "opusplan", "best")

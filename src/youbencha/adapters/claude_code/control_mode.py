@@ -11,10 +11,11 @@ from dataclasses import replace
 from youbencha.adapters.base import AgentExecutionContext
 from youbencha.adapters.claude_code.command import Invocation, first_words, policy_decides
 from youbencha.adapters.claude_code.versions import Feature, supports
-from youbencha.control import Machine, Timeouts, ToolPolicy
 from youbencha.control.driver import Driver, StdioTransport
+from youbencha.control.machine import Machine, Timeouts
 from youbencha.control.permissions import ToolHooks
-from youbencha.control.websocket import Place, WebSocketTransport
+from youbencha.control.policy import ToolPolicy
+from youbencha.control.websocket import WebSocketTransport
 from youbencha.events import Event, ToolDecided, WarningRaised
 from youbencha.process import ProcessResult, Redactor
 
@@ -112,9 +113,8 @@ class Conversation:
         if invocation.transport == "stdio":
             return StdioTransport(self._driver, knows_end_session=supports(version, Feature.END_SESSION))
         forwarded = self._context.sandbox.forward_port(_CONTROL_PORT)
-        place = Place(forwarded.socket, forwarded.address) if forwarded else None
         leaves = supports(version, Feature.LEAVES_WEBSOCKET)
-        return WebSocketTransport(self._driver, place=place, leaves_by_itself=leaves)
+        return WebSocketTransport(self._driver, forwarded=forwarded, leaves_by_itself=leaves)
 
     def _note(self, event: Event) -> None:
         if isinstance(event, ToolDecided) and not event.allowed:
