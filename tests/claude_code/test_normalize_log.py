@@ -23,7 +23,10 @@ from stream_samples import (
     user,
 )
 
-from youbencha.log import ErrorRecord, YouBenchaLog
+from youbencha.control.cli import SessionMetrics
+from youbencha.control.machine import Machine
+from youbencha.json_lines import decode
+from youbencha.log import ErrorRecord, Usage, YouBenchaLog
 
 SEED = "Model: claude-sonnet-4\nInput tokens: 100\nOutput tokens: 200\n[TOOL: read_file] test.ts"
 MARKER = "\n[OUTPUT TRUNCATED: the limit of 10MB (10485760 bytes) was reached]\n"
@@ -253,6 +256,50 @@ def test_the_live_session_knows_what_the_cut_took_away():
     assert (log.usage.output_tokens, log.usage.partial, log.turns) == (75, False, 4)
     assert log.model_info.name == "claude-opus-5-5"
     assert log.agent_info.version == "2.1.325"
+
+
+PRINTED = sorted(
+    path.name.removesuffix(".ndjson")
+    for path in TRANSCRIPTS.glob("*.ndjson")
+    if not path.name.endswith(".bidi.ndjson") and not path.name.startswith("noauth_text")
+)
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_the_log_is_the_same_from_the_live_session_and_from_the_output(name):
+    data = transcript(name)
+    assert log_of(data, session=session_of(data)) == log_of(data)
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_the_metrics_sidecar_agrees_with_the_log(name):
+    metrics = SessionMetrics()
+    for one in transcript(name).split(b"\n"):
+        if (record := decode(one)) is not None:
+            metrics.on_record(record)
+    sidecar = metrics.sidecar(Machine("go", now=0.0))
+    log = log_of(transcript(name))
+    usage = log.usage or Usage(partial=True)
+    kinds = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens", "partial")
+    assert [sidecar[kind] for kind in kinds] == [getattr(usage, kind) for kind in kinds]
+    assert (sidecar["turns"], sidecar["session_id"]) == (log.turns, log.session_id)
+    assert (sidecar["model"] or "unknown", sidecar["total_cost_usd"]) == (log.model_info.name, usage.cost_usd)
+    called = {call.name for call in log.tool_calls}
+    assert set(sidecar["tools_used"]) <= called
+    if "deny" not in name and "automode" not in name:
+        assert set(sidecar["tools_used"]) == called
+
+
+def test_text_that_was_being_written_is_kept_unless_it_begins_again():
+    def piece(said):
+        delta = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": said}}
+        return line(type="stream_event", event=delta, parent_tool_use_id=None)
+
+    retry = line(type="system", subtype="api_retry", attempt=1, error_status=529, error="overloaded")
+    cut = lines(line(**INIT), piece("Hel"), piece("lo"))
+    assert messages(log_of(cut)) == [("assistant", "Hello")]
+    assert messages(log_of(lines(cut, retry, piece("Hi"), piece(" there")))) == [("assistant", "Hi there")]
+    assert messages(log_of(lines(cut, assistant(tool_use())))) == []
 
 
 def test_a_live_session_that_saw_nothing_hides_nothing():

@@ -1,0 +1,63 @@
+"""What a session used, from its calls and from the totals that its agent reports."""
+
+from __future__ import annotations
+
+import pytest
+
+from youbencha.usage import SessionUsage, Tokens, UsageCounter
+
+
+def counted(*calls: Tokens, total: SessionUsage | None = None, ended: bool = False) -> SessionUsage | None:
+    counter = UsageCounter()
+    for number, tokens in enumerate(calls):
+        counter.add_call(tokens, message_id=str(number))
+    if total is not None:
+        counter.set_total(total.tokens, total.cost_usd)
+    return counter.usage(ended=ended)
+
+
+def test_nothing_reported_is_nothing_known() -> None:
+    assert counted() is None
+    assert counted(ended=True) is None
+    assert counted(Tokens()) is None
+    assert counted(total=SessionUsage()) is None
+
+
+def test_calls_add_up_and_are_a_lower_bound_until_the_end() -> None:
+    calls = Tokens(10, 1, 7, None), Tokens(5, 2, None, None)
+    assert counted(*calls) == (Tokens(15, 3, 7, None), None, True)
+    assert counted(*calls, ended=True) == (Tokens(15, 3, 7, None), None, False)
+
+
+def test_news_of_one_call_is_not_counted_twice() -> None:
+    counter = UsageCounter()
+    counter.add_call(Tokens(10, 1), message_id="a", final=False)
+    assert counter.calls() == Tokens(10, None)  # what a call begins with is not its output
+    counter.add_call(Tokens(10, 25), message_id="a")
+    counter.add_call(Tokens(10, 3), message_id="a", final=False)
+    assert counter.calls() == Tokens(10, 25)
+
+
+def test_calls_without_a_name_are_each_their_own() -> None:
+    counter = UsageCounter()
+    counter.add_call(Tokens(10, 1), 0.5)
+    counter.add_call(Tokens(10, 1), 0.25)
+    assert counter.usage(ended=True) == (Tokens(20, 2), 0.75, False)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_the_last_total_counts(ended: bool) -> None:
+    total = SessionUsage(Tokens(100, 20, 0, 0), 0.5)
+    assert counted(Tokens(10, 2), total=total, ended=ended) == total
+
+
+def test_a_total_below_its_calls_is_partial() -> None:
+    short = SessionUsage(Tokens(10, 1), 0.5)
+    assert counted(Tokens(10, 25), total=short) == (Tokens(10, 1), 0.5, True)
+    zeros = SessionUsage(Tokens(0, 0, 0, 0), 0.0)
+    assert counted(Tokens(10, 25), total=zeros) == (Tokens(10, 25), None, True)
+    assert counted(total=zeros) == zeros
+
+
+def test_a_total_of_the_cost_alone() -> None:
+    assert counted(Tokens(3, 4), total=SessionUsage(cost_usd=0.2), ended=True) == (Tokens(3, 4), 0.2, True)
