@@ -8,26 +8,20 @@ from typing import Any
 
 import pytest
 
+from invocations import invocation
 from youbencha.adapters import ChecksConfig, get_adapter
 from youbencha.adapters.aider import AiderConfig
 from youbencha.adapters.aider.command import aider_command
-from youbencha.adapters.cli_agent import AgentCli, Task
+from youbencha.adapters.cli_agent import AgentCli
 from youbencha.process import Command
 
 
 def command(directory: Path, prompt: str = "Do it.", env: dict[str, str] | None = None, **config: Any) -> Command:
     for each in ("scratch", "workspace"):
         (directory / each).mkdir()
-    task = Task(
-        config=AiderConfig(prompt=prompt, **config),
-        cli=AgentCli(Path("/bin/aider"), "0.86.2"),
-        prompt=prompt,
-        workspace=directory / "workspace",
-        artifacts=directory / "artifacts",
-        scratch=directory / "scratch",
-        env=env or {},
-    )
-    return aider_command(task)
+    aider = AgentCli(Path("/bin/aider"), "0.86.2")
+    chosen = AiderConfig(prompt=prompt, **config)
+    return aider_command(invocation(chosen, aider, directory / "workspace", directory / "scratch", env or {}))
 
 
 @pytest.mark.parametrize(

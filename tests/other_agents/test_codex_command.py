@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from invocations import invocation
 from youbencha.adapters import get_adapter
-from youbencha.adapters.cli_agent import AgentCli, Task
+from youbencha.adapters.cli_agent import AgentCli
 from youbencha.adapters.codex import CodexAdapter, CodexConfig
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.process import Command
@@ -19,17 +20,9 @@ ENV = {"PATH": "/bin", "OPENAI_API_KEY": "k1"}
 
 
 def command(tmp_path: Path, *, env: dict[str, str] = ENV, prompt: str = "Do it.", **config: Any) -> Command:
-    task = Task(
-        config=CodexConfig.model_validate({"prompt": prompt, **config}),
-        cli=AgentCli(Path("/opt/codex"), "0.166.0"),
-        prompt=prompt,
-        workspace=Path("/w"),
-        config_dir=None,
-        artifacts=tmp_path,
-        scratch=tmp_path,
-        env=env,
-    )
-    return CodexAdapter(env={}).command(task)
+    chosen = CodexConfig.model_validate({"prompt": prompt, **config})
+    codex = AgentCli(Path("/opt/codex"), "0.166.0")
+    return CodexAdapter(env={}).command(invocation(chosen, codex, Path("/w"), tmp_path, env))
 
 
 def settings(made: Command) -> dict[str, Any]:

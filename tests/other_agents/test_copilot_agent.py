@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from recorded_cli import RecordedCli, lines, transcript
 
-from youbencha.adapters.cli_agent import AgentCli, Task
+from invocations import invocation
+from youbencha.adapters.cli_agent import AgentCli, Invocation
 from youbencha.adapters.copilot_cli import CopilotCliAdapter, CopilotCliConfig
 from youbencha.adapters.copilot_cli.adapter import definition_directory, has_login
 from youbencha.adapters.copilot_cli.events import usage_in
@@ -355,14 +356,9 @@ def test_a_definition_that_is_no_file_of_the_repository_hides_no_other(tmp_path:
     assert (found / ".github" / "agents" / "reviewer.agent.md").read_text() == "You review."
 
 
-def definition_task(directory: Path) -> Task[CopilotCliConfig]:
-    return Task(
-        config=CopilotCliConfig(prompt="Do it.", agent_name="reviewer"),
-        cli=AgentCli(Path("/bin/copilot"), "1.0.102"),
-        prompt="Do it.",
-        workspace=directory / "workspace",
-        artifacts=directory / "artifacts",
-        scratch=directory / "scratch",
-        env={},
-        config_dir=directory / "cases",
+def definition_task(directory: Path) -> Invocation[CopilotCliConfig]:
+    chosen = CopilotCliConfig(prompt="Do it.", agent_name="reviewer")
+    copilot = AgentCli(Path("/bin/copilot"), "1.0.102")
+    return invocation(
+        chosen, copilot, directory / "workspace", directory / "scratch", {}, config_dir=directory / "cases"
     )

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from invocations import invocation
 from youbencha.adapters import get_adapter
-from youbencha.adapters.cli_agent import AgentCli, Task
+from youbencha.adapters.cli_agent import AgentCli
 from youbencha.adapters.gemini_cli import GeminiCliAdapter, GeminiCliConfig
 from youbencha.errors import YouBenchaError
 from youbencha.process import Command
@@ -18,17 +19,9 @@ ENV = {"PATH": "/bin", "GEMINI_API_KEY": "k1"}
 
 
 def command(scratch: Path, *, env: dict[str, str] = ENV, prompt: str = "Do it.", **config: Any) -> Command:
-    task = Task(
-        config=GeminiCliConfig.model_validate({"prompt": prompt, **config}),
-        cli=AgentCli(Path("/opt/gemini"), "0.61.0"),
-        prompt=prompt,
-        workspace=Path("/w"),
-        config_dir=None,
-        artifacts=scratch,
-        scratch=scratch,
-        env=env,
-    )
-    return GeminiCliAdapter(env={}).command(task)
+    chosen = GeminiCliConfig.model_validate({"prompt": prompt, **config})
+    gemini = AgentCli(Path("/opt/gemini"), "0.61.0")
+    return GeminiCliAdapter(env={}).command(invocation(chosen, gemini, Path("/w"), scratch, env))
 
 
 def test_the_plain_command(tmp_path: Path) -> None:

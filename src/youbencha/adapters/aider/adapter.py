@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from youbencha.adapters.aider.command import AiderConfig, Files, aider_command
-from youbencha.adapters.cli_agent import AgentKind, Cause, CliAdapter, SessionRecord, Task, codes, pattern
+from youbencha.adapters.cli_agent import AgentKind, Cause, CliAdapter, Invocation, SessionRecord, codes, pattern
 from youbencha.adapters.cli_agent.environment import provider_of
 from youbencha.gateway.api import GatewayAccess
 from youbencha.process import Command, ProcessResult
@@ -113,9 +113,9 @@ class AiderAdapter(CliAdapter[AiderConfig]):
 
     kind = AIDER
     config_model = AiderConfig
-    variables = VARIABLES
+    inherited_env = VARIABLES
     credentials = CREDENTIALS
-    quiet: ClassVar[Mapping[str, str]] = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    default_env: ClassVar[Mapping[str, str]] = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
     supports_custom_agents = False
     causes = (
         Cause(
@@ -157,8 +157,8 @@ class AiderAdapter(CliAdapter[AiderConfig]):
         ),
     )
 
-    def command(self, task: Task[AiderConfig]) -> Command:
-        return aider_command(task)
+    def command(self, invocation: Invocation[AiderConfig]) -> Command:
+        return aider_command(invocation)
 
     def reader(self) -> None:
         return None
@@ -171,14 +171,16 @@ class AiderAdapter(CliAdapter[AiderConfig]):
         """It has none of its own; that it uses a cloud's, its variables tell."""
         return False
 
-    def provider(self, task: Task[AiderConfig]) -> str | None:
-        return served_by(task.config.model) or api_of(None, task.env)
+    def provider(self, invocation: Invocation[AiderConfig]) -> str | None:
+        return served_by(invocation.config.model) or api_of(None, invocation.env)
 
-    def completed(self, task: Task[AiderConfig], session: SessionRecord, done: ProcessResult) -> SessionRecord:
+    def complete(
+        self, invocation: Invocation[AiderConfig], session: SessionRecord, done: ProcessResult
+    ) -> SessionRecord:
         from youbencha.adapters.aider.records import keep_logs, read_session
 
-        files, redactor = Files(task.scratch), self.redactor(task)
-        keep_logs(files, task.artifacts, redactor)
+        files, redactor = Files(invocation.scratch), self.redactor(invocation)
+        keep_logs(files, invocation.context.artifacts_dir, redactor)
         return read_session(files, done, redactor)
 
     # -- behind a gateway --------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from youbencha.adapters.cli_agent import Task
+from youbencha.adapters.cli_agent import Invocation
 from youbencha.adapters.cli_agent.config import AgentConfig, NonEmptyArgument
 from youbencha.process import Command
 
@@ -65,14 +65,16 @@ class Files(NamedTuple):
         return self.scratch / "llm-history.txt"
 
 
-def aider_command(task: Task[AiderConfig]) -> Command:
-    files = Files(task.scratch)
-    _prepare(files, task.prompt)
-    python_path = os.pathsep.join(filter(None, (task.seen(task.scratch), task.env.get("PYTHONPATH"))))
+def aider_command(invocation: Invocation[AiderConfig]) -> Command:
+    files = Files(invocation.scratch)
+    _prepare(files, invocation.prompt)
+    python_path = os.pathsep.join(
+        filter(None, (invocation.inside(invocation.scratch), invocation.env.get("PYTHONPATH")))
+    )
     return Command(
-        argv=(*task.cli.argv, *_flags(task, files), *task.config.extra_args),
-        cwd=task.workspace,
-        env={**task.env, "PYTHONPATH": python_path},
+        argv=(*invocation.cli.argv, *_flags(invocation, files), *invocation.config.extra_args),
+        cwd=invocation.workspace,
+        env={**invocation.env, "PYTHONPATH": python_path},
     )
 
 
@@ -86,18 +88,18 @@ def _prepare(files: Files, prompt: str) -> None:
     shutil.copyfile(Path(__file__).with_name("guard.py"), files.scratch / "sitecustomize.py")
 
 
-def _flags(task: Task[AiderConfig], files: Files) -> list[str]:
-    config = task.config
+def _flags(invocation: Invocation[AiderConfig], files: Files) -> list[str]:
+    config = invocation.config
     values: dict[str, object] = {
-        "--message-file": task.seen(files.prompt),
-        "--analytics-log": task.seen(files.analytics),
-        "--chat-history-file": task.seen(files.chat),
-        "--input-history-file": task.seen(files.scratch / "input-history"),
-        "--llm-history-file": task.seen(files.conversation),
+        "--message-file": invocation.inside(files.prompt),
+        "--analytics-log": invocation.inside(files.analytics),
+        "--chat-history-file": invocation.inside(files.chat),
+        "--input-history-file": invocation.inside(files.scratch / "input-history"),
+        "--llm-history-file": invocation.inside(files.conversation),
         # Each has a default in the repository.
-        "--env-file": task.seen(files.nothing),
-        "--model-settings-file": task.seen(files.nothing),
-        "--model-metadata-file": task.seen(files.nothing),
+        "--env-file": invocation.inside(files.nothing),
+        "--model-settings-file": invocation.inside(files.nothing),
+        "--model-metadata-file": invocation.inside(files.nothing),
         "--model": config.model,
         "--weak-model": config.weak_model,
         "--editor-model": config.editor_model,
@@ -112,7 +114,7 @@ def _flags(task: Task[AiderConfig], files: Files) -> list[str]:
         *_UNATTENDED,
         *(["--architect"] if config.architect else []),
         # Without a repository of its own, Aider would make one, or take one that the workspace lies in.
-        _switch("git", (task.workspace / ".git").exists()),
+        _switch("git", (invocation.workspace / ".git").exists()),
         _switch("auto-commits", config.auto_commits),
         _switch("dirty-commits", config.auto_commits),
         _switch("auto-lint", config.auto_lint),

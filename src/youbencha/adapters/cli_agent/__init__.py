@@ -11,7 +11,7 @@ from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.adapter import CliAdapter
 from youbencha.adapters.cli_agent.causes import Cause, pattern
 from youbencha.adapters.cli_agent.config import AgentConfig, Argument, NonEmptyArgument, fits_argument
-from youbencha.adapters.cli_agent.invocation import Task
+from youbencha.adapters.cli_agent.invocation import Invocation
 from youbencha.adapters.cli_agent.kind import AgentKind
 from youbencha.adapters.cli_agent.locate import AgentCli
 from youbencha.log.session import (
@@ -34,11 +34,11 @@ __all__ = [
     "Cause",
     "CliAdapter",
     "Handler",
+    "Invocation",
     "NonEmptyArgument",
     "SessionFacts",
     "SessionRecord",
     "StreamReader",
-    "Task",
     "TurnTaken",
     "codes",
     "fields",

@@ -16,7 +16,7 @@ from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult,
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.config import AgentConfig, parse_config
 from youbencha.adapters.cli_agent.environment import base_environment, secrets_of
-from youbencha.adapters.cli_agent.invocation import Task, check_context, new_log_file, scratch_directory
+from youbencha.adapters.cli_agent.invocation import Invocation, check_context, new_log_file, scratch_directory
 from youbencha.adapters.cli_agent.kind import AgentKind, error_record
 from youbencha.adapters.cli_agent.locate import AgentCli, CliFinder
 from youbencha.adapters.cli_agent.prompt import check_prompt, read_prompt
@@ -44,9 +44,9 @@ class CliAdapter(ABC, Generic[C]):
     kind: ClassVar[AgentKind]
     version: ClassVar[str] = "1.0.0"
     config_model: ClassVar[type[AgentConfig]]
-    variables: ClassVar[frozenset[str]] = frozenset()
+    inherited_env: ClassVar[frozenset[str]] = frozenset()
     """Of the harness's environment, what is this agent's own. In capitals."""
-    quiet: ClassVar[Mapping[str, str]] = {}
+    default_env: ClassVar[Mapping[str, str]] = {}
     """Set for the agent unless the test case says otherwise: no updates, no telemetry."""
     credentials: ClassVar[frozenset[str]] = frozenset()
     """What says where its model is, or proves who asks; behind a gateway it gets none of these. In capitals."""
@@ -66,8 +66,8 @@ class CliAdapter(ABC, Generic[C]):
     # -- what differs ------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def command(self, task: Task[C]) -> Command:
-        """The command line and its world. May write into `task.scratch`."""
+    def command(self, invocation: Invocation[C]) -> Command:
+        """The command line and its world. May write into `invocation.scratch`."""
 
     @abstractmethod
     def reader(self) -> StreamReader | None:
@@ -76,14 +76,14 @@ class CliAdapter(ABC, Generic[C]):
     def require_authentication(self, env: Mapping[str, str], config: C | None) -> None:
         """Raise `kind.auth_failed(...)` where there are no credentials. Spends nothing."""
 
-    def completed(self, task: Task[C], session: SessionRecord, done: ProcessResult) -> SessionRecord:
+    def complete(self, invocation: Invocation[C], session: SessionRecord, done: ProcessResult) -> SessionRecord:
         """What can be known when the process is gone and its files are there: tokens, for some."""
         return session
 
     def success_exit_codes(self, config: C) -> frozenset[int]:
         return frozenset({0})
 
-    def provider(self, task: Task[C]) -> str | None:
+    def provider(self, invocation: Invocation[C]) -> str | None:
         """Who serves the model, where that depends on the run."""
         return None
 
@@ -100,9 +100,9 @@ class CliAdapter(ABC, Generic[C]):
             workspace=context.workspace_dir.absolute() if context else None,
         )
 
-    def redactor(self, task: Task[C]) -> Redactor:
+    def redactor(self, invocation: Invocation[C]) -> Redactor:
         """Knows the secrets of the harness and of this run."""
-        return Redactor.for_env(self._harness_env(), task.given, task.env)
+        return Redactor.for_env(self._harness_env(), invocation.context.env, invocation.env)
 
     def model_for_gateway(self, config: C) -> str | None:
         """The model as `gateway_env` gets it."""
@@ -153,20 +153,9 @@ class CliAdapter(ABC, Generic[C]):
         with scratch_directory(context.scratch_dir) as scratch:
             # All that is shared has to be, before anything runs: a CLI of an image is asked for its version.
             context.sandbox.share(scratch, writable=True)
-            task = Task(
-                config=config,
-                cli=await self.locate(config, self._host_environment(context, env), context),
-                prompt=prompt,
-                workspace=workspace,
-                artifacts=context.artifacts_dir.absolute(),
-                scratch=scratch,
-                env=env,
-                given=context.env,
-                gateway=context.gateway,
-                config_dir=context.config_dir.absolute() if context.config_dir else None,
-                sandbox=context.sandbox,
-            )
-            return await self._run(task, context)
+            cli = await self.locate(config, self._host_environment(context, env), context)
+            invocation = Invocation(context, config, cli, prompt, scratch, env)
+            return await self._run(invocation)
 
     def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
         """The result as a YouBenchaLog."""
@@ -179,9 +168,10 @@ class CliAdapter(ABC, Generic[C]):
 
     # -- how it is done ----------------------------------------------------------------------------------------
 
-    async def _run(self, task: Task[C], context: AgentExecutionContext) -> AgentExecutionResult:
-        command = self.command(task)
-        redactor = self.redactor(task)
+    async def _run(self, invocation: Invocation[C]) -> AgentExecutionResult:
+        context = invocation.context
+        command = self.command(invocation)
+        redactor = self.redactor(invocation)
         reader = self.reader()
         output = OutputReader(self.kind, reader, on_event=context.on_event, redactor=redactor, stopping=context.stop)
         log_file = new_log_file(context.artifacts_dir, self.kind.logs)
@@ -199,16 +189,16 @@ class CliAdapter(ABC, Generic[C]):
         return build_result(
             Finished(
                 kind=self.kind,
-                task=task,
+                invocation=invocation,
                 done=done,
-                session=self.completed(task, output.session(), done),
+                session=self.complete(invocation, output.session(), done),
                 timeout_ms=context.timeout,
                 log_file=log_file,
                 redactor=redactor,
                 finished_before_stop=output.finished_before_stop,
-                provider=self.provider(task),
+                provider=self.provider(invocation),
                 stream_expected=self.emits_json,
-                success_exit_codes=self.success_exit_codes(task.config),
+                success_exit_codes=self.success_exit_codes(invocation.config),
                 own_causes=self.causes,
                 supports_custom_agents=self.supports_custom_agents,
             )
@@ -222,7 +212,7 @@ class CliAdapter(ABC, Generic[C]):
 
     def _environment(self, given: Mapping[str, str], sandbox: Sandbox = HOST) -> dict[str, str]:
         """What the agent runs with. What the test case gives wins over everything."""
-        return {**base_environment(sandbox, self._harness_env(), self.variables), **self.quiet, **given}
+        return {**base_environment(sandbox, self._harness_env(), self.inherited_env), **self.default_env, **given}
 
     def _host_environment(self, context: AgentExecutionContext, env: dict[str, str]) -> dict[str, str]:
         """For what is asked of programs here: a container's environment is for programs in there."""
@@ -254,7 +244,7 @@ class Finished(NamedTuple):
     """A run that is over, and what its adapter knows of it."""
 
     kind: AgentKind
-    task: Task[Any]
+    invocation: Invocation[Any]
     done: ProcessResult
     session: SessionRecord
     timeout_ms: int
@@ -270,7 +260,7 @@ class Finished(NamedTuple):
 
 
 def build_result(run: Finished) -> AgentExecutionResult:
-    done, cli, session = run.done, run.task.cli, run.session
+    done, cli, session = run.done, run.invocation.cli, run.session
     if done.stopped and not run.finished_before_stop:
         session = as_partial(session)
     at = iso_time(done.ended_at)
@@ -308,7 +298,7 @@ def build_result(run: Finished) -> AgentExecutionResult:
         log_file=run.log_file,
         session=session,
         details={
-            "prompt": run.redactor.text(run.task.prompt),
+            "prompt": run.redactor.text(run.invocation.prompt),
             "provider": run.provider,
             **process_details(done, cli.path, cli.sha256),
         },
@@ -335,7 +325,7 @@ def process_details(done: ProcessResult, executable: Path, sha256: str | None) -
 
 def _ignored(run: Finished, at: str) -> tuple[ErrorRecord, ...]:
     """A custom agent that was asked for and not used: what was measured is another."""
-    name = run.task.config.agent_name
+    name = run.invocation.config.agent_name
     if run.supports_custom_agents or name is None:
         return ()
     message = f"{run.kind.title} has no custom agents: agent_name {name!r} had no effect."

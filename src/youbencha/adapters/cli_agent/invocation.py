@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Mapping
 from itertools import count
 from pathlib import Path
-from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 from youbencha.adapters.base import AgentExecutionContext
@@ -16,40 +15,40 @@ from youbencha.adapters.cli_agent.config import AgentConfig
 from youbencha.adapters.cli_agent.kind import AgentKind
 from youbencha.adapters.cli_agent.locate import AgentCli
 from youbencha.errors import Problem, YouBenchaError
-from youbencha.gateway.api import GatewayAccess
 from youbencha.log import iso_time
-from youbencha.sandbox.base import Sandbox
-from youbencha.sandbox.local import HOST
 
 C = TypeVar("C", bound=AgentConfig)
 
 
-class Task(NamedTuple, Generic[C]):
+class Invocation(NamedTuple, Generic[C]):
+    """One run of a CLI: what the engine asked for, and what the adapter made of it. Paths are the host's."""
+
+    context: AgentExecutionContext
     config: C
     """With the test case's own model in it, if it names one."""
     cli: AgentCli[str]
     prompt: str
-    workspace: Path
-    artifacts: Path
     scratch: Path
-    """An empty directory outside the workspace, gone after the run: for prompts and settings in files."""
+    """An empty directory outside the workspace, removed after the run: for prompts and settings in files."""
     env: Mapping[str, str]
-    """What the agent runs with."""
-    given: Mapping[str, str] = MappingProxyType({})
-    """What the test case gives for it. Behind a gateway, not all of it is in `env`."""
-    gateway: GatewayAccess | None = None
-    config_dir: Path | None = None
-    """Where the file lies that the configuration comes from."""
-    sandbox: Sandbox = HOST
-    """Where the agent runs. Paths here are the host's; what the agent is told of them is `seen`."""
+    """What the agent runs with. Behind a gateway, not all of `context.env` is in it."""
 
-    def seen(self, path: Path) -> str:
-        """How the agent names a file of the host: in its arguments, its environment, its settings."""
-        return self.sandbox.inside(path)
+    @property
+    def workspace(self) -> Path:
+        return self.context.workspace_dir.absolute()
 
-    def unseen(self, path: Path | None) -> Path | None:
-        """Where the host has what the agent names so, if it has it at all."""
-        return None if path is None else self.sandbox.outside(str(path))
+    @property
+    def config_dir(self) -> Path | None:
+        """The directory of the file that the configuration comes from."""
+        return self.context.config_dir.absolute() if self.context.config_dir else None
+
+    def inside(self, path: Path) -> str:
+        """The agent's name for a file of the host: in its arguments, its environment, its settings."""
+        return self.context.sandbox.inside(path)
+
+    def outside(self, path: Path | None) -> Path | None:
+        """The host's path of a file that the agent names so; None if the host does not have it."""
+        return None if path is None else self.context.sandbox.outside(str(path))
 
 
 # Whether what the engine hands over can be used at all.
@@ -72,7 +71,7 @@ def _environment(context: AgentExecutionContext) -> Iterator[Problem]:
     for name, value in context.env.items():
         where = f"env.{name}"
         if not isinstance(name, str) or not name or set(name) & {"=", "\0"}:
-            yield Problem(where, "is no name for an environment variable")
+            yield Problem(where, "is not a valid name of an environment variable")
         elif not isinstance(value, str):
             yield Problem(where, "must be text", "put it in quotes")
         elif "\0" in value:

@@ -11,10 +11,10 @@ from youbencha.adapters.cli_agent import (
     AgentConfig,
     AgentKind,
     CliAdapter,
+    Invocation,
     NonEmptyArgument,
     SessionRecord,
     StreamReader,
-    Task,
 )
 from youbencha.adapters.cli_agent.config import Matches
 from youbencha.adapters.codex.events import CodexReader, with_session_file
@@ -69,24 +69,33 @@ _OWN_WAYS = frozenset({"model_provider", "oss_provider", "cli_auth_credentials_s
 class CodexAdapter(CliAdapter[CodexConfig]):
     kind = KIND
     config_model = CodexConfig
-    variables = _CREDENTIALS | {"CODEX_HOME", "CODEX_CA_CERTIFICATE"}
+    inherited_env = _CREDENTIALS | {"CODEX_HOME", "CODEX_CA_CERTIFICATE"}
     credentials = _CREDENTIALS
     supports_custom_agents = False
 
-    def command(self, task: Task[CodexConfig]) -> Command:
-        config = task.config
-        argv = [*task.cli.argv, "exec", "--json", "--skip-git-repo-check", "-C", task.seen(task.workspace)]
+    def command(self, invocation: Invocation[CodexConfig]) -> Command:
+        config = invocation.config
+        argv = [
+            *invocation.cli.argv,
+            "exec",
+            "--json",
+            "--skip-git-repo-check",
+            "-C",
+            invocation.inside(invocation.workspace),
+        ]
         if config.sandbox:
             argv += ["--sandbox", config.sandbox]
         else:
             argv.append("--dangerously-bypass-approvals-and-sandbox")
         argv += ["--model", config.model] if config.model else []
         argv += ["--profile", config.profile] if config.profile else []
-        settings = [part for setting in _settings(config, task.env) for part in ("-c", setting)]
+        settings = [part for setting in _settings(config, invocation.env) for part in ("-c", setting)]
         # The last word counts: a person's own, but for a gateway.
-        argv += [*config.extra_args, *settings] if task.gateway else [*settings, *config.extra_args]
+        argv += [*config.extra_args, *settings] if invocation.context.gateway else [*settings, *config.extra_args]
         # No prompt here: Codex then takes stdin as it is, of any length, whatever it begins with.
-        return Command(argv=tuple(argv), cwd=task.workspace, env=_with_key(task.env), stdin=task.prompt.encode())
+        return Command(
+            argv=tuple(argv), cwd=invocation.workspace, env=_with_key(invocation.env), stdin=invocation.prompt.encode()
+        )
 
     def reader(self) -> StreamReader:
         return CodexReader()
@@ -105,8 +114,10 @@ class CodexAdapter(CliAdapter[CodexConfig]):
     def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
         return {_BASE_URL: f"{access.url}/v1", "OPENAI_API_KEY": access.key}
 
-    def completed(self, task: Task[CodexConfig], session: SessionRecord, done: ProcessResult) -> SessionRecord:
-        return with_session_file(session, task.unseen(codex_home(task.env)))
+    def complete(
+        self, invocation: Invocation[CodexConfig], session: SessionRecord, done: ProcessResult
+    ) -> SessionRecord:
+        return with_session_file(session, invocation.outside(codex_home(invocation.env)))
 
     def stored_login(self, env: Mapping[str, str]) -> bool:
         home = codex_home(env)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from youbencha.adapters.base import AgentExecutionContext
-from youbencha.adapters.cli_agent import AgentCli, CliAdapter, SessionRecord, Task
+from youbencha.adapters.cli_agent import AgentCli, CliAdapter, Invocation, SessionRecord
 from youbencha.adapters.command.metrics import with_metrics
 from youbencha.adapters.command.program import COMMAND, CommandAgentConfig, command_for, find_program
 from youbencha.events import SessionResult
@@ -35,8 +35,8 @@ class CommandAdapter(CliAdapter[CommandAgentConfig]):
         """Which program it will be, only a configuration tells."""
         return True
 
-    def command(self, task: Task[CommandAgentConfig]) -> Command:
-        return command_for(task)
+    def command(self, invocation: Invocation[CommandAgentConfig]) -> Command:
+        return command_for(invocation)
 
     def reader(self) -> StreamReader | None:
         return None
@@ -57,8 +57,10 @@ class CommandAdapter(CliAdapter[CommandAgentConfig]):
 
         return [name for name, value in env.items() if value and is_model_credential(name)]
 
-    def completed(self, task: Task[CommandAgentConfig], session: SessionRecord, done: ProcessResult) -> SessionRecord:
-        return with_ending(task.config, with_metrics(task, session, self.redactor(task)), done)
+    def complete(
+        self, invocation: Invocation[CommandAgentConfig], session: SessionRecord, done: ProcessResult
+    ) -> SessionRecord:
+        return with_ending(invocation.config, with_metrics(invocation, session, self.redactor(invocation)), done)
 
     async def locate(
         self, config: CommandAgentConfig, env: Mapping[str, str], context: AgentExecutionContext | None

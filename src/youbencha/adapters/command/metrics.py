@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from youbencha import json_lines
-from youbencha.adapters.cli_agent import SessionRecord, Task
+from youbencha.adapters.cli_agent import Invocation, SessionRecord
 from youbencha.adapters.cli_agent.agent_files import read_object
 from youbencha.json_lines import Record
 from youbencha.log import ToolCall
@@ -26,21 +26,21 @@ from youbencha.usage import SIDECAR, SessionUsage, Tokens
 METRICS_VARIABLE = "YOUBENCHA_METRICS_FILE"
 
 
-def metrics_file(task: Task[Any]) -> Path:
-    return task.scratch / "metrics.json"
+def metrics_file(invocation: Invocation[Any]) -> Path:
+    return invocation.scratch / "metrics.json"
 
 
-def note_existing_sidecar(task: Task[Any]) -> None:
+def note_existing_sidecar(invocation: Invocation[Any]) -> None:
     """A file of that name that the repository brings is none of ours."""
-    if os.path.lexists(task.workspace / SIDECAR):
-        _brought(task).touch()
+    if os.path.lexists(invocation.workspace / SIDECAR):
+        _brought(invocation).touch()
 
 
-def with_metrics(task: Task[Any], session: SessionRecord, redactor: Redactor) -> SessionRecord:
-    told = read_object(metrics_file(task), METRICS_VARIABLE)
-    if not _brought(task).exists():
-        told = told.or_else(read_object(task.workspace / SIDECAR, SIDECAR))
-        _take_out(task.workspace / SIDECAR)
+def with_metrics(invocation: Invocation[Any], session: SessionRecord, redactor: Redactor) -> SessionRecord:
+    told = read_object(metrics_file(invocation), METRICS_VARIABLE)
+    if not _brought(invocation).exists():
+        told = told.or_else(read_object(invocation.workspace / SIDECAR, SIDECAR))
+        _take_out(invocation.workspace / SIDECAR)
     known = _Fields(told.record, redactor)
     found = {
         "usage": known.usage(),
@@ -81,8 +81,8 @@ class _Fields:
         return None if tokens == Tokens() and cost is None else SessionUsage(tokens, cost)
 
 
-def _brought(task: Task[Any]) -> Path:
-    return task.scratch / "brings-sidecar"
+def _brought(invocation: Invocation[Any]) -> Path:
+    return invocation.scratch / "brings-sidecar"
 
 
 def _take_out(path: Path) -> None:

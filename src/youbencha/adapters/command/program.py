@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from youbencha.adapters.base import AgentExecutionContext
-from youbencha.adapters.cli_agent import AgentCli, AgentKind, Task, fits_argument
+from youbencha.adapters.cli_agent import AgentCli, AgentKind, Invocation, fits_argument
 from youbencha.adapters.cli_agent.config import AgentConfig, Argument
 from youbencha.adapters.command.metrics import METRICS_VARIABLE, metrics_file, note_existing_sidecar
 from youbencha.errors import ConfigError, YouBenchaError
@@ -34,20 +34,20 @@ def find_program(
     return AgentCli(path, version)
 
 
-def config_dir_path(task: Task[Any], rest: str) -> str:
+def config_dir_path(invocation: Invocation[Any], rest: str) -> str:
     """`{config_dir}` and what follows it, as the program sees it.
 
     Never all of that directory: what a trial is judged by lies there, too.
     """
-    base = task.config_dir or task.workspace
-    if task.sandbox.kind == "local" or task.config_dir is None:
-        return f"{task.seen(base)}{rest}"
+    base = invocation.config_dir or invocation.workspace
+    if invocation.context.sandbox.kind == "local" or invocation.config_dir is None:
+        return f"{invocation.inside(base)}{rest}"
     named = Path(f"{base}{rest}")
     if named == base or not named.resolve().is_relative_to(base.resolve()) or not named.exists():
         hint = "name a file below it, as in {config_dir}/agents/mend.py"
         raise COMMAND.one_problem("args", "{config_dir} itself is not to be seen in a container", hint)
-    task.sandbox.share(named)
-    return task.seen(named)
+    invocation.context.sandbox.share(named)
+    return invocation.inside(named)
 
 
 def _in_container(config: CommandAgentConfig, context: AgentExecutionContext, version: str) -> AgentCli[str]:
@@ -107,46 +107,46 @@ _OF_THE_PROMPT = re.compile(r"\{prompt(_file)?\}")
 PROMPT_VARIABLE = "YOUBENCHA_PROMPT"
 
 
-def command_for(task: Task[CommandAgentConfig]) -> Command:
-    config, prompt_file = task.config, task.scratch / "prompt.md"
-    if task.prompt:
-        prompt_file.write_bytes(task.prompt.encode())
-    note_existing_sidecar(task)
+def command_for(invocation: Invocation[CommandAgentConfig]) -> Command:
+    config, prompt_file = invocation.config, invocation.scratch / "prompt.md"
+    if invocation.prompt:
+        prompt_file.write_bytes(invocation.prompt.encode())
+    note_existing_sidecar(invocation)
     return Command(
-        argv=_shell_line(task) if config.shell else _argv(task, prompt_file),
-        cwd=task.workspace,
-        env={**_variables(task, prompt_file), **task.env},
-        stdin=task.prompt.encode() if config.prompt_by == "stdin" and task.prompt else None,
+        argv=_shell_line(invocation) if config.shell else _argv(invocation, prompt_file),
+        cwd=invocation.workspace,
+        env={**_variables(invocation, prompt_file), **invocation.env},
+        stdin=invocation.prompt.encode() if config.prompt_by == "stdin" and invocation.prompt else None,
     )
 
 
-def _argv(task: Task[CommandAgentConfig], prompt_file: Path) -> tuple[str, ...]:
+def _argv(invocation: Invocation[CommandAgentConfig], prompt_file: Path) -> tuple[str, ...]:
     values = {
-        "prompt": task.prompt,
-        "prompt_file": task.seen(prompt_file) if task.prompt else "",
-        "model": task.config.model or "",
-        "agent_name": task.config.agent_name or "",
-        "workspace": task.seen(task.workspace),
+        "prompt": invocation.prompt,
+        "prompt_file": invocation.inside(prompt_file) if invocation.prompt else "",
+        "model": invocation.config.model or "",
+        "agent_name": invocation.config.agent_name or "",
+        "workspace": invocation.inside(invocation.workspace),
     }
-    written = task.config.words[1:]
+    written = invocation.config.words[1:]
     # In one pass: what a prompt holds in braces is not looked at again.
     words = [
-        _PLACEHOLDER.sub(lambda found: values[found[1]] if found[1] else config_dir_path(task, found[2]), word)
+        _PLACEHOLDER.sub(lambda found: values[found[1]] if found[1] else config_dir_path(invocation, found[2]), word)
         for word in written
     ]
-    if task.prompt and task.config.prompt_by == "argument" and not any(map(_OF_THE_PROMPT.search, written)):
-        words.append(task.prompt)
-    return (*task.cli.argv, *_fitting(words))
+    if invocation.prompt and invocation.config.prompt_by == "argument" and not any(map(_OF_THE_PROMPT.search, written)):
+        words.append(invocation.prompt)
+    return (*invocation.cli.argv, *_fitting(words))
 
 
-def _shell_line(task: Task[CommandAgentConfig]) -> tuple[str, ...]:
-    assert isinstance(task.config.command, str)  # the configuration sees to it
-    rest = [*task.config.args, *task.config.extra_args]
-    if task.prompt and task.config.prompt_by == "argument":
-        rest.insert(0, task.prompt)
+def _shell_line(invocation: Invocation[CommandAgentConfig]) -> tuple[str, ...]:
+    assert isinstance(invocation.config.command, str)  # the configuration sees to it
+    rest = [*invocation.config.args, *invocation.config.extra_args]
+    if invocation.prompt and invocation.config.prompt_by == "argument":
+        rest.insert(0, invocation.prompt)
     if os.name == "nt":
-        return (*task.cli.argv, "/d", "/s", "/c", task.config.command)
-    return (*task.cli.argv, "-c", task.config.command, "sh", *_fitting(rest))
+        return (*invocation.cli.argv, "/d", "/s", "/c", invocation.config.command)
+    return (*invocation.cli.argv, "-c", invocation.config.command, "sh", *_fitting(rest))
 
 
 def _fitting(words: list[str]) -> list[str]:
@@ -155,19 +155,22 @@ def _fitting(words: list[str]) -> list[str]:
     return words
 
 
-def _variables(task: Task[CommandAgentConfig], prompt_file: Path) -> dict[str, str]:
+def _variables(invocation: Invocation[CommandAgentConfig], prompt_file: Path) -> dict[str, str]:
     """What the program is told beside its arguments; the first two are those of Thunderdome's adapters."""
-    told = {"TASK_DIR": task.seen(task.workspace), METRICS_VARIABLE: task.seen(metrics_file(task))}
-    if task.prompt:
-        told["TASK_DESCRIPTION"] = task.seen(prompt_file)
-    if task.config.model:
-        told["YOUBENCHA_MODEL"] = task.config.model
-    if task.config.agent_name:
-        told["YOUBENCHA_AGENT_NAME"] = task.config.agent_name
-    if task.prompt and task.config.prompt_by == "environment":
-        if not fits_argument(f"{PROMPT_VARIABLE}={task.prompt}"):
+    told = {
+        "TASK_DIR": invocation.inside(invocation.workspace),
+        METRICS_VARIABLE: invocation.inside(metrics_file(invocation)),
+    }
+    if invocation.prompt:
+        told["TASK_DESCRIPTION"] = invocation.inside(prompt_file)
+    if invocation.config.model:
+        told["YOUBENCHA_MODEL"] = invocation.config.model
+    if invocation.config.agent_name:
+        told["YOUBENCHA_AGENT_NAME"] = invocation.config.agent_name
+    if invocation.prompt and invocation.config.prompt_by == "environment":
+        if not fits_argument(f"{PROMPT_VARIABLE}={invocation.prompt}"):
             raise _too_long("an environment variable cannot hold this prompt")
-        told[PROMPT_VARIABLE] = task.prompt
+        told[PROMPT_VARIABLE] = invocation.prompt
     return told
 
 

@@ -14,8 +14,8 @@ from youbencha.adapters.cli_agent import (
     AgentKind,
     Cause,
     CliAdapter,
+    Invocation,
     SessionRecord,
-    Task,
     codes,
     fits_argument,
     pattern,
@@ -130,13 +130,13 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
 
     kind = COPILOT
     config_model = CopilotCliConfig
-    variables = CREDENTIALS | {
+    inherited_env = CREDENTIALS | {
         "COPILOT_HOME", "COPILOT_MODEL", "COPILOT_OFFLINE", TYPE, "COPILOT_PROVIDER_WIRE_API",
         "COPILOT_PROVIDER_MODEL_ID", "COPILOT_PROVIDER_WIRE_MODEL", "COPILOT_PROVIDER_MAX_PROMPT_TOKENS",
         "COPILOT_PROVIDER_MAX_OUTPUT_TOKENS",
     }  # fmt: skip
     credentials = CREDENTIALS
-    quiet: ClassVar[Mapping[str, str]] = {"COPILOT_AUTO_UPDATE": "false"}
+    default_env: ClassVar[Mapping[str, str]] = {"COPILOT_AUTO_UPDATE": "false"}
     causes = (
         Cause(
             code=COPILOT.code(codes.MAX_BUDGET),
@@ -162,17 +162,17 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
         ),
     )
 
-    def command(self, task: Task[CopilotCliConfig]) -> Command:
-        as_argument = fits_argument(f"--prompt={task.prompt}")
+    def command(self, invocation: Invocation[CopilotCliConfig]) -> Command:
+        as_argument = fits_argument(f"--prompt={invocation.prompt}")
         # Joined by `=`, a prompt that starts with a dash is no option. Without a prompt, the CLI reads its input.
-        prompt = [f"--prompt={task.prompt}"] if as_argument else []
-        definition = definition_directory(task, self._harness_env())
-        also = ["--add-dir", task.seen(definition)] if definition else []
+        prompt = [f"--prompt={invocation.prompt}"] if as_argument else []
+        definition = definition_directory(invocation, self._harness_env())
+        also = ["--add-dir", invocation.inside(definition)] if definition else []
         return Command(
-            argv=(*task.cli.argv, *_flags(task), *also, *task.config.extra_args, *prompt),
-            cwd=task.workspace,
-            env=task.env,
-            stdin=None if as_argument else task.prompt.encode(),
+            argv=(*invocation.cli.argv, *_flags(invocation), *also, *invocation.config.extra_args, *prompt),
+            cwd=invocation.workspace,
+            env=invocation.env,
+            stdin=None if as_argument else invocation.prompt.encode(),
         )
 
     def reader(self) -> CopilotReader:
@@ -185,8 +185,8 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
     def stored_login(self, env: Mapping[str, str]) -> bool:
         return stored_login(env)
 
-    def provider(self, task: Task[CopilotCliConfig]) -> str | None:
-        return task.env.get(TYPE) or "openai" if task.env.get(BASE_URL) else None
+    def provider(self, invocation: Invocation[CopilotCliConfig]) -> str | None:
+        return invocation.env.get(TYPE) or "openai" if invocation.env.get(BASE_URL) else None
 
     def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider | None:
         """None where the test case brings no model of its own: GitHub's models have the same names, but not the same
@@ -202,32 +202,34 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
             "COPILOT_OFFLINE": "true",  # else it asks api.github.com, and a stored login with it
         }
 
-    def completed(self, task: Task[CopilotCliConfig], session: SessionRecord, done: ProcessResult) -> SessionRecord:
+    def complete(
+        self, invocation: Invocation[CopilotCliConfig], session: SessionRecord, done: ProcessResult
+    ) -> SessionRecord:
         """Its events name no tokens; the session's own file does, also of a session that was cut off."""
-        keep_logs(task, self.redactor(task))
-        session_id = session.facts.session_id or _session_id(task)
-        usage = usage_in(task.unseen(copilot_home(task.env)), session_id)
+        keep_logs(invocation, self.redactor(invocation))
+        session_id = session.facts.session_id or _session_id(invocation)
+        usage = usage_in(invocation.outside(copilot_home(invocation.env)), session_id)
         # Asked to end it adds up too, and if it is quick even says its result: but without the call that it was in.
         if usage is not None and (done.timed_out or done.stopped or not session.facts.results):
             usage = usage._replace(partial=True)
         return session.with_facts(session_id=session_id, usage=usage)
 
 
-def _flags(task: Task[CopilotCliConfig]) -> list[str]:
-    config = task.config
+def _flags(invocation: Invocation[CopilotCliConfig]) -> list[str]:
+    config = invocation.config
     values: dict[str, str | None] = {
         "--output-format": "json",
         # The API is streamed all the same; but a secret in pieces could not be masked in the log.
         "--stream": "off",
         "--log-level": config.log_level,
-        "--log-dir": task.seen(task.scratch / "logs"),
+        "--log-dir": invocation.inside(invocation.scratch / "logs"),
         # What is below it (`.github/agents`) is trusted, so that a repository's own agents can be chosen.
-        "--add-dir": task.seen(task.workspace),
+        "--add-dir": invocation.inside(invocation.workspace),
         "--model": config.model,
         "--agent": config.agent_name,
         "--reasoning-effort": config.reasoning_effort,
         "--max-ai-credits": None if config.max_ai_credits is None else str(config.max_ai_credits),
-        "--session-id": _session_id(task),
+        "--session-id": _session_id(invocation),
     }
     switches = {
         "--no-color": True,
@@ -239,11 +241,11 @@ def _flags(task: Task[CopilotCliConfig]) -> list[str]:
     return [*flags, *(flag for flag, is_on in switches.items() if is_on)]
 
 
-def _session_id(task: Task[CopilotCliConfig]) -> str | None:
+def _session_id(invocation: Invocation[CopilotCliConfig]) -> str | None:
     """Chosen by us, so that a session that never came to its end is known by name. The scratch directory is its own."""
-    if _CHOOSES_SESSION.intersection(argument.partition("=")[0] for argument in task.config.extra_args):
+    if _CHOOSES_SESSION.intersection(argument.partition("=")[0] for argument in invocation.config.extra_args):
         return None
-    return str(uuid.uuid5(uuid.NAMESPACE_URL, task.scratch.as_uri()))
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, invocation.scratch.as_uri()))
 
 
 # A custom agent's definition that is not the repository's own: `.github/agents/NAME.agent.md` beside the test case, or
@@ -254,26 +256,28 @@ def _session_id(task: Task[CopilotCliConfig]) -> str | None:
 _AGENTS = Path(".github", "agents")
 
 
-def definition_directory(task: Task[CopilotCliConfig], harness: Mapping[str, str]) -> Path | None:
+def definition_directory(invocation: Invocation[CopilotCliConfig], harness: Mapping[str, str]) -> Path | None:
     """A directory with the definition of the task's agent in it; None where the CLI finds its own, or there is none."""
-    name = task.config.agent_name
-    if name is None or _definition(task.workspace / _AGENTS, name, below=task.workspace) is not None:
+    name = invocation.config.agent_name
+    if name is None or _definition(invocation.workspace / _AGENTS, name, below=invocation.workspace) is not None:
         return None
-    found = next((text for place in _places(task, harness) if (text := _definition(place, name)) is not None), None)
+    found = next(
+        (text for place in _places(invocation, harness) if (text := _definition(place, name)) is not None), None
+    )
     if found is None:
         return None
-    directory = task.scratch / "definition"
+    directory = invocation.scratch / "definition"
     (directory / _AGENTS).mkdir(parents=True)
     (directory / _AGENTS / f"{name}.agent.md").write_bytes(found)
     return directory
 
 
-def _places(task: Task[CopilotCliConfig], harness: Mapping[str, str]) -> Iterator[Path]:
+def _places(invocation: Invocation[CopilotCliConfig], harness: Mapping[str, str]) -> Iterator[Path]:
     """The test case's, then the person's, whose home may not be the agent's."""
     from youbencha.user_dirs import project_directories
 
-    if task.config_dir is not None:
-        yield from (place / _AGENTS for place in project_directories(task.config_dir))
+    if invocation.config_dir is not None:
+        yield from (place / _AGENTS for place in project_directories(invocation.config_dir))
     if (home := copilot_home(harness)) is not None:
         yield home / "agents"
 

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from youbencha import json_lines
-from youbencha.adapters.cli_agent import CallFailed, CallMetered, Handler, StreamReader, Task, TurnTaken
+from youbencha.adapters.cli_agent import CallFailed, CallMetered, Handler, Invocation, StreamReader, TurnTaken
 from youbencha.adapters.cli_agent.agent_files import matching_lines
 from youbencha.events import (
     AssistantText,
@@ -182,9 +182,9 @@ def _parsed(line: bytes) -> Record:
 LOGS = "copilot-logs"
 
 
-def keep_logs(task: Task[Any], redactor: Redactor) -> None:
+def keep_logs(invocation: Invocation[Any], redactor: Redactor) -> None:
     """From the scratch directory into the artifacts. A log that cannot be kept fails no run."""
-    kept, logs = task.artifacts / LOGS, task.scratch / "logs"
+    kept, logs = invocation.context.artifacts_dir / LOGS, invocation.scratch / "logs"
     try:
         for path in [] if logs.is_symlink() else sorted(logs.glob("*.log")):
             if stat.S_ISREG(path.lstat().st_mode):  # a link would lead the reader to where the agent wants

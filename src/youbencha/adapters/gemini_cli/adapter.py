@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from youbencha.adapters.cli_agent import AgentConfig, AgentKind, Cause, CliAdapter, StreamReader, Task, codes, pattern
+from youbencha.adapters.cli_agent import (
+    AgentConfig,
+    AgentKind,
+    Cause,
+    CliAdapter,
+    Invocation,
+    StreamReader,
+    codes,
+    pattern,
+)
 from youbencha.adapters.gemini_cli.events import GeminiCliReader
 from youbencha.gateway.api import GatewayAccess
 from youbencha.process import Command
@@ -62,14 +71,14 @@ def stored_login(env: Mapping[str, str]) -> bool:
     return home is not None and (home / ".gemini" / "oauth_creds.json").exists()
 
 
-def own_home(task: Task[Any]) -> dict[str, str]:
+def own_home(invocation: Invocation[Any]) -> dict[str, str]:
     """With a key, the CLI gets a home of its own, in which its settings say to use the key.
 
     Its settings alone decide whether it uses a key or a login. Without any it goes by the environment, and then takes
     GOOGLE_GEMINI_BASE_URL for a way that it does not know itself (0.61: exit 41). Settings of the system would do too,
     but are not read from below a directory that all may write to, such as /tmp.
     """
-    env, scratch = task.env, task.scratch
+    env, scratch = invocation.env, invocation.scratch
     key = _key(env)
     if not key or _switched(env):
         return {}
@@ -79,7 +88,7 @@ def own_home(task: Task[Any]) -> dict[str, str]:
         return with_key
     (scratch / ".gemini").mkdir()
     (scratch / ".gemini" / "settings.json").write_text(json.dumps(_SETTINGS), encoding="utf-8")
-    return {**with_key, "GEMINI_CLI_HOME": task.seen(scratch)}
+    return {**with_key, "GEMINI_CLI_HOME": invocation.inside(scratch)}
 
 
 def _key(env: Mapping[str, str]) -> str | None:
@@ -109,9 +118,9 @@ KIND = AgentKind(
 class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
     kind = KIND
     config_model = GeminiCliConfig
-    variables = CREDENTIALS | {"GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"}
+    inherited_env = CREDENTIALS | {"GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"}
     credentials = CREDENTIALS
-    quiet = {  # noqa: RUF012  # ClassVar in the base
+    default_env = {  # noqa: RUF012  # ClassVar in the base
         # In a folder that nobody trusted it falls back to asking, silently, and then does without most tools. The flag
         # for it is younger than the variable, and unknown flags are errors.
         "GEMINI_CLI_TRUST_WORKSPACE": "true",
@@ -132,16 +141,16 @@ class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
         ),
     )
 
-    def command(self, task: Task[GeminiCliConfig]) -> Command:
-        config = task.config
-        argv = [*task.cli.argv, "--output-format", "stream-json", "--approval-mode", config.approval_mode]
+    def command(self, invocation: Invocation[GeminiCliConfig]) -> Command:
+        config = invocation.config
+        argv = [*invocation.cli.argv, "--output-format", "stream-json", "--approval-mode", config.approval_mode]
         argv += ["--model", config.model] if config.model else []
         # No prompt here: it then takes stdin as it is, of any length, whatever it begins with.
         return Command(
             argv=(*argv, *config.extra_args),
-            cwd=task.workspace,
-            env={**task.env, **own_home(task)},
-            stdin=task.prompt.encode(),
+            cwd=invocation.workspace,
+            env={**invocation.env, **own_home(invocation)},
+            stdin=invocation.prompt.encode(),
         )
 
     def reader(self) -> StreamReader:

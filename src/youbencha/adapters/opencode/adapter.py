@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from youbencha.adapters.cli_agent import AgentKind, Cause, CliAdapter, SessionRecord, Task, codes, pattern
+from youbencha.adapters.cli_agent import AgentKind, Cause, CliAdapter, Invocation, SessionRecord, codes, pattern
 from youbencha.adapters.cli_agent.config import AgentConfig, Matches, NonEmptyArgument
 from youbencha.adapters.cli_agent.environment import provider_of
 from youbencha.adapters.opencode.events import AGENT_NOT_FOUND, OpenCodeReader, with_stderr
@@ -111,9 +111,9 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
 
     kind = OPENCODE
     config_model = OpenCodeConfig
-    variables = OWN_VARIABLES
+    inherited_env = OWN_VARIABLES
     credentials = CREDENTIALS
-    quiet: ClassVar[Mapping[str, str]] = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_SHARE": "1"}
+    default_env: ClassVar[Mapping[str, str]] = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_SHARE": "1"}
     causes = (
         Cause(
             code=OPENCODE.code(codes.EXECUTION_ERROR),
@@ -146,8 +146,8 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
         ),
     )
 
-    def command(self, task: Task[OpenCodeConfig]) -> Command:
-        config = task.config
+    def command(self, invocation: Invocation[OpenCodeConfig]) -> Command:
+        config = invocation.config
         values = {"-m": config.full_model, "--agent": config.agent_name, "--variant": config.variant}
         chosen = [part for flag, value in values.items() if value is not None for part in (flag, value)]
         flags = [
@@ -159,11 +159,11 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
             *(["--auto"] if config.auto_approve else []),
         ]  # fmt: skip
         return Command(
-            argv=(*task.cli.argv, "run", *flags, *chosen, *config.extra_args),
-            cwd=task.workspace,
-            env=with_settings(task),
+            argv=(*invocation.cli.argv, "run", *flags, *chosen, *config.extra_args),
+            cwd=invocation.workspace,
+            env=with_settings(invocation),
             # Not as an argument: it puts quotation marks around one with spaces in it (1.18.33).
-            stdin=task.prompt.encode(),
+            stdin=invocation.prompt.encode(),
         )
 
     def reader(self) -> OpenCodeReader:
@@ -189,10 +189,12 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
     def model_for_gateway(self, config: OpenCodeConfig) -> str:
         return config.full_model or f"{config.provider}/"
 
-    def provider(self, task: Task[OpenCodeConfig]) -> str | None:
-        return task.config.chosen_provider if task.config.model else None
+    def provider(self, invocation: Invocation[OpenCodeConfig]) -> str | None:
+        return invocation.config.chosen_provider if invocation.config.model else None
 
-    def completed(self, task: Task[OpenCodeConfig], session: SessionRecord, done: ProcessResult) -> SessionRecord:
+    def complete(
+        self, invocation: Invocation[OpenCodeConfig], session: SessionRecord, done: ProcessResult
+    ) -> SessionRecord:
         return with_stderr(session, done.output)
 
 
@@ -215,13 +217,13 @@ _GATEWAY_KEYS: Mapping[Provider, str] = {
 _VERSIONS: Mapping[Provider, str] = {"gemini": "/v1beta"}
 
 
-def with_settings(task: Task[OpenCodeConfig]) -> dict[str, str]:
+def with_settings(invocation: Invocation[OpenCodeConfig]) -> dict[str, str]:
     """The agent's environment, with our configuration in it."""
     # Two that share one make its tables at the same time, and one of them ends with that (1.18.33).
-    own_database = {DATABASE: task.seen(task.scratch / "opencode.db")}
-    if task.gateway is not None:
-        return {**own_database, **task.env, CONTENT: _at_gateway(task, task.gateway)}
-    return {**own_database, **_settings(task), **task.env}
+    own_database = {DATABASE: invocation.inside(invocation.scratch / "opencode.db")}
+    if invocation.context.gateway is not None:
+        return {**own_database, **invocation.env, CONTENT: _at_gateway(invocation, invocation.context.gateway)}
+    return {**own_database, **_settings(invocation), **invocation.env}
 
 
 def pointing_at(access: GatewayAccess, provider: Provider | None) -> dict[str, str]:
@@ -229,14 +231,14 @@ def pointing_at(access: GatewayAccess, provider: Provider | None) -> dict[str, s
     return {_GATEWAY_KEYS[provider or "openai"]: access.key}
 
 
-def _at_gateway(task: Task[OpenCodeConfig], access: GatewayAccess) -> str:
+def _at_gateway(invocation: Invocation[OpenCodeConfig], access: GatewayAccess) -> str:
     """No other provider is there, and this one takes the gateway's key, whatever login is stored (1.18.33)."""
-    name = task.config.chosen_provider
+    name = invocation.config.chosen_provider
     provider = PROVIDER_OF_PREFIX.get(name, "openai")
     url = access.url + _VERSIONS.get(provider, "/v1")
-    at = _provider(task, {"baseURL": url, "apiKey": f"{{env:{_GATEWAY_KEYS[provider]}}}"})
+    at = _provider(invocation, {"baseURL": url, "apiKey": f"{{env:{_GATEWAY_KEYS[provider]}}}"})
     only = {"provider": {name: at}, "enabled_providers": [name], "disabled_providers": []}
-    return json.dumps({**_read(task.env.get(CONTENT)), **only})
+    return json.dumps({**_read(invocation.env.get(CONTENT)), **only})
 
 
 def _read(content: str | None) -> dict[str, Any]:
@@ -248,28 +250,28 @@ def _read(content: str | None) -> dict[str, Any]:
     return read if isinstance(read, dict) else {}
 
 
-def _settings(task: Task[OpenCodeConfig]) -> dict[str, str]:
-    url = _base_url(task)
+def _settings(invocation: Invocation[OpenCodeConfig]) -> dict[str, str]:
+    url = _base_url(invocation)
     if url is None:
         return {}
-    text = json.dumps({"provider": {task.config.chosen_provider: _provider(task, {"baseURL": url})}})
-    if CONTENT not in task.env:
+    text = json.dumps({"provider": {invocation.config.chosen_provider: _provider(invocation, {"baseURL": url})}})
+    if CONTENT not in invocation.env:
         return {CONTENT: text}
-    path = task.scratch / "opencode.json"
+    path = invocation.scratch / "opencode.json"
     path.write_text(text, encoding="utf-8")
-    return {FILE: task.seen(path)}
+    return {FILE: invocation.inside(path)}
 
 
-def _provider(task: Task[OpenCodeConfig], options: Mapping[str, str]) -> dict[str, Any]:
-    model = task.config.full_model
+def _provider(invocation: Invocation[OpenCodeConfig], options: Mapping[str, str]) -> dict[str, Any]:
+    model = invocation.config.full_model
     # So that it takes names that only a gateway knows.
     models: dict[str, Any] = {"models": {model.partition("/")[2]: {}}} if model else {}
     return {"options": options, **models}
 
 
-def _base_url(task: Task[OpenCodeConfig]) -> str | None:
-    provider = task.config.chosen_provider
-    url = task.config.base_url or task.env.get(_BASE_URLS.get(provider, ""))
+def _base_url(invocation: Invocation[OpenCodeConfig]) -> str | None:
+    provider = invocation.config.chosen_provider
+    url = invocation.config.base_url or invocation.env.get(_BASE_URLS.get(provider, ""))
     if not url:
         return None
     # Anthropic's own convention leaves out the version, and opencode wants it.
