@@ -9,7 +9,7 @@ from youbencha.adapters.base import (
     UsesGateway,
     needs_model,
 )
-from youbencha.adapters.registry import adapter_names, get_adapter
+from youbencha.adapters.registry import adapter_descriptions, adapter_names, get_adapter
 
 __all__ = [
     "AgentAdapter",
@@ -18,6 +18,7 @@ __all__ = [
     "ChecksConfig",
     "ChecksReadiness",
     "UsesGateway",
+    "adapter_descriptions",
     "adapter_names",
     "get_adapter",
     "needs_model",

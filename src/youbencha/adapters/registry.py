@@ -1,28 +1,42 @@
-"""Find an adapter by its agent's name. Adapters of others join by an entry point in `youbencha.adapters`."""
+"""Find an adapter by its agent's name. Other packages add theirs by an entry point in `youbencha.adapters`."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from youbencha.adapters.base import AgentAdapter
 from youbencha.errors import YouBenchaError
 from youbencha.plugins import Plugins, load
 
 GROUP = "youbencha.adapters"
-BUILT_IN = {
-    "aider": "youbencha.adapters.aider:AiderAdapter",
-    "claude-code": "youbencha.adapters.claude_code:ClaudeCodeAdapter",
-    "codex": "youbencha.adapters.codex:CodexAdapter",
-    "command": "youbencha.adapters.command:CommandAdapter",
-    "copilot-cli": "youbencha.adapters.copilot_cli:CopilotCliAdapter",
-    "gemini-cli": "youbencha.adapters.gemini_cli:GeminiCliAdapter",
-    "opencode": "youbencha.adapters.opencode:OpenCodeAdapter",
+
+
+class _BuiltIn(NamedTuple):
+    location: str
+    description: str
+
+
+_BUILT_IN = {
+    "aider": _BuiltIn("youbencha.adapters.aider:AiderAdapter", "Aider."),
+    "claude-code": _BuiltIn("youbencha.adapters.claude_code:ClaudeCodeAdapter", "Claude Code, by Anthropic."),
+    "codex": _BuiltIn("youbencha.adapters.codex:CodexAdapter", "Codex, by OpenAI."),
+    "command": _BuiltIn("youbencha.adapters.command:CommandAdapter", "Any program: an agent of your own, or a script."),
+    "copilot-cli": _BuiltIn("youbencha.adapters.copilot_cli:CopilotCliAdapter", "Copilot CLI, by GitHub."),
+    "gemini-cli": _BuiltIn("youbencha.adapters.gemini_cli:GeminiCliAdapter", "Gemini CLI, by Google."),
+    "opencode": _BuiltIn("youbencha.adapters.opencode:OpenCodeAdapter", "OpenCode."),
 }
-_PLUGINS = Plugins(GROUP, BUILT_IN)
+_PLUGINS = Plugins(GROUP, {name: agent.location for name, agent in _BUILT_IN.items()})
 _ALIASES = {"codex-cli": "codex"}
 """Names that older test cases use."""
 
 
 def adapter_names() -> list[str]:
     return _PLUGINS.names()
+
+
+def adapter_descriptions() -> dict[str, str]:
+    """What each adapter's agent is, by name; empty for adapters of other packages."""
+    return {name: _BUILT_IN[name].description if name in _BUILT_IN else "" for name in adapter_names()}
 
 
 def get_adapter(name: str) -> AgentAdapter:

@@ -21,39 +21,28 @@ _USAGE = """In a test case:
 Several judges: agentic-judge-NAME or agentic-judge:NAME, each with assertions of its own.
 `yb doctor` says which agents can be used here."""
 
-_AGENTS = {
-    "aider": "Aider.",
-    "claude-code": "Claude Code, by Anthropic.",
-    "codex": "Codex, by OpenAI.",
-    "command": "Any program: an agent of your own, or a script.",
-    "copilot-cli": "Copilot CLI, by GitHub.",
-    "gemini-cli": "Gemini CLI, by Google.",
-    "opencode": "OpenCode.",
-}
-"""Ours; the names of others say what they are."""
-
 
 def list_all(as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False) -> None:
     """List the evaluators and agents that a test case can use, those of installed plugins included.
 
     Example: `yb list --json`
     """
-    from youbencha.adapters import adapter_names
+    from youbencha.adapters import adapter_descriptions
     from youbencha.evaluators import evaluator_names, get_evaluator
 
     evaluators = {name: get_evaluator(name).description for name in evaluator_names()}
-    agents = adapter_names()
+    agents = adapter_descriptions()
     if as_json:
         import json
 
         listed = [{"name": name, "description": text} for name, text in evaluators.items()]
-        typer.echo(json.dumps({"evaluators": listed, "agents": agents}, indent=2))
+        typer.echo(json.dumps({"evaluators": listed, "agents": list(agents)}, indent=2))
         return
     width = max(len(name) for name in (*evaluators, *agents))
     typer.echo("Evaluators")
     for name, text in evaluators.items():
         typer.echo(f"  {name:<{width}}  {text}")
     typer.echo("\nAgents")
-    for name in agents:
-        typer.echo(f"  {name:<{width}}  {_AGENTS.get(name, '')}".rstrip())
-    typer.echo("\n" + _USAGE.format(agent="claude-code" if "claude-code" in agents else agents[0]))
+    for name, text in agents.items():
+        typer.echo(f"  {name:<{width}}  {text}".rstrip())
+    typer.echo("\n" + _USAGE.format(agent="claude-code" if "claude-code" in agents else next(iter(agents))))
