@@ -14,12 +14,17 @@ NEAR_ENOUGH = 65
 
 def did_you_mean(written: str, choices: Iterable[str]) -> str | None:
     """The hint that names the choice nearest to what was written; None if none is near."""
+    near = nearest(written, choices)
+    return f"did you mean '{near}'?" if near else None
+
+
+def nearest(written: str, choices: Iterable[str]) -> str | None:
+    """Return the choice that is spelt most like `written`, if one is near enough."""
     from rapidfuzz import fuzz, process  # takes 20 ms to import, and is only needed after a mistake
 
     choices = list(choices)
     best = process.extractOne(written, choices, scorer=fuzz.ratio, processor=_fold, score_cutoff=NEAR_ENOUGH)
-    near = best[0] if best else _begun(_fold(written), choices)
-    return f"did you mean '{near}'?" if near else None
+    return best[0] if best else _begun(_fold(written), choices)
 
 
 def _begun(written: str, choices: Iterable[str]) -> str | None:

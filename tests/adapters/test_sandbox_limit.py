@@ -15,7 +15,7 @@ from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecuti
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
 from youbencha.adapters.codex import CodexAdapter
 from youbencha.adapters.command import CommandAdapter
-from youbencha.process import ProcessResult
+from youbencha.process import LimitHit, ProcessResult
 from youbencha.sandbox.docker.sandbox import open_docker_sandbox
 from youbencha.sandbox.local import Host
 from youbencha.spec import SandboxSpec
@@ -25,14 +25,14 @@ __all__ = ["engine", "image"]
 
 pytestmark = posix_only("the small CLIs are shell scripts")
 
-DISK = "disk (200 MiB)"
+DISK = LimitHit("disk", "200 MiB")
 BY_SIGNAL = "kill -TERM $$"
 
 
 class Narrow(Host):
     """A sandbox that says which limit was broken. What runs in it ends as it would have been ended."""
 
-    def __init__(self, breach: str | None) -> None:
+    def __init__(self, breach: LimitHit | None) -> None:
         self._breach = breach
 
     async def run(self, *arguments: Any, **named: Any) -> ProcessResult:
@@ -41,7 +41,7 @@ class Narrow(Host):
 
 
 async def ended(
-    directory: Path, adapter: type[AgentAdapter], rest: str, *, breach: str | None = DISK, printed: str = ""
+    directory: Path, adapter: type[AgentAdapter], rest: str, *, breach: LimitHit | None = DISK, printed: str = ""
 ) -> AgentExecutionResult:
     program = directory / "program"
     (directory / "printed").write_text(printed)
@@ -70,13 +70,13 @@ AGENTS = [(CommandAdapter, "COMMAND"), (CodexAdapter, "CODEX"), (ClaudeCodeAdapt
     [
         (DISK, BY_SIGNAL, "was ended because it went beyond its sandbox's limit: disk (200 MiB).", "sandbox.disk"),
         (DISK, "exit 0", "went beyond its sandbox's limit: disk (200 MiB).", "sandbox.disk"),
-        ("memory (4 GiB)", "kill -KILL $$", "was ended because it went beyond", "sandbox.memory"),
-        ("memory (4 GiB)", "exit 2", "failed because something that it ran went beyond", "sandbox.memory"),
-        ("processes (32)", "exit 1", "went beyond its sandbox's limit: processes (32).", "sandbox.pids"),
+        (LimitHit("memory", "4 GiB"), "kill -KILL $$", "was ended because it went beyond", "sandbox.memory"),
+        (LimitHit("memory", "4 GiB"), "exit 2", "failed because something that it ran went beyond", "sandbox.memory"),
+        (LimitHit("processes", "32"), "exit 1", "went beyond its sandbox's limit: processes (32).", "sandbox.pids"),
     ],
 )
 async def test_it_is_the_reason(
-    adapter: type[AgentAdapter], prefix: str, breach: str, rest: str, how: str, option: str, tmp_path: Path
+    adapter: type[AgentAdapter], prefix: str, breach: LimitHit, rest: str, how: str, option: str, tmp_path: Path
 ) -> None:
     result = await ended(tmp_path, adapter, rest, breach=breach)
     assert result.status == "failed"
@@ -123,7 +123,7 @@ async def test_a_tool_that_was_killed_long_before_is_not_to_blame(
 ) -> None:
     """The provider failed, and the agent ended by itself: then the limit is a warning."""
     printed = "".join(json.dumps(record) + "\n" for record in FAILED_CALL[adapter])
-    result = await ended(tmp_path, adapter, rest, breach="memory (4 GiB)", printed=printed)
+    result = await ended(tmp_path, adapter, rest, breach=LimitHit("memory", "4 GiB"), printed=printed)
     assert [error.code for error in result.errors] == [f"{prefix}_{code}"]
     told = [warning.code for warning in result.warnings]
     assert (f"{prefix}_SANDBOX_LIMIT" in told) is (code == "RATE_LIMIT")

@@ -10,7 +10,7 @@ import pytest
 from docker_boxes import PATIENCE_S, Box
 
 from youbencha.events import WarningRaised
-from youbencha.process import Limits
+from youbencha.process import LimitHit, Limits
 from youbencha.sandbox.docker.disk import DiskWatch
 
 MIB = 1024 * 1024
@@ -23,7 +23,7 @@ def box(tmp_path: Path, engine: object, image: str) -> Box:
 
 async def test_memory(box: Box) -> None:
     done = await box.run("python3", "-c", "x = bytearray(500_000_000)", memory="64m")
-    assert done.exit.breach == "memory (64 MiB)"
+    assert done.exit.breach == LimitHit("memory", "64 MiB")
     assert done.exit.signal == "SIGKILL"
     assert not done.exit.guard_lost
     assert await box.containers() == []
@@ -44,7 +44,7 @@ async def test_processes(box: Box) -> None:
     bomb = "import os, time\nfor _ in range(1000):\n    if os.fork() == 0:\n        time.sleep(1000)"
     done = await box.run("python3", "-c", bomb, pids=32)
     assert done.exit.code == 1
-    assert done.exit.breach == "processes (32)"
+    assert done.exit.breach == LimitHit("processes", "32")
     assert await box.containers() == []
 
 
@@ -71,7 +71,7 @@ async def test_disk(box: Box, place: str) -> None:
     (box.workspace / "there-before").write_bytes(bytes(60 * MIB))
     async with box.open(disk="48m") as sandbox:
         done = await sandbox.run(box.command("sh", "-c", fill), limits=Limits(timeout_s=PATIENCE_S))
-    assert done.exit.breach == "disk (48 MiB)"
+    assert done.exit.breach == LimitHit("disk", "48 MiB")
     assert not done.timed_out
 
 
@@ -84,7 +84,7 @@ while True: os.write(file, bytes(8_000_000))
 """
     async with box.open(disk="48m") as sandbox:
         done = await sandbox.run(box.command("python3", "-c", program), limits=Limits(timeout_s=PATIENCE_S))
-    assert done.exit.breach == "disk (48 MiB)"
+    assert done.exit.breach == LimitHit("disk", "48 MiB")
 
 
 async def test_disk_by_the_image_s_own_files(box: Box) -> None:
@@ -93,7 +93,7 @@ async def test_disk_by_the_image_s_own_files(box: Box) -> None:
     fill = "head -c 100000000 /dev/zero > /opt/big; sleep 1000"
     async with box.open(disk="48m", writable=True) as sandbox:
         done = await sandbox.run(box.command("sh", "-c", fill), limits=Limits(timeout_s=PATIENCE_S))
-    assert done.exit.breach == "disk (48 MiB)"
+    assert done.exit.breach == LimitHit("disk", "48 MiB")
 
 
 def test_what_counts_as_written(tmp_path: Path) -> None:

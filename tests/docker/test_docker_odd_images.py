@@ -10,7 +10,7 @@ import pytest
 from docker_boxes import PATIENCE_S, Box, image_of
 
 from youbencha.errors import YouBenchaError
-from youbencha.process import Limits, ProcessStartError
+from youbencha.process import LimitHit, Limits, ProcessStartError
 from youbencha.sandbox.docker import ownership
 from youbencha.sandbox.docker.container import Container
 from youbencha.sandbox.docker.engine import User, connect
@@ -44,7 +44,7 @@ async def test_volumes_of_an_image_hold_nothing_that_is_not_counted(box: Box) ->
         again = await sandbox.run(box.command("cat", "/home/agent/.cache/x", "/home/agent/x"), limits=LIMITS)
         assert again.output == "x\nx\n"
         full = await sandbox.run(box.command("sh", "-c", fill), limits=LIMITS)
-        assert full.exit.breach == "disk (48 MiB)"
+        assert full.exit.breach == LimitHit("disk", "48 MiB")
 
 
 async def test_a_volume_above_something_that_is_shared(box: Box, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypedDict
 
 from youbencha.process.output import LineSink, Stream
 from youbencha.process.redact import Redactor
@@ -87,6 +87,16 @@ class Limits(NamedTuple):
     a login shell for its environment, and may end before it has the answer."""
 
 
+class LimitHit(NamedTuple):
+    """A limit of a sandbox that a process ran into. As text: `memory (4 GiB)`."""
+
+    kind: Literal["disk", "memory", "processes"]
+    limit: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} ({self.limit})"
+
+
 class Exit(NamedTuple):
     """How a process ended; known once nothing of its tree is left."""
 
@@ -100,8 +110,8 @@ class Exit(NamedTuple):
     """It ended before it was asked to. What it left behind may have been ended on request."""
     leftovers: tuple[str, ...] = ()
     """The programs of descendants that ran on after it ended by itself, and were ended then; `?` if unknown."""
-    breach: str | None = None
-    """Which limit of its sandbox it ran into, in words: `memory (4 GiB)`."""
+    breach: LimitHit | None = None
+    """Which limit of its sandbox ended it or made it fail."""
     guard_lost: bool = False
     """The process that supervised it was killed (an agent can do that). Still, nothing of the tree is left."""
     cpu_s: float | None = None

@@ -23,6 +23,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from youbencha.adapters.cli_agent.kind import AgentKind
 from youbencha.errors import Problem
 from youbencha.spec.base import StrictModel
+from youbencha.text import nearest
 
 MAX_PROMPT_LENGTH = 1_000_000
 
@@ -131,7 +132,7 @@ def parse_config(kind: AgentKind, model: type[C], raw: Mapping[str, Any]) -> C:
         problems = problems_of(error, model)
         wrong = _prompt_choice(raw, needed=model.prompt_needed)
         # Pydantic does not come to look at the whole where a part is wrong.
-        if wrong and wrong not in problems and not _hinted_at(wrong.path, problems):
+        if wrong and wrong not in problems and not _is_misspelt(wrong.path, problems, model):
             problems.append(wrong)
         raise kind.invalid_config(problems) from None
 
@@ -145,6 +146,7 @@ def _prompt_choice(given: Mapping[str, Any], *, needed: bool) -> Problem | None:
     return Problem(where, f"exactly one of prompt or prompt_file must be provided; {found}")
 
 
-def _hinted_at(key: str, problems: Sequence[Problem]) -> bool:
-    """Whoever wrote `promt` did give a prompt."""
-    return any(f"'{key}" in (problem.hint or "") for problem in problems)
+def _is_misspelt(key: str, problems: Sequence[Problem], model: type[AgentConfig]) -> bool:
+    """Return whether the key was given under a name such as `promt`; `prompt` stands for `prompt_file` too."""
+    unknown = (problem.path for problem in problems if problem.kind == "unknown_key")
+    return any((nearest(name, model.model_fields) or "").startswith(key) for name in unknown)

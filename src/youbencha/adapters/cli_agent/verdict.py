@@ -19,6 +19,7 @@ from youbencha.adapters.cli_agent.kind import AgentKind, error_record, malformed
 from youbencha.json_lines import clean_text
 from youbencha.log import ErrorRecord, Status
 from youbencha.log.session import SessionFacts
+from youbencha.process import LimitHit
 
 TAIL_LINES = 5
 
@@ -34,8 +35,7 @@ _SIGNAL_OF_EXIT = {
 }
 """A shell, a container and some CLIs themselves (SIGTERM: 143) report a signal in this way."""
 
-_RAISED_BY = {"disk": "sandbox.disk", "memory": "sandbox.memory", "processes": "sandbox.pids"}
-"""By the first word of a breach."""
+_OPTION_OF_LIMIT = {"disk": "sandbox.disk", "memory": "sandbox.memory", "processes": "sandbox.pids"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +52,7 @@ class ProcessEnding:
     timeout_ms: int | None = None
     duration_ms: int | None = None
     truncated: bool = False
-    breach: str | None = None
-    """Which limit of its sandbox it ran into, in words."""
+    breach: LimitHit | None = None
     output_tail: str = ""
     """The last few kilobytes, for quoting."""
 
@@ -106,13 +105,12 @@ def sandbox_limit(kind: AgentKind, ending: ProcessEnding, at: str, *, blames_mod
     if ending.breach is None or (blames_model and ending.ended_by is None):
         return None
     how = "was ended because it" if ending.ended_by else "failed because something that it ran"
-    option = _RAISED_BY.get(ending.breach.partition(" ")[0], "sandbox")
     return error_record(
         kind.code(codes.SANDBOX_LIMIT),
         f"{kind.title} {how} went beyond its sandbox's limit: {ending.breach}.{tail(ending)}",
         at,
-        f"Raise `{option}`, or give the agent a smaller task.",
-        limit=ending.breach,
+        f"Raise `{_OPTION_OF_LIMIT[ending.breach.kind]}`, or give the agent a smaller task.",
+        limit=str(ending.breach),
         signal=ending.ended_by,
         exit_code=ending.exit_code,
     )

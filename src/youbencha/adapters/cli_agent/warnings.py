@@ -34,7 +34,7 @@ def process_warnings(
             f"{kind.title} ran into a limit of its sandbox: {done.exit.breach}.",
             at,
             "What it did not finish may be due to that. Raise the limit under `sandbox`, or give a smaller task.",
-            limit=done.exit.breach,
+            limit=str(done.exit.breach),
         )
     if done.exit.guard_lost:
         yield error_record(

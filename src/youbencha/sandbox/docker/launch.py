@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.process import Command, Exit, Limits, OutputSource, Stream
+from youbencha.process import Command, Exit, LimitHit, Limits, OutputSource, Stream
 from youbencha.process.program import start_error
 from youbencha.process.streams import Spool, open_stdin
 from youbencha.sandbox.docker.channel import ExitReport, InitChannel, StartFailure, StartOrder
@@ -43,7 +43,7 @@ class ContainerRunning:
         self._asked = False
         self._disk_full = False
         self._closed = False
-        self.limit_touched: str | None = None
+        self.limit_touched: LimitHit | None = None
         """A limit that something in there ran into, though the program itself got over it."""
 
     async def wait(self) -> Exit:
@@ -110,17 +110,17 @@ class ContainerRunning:
         )
 
     @property
-    def _memory(self) -> str:
-        return f"memory ({in_words(self._spec.memory)})"
+    def _memory(self) -> LimitHit:
+        return LimitHit("memory", in_words(self._spec.memory))
 
     @property
-    def _breached_disk(self) -> str | None:
-        return f"disk ({in_words(self._spec.disk)})" if self._disk_full else None
+    def _breached_disk(self) -> LimitHit | None:
+        return LimitHit("disk", in_words(self._spec.disk)) if self._disk_full else None
 
-    def _limit_of(self, ended: ExitReport) -> str | None:
+    def _limit_of(self, ended: ExitReport) -> LimitHit | None:
         if ended.oom_kills > 0:
             return self._memory
-        return f"processes ({self._spec.pids})" if ended.pids_refused > 0 else None
+        return LimitHit("processes", str(self._spec.pids)) if ended.pids_refused > 0 else None
 
 
 def _signal_name(number: int) -> str:
