@@ -14,7 +14,7 @@ C = TypeVar("C", bound=AgentConfig)
 
 def invocation(
     config: C,
-    cli: AgentCli[str],
+    cli: AgentCli,
     workspace: Path,
     scratch: Path,
     env: Mapping[str, str],

@@ -9,8 +9,8 @@ import pytest
 from small_clis import asked, in_toolbox, small_cli
 
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
-from youbencha.adapters.claude_code.locate import Cli, require_authentication
 from youbencha.adapters.claude_code.versions import CliVersion
+from youbencha.adapters.cli_agent import AgentCli
 from youbencha.errors import YouBenchaError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the small programs are shell scripts")
@@ -25,7 +25,8 @@ async def authenticated(
     """Whether it may go on, and what the CLI was asked."""
     path = small_cli(directory / "claude", str(version), rest=status)
     try:
-        await require_authentication(Cli(path, version), {"PATH": "/usr/bin:/bin", "HOME": str(directory), **env})
+        given = {"PATH": "/usr/bin:/bin", "HOME": str(directory), **env}
+        await ClaudeCodeAdapter({}).require_authentication(AgentCli(path, str(version)), given, None)
     except YouBenchaError as caught:
         refusal = caught
     else:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from claude_config import parse_config
 
 from youbencha.adapters.claude_code.command import choose_transport, policy_decides
-from youbencha.adapters.claude_code.config import parse_config
 from youbencha.adapters.claude_code.versions import CliVersion
 from youbencha.errors import ConfigError
 

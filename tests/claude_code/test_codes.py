@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from youbencha.adapters.claude_code import codes
+from youbencha.adapters.claude_code.config import CLAUDE
+from youbencha.adapters.cli_agent import codes
 
-CODES = [value for name, value in vars(codes).items() if name.isupper()]
+OF_OTHERS = {"AGENT_IGNORED", "GAVE_UP", "METRICS_UNREADABLE", "NO_GATEWAY"}
+CODES = [CLAUDE.code(value) for name, value in vars(codes).items() if name.isupper() and value not in OF_OTHERS]
 PAGE = Path(__file__).parents[2] / "docs" / "claude-code.md"
 
 

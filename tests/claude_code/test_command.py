@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import itertools
 import json
+import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
+from claude_config import parse_config
 
-from youbencha.adapters.claude_code.command import Invocation, Prompt, build_command
-from youbencha.adapters.claude_code.config import parse_config
-from youbencha.adapters.claude_code.locate import Cli
+from invocations import invocation
+from youbencha.adapters.claude_code.command import build_command
 from youbencha.adapters.claude_code.versions import CliVersion
+from youbencha.adapters.cli_agent import AgentCli
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.process import Command
 
 NEW, OLD, OLDEST = CliVersion(2, 1, 325), CliVersion(2, 0, 62), CliVersion(1, 0, 128)
 CLAUDE = Path("/opt/claude")
-WORKSPACE = Path("/work space")
+WORKSPACE, SCRATCH = Path("/work space"), Path("/scratch")
 ALWAYS = ("--output-format", "stream-json", "--verbose", "--dangerously-skip-permissions")
 
 FLAGS_SINCE = {
@@ -57,24 +59,15 @@ def build(
     *,
     env: dict[str, str] | None = None,
     is_root: bool = False,
-    prompt: Prompt | None = None,
-    prompt_file: Path | None = None,
+    prompt: str = "Do it.",
     agent_definition: str | None = None,
-    cli: Cli | None = None,
+    command: tuple[str, ...] = (),
+    scratch: Path = SCRATCH,
     **config: Any,
 ) -> Command:
-    return build_command(
-        Invocation(
-            config=parse_config({"prompt": "x", **config}),
-            cli=cli or Cli(CLAUDE, version),
-            prompt=prompt or Prompt("Do it.", "argument"),
-            prompt_file=prompt_file,
-            agent_definition=agent_definition,
-            workspace=WORKSPACE,
-            env={} if env is None else env,
-            is_root=is_root,
-        )
-    )
+    chosen = parse_config({"prompt": prompt, **config})
+    run = invocation(chosen, AgentCli(CLAUDE, str(version), command), WORKSPACE, scratch, env or {})
+    return build_command(run, agent_definition=agent_definition, is_root=is_root)
 
 
 def flags(command: Command) -> tuple[str, ...]:
@@ -134,7 +127,8 @@ def test_permission_modes(mode: str | None, expected: tuple[str, ...]) -> None:
 
 def test_text_output() -> None:
     assert build(output_format="text", include_partial_messages=True).argv == (
-        str(CLAUDE), "--output-format", "text", "--dangerously-skip-permissions", "-p", "--", "Do it.",
+        str(CLAUDE), "--output-format", "text", "--dangerously-skip-permissions",
+        "--debug", "--session-id", str(uuid.uuid5(uuid.NAMESPACE_URL, SCRATCH.as_uri())), "-p", "--", "Do it.",
     )  # fmt: skip
 
 
@@ -144,8 +138,7 @@ def test_an_agent_goes_both_ways() -> None:
 
 
 def test_a_cli_that_is_started_by_more_than_its_path() -> None:
-    cli = Cli(Path("claude.js"), NEW, ("node", "claude.js"))
-    assert build(cli=cli).argv[:3] == ("node", "claude.js", "--output-format")
+    assert build(command=("node", "claude.js")).argv[:3] == ("node", "claude.js", "--output-format")
 
 
 @pytest.mark.parametrize("pty", ["auto", "never", "always"])
@@ -158,24 +151,24 @@ def test_a_terminal_only_when_asked_for(pty: str) -> None:
 
 @pytest.mark.parametrize("text", ["-v", "--help", "--", "-p", "a 'b' \"c\" `d` $(e) \\ \n é 漢 🙂", " "])
 def test_the_prompt_is_one_argument_behind_everything(text: str) -> None:
-    argv = build(prompt=Prompt(text, "argument"), allowed_tools=["Bash"], extra_args=["--add-dir", "a"]).argv
+    argv = build(prompt=text, allowed_tools=["Bash"], extra_args=["--add-dir", "a"]).argv
     assert argv[-3:] == ("-p", "--", text)
 
 
 def test_a_prompt_by_stdin() -> None:
-    command = build(prompt=Prompt("é\0🙂", "stdin"))
+    command = build(prompt="é\0🙂", prompt_delivery="stdin")
     assert command.stdin == "é\0🙂".encode()
     assert command.argv[-1] == "-p"
     assert "--" not in command.argv
 
 
 def test_a_prompt_in_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "prompt.md"
-    command = build(prompt=Prompt("secret task", "file"), prompt_file=path)
+    command = build(prompt="secret task", prompt_delivery="file", scratch=tmp_path)
     assert command.stdin is None
     assert flags(command) == ("--add-dir", str(tmp_path))
     assert command.argv[-3:-1] == ("-p", "--")
-    assert str(path) in command.argv[-1]
+    assert str(tmp_path / "prompt.md") in command.argv[-1]
+    assert (tmp_path / "prompt.md").read_text() == "secret task"
     assert "secret task" not in " ".join(command.argv)
 
 
@@ -223,15 +216,13 @@ OPTIONS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("version", [OLDEST, OLD, CliVersion(2, 1, 30), CliVersion(2, 1, 197), NEW], ids=str)
 @pytest.mark.parametrize("delivery", ["argument", "stdin", "file"])
-def test_no_version_gets_a_flag_that_it_does_not_have(version: CliVersion, delivery: Any) -> None:
+def test_no_version_gets_a_flag_that_it_does_not_have(version: CliVersion, delivery: Any, tmp_path: Path) -> None:
     for first, second in itertools.combinations(OPTIONS, 2):
         options = {**first, **second}
         definition = '{"a": {}}' if "agent_name" in options else None
-        file = Path("/tmp/p/prompt.md") if delivery == "file" else None
+        given = {"prompt": "-x", "prompt_delivery": delivery, "agent_definition": definition, "scratch": tmp_path}
         try:
-            command = build(
-                version, prompt=Prompt("-x", delivery), prompt_file=file, agent_definition=definition, **options
-            )
+            command = build(version, **given, **options)
         except ConfigError:
             continue  # refused with a word, which is as good
         check_line(command.argv[1:], version)

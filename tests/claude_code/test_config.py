@@ -6,10 +6,10 @@ import re
 from typing import Any
 
 import pytest
+from claude_config import parse_config
 from pydantic import ValidationError
 
 from youbencha.adapters.claude_code import ClaudeCodeConfig
-from youbencha.adapters.claude_code.config import parse_config
 from youbencha.errors import ConfigError, Problem
 
 ACCEPTED: list[tuple[str, Any]] = [

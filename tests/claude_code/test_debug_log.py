@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from youbencha.adapters.claude_code import own_files
-from youbencha.adapters.claude_code.own_files import watch_debug_log
+from youbencha.adapters.claude_code import rejected_key
+from youbencha.adapters.claude_code.rejected_key import watch_debug_log
 
 BODY = '{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}'
 STAMP = "2026-11-15T20:36:57.645Z "
@@ -45,7 +45,7 @@ SOON_S, LONG_S = 0.01, 10.0
 
 @pytest.fixture(autouse=True)
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_files, "_LOOK_EVERY_S", SOON_S)
+    monkeypatch.setattr(rejected_key, "_LOOK_EVERY_S", SOON_S)
 
 
 class Bench:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from youbencha.adapters.claude_code.adapter import agent_environment
+from youbencha.adapters.claude_code import ClaudeCodeAdapter
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from youbencha.adapters.claude_code.adapter import agent_environment
     ],
 )  # fmt: skip
 def test_what_passes(name: str) -> None:
-    assert agent_environment({name: "value"}, {})[name] == "value"
+    assert ClaudeCodeAdapter({name: "value"}).environment({})[name] == "value"
 
 
 @pytest.mark.parametrize(
@@ -30,13 +30,13 @@ def test_what_passes(name: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_held_back(name: str) -> None:
-    assert name not in agent_environment({name: "value"}, {})
+    assert name not in ClaudeCodeAdapter({name: "value"}).environment({})
 
 
 def test_what_the_test_case_gives_wins_over_everything() -> None:
     harness = {"PATH": "/usr/bin", "ANTHROPIC_API_KEY": "mine", "OTHER": "x"}
     given = {"ANTHROPIC_API_KEY": "theirs", "OTHER": "y", "DISABLE_AUTOUPDATER": "0", "CLAUDECODE": "1"}
-    env = agent_environment(harness, given)
+    env = ClaudeCodeAdapter(harness).environment(given)
     assert env == {
         "PATH": "/usr/bin",
         "ANTHROPIC_API_KEY": "theirs",
@@ -48,10 +48,10 @@ def test_what_the_test_case_gives_wins_over_everything() -> None:
 
 
 def test_the_harness_cannot_turn_updates_on_by_accident() -> None:
-    assert agent_environment({"DISABLE_AUTOUPDATER": "0"}, {})["DISABLE_AUTOUPDATER"] == "1"
+    assert ClaudeCodeAdapter({"DISABLE_AUTOUPDATER": "0"}).environment({})["DISABLE_AUTOUPDATER"] == "1"
 
 
 def test_nothing_that_was_given_is_changed() -> None:
     harness, given = {"PATH": "/usr/bin"}, {"A": "b"}
-    agent_environment(harness, given)["C"] = "d"
+    ClaudeCodeAdapter(harness).environment(given)["C"] = "d"
     assert (harness, given) == ({"PATH": "/usr/bin"}, {"A": "b"})

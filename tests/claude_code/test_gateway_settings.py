@@ -14,7 +14,7 @@ from claude_lab import API_KEY, ClaudeLab, says, script, versions
 from systems import posix_only
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
-from youbencha.adapters.claude_code.adapter import agent_environment, gateway_settings, given_settings
+from youbencha.adapters.claude_code.command import gateway_settings, given_settings
 from youbencha.gateway.api import GatewayAccess
 
 ACCESS = GatewayAccess("http://127.0.0.1:4100", "yb-virtual-0123456789")
@@ -28,7 +28,7 @@ def settings(*extra_args: str, workspace: Path = Path()) -> dict[str, Any]:
 def test_the_environment() -> None:
     harness = {"PATH": "/bin", "ANTHROPIC_API_KEY": "real", "AWS_PROFILE": "real", "HTTPS_PROXY": "http://p"}
     given = {"ANTHROPIC_AUTH_TOKEN": "real", "CLAUDE_CODE_USE_VERTEX": "1", "ANTHROPIC_MODEL": "m", "MINE": "x"}
-    assert agent_environment(harness, given, ACCESS) == {
+    assert ClaudeCodeAdapter(harness).environment(given, gateway=ACCESS) == {
         "PATH": "/bin",
         "MINE": "x",
         "ANTHROPIC_MODEL": "m",

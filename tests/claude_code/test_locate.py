@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from claude_config import parse_config
 from small_clis import asked, in_toolbox, small_cli
 
-from youbencha.adapters.claude_code.config import parse_config
-from youbencha.adapters.claude_code.locate import Cli, cli_version, find_cli, locate_cli
+from youbencha.adapters.claude_code import ClaudeCodeAdapter
+from youbencha.adapters.claude_code.config import CLAUDE
+from youbencha.adapters.cli_agent import AgentCli
+from youbencha.adapters.cli_agent.locate import CliFinder
 from youbencha.errors import YouBenchaError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the small programs are shell scripts")
@@ -32,15 +35,15 @@ def env(bin_dir: Path, toolbox: Path) -> dict[str, str]:
     return {"PATH": f"{bin_dir}:/usr/bin:/bin", "YOUBENCHA_TOOLBOX": str(toolbox)}
 
 
-async def locate(env: dict[str, str], **config: Any) -> Cli:
-    return await locate_cli(parse_config({"prompt": "x", **config}), env)
+async def locate(env: dict[str, str], **config: Any) -> AgentCli:
+    return await ClaudeCodeAdapter({}).locate(parse_config({"prompt": "x", **config}), env, None)
 
 
 async def test_path_wins_over_the_toolbox(env: dict[str, str], bin_dir: Path, toolbox: Path) -> None:
     on_path = small_cli(bin_dir / "claude", "2.0.1")
     in_toolbox(toolbox, "2.1.9")
     found = await locate(env)
-    assert (found.path, str(found.version)) == (on_path, "2.0.1")
+    assert (found.path, found.version) == (on_path, "2.0.1")
     assert found.argv == (str(on_path),)
 
 
@@ -54,7 +57,7 @@ async def test_without_one_on_path_the_newest_of_the_toolbox(env: dict[str, str]
     for version in ("2.1.9", "2.1.30", "1.0.128"):
         in_toolbox(toolbox, version)
     found = await locate(env)
-    assert str(found.version) == "2.1.30"
+    assert found.version == "2.1.30"
     assert asked(found.path) == []  # the manifest knows its version
 
 
@@ -66,12 +69,12 @@ async def test_a_version_picks_whoever_has_it(
     for installed in ("2.1.9", "1.0.128", "2.0.1"):
         in_toolbox(toolbox, installed)
     found = await locate(env, version=version)
-    assert str(found.version) == version
+    assert found.version == version
     assert found.path.parent.name == where
 
 
 async def test_nobody_has_it(env: dict[str, str], bin_dir: Path) -> None:
-    assert await find_cli(env) is None
+    assert await CliFinder(CLAUDE).find(env) is None
     with pytest.raises(YouBenchaError) as caught:
         await locate(env)
     assert caught.value.code == "CLAUDE_CLI_NOT_FOUND"
@@ -87,7 +90,7 @@ async def test_an_explicit_path_wins_over_everything(env: dict[str, str], bin_di
     small_cli(bin_dir / "claude", "2.0.1")
     mine = small_cli(tmp_path / "mine" / "my-claude", "2.0.3")
     found = await locate(env, executable=str(mine))
-    assert (found.path, str(found.version)) == (mine, "2.0.3")
+    assert (found.path, found.version) == (mine, "2.0.3")
     assert await locate(env, executable=str(mine), version="2.0.3") == found
 
 
@@ -134,7 +137,7 @@ async def test_an_answer_that_is_no_version(answer: str, env: dict[str, str], tm
     mine = tmp_path / "c"
     mine.write_text(f"#!/bin/sh\necho '{answer}'\n")
     mine.chmod(0o755)
-    with pytest.raises(YouBenchaError, match="which is no version") as caught:
+    with pytest.raises(YouBenchaError, match="which is not a version") as caught:
         await locate(env, executable=str(mine))
     assert caught.value.code == "CLAUDE_VERSION_UNKNOWN"
     assert (answer or "nothing") in caught.value.message
@@ -150,11 +153,11 @@ async def test_the_version_is_asked_for_once(env: dict[str, str], bin_dir: Path)
 async def test_a_new_file_is_asked_anew_even_if_it_looks_the_same(env: dict[str, str], bin_dir: Path) -> None:
     cli = small_cli(bin_dir / "claude", "2.0.1")
     before = cli.stat()
-    assert str(await cli_version(cli, env)) == "2.0.1"
+    assert await CliFinder(CLAUDE).version_of(cli, env) == "2.0.1"
     small_cli(cli, "2.0.2")
     os.utime(cli, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert (cli.stat().st_mtime_ns, cli.stat().st_size) == (before.st_mtime_ns, before.st_size)
-    assert str(await cli_version(cli, env)) == "2.0.2"
+    assert await CliFinder(CLAUDE).version_of(cli, env) == "2.0.2"
 
 
 async def test_a_link_that_is_turned_to_another_file(env: dict[str, str], bin_dir: Path, tmp_path: Path) -> None:
@@ -163,7 +166,7 @@ async def test_a_link_that_is_turned_to_another_file(env: dict[str, str], bin_di
     for version in ("2.0.1", "2.0.2"):
         link.unlink(missing_ok=True)
         link.symlink_to(small_cli(tmp_path / version / "cli", version))
-        assert str((await locate(env)).version) == version
+        assert (await locate(env)).version == version
 
 
 async def test_the_version_is_asked_in_the_agents_environment(env: dict[str, str], tmp_path: Path) -> None:

@@ -6,15 +6,17 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from claude_config import parse_config
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from youbencha.adapters.claude_code import ClaudeCodeConfig
-from youbencha.adapters.claude_code.command import Prompt, read_prompt
-from youbencha.adapters.claude_code.config import parse_config
+from youbencha.adapters.claude_code.command import Delivery, check_prompt, print_delivery
+from youbencha.adapters.claude_code.config import CLAUDE
+from youbencha.adapters.cli_agent import prompt as common
 from youbencha.errors import ConfigError
 
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="links and pipes")
@@ -25,6 +27,17 @@ def workspace(tmp_path: Path) -> Path:
     path = tmp_path / "workspace"
     path.mkdir()
     return path
+
+
+class Prompt(NamedTuple):
+    text: str
+    delivery: Delivery
+
+
+def read_prompt(config: ClaudeCodeConfig, *, workspace: Path, config_dir: Path | None) -> Prompt:
+    text = common.read_prompt(CLAUDE, config, workspace=workspace, config_dir=config_dir)
+    check_prompt(text, config)
+    return Prompt(text, print_delivery(text, config))
 
 
 def prompt(text: str, **config: Any) -> Prompt:

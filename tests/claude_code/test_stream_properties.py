@@ -21,7 +21,8 @@ from stream_samples import (
     user,
 )
 
-from youbencha.adapters.claude_code.verdict import Ending, judge
+from endings import run_ending
+from youbencha.adapters.claude_code.verdict import judge
 from youbencha.adapters.cli_agent.stream import MALFORMED_WARNINGS
 from youbencha.events import AssistantText, AssistantTextDelta, Event, ToolReturned, WarningRaised
 from youbencha.log import YouBenchaLog
@@ -48,8 +49,7 @@ def check(data: bytes) -> None:
         assert len([event for event in events if isinstance(event, WarningRaised)]) <= 1
     session = feed(data)[0].session()
     for code in (0, 1, None):
-        ending = Ending(exit_code=code, output_tail=data.decode("utf-8", "replace"), facts=session.facts)
-        verdict = judge(ending, at=AT)
+        verdict = judge(run_ending(code, output=data.decode("utf-8", "replace"), facts=session.facts), at=AT)
         assert (verdict.status == "success") == (not verdict.errors)
     for log in (log_of(data), log_of(data, session=session)):
         assert YouBenchaLog.model_validate_json(log.model_dump_json()).messages == log.messages

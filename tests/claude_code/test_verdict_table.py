@@ -8,17 +8,22 @@ from dataclasses import replace
 import pytest
 from stream_samples import AT, INIT, RESULT, VERSIONS, assistant, facts_of, line, lines, text, transcript
 
+from endings import run_ending
 from youbencha.adapters.claude_code.texts import CAUSES
-from youbencha.adapters.claude_code.verdict import Ending, judge
+from youbencha.adapters.claude_code.verdict import judge
 from youbencha.log.session import ModelSwitched, RetriedCalls, SessionFacts
 from youbencha.usage import SessionUsage, Tokens
 
 NEW = ("2.1.197", "2.1.325")
 
 
+def ending(*, facts=SessionFacts(), **how):  # noqa: B008  # it is frozen
+    return run_ending(facts=facts, **how)
+
+
 def verdict_of(name: str, exit_code: int | None = 0, **more):
     data = transcript(name)
-    return judge(Ending(exit_code=exit_code, output_tail=data.decode()[-2000:], facts=facts_of(data), **more), at=AT)
+    return judge(ending(exit_code=exit_code, output=data.decode(), facts=facts_of(data), **more), at=AT)
 
 
 def only_error(verdict):
@@ -92,9 +97,9 @@ def test_exit_0_without_result_is_no_success(name):
 
 
 def test_no_output_at_all_is_no_success_where_a_stream_was_asked_for():
-    silent = Ending(exit_code=0, stream_expected=True)
+    silent = ending(exit_code=0, stream_expected=True)
     assert only_error(judge(silent, at=AT)).code == "CLAUDE_NO_RESULT"
-    assert judge(Ending(exit_code=0), at=AT).status == "success"
+    assert judge(ending(exit_code=0), at=AT).status == "success"
 
 
 @pytest.mark.parametrize(
@@ -111,20 +116,20 @@ def test_crash_names_the_signal(exit_code, signal, seen):
 
 def test_exit_code_without_result_quotes_stderr_between_the_events():
     tail = line(**INIT).decode() + "\n\x1b[31merror: not logged in to npm\x1b[0m\n" + assistant(text("x")).decode()
-    ending = Ending(exit_code=1, output_tail=tail, facts=facts_of(lines(line(**INIT))))
-    error = only_error(judge(ending, at=AT))
+    ended = ending(exit_code=1, output=tail, facts=facts_of(lines(line(**INIT))))
+    error = only_error(judge(ended, at=AT))
     assert error.code == "CLAUDE_EXIT_CODE"
     assert error.message == "Claude Code exited with code 1. Its last 1 line:\nerror: not logged in to npm"
 
 
 def test_exit_code_in_text_mode_quotes_the_last_lines():
     tail = "\n".join(f"line {number}" for number in range(100)) + "\n" + "y" * 1000
-    error = only_error(judge(Ending(exit_code=2, output_tail=tail), at=AT))
+    error = only_error(judge(ending(exit_code=2, output=tail), at=AT))
     assert error.code == "CLAUDE_EXIT_CODE"
     assert "line 95" not in error.message
     assert "line 96\nline 97\nline 98\nline 99\nyyy" in error.message
     assert error.message.count("y") < 310
-    assert "printed nothing" in only_error(judge(Ending(exit_code=2), at=AT)).message
+    assert "printed nothing" in only_error(judge(ending(exit_code=2), at=AT)).message
 
 
 @pytest.mark.parametrize(
@@ -139,17 +144,17 @@ def test_exit_code_in_text_mode_quotes_the_last_lines():
     ],
 )
 def test_failures_in_plain_text(said, code):
-    assert only_error(judge(Ending(exit_code=1, output_tail=said), at=AT)).code == code
-    assert judge(Ending(exit_code=0, output_tail=said), at=AT).status == "success"
+    assert only_error(judge(ending(exit_code=1, output=said), at=AT)).code == code
+    assert judge(ending(exit_code=0, output=said), at=AT).status == "success"
 
 
 def test_what_the_model_says_is_no_failure():
     """An agent that builds a login page talks like a client that is not logged in."""
     said = "Invalid API key · Please run /login. API Error: 429. Prompt is too long."
     stream = lines(line(**INIT), assistant(text(said)), line(**{**RESULT, "result": said}))
-    assert judge(Ending(exit_code=0, facts=facts_of(stream)), at=AT).status == "success"
+    assert judge(ending(exit_code=0, facts=facts_of(stream)), at=AT).status == "success"
     turns = lines(assistant(text(said)), line(**{**RESULT, "subtype": "error_during_execution"}))
-    assert only_error(judge(Ending(exit_code=1, facts=facts_of(turns)), at=AT)).code == "CLAUDE_EXECUTION_ERROR"
+    assert only_error(judge(ending(exit_code=1, facts=facts_of(turns)), at=AT)).code == "CLAUDE_EXECUTION_ERROR"
 
 
 def test_auth_error_says_how_to_mend_it():
@@ -165,7 +170,7 @@ def test_rate_limit_with_its_end_in_the_text():
     """Text as older versions print it for a subscription."""
     said = "Claude AI usage limit reached|1750000000"
     stream = lines(line(**{**RESULT, "is_error": True, "result": said}))
-    error = only_error(judge(Ending(exit_code=1, facts=facts_of(stream)), at=AT))
+    error = only_error(judge(ending(exit_code=1, facts=facts_of(stream)), at=AT))
     assert (error.code, error.context["resets_at"]) == ("CLAUDE_RATE_LIMIT", "2025-06-15T15:06:40.000Z")
 
 
@@ -178,43 +183,43 @@ def test_rate_limit_with_its_end_in_an_event(resets_at, seen):
         failed,
         line(**{**RESULT, "is_error": True, "result": "You've hit your limit"}),
     )
-    error = only_error(judge(Ending(exit_code=1, facts=facts_of(stream)), at=AT))
+    error = only_error(judge(ending(exit_code=1, facts=facts_of(stream)), at=AT))
     assert (error.code, error.context["resets_at"]) == ("CLAUDE_RATE_LIMIT", seen)
 
 
 def test_a_failed_call_without_a_result_is_still_the_reason():
     stream = assistant(text("API Error: 529 x"), model="<synthetic>", error="server_error")
-    error = only_error(judge(Ending(exit_code=1, facts=facts_of(stream)), at=AT))
+    error = only_error(judge(ending(exit_code=1, facts=facts_of(stream)), at=AT))
     assert (error.code, error.context["status"]) == ("CLAUDE_API_ERROR", 529)
 
 
 def test_an_error_without_words_still_has_a_message():
     stream = line(**{**RESULT, "is_error": True, "result": None})
     assert (
-        only_error(judge(Ending(exit_code=1, facts=facts_of(stream)), at=AT)).message == "A call to the model failed."
+        only_error(judge(ending(exit_code=1, facts=facts_of(stream)), at=AT)).message == "A call to the model failed."
     )
 
 
 def test_unknown_subtype_is_a_failure():
     stream = line(**{**RESULT, "subtype": "error_of_the_future", "errors": ["new"]})
-    error = only_error(judge(Ending(exit_code=0, facts=facts_of(stream)), at=AT))
+    error = only_error(judge(ending(exit_code=0, facts=facts_of(stream)), at=AT))
     assert (error.code, error.message) == (
         "CLAUDE_EXECUTION_ERROR",
         "Claude Code broke off in the middle of its work: new",
     )
     nameless = line(type="result", is_error=False)
-    assert only_error(judge(Ending(exit_code=0, facts=facts_of(nameless)), at=AT)).code == "CLAUDE_EXECUTION_ERROR"
+    assert only_error(judge(ending(exit_code=0, facts=facts_of(nameless)), at=AT)).code == "CLAUDE_EXECUTION_ERROR"
 
 
 def test_cr_2_3_timeout():
-    verdict = verdict_of("stall-2.1.325", None, signal="SIGTERM", timed_out=True, timeout_ms=5000, duration_ms=5120)
+    verdict = verdict_of("stall-2.1.325", None, signal="SIGTERM", timed_out=True, timeout_ms=5000, duration_s=5.12)
     assert verdict.status == "timeout"
     error = only_error(verdict)
     assert error.code == "CLAUDE_TIMEOUT"
     assert "timeout of 5 s (5000 ms)" in error.message
     assert "5.1 s" in error.message
     assert error.context == {"timeout_ms": 5000, "duration_ms": 5120, "result_seen": False}
-    assert "timeout" in only_error(judge(Ending(exit_code=None, timed_out=True), at=AT)).message
+    assert "timeout" in only_error(judge(ending(exit_code=None, timed_out=True), at=AT)).message
 
 
 def test_timeout_after_the_result_says_so():
@@ -252,7 +257,7 @@ def test_warnings_of_a_success():
 
 def test_warning_of_failed_mcp_servers():
     facts = SessionFacts(failed_mcp_servers=("files", "web"))
-    (failed,) = judge(Ending(exit_code=0, facts=facts), at=AT).warnings
+    (failed,) = judge(ending(exit_code=0, facts=facts), at=AT).warnings
     assert failed.code == "CLAUDE_MCP_FAILED"
     assert failed.message.startswith("2 MCP servers did not start: files, web.")
 
@@ -261,13 +266,13 @@ def test_warning_of_another_model():
     codes = [warning.code for warning in verdict_of("fb-2.1.325").warnings]
     assert codes == ["CLAUDE_MODEL_FALLBACK", "CLAUDE_REQUESTS_RETRIED"]
     silent = SessionFacts(model="claude-b", init_model="claude-a[1m]")
-    (warning,) = judge(Ending(exit_code=0, facts=silent), at=AT).warnings
+    (warning,) = judge(ending(exit_code=0, facts=silent), at=AT).warnings
     assert warning.code == "CLAUDE_MODEL_FALLBACK"
     assert warning.context["fallback"] == "claude-b"
     bare = SessionFacts(switches=(ModelSwitched(original=None, fallback=None, trigger=None),))
-    assert "its model to another" in judge(Ending(exit_code=0, facts=bare), at=AT).warnings[0].message
+    assert "its model to another" in judge(ending(exit_code=0, facts=bare), at=AT).warnings[0].message
     same = SessionFacts(model="claude-a", init_model="claude-a[1m]")
-    assert judge(Ending(exit_code=0, facts=same), at=AT).warnings == ()
+    assert judge(ending(exit_code=0, facts=same), at=AT).warnings == ()
 
 
 def test_warning_of_retries():
@@ -281,41 +286,41 @@ def test_warning_of_retries():
 def test_a_time_that_went_by_without_an_answer():
     """The status stays the seeds' own; the second error says whose fault it was."""
     limited = SessionFacts(stream_seen=True, retries=(RetriedCalls(status=429, reason="rate_limit", times=7),))
-    verdict = judge(Ending(exit_code=None, timed_out=True, timeout_ms=5000, duration_ms=5100, facts=limited), at=AT)
+    verdict = judge(ending(exit_code=None, timed_out=True, timeout_ms=5000, duration_s=5.1, facts=limited), at=AT)
     assert verdict.status == "timeout"
     assert [error.code for error in verdict.errors] == ["CLAUDE_TIMEOUT", "CLAUDE_RATE_LIMIT"]
     assert verdict.errors[1].context["unanswered"] is True
     assert "no call to the model was answered (7 calls failed)" in verdict.errors[1].message
     assert verdict.errors[1].hint
     answered = replace(limited, usage=SessionUsage(Tokens(input=100)))
-    assert only_error(judge(Ending(exit_code=None, timed_out=True, facts=answered), at=AT)).code == "CLAUDE_TIMEOUT"
+    assert only_error(judge(ending(exit_code=None, timed_out=True, facts=answered), at=AT)).code == "CLAUDE_TIMEOUT"
 
 
 def test_warning_of_malformed_lines_only_in_a_stream():
     stream = lines(line(**INIT), b"noise", line(**RESULT))
-    (warning,) = judge(Ending(exit_code=0, facts=facts_of(stream)), at=AT).warnings
+    (warning,) = judge(ending(exit_code=0, facts=facts_of(stream)), at=AT).warnings
     assert warning.code == "CLAUDE_MALFORMED_LINE"
     assert warning.message.startswith("1 line of the output was")
     assert "noise" in warning.context["example"]
-    assert judge(Ending(exit_code=0, facts=facts_of(b"noise\nmore")), at=AT).warnings == ()
+    assert judge(ending(exit_code=0, facts=facts_of(b"noise\nmore")), at=AT).warnings == ()
 
 
 @pytest.mark.parametrize(("kind", "code"), [(kind, cause.code) for cause in CAUSES for kind in sorted(cause.kinds)])
 def test_the_kind_alone_is_enough(kind, code):
     stream = lines(assistant(text("?"), error=kind), line(**{**RESULT, "is_error": True, "result": "?"}))
-    error = only_error(judge(Ending(exit_code=1, facts=facts_of(stream)), at=AT))
+    error = only_error(judge(ending(exit_code=1, facts=facts_of(stream)), at=AT))
     assert error.code == code
 
 
 def test_a_refusal_in_other_words():
     refused = line(type="system", subtype="model_refusal_no_fallback")
     stream = lines(refused, line(**{**RESULT, "is_error": True, "result": "?"}))
-    assert only_error(judge(Ending(exit_code=1, facts=facts_of(stream)), at=AT)).code == "CLAUDE_REFUSED"
+    assert only_error(judge(ending(exit_code=1, facts=facts_of(stream)), at=AT)).code == "CLAUDE_REFUSED"
 
 
 def test_is_error_with_exit_0_is_no_success():
     stream = line(**{**RESULT, "is_error": True, "result": "API Error: 500 x"})
-    assert only_error(judge(Ending(exit_code=0, facts=facts_of(stream)), at=AT)).code == "CLAUDE_API_ERROR"
+    assert only_error(judge(ending(exit_code=0, facts=facts_of(stream)), at=AT)).code == "CLAUDE_API_ERROR"
 
 
 def test_every_cause_can_be_found_and_helps():

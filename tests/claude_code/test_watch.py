@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from youbencha.adapters.claude_code.execution import Watch
+from youbencha.adapters.claude_code.rejected_key import KeyWatch
 from youbencha.events import AssistantText, AssistantTextDelta, Event, RequestRetried, SessionStarted
 from youbencha.process import Redactor
 
@@ -24,7 +24,7 @@ def line(value: object) -> bytes:
 
 def test_events_come_as_the_lines_do() -> None:
     seen: list[Event] = []
-    watch = Watch(seen.append)
+    watch = KeyWatch(seen.append)
     watch.line(line(INIT))
     assert [type(event) for event in seen] == [SessionStarted]
     watch.line(line(TEXT))
@@ -34,7 +34,7 @@ def test_events_come_as_the_lines_do() -> None:
 
 
 def test_nobody_has_to_listen() -> None:
-    watch = Watch(None)
+    watch = KeyWatch(None)
     for value in (INIT, TEXT, retry(401)):
         watch.line(line(value))
     assert watch.recorder.session_id == "s-1"
@@ -42,7 +42,7 @@ def test_nobody_has_to_listen() -> None:
 
 def test_a_rejected_key_ends_the_run() -> None:
     seen: list[Event] = []
-    watch = Watch(seen.append)
+    watch = KeyWatch(seen.append)
     watch.line(line(retry(401)))
     assert watch.stop.is_set()
     assert [event.status for event in seen if isinstance(event, RequestRetried)] == [401]  # and it is told
@@ -50,20 +50,20 @@ def test_a_rejected_key_ends_the_run() -> None:
 
 @pytest.mark.parametrize("status", [None, 400, 403, 429, 500, 529])
 def test_nothing_else_does(status: int | None) -> None:
-    watch = Watch(None)
+    watch = KeyWatch(None)
     watch.line(line(retry(status)))
     assert not watch.stop.is_set()
 
 
 @pytest.mark.parametrize("raw", [b"", b"\n", b"no json\n", b'{"type":', b"[1]\n", b"null\n", b"\xff\xfe\n"])
 def test_what_is_no_event_stops_nothing(raw: bytes) -> None:
-    watch = Watch(None)
+    watch = KeyWatch(None)
     watch.line(raw)
     assert not watch.stop.is_set()
 
 
 def test_each_watch_has_a_session_of_its_own() -> None:
-    one, other = Watch(None), Watch(None)
+    one, other = KeyWatch(None), KeyWatch(None)
     one.line(line(INIT))
     one.on_rejected_key()
     assert other.recorder.session_id is None
@@ -71,7 +71,7 @@ def test_each_watch_has_a_session_of_its_own() -> None:
 
 
 def test_a_login_that_can_renew_itself_is_given_one_more_try() -> None:
-    watch = Watch(None, key_may_recover=True)
+    watch = KeyWatch(None, key_may_recover=True)
     watch.on_rejected_key()
     assert not watch.stop.is_set()
     watch.on_rejected_key()
@@ -81,7 +81,7 @@ def test_a_login_that_can_renew_itself_is_given_one_more_try() -> None:
 def test_a_secret_across_two_pieces_of_a_text_is_masked() -> None:
     secret = "hunter2-distinct-aaaa"
     events: list[Event] = []
-    watch = Watch(events.append, redactor=Redactor([secret]))
+    watch = KeyWatch(events.append, redactor=Redactor([secret]))
     for piece in ("It is hunter2-d", "istinct-aaaa, 漢", " and hun"):
         delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}}
         watch.line(line({"type": "stream_event", "event": delta, "parent_tool_use_id": None}))

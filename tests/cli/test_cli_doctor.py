@@ -98,7 +98,7 @@ def test_an_agent_that_is_broken(computer: Computer) -> None:
     computer.has("claude", "echo nonsense; exit 3")
     found = computer.findings(ANTHROPIC_API_KEY=KEY)
     assert found["claude-code"]["state"] == "failed"
-    assert "which is no version" in found["claude-code"]["detail"]
+    assert "which is not a version" in found["claude-code"]["detail"]
 
 
 def test_without_git_nothing_works(computer: Computer) -> None:

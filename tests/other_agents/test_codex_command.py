@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,13 @@ from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.process import Command
 
 BYPASS = "--dangerously-bypass-approvals-and-sandbox"
+CODEX = AgentCli(Path("/opt/codex"), "0.166.0")
 ENV = {"PATH": "/bin", "OPENAI_API_KEY": "k1"}
 
 
 def command(tmp_path: Path, *, env: dict[str, str] = ENV, prompt: str = "Do it.", **config: Any) -> Command:
     chosen = CodexConfig.model_validate({"prompt": prompt, **config})
-    codex = AgentCli(Path("/opt/codex"), "0.166.0")
-    return CodexAdapter(env={}).command(invocation(chosen, codex, Path("/w"), tmp_path, env))
+    return CodexAdapter(env={}).command(invocation(chosen, CODEX, Path("/w"), tmp_path, env))
 
 
 def settings(made: Command) -> dict[str, Any]:
@@ -96,7 +97,7 @@ def test_what_is_no_configuration(config: dict[str, Any], path: str) -> None:
 
 
 def require(env: dict[str, str], **config: Any) -> None:
-    CodexAdapter(env={}).require_authentication(env, CodexConfig(prompt="x", **config))
+    asyncio.run(CodexAdapter(env={}).require_authentication(CODEX, env, CodexConfig(prompt="x", **config)))
 
 
 @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "OPENAI_BASE_URL"])

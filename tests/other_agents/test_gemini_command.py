@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,13 @@ from youbencha.adapters.gemini_cli import GeminiCliAdapter, GeminiCliConfig
 from youbencha.errors import YouBenchaError
 from youbencha.process import Command
 
+GEMINI = AgentCli(Path("/opt/gemini"), "0.61.0")
 ENV = {"PATH": "/bin", "GEMINI_API_KEY": "k1"}
 
 
 def command(scratch: Path, *, env: dict[str, str] = ENV, prompt: str = "Do it.", **config: Any) -> Command:
     chosen = GeminiCliConfig.model_validate({"prompt": prompt, **config})
-    gemini = AgentCli(Path("/opt/gemini"), "0.61.0")
-    return GeminiCliAdapter(env={}).command(invocation(chosen, gemini, Path("/w"), scratch, env))
+    return GeminiCliAdapter(env={}).command(invocation(chosen, GEMINI, Path("/w"), scratch, env))
 
 
 def test_the_plain_command(tmp_path: Path) -> None:
@@ -87,7 +88,7 @@ def test_what_is_no_configuration(config: dict[str, Any], path: str) -> None:
 
 
 def require(env: dict[str, str]) -> None:
-    GeminiCliAdapter(env={}).require_authentication(env, None)
+    asyncio.run(GeminiCliAdapter(env={}).require_authentication(GEMINI, env, None))
 
 
 @pytest.mark.parametrize(

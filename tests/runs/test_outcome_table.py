@@ -6,7 +6,6 @@ import itertools
 
 import pytest
 
-from youbencha.adapters.claude_code import codes
 from youbencha.log import ErrorRecord, EvaluationResult, EvaluationStatus, GatewayReport, OutcomeName, Status
 from youbencha.trial.outcome import POLICIES, cause_of, outcome_of, summary_of
 
@@ -24,16 +23,16 @@ def error(code: str | None) -> ErrorRecord:
 @pytest.mark.parametrize(
     ("code", "outcome", "valid"),
     [
-        (codes.MAX_TURNS, "limit", True),
-        (codes.MAX_BUDGET, "limit", True),
-        (codes.REFUSED, "refused", True),
-        (codes.CRASHED, "agent_error", True),
-        (codes.EXIT_CODE, "agent_error", True),
-        (codes.NO_RESULT, "agent_error", True),
-        (codes.EXECUTION_ERROR, "agent_error", True),
-        (codes.AUTH_FAILED, "provider_error", False),
-        (codes.RATE_LIMIT, "provider_error", False),
-        (codes.API_ERROR, "provider_error", False),
+        ("CLAUDE_MAX_TURNS", "limit", True),
+        ("CLAUDE_MAX_BUDGET", "limit", True),
+        ("CLAUDE_REFUSED", "refused", True),
+        ("CLAUDE_CRASHED", "agent_error", True),
+        ("CLAUDE_EXIT_CODE", "agent_error", True),
+        ("CLAUDE_NO_RESULT", "agent_error", True),
+        ("CLAUDE_EXECUTION_ERROR", "agent_error", True),
+        ("CLAUDE_AUTH_FAILED", "provider_error", False),
+        ("CLAUDE_RATE_LIMIT", "provider_error", False),
+        ("CLAUDE_API_ERROR", "provider_error", False),
         ("COPILOT_RATE_LIMIT", "provider_error", False),
         ("SOMETHING_NEW", "agent_error", True),
         (None, "agent_error", True),
@@ -46,15 +45,15 @@ def test_why_an_agent_failed(code: str | None, outcome: OutcomeName, valid: bool
 
 
 def test_a_timeout_is_a_limit_whatever_else_went_wrong() -> None:
-    told = outcome_of("timeout", [error(codes.API_ERROR), error(codes.TIMEOUT)], [])
-    assert (told.name, told.reason) == ("limit", f"because of {codes.TIMEOUT}")
+    told = outcome_of("timeout", [error("CLAUDE_API_ERROR"), error("CLAUDE_TIMEOUT")], [])
+    assert (told.name, told.reason) == ("limit", "because of CLAUDE_TIMEOUT")
     assert outcome_of("timeout", [], []).name == "limit"
 
 
 def test_a_timeout_without_a_single_answer_measures_the_provider() -> None:
-    unanswered = error(codes.RATE_LIMIT).model_copy(update={"context": {"unanswered": True}})
-    told = outcome_of("timeout", [error(codes.TIMEOUT), unanswered], [])
-    assert (told.name, told.valid, told.reason) == ("provider_error", False, f"because of {codes.RATE_LIMIT}")
+    unanswered = error("CLAUDE_RATE_LIMIT").model_copy(update={"context": {"unanswered": True}})
+    told = outcome_of("timeout", [error("CLAUDE_TIMEOUT"), unanswered], [])
+    assert (told.name, told.valid, told.reason) == ("provider_error", False, "because of CLAUDE_RATE_LIMIT")
 
 
 @pytest.mark.parametrize(
@@ -69,7 +68,7 @@ def test_the_gateway_knows_whether_anything_was_answered(
     counts: dict[str, int], status: Status, outcome: OutcomeName
 ) -> None:
     report = GatewayReport.model_validate({"type": "builtin", "ledger": "x", **counts})
-    assert outcome_of(status, [error(codes.TIMEOUT)], [], gateway=report).name == outcome
+    assert outcome_of(status, [error("CLAUDE_TIMEOUT")], [], gateway=report).name == outcome
 
 
 def test_a_failure_of_unknown_cause_is_said_to_be_one() -> None:
@@ -95,11 +94,11 @@ def test_what_the_evaluators_say_of_an_agent_that_finished(
 def test_a_failure_of_the_harness_is_not_the_agents() -> None:
     told = outcome_of("success", [], [result("skipped")], failure="the disk is full")
     assert (told.name, told.valid, told.reason) == ("infra_error", False, "the disk is full")
-    assert outcome_of("failed", [error(codes.CRASHED)], [], failure="the disk is full").name == "agent_error"
+    assert outcome_of("failed", [error("CLAUDE_CRASHED")], [], failure="the disk is full").name == "agent_error"
 
 
 def test_truncated_output_is_no_failure() -> None:
-    assert outcome_of("success", [error(codes.OUTPUT_TRUNCATED)], [result("passed")]).name == "solved"
+    assert outcome_of("success", [error("CLAUDE_OUTPUT_TRUNCATED")], [result("passed")]).name == "solved"
 
 
 def test_only_what_all_of_it_supports_is_passed() -> None:

@@ -25,7 +25,7 @@ pytestmark = [
 ENV = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "")}
 
 
-async def starts(have: InstalledAgent, image: str, directory: Path) -> AgentCli[str]:
+async def starts(have: InstalledAgent, image: str, directory: Path) -> AgentCli:
     tree = directory / "tree"
     tree.mkdir()
     kind = AgentKind(name=have.agent, title=have.agent, prefix="X", command=lookup(have.agent).command, logs="logs")
@@ -34,7 +34,7 @@ async def starts(have: InstalledAgent, image: str, directory: Path) -> AgentCli[
     async with open_docker_sandbox(
         spec, workspace=tree, scratch=directory / "scratch", run_id=run_id, on_event=lambda event: None
     ) as sandbox:
-        cli = await CliFinder(kind, str).locate(ENV, executable=None, version=have.version, sandbox=sandbox)
+        cli = await CliFinder(kind).locate(ENV, executable=None, version=have.version, sandbox=sandbox)
         command = Command(argv=(*cli.argv, "--version"), cwd=tree, env=sandbox.environment({}))
         done = await sandbox.run(command, limits=Limits(timeout_s=120))
     assert (done.exit.code, have.version in done.output) == (0, True), done.output

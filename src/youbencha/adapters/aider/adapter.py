@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from youbencha.adapters.aider.command import AiderConfig, Files, aider_command
-from youbencha.adapters.cli_agent import AgentKind, Cause, CliAdapter, Invocation, SessionRecord, codes, pattern
+from youbencha.adapters.cli_agent import (
+    AgentCli,
+    AgentKind,
+    Cause,
+    CliAdapter,
+    Invocation,
+    SessionRecord,
+    codes,
+    pattern,
+)
 from youbencha.adapters.cli_agent.environment import provider_of
 from youbencha.gateway.api import GatewayAccess
 from youbencha.process import Command, ProcessResult
@@ -163,7 +172,7 @@ class AiderAdapter(CliAdapter[AiderConfig]):
     def reader(self) -> None:
         return None
 
-    def require_authentication(self, env: Mapping[str, str], config: AiderConfig | None) -> None:
+    async def require_authentication(self, cli: AgentCli, env: Mapping[str, str], config: AiderConfig | None) -> None:
         if missing := missing_key(config.model if config else None, env):
             raise AIDER.auth_failed(missing)
 

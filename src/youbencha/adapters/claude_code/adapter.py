@@ -1,263 +1,198 @@
-"""ClaudeCodeAdapter: the contract of `adapters/base.py` for the Claude Code CLI."""
+"""ClaudeCodeAdapter: what differs between the Claude Code CLI and other agents."""
 
 from __future__ import annotations
 
-import json
 import os
-import uuid
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
+from youbencha.adapters.base import AgentExecutionContext
 from youbencha.adapters.claude_code.command import (
-    Invocation,
-    Prompt,
-    Scratch,
-    choose_transport,
-    open_scratch,
-    read_prompt,
+    CREDENTIALS,
+    ClaudeInvocation,
+    build_command,
+    check_prompt,
+    cli_version,
+    gateway_variables,
+    session_id_of,
+    settings_directory,
+    transport_of,
+    with_shared_files,
 )
-from youbencha.adapters.claude_code.config import CLAUDE, ClaudeCodeConfig, parse_config
-from youbencha.adapters.claude_code.execution import Execution
-from youbencha.adapters.claude_code.locate import Cli, find_cli, locate_cli, may_be_logged_in, require_authentication
-from youbencha.adapters.claude_code.own_files import agent_definition, on_the_host
+from youbencha.adapters.claude_code.config import CLAUDE, ClaudeCodeConfig, credentials_given
+from youbencha.adapters.claude_code.own_files import agent_definition, config_dir, on_the_host, with_session_file
+from youbencha.adapters.claude_code.rejected_key import debug_log_watched, watch_of, when
 from youbencha.adapters.claude_code.texts import plain_session
 from youbencha.adapters.claude_code.versions import Feature, supports
-from youbencha.adapters.cli_agent.environment import base_environment, secrets_of
-from youbencha.adapters.cli_agent.invocation import check_context
-from youbencha.adapters.cli_agent.normalize import normalize
-from youbencha.adapters.cli_agent.prompt import prompt_is_here
+from youbencha.adapters.cli_agent import AgentCli, CliAdapter
+from youbencha.adapters.cli_agent.invocation import removed_afterwards, scratch_directory
+from youbencha.adapters.cli_agent.verdict import RunEnding, Verdict
 from youbencha.control.stream_json import ClaudeStreamReader
-from youbencha.errors import ConfigError, Problem
 from youbencha.gateway.api import GatewayAccess
-from youbencha.log import YouBenchaLog
-from youbencha.process import Redactor
-from youbencha.sandbox.base import Sandbox
-from youbencha.sandbox.local import HOST
+from youbencha.log.session import SessionRecord
+from youbencha.process import Command, Input, Limits, ProcessResult, run
 
 if TYPE_CHECKING:
     from youbencha.gateway.api import Provider
 
 
-_CHOOSES_SESSION = frozenset({"--session-id", "--resume", "-r", "--continue", "-c"})
+_INHERITED = frozenset({
+    "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR",
+    "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLOUD_ML_REGION", "ANTHROPIC_VERTEX_PROJECT_ID",
+    "AWS_REGION", "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
+    "AWS_BEARER_TOKEN_BEDROCK", "GOOGLE_APPLICATION_CREDENTIALS", "CLAUDE_CODE_GIT_BASH_PATH", "IS_SANDBOX",
+})  # fmt: skip
+
+_STATUS_TIMEOUT_S = 30.0
 
 
-class ClaudeCodeAdapter:
+class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
     """Runs Claude Code, in print mode or by its control protocol, and reads its stream-json (or plain text) output."""
 
-    name = CLAUDE.name
-    version = "1.0.0"
+    kind = CLAUDE
+    config_model = ClaudeCodeConfig
+    inherited_env = _INHERITED
+    default_env: ClassVar[Mapping[str, str]] = {
+        # Fewer connections that have nothing to do with the task, and no update in the middle of a trial.
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+    }
+    # Lets it run with all tools allowed as root. Only ever said where it is true.
+    boundary_env: ClassVar[Mapping[str, str]] = {"IS_SANDBOX": "1"}
+    credentials = CREDENTIALS
 
-    def __init__(self, env: Mapping[str, str] | None = None) -> None:
-        """`env` stands for the harness's own environment; by default it is the process's."""
-        self._env = env
+    # -- before it runs ----------------------------------------------------------------------------------------
 
-    async def check_availability(self) -> bool:
-        """True if the CLI can be run, False if there is none; raises if it has no credentials."""
-        env = agent_environment(self._harness_env(), {})
-        cli = await find_cli(env)
-        if cli is None:
-            return False
-        await require_authentication(cli, env)
-        return True
+    async def require_authentication(
+        self, cli: AgentCli, env: Mapping[str, str], config: ClaudeCodeConfig | None
+    ) -> None:
+        """Raise if the CLI has no credentials. Whether they are *valid* only a request can tell, and that costs."""
+        if credentials_given(env):
+            return
+        if supports(cli_version(cli), Feature.AUTH_STATUS):
+            command = Command(argv=(*cli.argv, "auth", "status"), cwd=cli.path.parent, env=env)
+            status = await run(command, limits=Limits(timeout_s=_STATUS_TIMEOUT_S))
+            if status.exit.code != 0:
+                raise CLAUDE.auth_failed("`claude auth status` says that nobody is logged in, and there is no API key.")
+        elif not self.stored_login(env):
+            # Before 2.1.40 `claude auth status` is no command: "auth" would be sent to the model as a prompt.
+            raise CLAUDE.auth_failed("there is no API key and no stored login.")
 
-    async def check_ready(self, config: Mapping[str, Any], env: Mapping[str, str]) -> None:
-        """Raise if this test case's CLI is not there, or has no credentials."""
-        given = agent_environment(self._harness_env(), env)
-        await require_authentication(await locate_cli(parse_config(config), given), given)
-
-    def check_config(self, config: Mapping[str, Any], config_dir: Path | None) -> Sequence[Problem]:
-        """What is wrong with `agent.config`, all of it."""
-        try:
-            parsed = parse_config(config)
-            if prompt_is_here(CLAUDE, parsed, config_dir):
-                read_prompt(parsed, workspace=config_dir or Path(), config_dir=config_dir)
-        except ConfigError as error:
-            return error.problems
-        return ()
-
-    async def execute(self, context: AgentExecutionContext) -> AgentExecutionResult:
-        """Run Claude Code to its end, its deadline, or the first sign that it cannot succeed."""
-        check_context(CLAUDE, context)
-        config = parse_config(context.config)
-        if context.model is not None:  # any name, unlike the one in `config`: a gateway may know it
-            config = config.model_copy(update={"model": context.model})
-        prompt = read_prompt(config, workspace=context.workspace_dir.absolute(), config_dir=context.config_dir)
-        with open_scratch(context.sandbox, context.scratch_dir) as scratch:
-            invocation = await self._prepare(scratch.with_files_of(config), prompt, context, scratch)
-            return await Execution(invocation, context, self._harness_env()).run()
-
-    async def _prepare(
-        self, config: ClaudeCodeConfig, prompt: Prompt, context: AgentExecutionContext, scratch: Scratch
-    ) -> Invocation:
-        harness, sandbox = self._harness_env(), context.sandbox
-        workspace = context.workspace_dir.absolute()
-        env = agent_environment(harness, context.env, context.gateway, sandbox)
-        host = env if sandbox.kind == "local" else agent_environment(harness, {})
-        cli = await locate_cli(config, host, sandbox, workspace)
-        transport = choose_transport(config, cli.version, is_boundary=sandbox.is_boundary)
-        if transport != "print" and prompt.delivery != "file":
-            prompt = replace(prompt, delivery="message")
-        definition = None
-        if config.agent_name is not None:
-            definition = agent_definition(
-                config.agent_name,
-                workspace=workspace,
-                env=on_the_host(sandbox, env),
-                harness=harness,
-                project=context.config_dir,
-            )
-        return Invocation(
-            config=config,
-            cli=cli,
-            prompt=prompt,
-            prompt_file=scratch.put_prompt(prompt.text if prompt.delivery == "file" else None),
-            settings_file=scratch.put_settings(_settings(context, config, cli, env)),
-            agent_definition=definition,
-            workspace=workspace,
-            env=env,
-            is_root=hasattr(os, "geteuid") and os.geteuid() == 0,
-            session_id=_session_id(config, cli),
-            transport=transport,
-        )
-
-    def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
-        """The result as a YouBenchaLog."""
-        redactor = Redactor.for_env(self._harness_env(), context.env, secrets_of(context.gateway))
-        return normalize(
-            CLAUDE,
-            result,
-            context,
-            reader=ClaudeStreamReader,
-            adapter_version=self.version,
-            redactor=redactor,
-            read_plain=plain_session,
-        )
+    def stored_login(self, env: Mapping[str, str], platform: str = sys.platform) -> bool:
+        """As far as files tell: macOS keeps a login in its keychain, where we do not look."""
+        if platform == "darwin":
+            return True
+        base = config_dir(env)
+        return base is not None and ((base / ".credentials.json").is_file() or _has_key_helper(base / "settings.json"))
 
     def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider:
         """Always Anthropic's API: what Bedrock and Vertex speak is of no use to a gateway that stands for them."""
         return "anthropic"
 
     def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
-        """What points the CLI at a gateway."""
-        return gateway_env(access)
+        return gateway_variables(access)
 
-    def credentials_in(self, env: Mapping[str, str]) -> Sequence[str]:
-        """Names that say where the model is, or who asks."""
-        return [name for name, value in env.items() if value and name.upper() in CREDENTIALS]
+    def check_prompt(self, prompt: str, config: ClaudeCodeConfig) -> None:
+        check_prompt(prompt, config)
 
-    def stored_login(self, env: Mapping[str, str]) -> bool:
-        """Of `adapters.base.StoresLogin`."""
-        return may_be_logged_in(env)
+    def configure(self, context: AgentExecutionContext) -> ClaudeCodeConfig:
+        return with_shared_files(super().configure(context), context.sandbox)
 
-    def _harness_env(self) -> Mapping[str, str]:
-        return os.environ if self._env is None else self._env
+    @contextmanager
+    def scratch(self, context: AgentExecutionContext) -> Iterator[Path]:
+        """Two directories, one for the prompt and one for settings; the CLI only reads them."""
+        with scratch_directory(context.scratch_dir) as path:
+            settings = settings_directory(path)
+            settings.mkdir(mode=0o700)
+            with removed_afterwards(settings):
+                context.sandbox.share(path)
+                context.sandbox.share(settings)
+                yield path
 
+    # -- while it runs -----------------------------------------------------------------------------------------
 
-def _settings(context: AgentExecutionContext, config: ClaudeCodeConfig, cli: Cli, env: Mapping[str, str]) -> str | None:
-    """What has to win over every other settings file, where the CLI can be told so."""
-    has_policy = config.tool_policy is not None
-    if not (context.gateway or has_policy) or not supports(cli.version, Feature.SETTINGS_FLAG):
-        return None
-    settings = given_settings(config.extra_args, context.workspace_dir)
-    if context.gateway is not None:
-        settings = gateway_settings(context.gateway, env, settings)
-    if has_policy:  # 1.0.128 and 2.0.62 would not ask us if the repository's settings switched all hooks off
-        settings |= {"disableAllHooks": False}
-    return json.dumps(settings)
+    def command(
+        self, invocation: ClaudeInvocation, control_flags: tuple[str, ...] = (), stdin: Input | None = None
+    ) -> Command:
+        return build_command(
+            invocation,
+            agent_definition=self._agent_definition(invocation),
+            is_root=hasattr(os, "geteuid") and os.geteuid() == 0,
+            control_flags=control_flags,
+            stdin=stdin,
+        )
 
+    async def drive(self, invocation: ClaudeInvocation, log_file: Path) -> RunEnding:
+        """Run it to its end, its deadline, or the first sign that it cannot succeed."""
+        if transport_of(invocation) != "print":
+            from youbencha.adapters.claude_code.control_mode import drive
 
-def _session_id(config: ClaudeCodeConfig, cli: Cli) -> str | None:
-    """Plain text says nothing of the session, so that we give it its name."""
-    chosen = _CHOOSES_SESSION.intersection(argument.partition("=")[0] for argument in config.extra_args)
-    is_silent = config.output_format == "text" and not chosen
-    return str(uuid.uuid4()) if is_silent and supports(cli.version, Feature.SESSION_ID) else None
+            return await drive(self, invocation, log_file)
+        context, redactor, command = invocation.context, self.redactor(invocation), self.command(invocation)
+        watch = watch_of(invocation, command, redactor, context.stop)
+        async with debug_log_watched(watch, invocation, command), when(context.stop, watch.stop.set):
+            process = await context.sandbox.run(
+                command,
+                limits=Limits(timeout_s=context.timeout_s),
+                redactor=redactor,
+                log_file=log_file,
+                on_line=watch.line if self.stream_expected(invocation.config) else None,
+                on_start=watch.started,
+                stop=watch.stop,
+            )
+        watch.finish()
+        watch.ended(process)
+        return self.ending(
+            invocation,
+            process,
+            watch.session(),
+            key_rejected=process.stopped and watch.key_rejected,
+            finished_before_stop=watch.finished_before_stop,
+        )
 
+    def reader(self) -> ClaudeStreamReader:
+        return ClaudeStreamReader()
 
-# Which of the harness's own environment variables Claude Code gets to see, beside those that all agents get.
+    def plain_session(self, output: str) -> SessionRecord:
+        return plain_session(output)
 
-_CLAUDE = {
-    "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR",
-    "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLOUD_ML_REGION", "ANTHROPIC_VERTEX_PROJECT_ID",
-    "AWS_REGION", "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
-    "AWS_BEARER_TOKEN_BEDROCK", "GOOGLE_APPLICATION_CREDENTIALS", "CLAUDE_CODE_GIT_BASH_PATH", "IS_SANDBOX",
-}  # fmt: skip
+    def stream_expected(self, config: ClaudeCodeConfig) -> bool:
+        return config.output_format == "stream-json"
 
-_QUIET = {
-    # Fewer connections that have nothing to do with the task, and no update in the middle of a trial.
-    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    "DISABLE_AUTOUPDATER": "1",
-}
+    # -- after it ran ------------------------------------------------------------------------------------------
 
+    def complete(self, invocation: ClaudeInvocation, session: SessionRecord, done: ProcessResult) -> SessionRecord:
+        """Its own record of the session has what its output did not say."""
+        config = config_dir(on_the_host(invocation.context.sandbox, invocation.env))
+        return replace(session, facts=with_session_file(session.facts, session_id_of(invocation), config))
 
-_CONTAINED = {"IS_SANDBOX": "1"}
-"""What lets Claude Code run with all tools allowed as root. Only ever said where it is true."""
+    def judge(self, ending: RunEnding, at: str) -> Verdict:
+        from youbencha.adapters.claude_code.verdict import judge
 
+        return judge(ending, at=at)
 
-def agent_environment(
-    harness: Mapping[str, str],
-    given: Mapping[str, str],
-    gateway: GatewayAccess | None = None,
-    sandbox: Sandbox = HOST,
-) -> dict[str, str]:
-    """What Claude Code runs with. What the test case gives wins over everything but a gateway."""
-    contained = _CONTAINED if sandbox.is_boundary else {}
-    env = {**base_environment(sandbox, harness, _CLAUDE), **_QUIET, **contained, **given}
-    if gateway is None:
-        return env
-    from youbencha.adapters.cli_agent.environment import gateway_environment
+    def details(self, invocation: ClaudeInvocation) -> dict[str, Any]:
+        return {"transport": transport_of(invocation)}
 
-    return gateway_environment(env, gateway, gateway_env(gateway), given=given, own=CREDENTIALS)
-
-
-# Claude Code and the gateway: what tells it where its model is, and what it gets behind a gateway instead.
-#
-# Its settings files win over its environment: with a base URL in `env` of the user's settings, or of the repository's,
-# it goes there, and a key helper's key is sent beside ours (measured: 1.0.128, 2.0.62, 2.1.325). Only what
-# `--settings`
-# says wins over those files, so that the gateway is said there too.
-
-CREDENTIALS = frozenset({
-    "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS",
-    "ANTHROPIC_UNIX_SOCKET", "ANTHROPIC_PROFILE", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK",
-    "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY", "CLAUDE_CODE_USE_MANTLE", "CLAUDE_CODE_USE_GATEWAY",
-    "CLAUDE_CODE_USE_ANTHROPIC_AWS", "CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD",
-})  # fmt: skip
-"""Whoever sets one of these has decided how Claude Code reaches its model."""
-
-_FLAG = "--settings"
-
-
-def gateway_env(access: GatewayAccess) -> dict[str, str]:
-    return {"ANTHROPIC_BASE_URL": access.url, "ANTHROPIC_API_KEY": access.key}
-
-
-def gateway_settings(access: GatewayAccess, env: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
-    """For `--settings`, with what the person gives there."""
-    nothing = dict.fromkeys(sorted(CREDENTIALS), "")
-    around = {name: env[name] for name in ("NO_PROXY", "no_proxy") if name in env}
-    own = given["env"] if isinstance(given.get("env"), dict) else {}
-    return {**given, "apiKeyHelper": "", "env": {**own, **nothing, **around, **gateway_env(access)}}
+    def _agent_definition(self, invocation: ClaudeInvocation) -> str | None:
+        name = invocation.config.agent_name
+        if name is None:
+            return None
+        return agent_definition(
+            name,
+            workspace=invocation.workspace,
+            env=on_the_host(invocation.context.sandbox, invocation.env),
+            harness=self._harness_env(),
+            project=invocation.context.config_dir,
+        )
 
 
-def given_settings(extra_args: Sequence[str], workspace: Path) -> dict[str, Any]:
-    """What the person says by `--settings`: of two, the CLI reads the last, and that is ours.
-
-    A file or JSON, as the CLI takes it; what cannot be read has no effect there either.
-    """
-    flags = [*extra_args, ""]
-    values = [
-        value if equals else flags[at + 1]
-        for at, (name, equals, value) in enumerate(flag.partition("=") for flag in extra_args)
-        if name == _FLAG
-    ]
-    if not values:
-        return {}
+def _has_key_helper(settings: Path) -> bool:
     try:
-        text = values[-1]
-        read = json.loads(text if text.lstrip().startswith("{") else (workspace / text).read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return read if isinstance(read, dict) else {}
+        return b'"apiKeyHelper"' in settings.read_bytes()
+    except OSError:
+        return False

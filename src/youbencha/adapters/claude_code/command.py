@@ -1,19 +1,18 @@
-"""From configuration to command line: pure, and the one place that knows the CLI's flags."""
+"""From configuration to command line: the one place that knows the CLI's flags.
+
+How the prompt reaches the CLI, which settings must win over every settings file, and how the CLI is driven are decided
+here, too: each shows on the command line.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from youbencha.adapters.claude_code.codes import ROOT_REFUSED
-from youbencha.adapters.claude_code.config import CLAUDE, ClaudeCodeConfig, invalid_config, one_problem
-from youbencha.adapters.claude_code.locate import Cli
+from youbencha.adapters.claude_code.config import CLAUDE, ClaudeCodeConfig
 from youbencha.adapters.claude_code.versions import (
     CliVersion,
     Feature,
@@ -22,11 +21,79 @@ from youbencha.adapters.claude_code.versions import (
     permission_modes,
     supports,
 )
-from youbencha.adapters.cli_agent.config import fits_argument
-from youbencha.adapters.cli_agent.prompt import read_prompt as read_text
-from youbencha.errors import Problem, YouBenchaError
+from youbencha.adapters.cli_agent import AgentCli, Invocation, codes, fits_argument
+from youbencha.adapters.cli_agent.locate import unknown_version
+from youbencha.errors import Problem
+from youbencha.gateway.api import GatewayAccess
 from youbencha.process import Command, Input
 from youbencha.sandbox.base import Sandbox
+
+ClaudeInvocation = Invocation[ClaudeCodeConfig]
+
+_CHOOSES_SESSION = frozenset({"--session-id", "--resume", "-r", "--continue", "-c"})
+
+
+def build_command(
+    invocation: ClaudeInvocation,
+    *,
+    agent_definition: str | None = None,
+    is_root: bool = False,
+    control_flags: Sequence[str] = (),
+    stdin: Input | None = None,
+) -> Command:
+    """Writes the prompt and the settings into files, where they have to be in some.
+
+    `control_flags` and `stdin` are of the control protocol's transport.
+    """
+    config, version = invocation.config, cli_version(invocation.cli)
+    _check_version(config, version, is_root=is_root)
+    delivery = delivery_of(invocation)
+    flags = [
+        *_output_flags(config),
+        *([] if transport_of(invocation) == "print" else ["--input-format", "stream-json", *control_flags]),
+        *_permission_flags(invocation, is_root=is_root),
+        *_debug_flags(invocation, version),
+        *_optional_flags(config, agent_definition),
+        *config.extra_args,
+    ]
+    if (settings := _settings(invocation, version)) is not None:
+        path = settings_directory(invocation.scratch) / "settings.json"
+        path.write_bytes(json.dumps(settings).encode())
+        flags += ["--settings", invocation.inside(path)]
+    if delivery == "file":
+        _prompt_file(invocation).write_bytes(invocation.prompt.encode())
+        flags += ["--add-dir", invocation.inside(invocation.scratch)]
+    return Command(
+        # The prompt comes last and behind `--`: one that starts with a dash is then no option, and no flag
+        # that takes several values can swallow it.
+        argv=(*invocation.cli.argv, *flags, "-p", *_prompt_arguments(invocation)),
+        cwd=invocation.workspace,
+        env=_environment(config, invocation.env),
+        stdin=invocation.prompt.encode() if delivery == "stdin" else stdin,
+        terminal=config.pty == "always",
+    )
+
+
+def cli_version(cli: AgentCli) -> CliVersion:
+    """The version as something that can be compared."""
+    version = CliVersion.parse(cli.version)
+    if version is None:
+        raise unknown_version(CLAUDE, cli.path, repr(cli.version))
+    return version
+
+
+def session_id_of(invocation: ClaudeInvocation) -> str | None:
+    """Chosen by us in text mode, which says nothing of the session: its files are then known by name."""
+    if invocation.config.output_format != "text":
+        return None
+    return invocation.session_id(_CHOOSES_SESSION) if _has(invocation, Feature.SESSION_ID) else None
+
+
+def _has(invocation: ClaudeInvocation, feature: Feature) -> bool:
+    return supports(cli_version(invocation.cli), feature)
+
+
+# -- the prompt ------------------------------------------------------------------------------------------------
 
 LONGEST_ARGUMENT_CHARACTERS = 7_000
 
@@ -34,46 +101,65 @@ _SLASH_COMMAND = re.compile(r"/[\w:.-]+(?=\s|\Z)")
 """`/help`, but not `/usr/bin/env is …`. Measured in 1.0.128 to 2.1.325, for arguments and standard input alike."""
 
 Delivery = Literal["argument", "stdin", "file", "message"]
-"""`message`: as the first word of a conversation. There, too, a slash command is one."""
+"""`message`: as the first one of a conversation. There, too, a slash command is one."""
 
 
-@dataclass(frozen=True)
-class Prompt:
-    text: str
-    delivery: Delivery
-
-
-def read_prompt(config: ClaudeCodeConfig, *, workspace: Path, config_dir: Path | None) -> Prompt:
-    text = read_text(CLAUDE, config, workspace=workspace, config_dir=config_dir)
-    delivery = _choose_delivery(text, config.prompt_delivery)
-    if delivery != "file" and not config.slash_commands and (command := _SLASH_COMMAND.match(text)):
-        raise one_problem(
+def check_prompt(prompt: str, config: ClaudeCodeConfig) -> None:
+    """Raise where the prompt cannot be delivered as asked for, or would be taken for a command of the CLI."""
+    delivery = print_delivery(prompt, config)
+    if delivery != "file" and not config.slash_commands and (command := _SLASH_COMMAND.match(prompt)):
+        raise CLAUDE.one_problem(
             "prompt",
             f"starts with {command[0]!r}, which Claude Code takes for a command of its own, and the model never sees",
             "put a space before it; or set slash_commands: true if the command is what you want",
         )
-    return Prompt(text, delivery)
 
 
-def _choose_delivery(text: str, wanted: str) -> Delivery:
-    fits = fits_argument(text)
-    if wanted == "argument":
-        if not fits:
-            raise one_problem("prompt_delivery", "an argument cannot hold this prompt", "use stdin or auto")
-        return "argument"
-    if wanted == "stdin":
-        return "stdin"
-    if wanted == "file":
-        return "file"
-    return "argument" if fits and len(text) <= LONGEST_ARGUMENT_CHARACTERS else "stdin"
+def delivery_of(invocation: ClaudeInvocation) -> Delivery:
+    """How the prompt reaches the CLI."""
+    delivery = print_delivery(invocation.prompt, invocation.config)
+    return delivery if delivery == "file" or transport_of(invocation) == "print" else "message"
 
 
-# How we talk to the CLI: print mode, or its control protocol by one of two ways.
+def first_message(invocation: ClaudeInvocation) -> str:
+    """What the agent is told: its task, or where to find it."""
+    if delivery_of(invocation) == "file":
+        path = invocation.inside(_prompt_file(invocation))
+        return f"Read the file {path} completely; it holds your task. Then do what it says."
+    return invocation.prompt
+
+
+def print_delivery(prompt: str, config: ClaudeCodeConfig) -> Delivery:
+    """How the prompt reaches the CLI in print mode."""
+    wanted, fits = config.prompt_delivery, fits_argument(prompt)
+    if wanted == "argument" and not fits:
+        raise CLAUDE.one_problem("prompt_delivery", "an argument cannot hold this prompt", "use stdin or auto")
+    if wanted != "auto":
+        return wanted
+    return "argument" if fits and len(prompt) <= LONGEST_ARGUMENT_CHARACTERS else "stdin"
+
+
+def _prompt_file(invocation: ClaudeInvocation) -> Path:
+    return invocation.scratch / "prompt.md"
+
+
+def _prompt_arguments(invocation: ClaudeInvocation) -> list[str]:
+    is_argument = delivery_of(invocation) in ("argument", "file") and transport_of(invocation) == "print"
+    return ["--", first_message(invocation)] if is_argument else []
+
+
+# -- how the CLI is driven: in print mode, or by its control protocol over one of two transports -----------------
 
 Transport = Literal["websocket", "stdio", "print"]
 
 _ASKS_BEFORE = frozenset({"default", "ask", "manual"})
-"""Modes in which the CLI would ask somebody: with a tool policy, there is somebody."""
+"""Modes in which the CLI would ask a person: with a tool policy, there is an answer."""
+
+
+def transport_of(invocation: ClaudeInvocation) -> Transport:
+    return choose_transport(
+        invocation.config, cli_version(invocation.cli), is_boundary=invocation.context.sandbox.is_boundary
+    )
 
 
 def choose_transport(config: ClaudeCodeConfig, version: CliVersion, *, is_boundary: bool) -> Transport:
@@ -87,10 +173,10 @@ def choose_transport(config: ClaudeCodeConfig, version: CliVersion, *, is_bounda
     if not supports(version, Feature.ASKS_ABOUT_TOOLS):
         first = first_version(Feature.ASKS_ABOUT_TOOLS)
         message = f"Claude Code {version} has no {Feature.ASKS_ABOUT_TOOLS.value}"
-        raise one_problem(key, message, f"use {first} or later")
+        raise CLAUDE.one_problem(key, message, f"use {first} or later")
     if config.transport == "websocket" and not supports(version, Feature.SDK_URL):
         window = f"{first_version(Feature.SDK_URL)} to {last_version(Feature.SDK_URL)}"
-        raise one_problem(key, f"Claude Code {version} takes no WebSocket of ours", f"use {window}, or stdio")
+        raise CLAUDE.one_problem(key, f"Claude Code {version} takes no WebSocket of ours", f"use {window}, or stdio")
     return _by_version(version) if config.transport == "auto" else config.transport
 
 
@@ -104,66 +190,7 @@ def _by_version(version: CliVersion) -> Transport:
     return "websocket" if supports(version, Feature.SDK_URL) else "stdio"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Invocation:
-    """All that goes into one command line."""
-
-    config: ClaudeCodeConfig
-    cli: Cli
-    prompt: Prompt
-    prompt_file: Path | None
-    """Where the agent finds the prompt, if it is to be read from a file."""
-    settings_file: Path | None = None
-    """What must win over every other settings file, if anything must."""
-    agent_definition: str | None
-    workspace: Path
-    env: Mapping[str, str]
-    is_root: bool
-    session_id: str | None = None
-    """Chosen by us where the output does not tell it: its debug log is then known by name."""
-    transport: Transport = "print"
-    line_flags: tuple[str, ...] = ()
-    """Where the other end of the conversation is, if that has to be said."""
-    stdin: Input | None = None
-    """The other end itself, if it is standard input."""
-
-
-def build_command(invocation: Invocation) -> Command:
-    _check_version(invocation)
-    config, prompt = invocation.config, invocation.prompt
-    flags = [
-        *_output_flags(config),
-        *_control_flags(invocation),
-        *_permission_flags(invocation),
-        *_debug_flags(invocation),
-        *_optional_flags(invocation),
-        *config.extra_args,
-    ]
-    if invocation.settings_file is not None:
-        flags += ["--settings", str(invocation.settings_file)]
-    if invocation.prompt_file is not None:
-        flags += ["--add-dir", str(invocation.prompt_file.parent)]
-    return Command(
-        # The prompt comes last and behind `--`: one that starts with a dash is then no option, and no flag
-        # that takes several values can swallow it.
-        argv=(*invocation.cli.argv, *flags, "-p", *_prompt_arguments(invocation)),
-        cwd=invocation.workspace,
-        env=_environment(config, invocation.env),
-        stdin=prompt.text.encode() if prompt.delivery == "stdin" else invocation.stdin,
-        terminal=config.pty == "always",
-    )
-
-
-def first_words(invocation: Invocation) -> str:
-    """What the agent is told: its task, or where to find it."""
-    if invocation.prompt_file is not None:
-        return f"Read the file {invocation.prompt_file} completely; it holds your task. Then do what it says."
-    return invocation.prompt.text
-
-
-def _prompt_arguments(invocation: Invocation) -> list[str]:
-    is_argument = invocation.prompt_file is not None or invocation.prompt.delivery == "argument"
-    return ["--", first_words(invocation)] if is_argument and invocation.transport == "print" else []
+# -- flags and variables -----------------------------------------------------------------------------------------
 
 
 def _output_flags(config: ClaudeCodeConfig) -> list[str]:
@@ -173,23 +200,23 @@ def _output_flags(config: ClaudeCodeConfig) -> list[str]:
     return [*flags, "--include-partial-messages"] if config.include_partial_messages else flags
 
 
-def _control_flags(invocation: Invocation) -> list[str]:
-    if invocation.transport == "print":
-        return []
-    return ["--input-format", "stream-json", *invocation.line_flags]
+def _debug_flags(invocation: ClaudeInvocation, version: CliVersion) -> list[str]:
+    """Where the output does not tell of failed requests, the CLI's debug log does (see `rejected_key.py`)."""
+    if (session_id := session_id_of(invocation)) is not None:
+        return ["--debug", "--session-id", session_id]
+    return [] if supports(version, Feature.RETRY_EVENTS) else ["--debug"]
 
 
-def _debug_flags(invocation: Invocation) -> list[str]:
-    """Where the output does not tell of failed requests, the CLI's debug log does (see `debug_log.py`)."""
-    if invocation.session_id is not None:
-        return ["--debug", "--session-id", invocation.session_id]
-    return [] if supports(invocation.cli.version, Feature.RETRY_EVENTS) else ["--debug"]
-
-
-def _permission_flags(invocation: Invocation) -> list[str]:
+def _permission_flags(invocation: ClaudeInvocation, *, is_root: bool) -> list[str]:
     mode = invocation.config.permission_mode
-    if _bypasses(invocation.config):
-        _refuse_root(invocation)
+    # The CLI takes no other value for a yes.
+    if is_root and _bypasses(invocation.config) and invocation.env.get("IS_SANDBOX") != "1":
+        raise CLAUDE.error(
+            codes.ROOT_REFUSED,
+            "Claude Code does not run with all tools allowed as root.",
+            "Run as a normal user, or in a container (sandbox: docker); or, if this machine is disposable, set "
+            "IS_SANDBOX: '1' in agent.env; or choose another permission_mode.",
+        )
     if mode is None:
         return ["--dangerously-skip-permissions"]
     return ["--permission-mode", "default" if mode == "ask" else mode]
@@ -199,21 +226,10 @@ def _bypasses(config: ClaudeCodeConfig) -> bool:
     return config.permission_mode in (None, "bypassPermissions")
 
 
-def _refuse_root(invocation: Invocation) -> None:
-    if invocation.is_root and invocation.env.get("IS_SANDBOX") != "1":  # the CLI takes no other value for a yes
-        raise YouBenchaError(
-            ROOT_REFUSED,
-            "Claude Code does not run with all tools allowed as root.",
-            hint="Run as a normal user, or in a container (sandbox: docker); or, if this machine is disposable, set "
-            "IS_SANDBOX: '1' in agent.env; or choose another permission_mode.",
-        )
-
-
-def _optional_flags(invocation: Invocation) -> list[str]:
-    config = invocation.config
+def _optional_flags(config: ClaudeCodeConfig, agent_definition: str | None) -> list[str]:
     values: dict[str, str | None] = {
         "--model": config.model,
-        "--agents": invocation.agent_definition,
+        "--agents": agent_definition,
         "--agent": config.agent_name,
         "--system-prompt": config.system_prompt,
         "--append-system-prompt": config.append_system_prompt,
@@ -249,14 +265,13 @@ def _environment(config: ClaudeCodeConfig, env: Mapping[str, str]) -> dict[str, 
     return {**settings, **env}
 
 
-def _check_version(invocation: Invocation) -> None:
+def _check_version(config: ClaudeCodeConfig, version: CliVersion, *, is_root: bool) -> None:
     """Refuse what this CLI version cannot do: an unknown flag would end it, or worse, be ignored."""
-    config, version = invocation.config, invocation.cli.version
     used = {
         "agent_name": (config.agent_name is not None, Feature.AGENT_FLAG),
         "include_partial_messages": (config.include_partial_messages, Feature.PARTIAL_MESSAGES),
         "effort": (config.effort is not None, Feature.EFFORT),
-        "permission_mode": (invocation.is_root and _bypasses(config), Feature.BYPASS_AS_ROOT),
+        "permission_mode": (is_root and _bypasses(config), Feature.BYPASS_AS_ROOT),
     }
     problems = [
         Problem(
@@ -274,55 +289,83 @@ def _check_version(invocation: Invocation) -> None:
             Problem("permission_mode", f"Claude Code {version} has no mode {mode!r}", f"it has {', '.join(modes)}")
         )
     if problems:
-        raise invalid_config(problems)
+        raise CLAUDE.invalid_config(problems)
 
 
-# Files for the agent to read, outside the workspace so that no diff shows them. For us alone: one may hold a key.
+# -- settings ----------------------------------------------------------------------------------------------------
+#
+# Its settings files win over its environment: with a base URL in `env` of the user's settings, or of the repository's,
+# it goes there, and a key helper's key is sent beside ours (measured: 1.0.128, 2.0.62, 2.1.325). Only what `--settings`
+# says wins over those files, so that the gateway is said there too.
+
+CREDENTIALS = frozenset({
+    "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS",
+    "ANTHROPIC_UNIX_SOCKET", "ANTHROPIC_PROFILE", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY", "CLAUDE_CODE_USE_MANTLE", "CLAUDE_CODE_USE_GATEWAY",
+    "CLAUDE_CODE_USE_ANTHROPIC_AWS", "CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD",
+})  # fmt: skip
+"""Whoever sets one of these has decided how Claude Code reaches its model."""
 
 
-@contextmanager
-def open_scratch(sandbox: Sandbox, parent: Path | None = None) -> Iterator[Scratch]:
-    """In `parent`, so that whoever made that finds it even after a kill; else where temporary files go.
+def settings_directory(scratch: Path) -> Path:
+    """Not in `scratch`: the CLI is let into that one, and the settings may hold a key."""
+    return scratch.with_name(f"{scratch.name}-settings")
 
-    Shared with the sandbox from the start: what is shared has to be, before anything runs.
+
+def _settings(invocation: ClaudeInvocation, version: CliVersion) -> dict[str, Any] | None:
+    """What has to win over every other settings file, where the CLI can be told so."""
+    config, access = invocation.config, invocation.context.gateway
+    has_policy = config.tool_policy is not None
+    if not (access or has_policy) or not supports(version, Feature.SETTINGS_FLAG):
+        return None
+    settings = given_settings(config.extra_args, invocation.workspace)
+    if access is not None:
+        settings = gateway_settings(access, invocation.env, settings)
+    if has_policy:  # 1.0.128 and 2.0.62 would not ask us if the repository's settings switched all hooks off
+        settings |= {"disableAllHooks": False}
+    return settings
+
+
+def gateway_variables(access: GatewayAccess) -> dict[str, str]:
+    return {"ANTHROPIC_BASE_URL": access.url, "ANTHROPIC_API_KEY": access.key}
+
+
+def gateway_settings(access: GatewayAccess, env: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
+    """For `--settings`, with what the person gives there."""
+    nothing = dict.fromkeys(sorted(CREDENTIALS), "")
+    around = {name: env[name] for name in ("NO_PROXY", "no_proxy") if name in env}
+    own = given["env"] if isinstance(given.get("env"), dict) else {}
+    return {**given, "apiKeyHelper": "", "env": {**own, **nothing, **around, **gateway_variables(access)}}
+
+
+def given_settings(extra_args: Sequence[str], workspace: Path) -> dict[str, Any]:
+    """What the person says by `--settings`: of two, the CLI reads the last, and that is ours.
+
+    A file or JSON, as the CLI takes it; what cannot be read has no effect there either.
     """
-    with (
-        tempfile.TemporaryDirectory(prefix="youbencha-", dir=parent, ignore_cleanup_errors=True) as prompts,
-        tempfile.TemporaryDirectory(prefix="youbencha-settings-", dir=parent, ignore_cleanup_errors=True) as settings,
-    ):
-        yield Scratch(sandbox, Path(prompts).absolute(), Path(settings).absolute())
+    flags = [*extra_args, ""]
+    values = [
+        value if equals else flags[at + 1]
+        for at, (name, equals, value) in enumerate(flag.partition("=") for flag in extra_args)
+        if name == "--settings"
+    ]
+    if not values:
+        return {}
+    try:
+        text = values[-1]
+        read = json.loads(text if text.lstrip().startswith("{") else (workspace / text).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return read if isinstance(read, dict) else {}
 
 
-class Scratch:
-    """Each file in a directory of its own, since the CLI is let into the prompt's."""
-
-    def __init__(self, sandbox: Sandbox, prompts: Path, settings: Path) -> None:
-        self._sandbox = sandbox
-        self._prompts = prompts
-        self._settings = settings
-        sandbox.share(prompts)
-        sandbox.share(settings)
-
-    def put_prompt(self, text: str | None) -> Path | None:
-        """Where the agent finds it."""
-        return self._put(self._prompts / "prompt.md", text)
-
-    def put_settings(self, text: str | None) -> Path | None:
-        return self._put(self._settings / "settings.json", text)
-
-    def _put(self, path: Path, text: str | None) -> Path | None:
-        if text is None:
-            return None
-        path.write_bytes(text.encode())
-        return Path(self._sandbox.inside(path))
-
-    def with_files_of(self, config: ClaudeCodeConfig) -> ClaudeCodeConfig:
-        """A file that the configuration names has to be seen by the agent, too."""
-        named = config.mcp_config
-        if self._sandbox.kind == "local" or named is None or named.lstrip().startswith("{"):
-            return config
-        path = Path(named)
-        if not path.is_absolute() or not path.is_file():  # in the workspace, or for the CLI to complain about
-            return config
-        self._sandbox.share(path)
-        return config.model_copy(update={"mcp_config": self._sandbox.inside(path)})
+def with_shared_files(config: ClaudeCodeConfig, sandbox: Sandbox) -> ClaudeCodeConfig:
+    """Share the file that `mcp_config` names, and name it as the agent does."""
+    named = config.mcp_config
+    if sandbox.kind == "local" or named is None or named.lstrip().startswith("{"):
+        return config
+    path = Path(named)
+    if not path.is_absolute() or not path.is_file():  # in the workspace, or for the CLI to complain about
+        return config
+    sandbox.share(path)
+    return config.model_copy(update={"mcp_config": sandbox.inside(path)})

@@ -1,17 +1,41 @@
-"""ClaudeCodeConfig: what a person may write under `agent.config` for Claude Code."""
+"""What Claude Code is called, and what a person may write under `agent.config` for it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from youbencha.adapters.cli_agent.config import FITS, AgentConfig, Argument, Matches
-from youbencha.adapters.cli_agent.config import parse_config as parse
 from youbencha.adapters.cli_agent.kind import AgentKind
 from youbencha.control.policy import rule_error
 from youbencha.spec.base import StrictModel
+
+CLAUDE = AgentKind(
+    name="claude-code",
+    title="Claude Code",
+    prefix="CLAUDE",
+    command="claude",
+    logs="claude-code-logs",
+    provider="anthropic",  # who made the model; Bedrock and Vertex only serve it
+    how_to_authenticate="Set ANTHROPIC_API_KEY (in agent.env or your environment), or log in once: run `claude` and "
+    "type /login (newer versions: `claude auth login`).",
+)
+
+_GIVEN_CREDENTIALS = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX",
+)
+
+
+def credentials_given(env: Mapping[str, str]) -> bool:
+    """Whether the environment itself says who we are, so that no stored login is used."""
+    return any(env.get(name) for name in _GIVEN_CREDENTIALS)
+
 
 _MODEL_ALIASES = ("default", "sonnet", "opus", "haiku", "opusplan", "best")
 
@@ -129,32 +153,3 @@ class ClaudeCodeConfig(AgentConfig):
             hint = f"leave it out, or leave out {reason}"
             raise ProblemAt(self.print_only, f"{value} is possible in print mode only", hint=hint)
         return self
-
-
-def parse_config(raw: Mapping[str, Any]) -> ClaudeCodeConfig:
-    """Validate; raise one ConfigError with every problem."""
-    return parse(CLAUDE, ClaudeCodeConfig, raw)
-
-
-# Claude Code among the agents: its names, and what keeps it from being started, as exceptions.
-
-HOW_TO_AUTHENTICATE = (
-    "Set ANTHROPIC_API_KEY (in agent.env or your environment), or log in once: run `claude` and type /login "
-    "(newer versions: `claude auth login`)."
-)
-
-CLAUDE = AgentKind(
-    name="claude-code",
-    title="Claude Code",
-    prefix="CLAUDE",
-    command="claude",
-    logs="claude-code-logs",
-    provider="anthropic",  # who made the model; Bedrock and Vertex only serve it
-    how_to_authenticate=HOW_TO_AUTHENTICATE,
-)
-
-auth_failed = CLAUDE.auth_failed
-
-invalid_config = CLAUDE.invalid_config
-
-one_problem = CLAUDE.one_problem

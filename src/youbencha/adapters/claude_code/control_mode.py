@@ -1,15 +1,23 @@
-"""Claude Code driven by its control protocol: who decides about tools, and how it is ended in good order."""
+"""Drive Claude Code by its control protocol: answer its questions about tools, and end it in good order."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from youbencha.adapters.base import AgentExecutionContext
-from youbencha.adapters.claude_code.command import Invocation, first_words, policy_decides
+from youbencha.adapters.claude_code.command import (
+    ClaudeInvocation,
+    cli_version,
+    first_message,
+    policy_decides,
+    transport_of,
+)
+from youbencha.adapters.claude_code.rejected_key import debug_log_watched, watch_of, when
 from youbencha.adapters.claude_code.versions import Feature, supports
 from youbencha.control.driver import Driver, StdioTransport
 from youbencha.control.machine import Machine, Timeouts
@@ -17,7 +25,11 @@ from youbencha.control.permissions import ToolHooks
 from youbencha.control.policy import ToolPolicy
 from youbencha.control.websocket import WebSocketTransport
 from youbencha.events import Event, ToolDecided, WarningRaised
-from youbencha.process import ProcessResult, Redactor
+from youbencha.process import Limits, ProcessResult, Redactor
+
+if TYPE_CHECKING:
+    from youbencha.adapters.claude_code.adapter import ClaudeCodeAdapter
+    from youbencha.adapters.cli_agent.verdict import RunEnding
 
 INTERRUPT_S = 1.0
 """For a result after `interrupt`, which comes within 0.1 s. Then it is ended, result or not."""
@@ -30,20 +42,63 @@ _STARTS_WITHIN_S = 60.0
 _CONTROL_PORT = 9876
 
 
-class Conversation:
+async def drive(adapter: ClaudeCodeAdapter, invocation: ClaudeInvocation, log_file: Path) -> RunEnding:
+    """Ask the agent, and answer it, until its result is there."""
+    context, redactor = invocation.context, adapter.redactor(invocation)
+    control = ControlSession(invocation, redactor)
+    async with control.transport as transport:
+        command = adapter.command(invocation, transport.flags, transport.stdin)
+        watch = watch_of(invocation, command, redactor, control.interrupting)
+
+        def on_line(line: bytes) -> None:
+            watch.line(line)
+            transport.line(line)
+
+        with control.deadline():
+            async with (
+                debug_log_watched(watch, invocation, command),
+                control.stopping(),
+                when(watch.stop, transport.stop.set),
+            ):
+                process = await context.sandbox.run(
+                    command,
+                    limits=Limits(timeout_s=control.timeout_s),
+                    redactor=redactor,
+                    log_file=log_file,
+                    on_line=on_line,
+                    on_start=watch.started,
+                    stop=transport.stop,
+                    also=transport.sources,
+                )
+    given_up = control.unresponsive(process)
+    process = control.settled(process)
+    watch.finish()
+    watch.ended(process)
+    return adapter.ending(
+        invocation,
+        process,
+        watch.session().with_facts(denied_by_policy=dict(control.denied)),
+        key_rejected=process.stopped and watch.key_rejected,
+        finished_before_stop=watch.finished_before_stop,
+        interrupted=control.interrupting.is_set() and not watch.finished_before_stop,
+        unresponsive=None if watch.key_rejected else given_up,
+    )
+
+
+class ControlSession:
     """One session by the protocol. Inside a running event loop."""
 
-    def __init__(self, invocation: Invocation, context: AgentExecutionContext, redactor: Redactor) -> None:
-        self._context = context
+    def __init__(self, invocation: ClaudeInvocation, redactor: Redactor) -> None:
+        context = self._context = invocation.context
         self._redactor = redactor
         config = invocation.config
         rules = config.tool_policy
         machine = Machine(
-            first_words(invocation),
+            first_message(invocation),
             policy=ToolPolicy(
                 rules.allow if rules else None,
                 rules.deny if rules else (),
-                root=context.sandbox.inside(invocation.workspace),
+                root=invocation.inside(invocation.workspace),
             ),
             patience=Timeouts(
                 connect_s=_STARTS_WITHIN_S,
@@ -55,7 +110,7 @@ class Conversation:
             awaits_model=context.gateway.is_busy if context.gateway else lambda: False,
         )
         self._driver = Driver(machine, hooks=ToolHooks(decide=policy_decides(config)), on_event=self._note)
-        self.line = self._line(invocation)
+        self.transport = self._transport(invocation)
         self.denied: Counter[str] = Counter()
         self._deadline_passed = False
 
@@ -108,9 +163,9 @@ class Conversation:
         self._deadline_passed = self._driver.over is None
         self._driver.interrupt("the deadline has passed")
 
-    def _line(self, invocation: Invocation) -> StdioTransport | WebSocketTransport:
-        version = invocation.cli.version
-        if invocation.transport == "stdio":
+    def _transport(self, invocation: ClaudeInvocation) -> StdioTransport | WebSocketTransport:
+        version = cli_version(invocation.cli)
+        if transport_of(invocation) == "stdio":
             return StdioTransport(self._driver, knows_end_session=supports(version, Feature.END_SESSION))
         forwarded = self._context.sandbox.forward_port(_CONTROL_PORT)
         leaves = supports(version, Feature.LEAVES_WEBSOCKET)
@@ -126,21 +181,3 @@ class Conversation:
         if isinstance(event, ToolDecided):
             event = replace(event, reason=self._redactor.text(event.reason))
         self._context.on_event(event)
-
-
-@contextlib.asynccontextmanager
-async def when(event: asyncio.Event | None, act: Callable[[], object]) -> AsyncIterator[None]:
-    """Act once the event is set, if it is while this is open."""
-    if event is None:
-        yield
-        return
-    following = asyncio.create_task(_follow(event, act))
-    try:
-        yield
-    finally:
-        following.cancel()
-
-
-async def _follow(event: asyncio.Event, act: Callable[[], object]) -> None:
-    await event.wait()
-    act()

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from youbencha.adapters.claude_code.config import one_problem
+from youbencha.adapters.claude_code.config import CLAUDE
 from youbencha.adapters.cli_agent.agent_files import matching_lines, read_definition
 from youbencha.adapters.cli_agent.config import fits_argument
 from youbencha.control.stream_json import SYNTHETIC, read_usage
@@ -76,7 +74,7 @@ def agent_definition(
         if str(fields.get("name") or path.stem) == name:  # the CLI goes by the header, not by the file's name
             return _argument(json.dumps({name: _definition(fields, prompt, name)}, default=str), path)
     looked = ", ".join([f"{_AGENTS.as_posix()} of the repository", *map(str, _lasting(places[1:], env, harness))])
-    raise one_problem(
+    raise CLAUDE.one_problem(
         "agent_name", f"no definition of agent {name!r} was found", f"put {name}.md into one of: {looked}"
     )
 
@@ -98,7 +96,7 @@ def _lasting(places: Sequence[Path], env: Mapping[str, str], harness: Mapping[st
 
 def _argument(text: str, path: Path) -> str:
     if not fits_argument(text):
-        raise one_problem("agent_name", f"{path} is too long for a command line", "shorten the agent's prompt")
+        raise CLAUDE.one_problem("agent_name", f"{path} is too long for a command line", "shorten the agent's prompt")
     return text
 
 
@@ -137,83 +135,6 @@ def _read_header(header: str) -> Mapping[str, Any]:
         pairs = (line.partition(":") for line in header.splitlines() if not line.startswith((" ", "\t", "#")))
         return {key.strip(): value.strip() for key, colon, value in pairs if colon}
     return fields if isinstance(fields, Mapping) else {}
-
-
-# The CLI's own debug log, read for one thing: that the model's API rejected the key.
-#
-# Versions before 2.1.77 try a wrong key ten times, for three minutes, and say nothing of it on their output; in text
-# mode
-# all do so. Their debug log has the first answer after a second at the most. (2.1.19 was found to leave it out; there
-# the
-# wait remains.)
-
-_LOOK_EVERY_S = 0.25
-
-_LONGEST_READ = 1024 * 1024
-
-_LONGEST_START = 256
-"""Of a line, as much as has to be seen to know it."""
-
-_REJECTED = re.compile(
-    rb"^(?:\d{4}-\d\d-\d\dT[\d:.]+Z )?\[ERROR\] "
-    rb"(?:(?P<kind>Error streaming|API error)"
-    rb"(?:, falling back to non-streaming mode:| \(attempt \d+/\d+\): 401)) 401 \{",
-    re.MULTILINE,
-)
-
-
-async def watch_debug_log(
-    session_id: Callable[[], str | None], on_rejected: Callable[[], None], *, env: Mapping[str, str], cwd: Path
-) -> None:
-    """Runs until cancelled; tells each time that the key was rejected."""
-    shared = _Tail(_shared_log(env, cwd), from_end=True)
-    own: _Tail | None = None
-    base = config_dir(env)
-    while True:
-        await asyncio.sleep(_LOOK_EVERY_S)
-        session = session_id()
-        if own is None and session and base:
-            own = _Tail(base / "debug" / f"{session}.txt")
-        for _ in range(sum(tail.rejections() for tail in (shared, own) if tail)):
-            on_rejected()
-
-
-class _Tail:
-    """A file that grows. Each part of it is read once: a debug log has megabytes, and the event loop waits."""
-
-    def __init__(self, path: Path, *, from_end: bool = False) -> None:
-        self._path = path
-        self._offset = path.stat().st_size if from_end and path.is_file() else 0
-        self._begun = b""
-
-    def rejections(self) -> int:
-        """How many attempts were rejected since the last look."""
-        try:
-            if not self._path.is_file():  # not there yet; or a pipe, which would be waited on for ever
-                return 0
-            with self._path.open("rb") as file:
-                if self._path.stat().st_size < self._offset:
-                    self._offset = 0  # somebody began it anew
-                file.seek(self._offset)
-                new = file.read(_LONGEST_READ)
-        except OSError:  # not ours to read, or gone again
-            return 0
-        self._offset += len(new)
-        text = self._begun + new
-        whole = text.rfind(b"\n") + 1
-        # A line that is not finished is looked at again, with what comes; of a long one its start is enough.
-        self._begun = text[whole:][:_LONGEST_START]
-        kinds = Counter(match["kind"] for match in _REJECTED.finditer(text[:whole]))
-        # One attempt may be told of twice, once as a stream that failed and once by its number.
-        return max(kinds.values(), default=0)
-
-
-def _shared_log(env: Mapping[str, str], cwd: Path) -> Path:
-    """Where 1.0.x logs: one file for each working directory, which earlier sessions may have written to."""
-    given = env.get("XDG_STATE_HOME")
-    state = Path(given) if given else Path(env.get("HOME", "/")) / ".local" / "state"
-    slug = re.sub(r"[^A-Za-z0-9]", "-", str(cwd))
-    return state / "claude-cli-nodejs" / slug / "debug-logs" / "debug.txt"
 
 
 # What only the CLI's own record of a session tells: the model, the turns and the tokens where its output does not.

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from youbencha.adapters.claude_code import codes
-from youbencha.adapters.claude_code.config import HOW_TO_AUTHENTICATE
+from youbencha.adapters.claude_code.config import CLAUDE
 from youbencha.adapters.cli_agent import causes
 from youbencha.adapters.cli_agent.causes import Cause, pattern
 from youbencha.json_lines import clean_text
@@ -59,7 +59,7 @@ CAUSES = (
         statuses=frozenset({401}),
         words=pattern(r"not logged in|invalid api key|please run /login|failed to authenticate|oauth token .*expired"),
         says="Claude Code failed at authentication: no valid API key or login",
-        hint=HOW_TO_AUTHENTICATE,
+        hint=CLAUDE.how_to_authenticate,
     ),
     Cause(
         code=codes.RATE_LIMIT,

@@ -7,7 +7,6 @@ Exit 0 is not success: it comes with `is_error`, with `error_max_turns` (2.1.30,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 
 from youbencha.adapters.claude_code import codes
@@ -16,69 +15,43 @@ from youbencha.adapters.claude_code.texts import CAUSES, Evidence, cause_of, fin
 from youbencha.adapters.cli_agent import verdict
 from youbencha.adapters.cli_agent.causes import Cause
 from youbencha.adapters.cli_agent.kind import error_record, malformed, plural, truncated
-from youbencha.adapters.cli_agent.verdict import ProcessEnding
+from youbencha.adapters.cli_agent.verdict import RunEnding
 from youbencha.log import ErrorRecord, Status
 from youbencha.log.session import SessionFacts
 
 _UNAUTHORIZED = 401
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ending(ProcessEnding):
-    """All that is known when the process is gone."""
-
-    key_rejected: bool = False
-    """The API rejected the key, so that we ended the process."""
-    interrupted: bool = False
-    """Its result, if there is one, is the answer to our interrupt."""
-    unresponsive: str | None = None
-    """Why we gave it up, though it still ran."""
-    stream_expected: bool = False
-    """We asked for stream-json; an empty output is then no success (2.1.30: exit 0 on a bad MCP file)."""
-    facts: SessionFacts = field(default_factory=SessionFacts)
-
-    @property
-    def is_stream(self) -> bool:
-        return self.facts.stream_seen or self.stream_expected
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    status: Status
-    errors: tuple[ErrorRecord, ...]
-    warnings: tuple[ErrorRecord, ...]
-
-
-def judge(end: Ending, *, at: str) -> Verdict:
+def judge(end: RunEnding, *, at: str) -> verdict.Verdict:
     """`at` is the time stamp of every record."""
     status = _status(end)
     errors = [] if status == "success" else [_reason(end, at)]
     if status == "timeout" and (unanswered := _unanswered(end, at)):
         errors.append(unanswered)
-    if end.truncated:
+    if end.process.truncated:
         errors.append(truncated(CLAUDE, at))
-    return Verdict(status=status, errors=tuple(errors), warnings=notices(end.facts, at))
+    return verdict.Verdict(status=status, errors=tuple(errors), warnings=notices(end.facts, at))
 
 
-def _status(end: Ending) -> Status:
-    if end.timed_out:
+def _status(end: RunEnding) -> Status:
+    if end.process.timed_out:
         return "timeout"
-    if end.key_rejected or not (end.finished_before_stop if end.stopped else end.clean_exit):
+    if end.key_rejected or not (end.finished_before_stop if end.process.stopped else end.good_exit):
         return "failed"
     if end.breach:  # it was ended, with whatever code
         return "failed"
     result = end.facts.result
-    if not end.is_stream:
+    if not (end.stream_expected or end.facts.stream_seen):
         return "success"
     return "success" if result and result.subtype == "success" and not result.is_error else "failed"
 
 
-def _reason(end: Ending, at: str) -> ErrorRecord:
+def _reason(end: RunEnding, at: str) -> ErrorRecord:
     found = (explain(end, at) for explain in _EXPLANATIONS)
     return next(record for record in found if record is not None)
 
 
-def _evidence(end: Ending) -> Evidence | None:
+def _evidence(end: RunEnding) -> Evidence | None:
     """What the agent said of its own failure, if anything."""
     facts, result, failure = end.facts, end.facts.result, end.facts.failure
     if result and result.subtype != "success":
@@ -96,15 +69,15 @@ def _evidence(end: Ending) -> Evidence | None:
     return None
 
 
-def _plain_evidence(end: Ending) -> Evidence:
+def _plain_evidence(end: RunEnding) -> Evidence:
     return Evidence(text="\n".join(verdict.last_lines(end)))
 
 
-def _timeout(end: Ending, at: str) -> ErrorRecord | None:
+def _timeout(end: RunEnding, at: str) -> ErrorRecord | None:
     return verdict.timeout(CLAUDE, end, at, finished=end.facts.result is not None and not end.interrupted)
 
 
-def _unanswered(end: Ending, at: str) -> ErrorRecord | None:
+def _unanswered(end: RunEnding, at: str) -> ErrorRecord | None:
     """Its time went by while every call to the model failed: that measures the provider, and not the agent."""
     facts = end.facts
     if not facts.retries or (facts.usage is not None and facts.usage.tokens.input is not None):
@@ -117,7 +90,7 @@ def _unanswered(end: Ending, at: str) -> ErrorRecord | None:
     return record.model_copy(update={"message": message, "context": {**(record.context or {}), "unanswered": True}})
 
 
-def _by_cause(cause: Cause, end: Ending, evidence: Evidence, at: str) -> ErrorRecord:
+def _by_cause(cause: Cause, end: RunEnding, evidence: Evidence, at: str) -> ErrorRecord:
     said = verdict.quote(evidence.text)
     context: dict[str, object] = {"kind": cause.kind, "status": evidence.http_status(), "exit_code": end.exit_code}
     if cause.code == codes.RATE_LIMIT:
@@ -129,7 +102,7 @@ def _by_cause(cause: Cause, end: Ending, evidence: Evidence, at: str) -> ErrorRe
     return error_record(cause.code, message, at, cause.hint, **context)
 
 
-def _rejected_key(end: Ending, at: str) -> ErrorRecord | None:
+def _rejected_key(end: RunEnding, at: str) -> ErrorRecord | None:
     if not end.key_rejected:
         return None
     cause = next(cause for cause in CAUSES if cause.code == codes.AUTH_FAILED)
@@ -137,37 +110,37 @@ def _rejected_key(end: Ending, at: str) -> ErrorRecord | None:
     return _by_cause(cause, end, Evidence(text=said.text if said else "", status=_UNAUTHORIZED), at)
 
 
-def _unresponsive(end: Ending, at: str) -> ErrorRecord | None:
+def _unresponsive(end: RunEnding, at: str) -> ErrorRecord | None:
     if end.unresponsive is None:
         return None
     hint = "A call to the model that never ends does this. Raise `silence_timeout_s` if it was at work."
     return error_record(codes.UNRESPONSIVE, f"Claude Code was given up: {end.unresponsive}.", at, hint)
 
 
-def _stopped(end: Ending, at: str) -> ErrorRecord | None:
+def _stopped(end: RunEnding, at: str) -> ErrorRecord | None:
     return verdict.stopped(CLAUDE, end, at)
 
 
-def _sandbox_limit(end: Ending, at: str) -> ErrorRecord | None:
+def _sandbox_limit(end: RunEnding, at: str) -> ErrorRecord | None:
     return verdict.sandbox_limit(CLAUDE, end, at, blames_model=end.facts.failure is not None)
 
 
-def _said(end: Ending, at: str) -> ErrorRecord | None:
+def _said(end: RunEnding, at: str) -> ErrorRecord | None:
     evidence = _evidence(end)
     return _by_cause(cause_of(evidence), end, evidence, at) if evidence else None
 
 
-def _said_plainly(end: Ending, at: str) -> ErrorRecord | None:
+def _said_plainly(end: RunEnding, at: str) -> ErrorRecord | None:
     evidence = _plain_evidence(end)
     cause = None if end.facts.stream_seen else find_cause(evidence)
     return _by_cause(cause, end, evidence, at) if cause else None
 
 
-def _crashed(end: Ending, at: str) -> ErrorRecord | None:
+def _crashed(end: RunEnding, at: str) -> ErrorRecord | None:
     return verdict.crashed(CLAUDE, end, at)
 
 
-def _no_result(end: Ending, at: str) -> ErrorRecord | None:
+def _no_result(end: RunEnding, at: str) -> ErrorRecord | None:
     hint = (
         "An interrupt (Ctrl-C), a lost end of the output or a configuration it could not read (MCP file) do this; "
         "see the raw log."
@@ -175,12 +148,12 @@ def _no_result(end: Ending, at: str) -> ErrorRecord | None:
     return verdict.no_result(CLAUDE, end, at, hint)
 
 
-def _exit_code(end: Ending, at: str) -> ErrorRecord:
+def _exit_code(end: RunEnding, at: str) -> ErrorRecord:
     hint = "The lines quoted are its own last ones; an unknown option means that this version of the CLI is too old."
     return verdict.exit_code(CLAUDE, end, at, hint)
 
 
-_EXPLANATIONS: tuple[Callable[[Ending, str], ErrorRecord | None], ...] = (
+_EXPLANATIONS: tuple[Callable[[RunEnding, str], ErrorRecord | None], ...] = (
     _timeout,
     _rejected_key,
     _unresponsive,

@@ -1,16 +1,18 @@
 """CliAdapter: the contract of `adapters/base.py` for a CLI that gets a prompt, works, and ends.
 
 An adapter says what its configuration is, which command line that makes, which of the environment is its own, and how
-to read its events. The rest is here.
+to read its events. The rest is here: `execute`, from top to bottom.
 """
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult, UsesGateway
 from youbencha.adapters.cli_agent import codes
@@ -19,11 +21,12 @@ from youbencha.adapters.cli_agent.environment import base_environment, secrets_o
 from youbencha.adapters.cli_agent.invocation import Invocation, check_context, new_log_file, scratch_directory
 from youbencha.adapters.cli_agent.kind import AgentKind, error_record
 from youbencha.adapters.cli_agent.locate import AgentCli, CliFinder
-from youbencha.adapters.cli_agent.prompt import check_prompt, read_prompt
+from youbencha.adapters.cli_agent.prompt import prompt_is_here, read_prompt
 from youbencha.adapters.cli_agent.stream import OutputReader
-from youbencha.adapters.cli_agent.verdict import Ending, judge
+from youbencha.adapters.cli_agent.verdict import RunEnding, Verdict, judge
 from youbencha.adapters.cli_agent.warnings import process_warnings
 from youbencha.errors import ConfigError, Problem
+from youbencha.gateway.api import GatewayAccess
 from youbencha.log import ErrorRecord, YouBenchaLog, iso_time
 from youbencha.log.session import SessionRecord
 from youbencha.process import Command, Limits, ProcessResult, Redactor
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=AgentConfig)
 
+_TIMEOUT_EXIT_CODE = -1
+
 
 class CliAdapter(ABC, Generic[C]):
     """Subclass it, and fill in what differs."""
@@ -45,9 +50,11 @@ class CliAdapter(ABC, Generic[C]):
     version: ClassVar[str] = "1.0.0"
     config_model: ClassVar[type[AgentConfig]]
     inherited_env: ClassVar[frozenset[str]] = frozenset()
-    """Of the harness's environment, what is this agent's own. In capitals."""
+    """The names of variables that the agent gets from the harness's environment. In capitals."""
     default_env: ClassVar[Mapping[str, str]] = {}
     """Set for the agent unless the test case says otherwise: no updates, no telemetry."""
+    boundary_env: ClassVar[Mapping[str, str]] = {}
+    """The same, where the sandbox is a boundary."""
     credentials: ClassVar[frozenset[str]] = frozenset()
     """What says where its model is, or proves who asks; behind a gateway it gets none of these. In capitals."""
     supports_custom_agents: ClassVar[bool] = True
@@ -73,12 +80,24 @@ class CliAdapter(ABC, Generic[C]):
     def reader(self) -> StreamReader | None:
         """A new reader of its events; None where it writes plain text."""
 
-    def require_authentication(self, env: Mapping[str, str], config: C | None) -> None:
+    async def require_authentication(self, cli: AgentCli, env: Mapping[str, str], config: C | None) -> None:
         """Raise `kind.auth_failed(...)` where there are no credentials. Spends nothing."""
 
+    def check_prompt(self, prompt: str, config: C) -> None:
+        """Raise `kind.one_problem(...)` where the CLI cannot take this prompt as it is."""
+
     def complete(self, invocation: Invocation[C], session: SessionRecord, done: ProcessResult) -> SessionRecord:
-        """What can be known when the process is gone and its files are there: tokens, for some."""
+        """Add what is known only when the process is gone and its files are there: tokens, for some."""
         return session
+
+    def plain_session(self, output: str) -> SessionRecord:
+        """Read an output that has no events in it."""
+        from youbencha.adapters.cli_agent.normalize import plain_session
+
+        return plain_session(output)
+
+    def stream_expected(self, config: C) -> bool:
+        return self.emits_json
 
     def success_exit_codes(self, config: C) -> frozenset[int]:
         return frozenset({0})
@@ -87,12 +106,12 @@ class CliAdapter(ABC, Generic[C]):
         """Who serves the model, where that depends on the run."""
         return None
 
-    async def locate(self, config: C, env: Mapping[str, str], context: AgentExecutionContext | None) -> AgentCli[str]:
+    async def locate(self, config: C, env: Mapping[str, str], context: AgentExecutionContext | None) -> AgentCli:
         """The program to run, shared with the sandbox. There is no context yet where only readiness is asked for.
 
         `env` is one of the host, to look for it.
         """
-        return await self._finder().locate(
+        return await CliFinder(self.kind).locate(
             env,
             executable=config.executable,
             version=config.version,
@@ -108,6 +127,10 @@ class CliAdapter(ABC, Generic[C]):
         """The model as `gateway_env` gets it."""
         return config.model
 
+    def details(self, invocation: Invocation[C]) -> dict[str, Any]:
+        """What else a result tells of this run."""
+        return {"provider": self.provider(invocation)}
+
     # -- the contract ------------------------------------------------------------------------------------------
 
     @property
@@ -116,23 +139,24 @@ class CliAdapter(ABC, Generic[C]):
 
     async def check_availability(self) -> bool:
         """True if the CLI can be run, False if there is none; raises if it has no credentials."""
-        env = self._environment({})
-        cli = await self._finder().find(env)
+        env = self.environment({})
+        cli = await CliFinder(self.kind).find(env)
         if cli is None:
             return False
-        self.require_authentication(env, None)
+        await self.require_authentication(cli, env, None)
         return True
 
     async def check_ready(self, config: Mapping[str, Any], env: Mapping[str, str]) -> None:
         """Raise if this test case's CLI is not there, or has no credentials."""
-        given, parsed = self._environment(env), self._parsed(config)
-        await self.locate(parsed, given, None)
-        self.require_authentication(given, parsed)
+        given, parsed = self.environment(env), self._parsed(config)
+        await self.require_authentication(await self.locate(parsed, given, None), given, parsed)
 
     def check_config(self, config: Mapping[str, Any], config_dir: Path | None) -> Sequence[Problem]:
         """What is wrong with `agent.config`, all of it."""
         try:
-            check_prompt(self.kind, self._parsed(config), config_dir)
+            parsed = self._parsed(config)
+            if prompt_is_here(self.kind, parsed, config_dir):
+                self._prompt(parsed, config_dir or Path(), config_dir)
         except ConfigError as error:
             return error.problems
         return ()
@@ -144,18 +168,20 @@ class CliAdapter(ABC, Generic[C]):
     async def execute(self, context: AgentExecutionContext) -> AgentExecutionResult:
         """Run the CLI to its end or its deadline."""
         check_context(self.kind, context)
-        config = self._parsed(context.config)
-        if context.model is not None:
-            config = config.model_copy(update={"model": context.model})
-        workspace = context.workspace_dir.absolute()
-        env = self._environment_of(context, config)
-        prompt = read_prompt(self.kind, config, workspace=workspace, config_dir=context.config_dir)
-        with scratch_directory(context.scratch_dir) as scratch:
-            # All that is shared has to be, before anything runs: a CLI of an image is asked for its version.
-            context.sandbox.share(scratch, writable=True)
-            cli = await self.locate(config, self._host_environment(context, env), context)
+        config = self.configure(context)
+        env = self.environment(
+            context.env, sandbox=context.sandbox, gateway=context.gateway, model=self.model_for_gateway(config)
+        )
+        prompt = self._prompt(config, context.workspace_dir.absolute(), context.config_dir)
+        with self.scratch(context) as scratch:
+            # A container's environment is for programs in there; the CLI is looked for here.
+            host_env = env if context.sandbox.kind == "local" else self.environment({})
+            cli = await self.locate(config, host_env, context)
             invocation = Invocation(context, config, cli, prompt, scratch, env)
-            return await self._run(invocation)
+            log_file = new_log_file(context.artifacts_dir, self.kind.logs)
+            ending = await self.drive(invocation, log_file)
+            ending = replace(ending, session=self.complete(invocation, ending.session, ending.process))
+            return self._result(invocation, ending.settled(), log_file)
 
     def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
         """The result as a YouBenchaLog."""
@@ -163,20 +189,64 @@ class CliAdapter(ABC, Generic[C]):
 
         redactor = Redactor.for_env(self._harness_env(), context.env, secrets_of(context.gateway))
         return normalize(
-            self.kind, result, context, reader=self.reader, adapter_version=self.version, redactor=redactor
+            self.kind,
+            result,
+            context,
+            reader=self.reader,
+            adapter_version=self.version,
+            redactor=redactor,
+            read_plain=self.plain_session,
         )
 
-    # -- how it is done ----------------------------------------------------------------------------------------
+    # -- the steps of `execute` --------------------------------------------------------------------------------
 
-    async def _run(self, invocation: Invocation[C]) -> AgentExecutionResult:
-        context = invocation.context
-        command = self.command(invocation)
-        redactor = self.redactor(invocation)
+    def configure(self, context: AgentExecutionContext) -> C:
+        """The configuration of one run, with the test case's own model in it."""
+        config = self._parsed(context.config)
+        # Any name, unlike the one in `config`: a gateway may know it.
+        return config if context.model is None else config.model_copy(update={"model": context.model})
+
+    def environment(
+        self,
+        given: Mapping[str, str],
+        *,
+        sandbox: Sandbox = HOST,
+        gateway: GatewayAccess | None = None,
+        model: str | None = None,
+    ) -> dict[str, str]:
+        """What the agent runs with. What the test case gives wins over everything but a gateway."""
+        env = {
+            **base_environment(sandbox, self._harness_env(), self.inherited_env),
+            **self.default_env,
+            **(self.boundary_env if sandbox.is_boundary else {}),
+            **given,
+        }
+        if gateway is None:
+            return env
+        if not isinstance(self, UsesGateway):
+            raise self.kind.no_gateway()
+        from youbencha.adapters.cli_agent.environment import gateway_environment
+
+        pointing = self.gateway_env(gateway, model, given)
+        return gateway_environment(env, gateway, pointing, given=given, own=self.credentials)
+
+    @contextmanager
+    def scratch(self, context: AgentExecutionContext) -> Iterator[Path]:
+        """An empty directory outside the workspace, for one run.
+
+        Shared with the sandbox here: all that is shared has to be, before a CLI of an image is asked for its version.
+        """
+        with scratch_directory(context.scratch_dir) as path:
+            context.sandbox.share(path, writable=True)
+            yield path
+
+    async def drive(self, invocation: Invocation[C], log_file: Path) -> RunEnding:
+        """Run the process to its end, and read its output as it comes."""
+        context, redactor = invocation.context, self.redactor(invocation)
         reader = self.reader()
         output = OutputReader(self.kind, reader, on_event=context.on_event, redactor=redactor, stopping=context.stop)
-        log_file = new_log_file(context.artifacts_dir, self.kind.logs)
-        done = await context.sandbox.run(
-            command,
+        process = await context.sandbox.run(
+            self.command(invocation),
             limits=Limits(timeout_s=context.timeout_s),
             redactor=redactor,
             log_file=log_file,
@@ -185,148 +255,70 @@ class CliAdapter(ABC, Generic[C]):
             stop=context.stop,
         )
         output.finish()
-        output.ended(done)
-        return build_result(
-            Finished(
-                kind=self.kind,
-                invocation=invocation,
-                done=done,
-                session=self.complete(invocation, output.session(), done),
-                timeout_ms=context.timeout,
-                log_file=log_file,
-                redactor=redactor,
-                finished_before_stop=output.finished_before_stop,
-                provider=self.provider(invocation),
-                stream_expected=self.emits_json,
-                success_exit_codes=self.success_exit_codes(invocation.config),
-                own_causes=self.causes,
-                supports_custom_agents=self.supports_custom_agents,
-            )
+        output.ended(process)
+        return self.ending(invocation, process, output.session(), finished_before_stop=output.finished_before_stop)
+
+    def ending(
+        self, invocation: Invocation[C], process: ProcessResult, session: SessionRecord, **how: Any
+    ) -> RunEnding:
+        """How a run ended, with what this agent means by success."""
+        return RunEnding(
+            process=process,
+            session=session,
+            timeout_ms=invocation.context.timeout,
+            stream_expected=self.stream_expected(invocation.config),
+            success_exit_codes=self.success_exit_codes(invocation.config),
+            **how,
         )
+
+    def judge(self, ending: RunEnding, at: str) -> Verdict:
+        return judge(self.kind, ending, at=at, own_causes=self.causes)
+
+    def _result(self, invocation: Invocation[C], ending: RunEnding, log_file: Path) -> AgentExecutionResult:
+        process, cli = ending.process, invocation.cli
+        at = iso_time(process.ended_at)
+        verdict = self.judge(ending, at)
+        warnings = process_warnings(self.kind, process, cli.path, at, errors=verdict.errors)
+        return AgentExecutionResult(
+            exit_code=_TIMEOUT_EXIT_CODE if process.timed_out else process.exit.shell_code,
+            status=verdict.status,
+            output=process.output,
+            started_at=iso_time(process.started_at),
+            completed_at=at,
+            duration_ms=ending.duration_ms,
+            errors=verdict.errors,
+            warnings=(*verdict.warnings, *warnings, *self._ignored_agent(invocation, at)),
+            agent_version=cli.version or None,
+            log_file=log_file,
+            session=ending.session,
+            details={
+                "prompt": self.redactor(invocation).text(invocation.prompt),
+                **self.details(invocation),
+                "truncated": process.truncated,
+                "executable": str(cli.path),
+                "executable_sha256": cli.sha256,
+                "cpu_s": process.exit.cpu_s,
+                "peak_rss_bytes": process.exit.peak_rss_bytes,
+                "process_s": process.exit.lifetime_s,
+            },
+        )
+
+    def _ignored_agent(self, invocation: Invocation[C], at: str) -> tuple[ErrorRecord, ...]:
+        """A custom agent that was asked for and not used: what was measured is another."""
+        name = invocation.config.agent_name
+        if self.supports_custom_agents or name is None:
+            return ()
+        message = f"{self.kind.title} has no custom agents: agent_name {name!r} had no effect."
+        hint = "Put its instructions into the prompt."
+        return (error_record(self.kind.code(codes.AGENT_IGNORED), message, at, hint),)
+
+    def _prompt(self, config: C, workspace: Path, config_dir: Path | None) -> str:
+        prompt = read_prompt(self.kind, config, workspace=workspace, config_dir=config_dir)
+        self.check_prompt(prompt, config)
+        return prompt
 
     def _parsed(self, raw: Mapping[str, Any]) -> C:
         return parse_config(self.kind, self.config_model, raw)  # type: ignore[return-value]  # C is what it is
 
-    def _finder(self) -> CliFinder[str]:
-        return CliFinder(self.kind, str)
-
-    def _environment(self, given: Mapping[str, str], sandbox: Sandbox = HOST) -> dict[str, str]:
-        """What the agent runs with. What the test case gives wins over everything."""
-        return {**base_environment(sandbox, self._harness_env(), self.inherited_env), **self.default_env, **given}
-
-    def _host_environment(self, context: AgentExecutionContext, env: dict[str, str]) -> dict[str, str]:
-        """For what is asked of programs here: a container's environment is for programs in there."""
-        return env if context.sandbox.kind == "local" else self._environment({})
-
-    def _environment_of(self, context: AgentExecutionContext, config: C) -> dict[str, str]:
-        env, access = self._environment(context.env, context.sandbox), context.gateway
-        if access is None:
-            return env
-        if not isinstance(self, UsesGateway):
-            raise self.kind.no_gateway()
-        from youbencha.adapters.cli_agent.environment import gateway_environment
-
-        pointing = self.gateway_env(access, self.model_for_gateway(config), context.env)
-        return gateway_environment(env, access, pointing, given=context.env, own=self.credentials)
-
     def _harness_env(self) -> Mapping[str, str]:
         return os.environ if self._env is None else self._env
-
-
-# What is handed back when the process is gone.
-
-TAIL_CHARACTERS = 8_000
-
-TIMEOUT_EXIT_CODE = -1
-
-
-class Finished(NamedTuple):
-    """A run that is over, and what its adapter knows of it."""
-
-    kind: AgentKind
-    invocation: Invocation[Any]
-    done: ProcessResult
-    session: SessionRecord
-    timeout_ms: int
-    log_file: Path
-    redactor: Redactor
-    finished_before_stop: bool
-    """Its closing word came before it was stopped, if it was."""
-    provider: str | None
-    stream_expected: bool
-    success_exit_codes: frozenset[int]
-    own_causes: tuple[Cause, ...]
-    supports_custom_agents: bool
-
-
-def build_result(run: Finished) -> AgentExecutionResult:
-    done, cli, session = run.done, run.invocation.cli, run.session
-    if done.stopped and not run.finished_before_stop:
-        session = as_partial(session)
-    at = iso_time(done.ended_at)
-    duration_ms = round(done.duration_s * 1000)
-    end = Ending(
-        exit_code=done.exit.code,
-        signal=done.exit.signal,
-        timed_out=done.timed_out,
-        stopped=done.stopped,
-        finished_before_stop=run.finished_before_stop,
-        timeout_ms=run.timeout_ms,
-        duration_ms=duration_ms,
-        truncated=done.truncated,
-        breach=done.exit.breach,
-        stream_expected=run.stream_expected,
-        success_exit_codes=run.success_exit_codes,
-        output_tail=done.output[-TAIL_CHARACTERS:],
-        facts=session.facts,
-    )
-    verdict = judge(run.kind, end, at=at, own_causes=run.own_causes)
-    return AgentExecutionResult(
-        exit_code=TIMEOUT_EXIT_CODE if done.timed_out else done.exit.shell_code,
-        status=verdict.status,
-        output=done.output,
-        started_at=iso_time(done.started_at),
-        completed_at=at,
-        duration_ms=duration_ms,
-        errors=verdict.errors,
-        warnings=(
-            *verdict.warnings,
-            *process_warnings(run.kind, done, cli.path, at, errors=verdict.errors),
-            *_ignored(run, at),
-        ),
-        agent_version=cli.version or None,
-        log_file=run.log_file,
-        session=session,
-        details={
-            "prompt": run.redactor.text(run.invocation.prompt),
-            "provider": run.provider,
-            **process_details(done, cli.path, cli.sha256),
-        },
-    )
-
-
-def as_partial(session: SessionRecord) -> SessionRecord:
-    """Of a run that was cut off: the call that it was in is not in the sum."""
-    usage = session.facts.usage
-    return session.with_facts(usage=usage._replace(partial=True)) if usage else session
-
-
-def process_details(done: ProcessResult, executable: Path, sha256: str | None) -> dict[str, Any]:
-    """What ran, and what it took."""
-    return {
-        "truncated": done.truncated,
-        "executable": str(executable),
-        "executable_sha256": sha256,
-        "cpu_s": done.exit.cpu_s,
-        "peak_rss_bytes": done.exit.peak_rss_bytes,
-        "process_s": done.exit.lifetime_s,
-    }
-
-
-def _ignored(run: Finished, at: str) -> tuple[ErrorRecord, ...]:
-    """A custom agent that was asked for and not used: what was measured is another."""
-    name = run.invocation.config.agent_name
-    if run.supports_custom_agents or name is None:
-        return ()
-    message = f"{run.kind.title} has no custom agents: agent_name {name!r} had no effect."
-    return (error_record(run.kind.code(codes.AGENT_IGNORED), message, at, "Put its instructions into the prompt."),)

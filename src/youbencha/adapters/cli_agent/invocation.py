@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Collection, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
@@ -26,7 +27,7 @@ class Invocation(NamedTuple, Generic[C]):
     context: AgentExecutionContext
     config: C
     """With the test case's own model in it, if it names one."""
-    cli: AgentCli[str]
+    cli: AgentCli
     prompt: str
     scratch: Path
     """An empty directory outside the workspace, removed after the run: for prompts and settings in files."""
@@ -50,12 +51,15 @@ class Invocation(NamedTuple, Generic[C]):
         """The host's path of a file that the agent names so; None if the host does not have it."""
         return None if path is None else self.context.sandbox.outside(str(path))
 
-
-# Whether what the engine hands over can be used at all.
+    def session_id(self, choosing_flags: Collection[str]) -> str | None:
+        """A name for the session that is this run's alone; None where the person chooses one by a flag."""
+        if any(argument.partition("=")[0] in choosing_flags for argument in self.config.extra_args):
+            return None
+        return str(uuid.uuid5(uuid.NAMESPACE_URL, self.scratch.as_uri()))
 
 
 def check_context(kind: AgentKind, context: AgentExecutionContext) -> None:
-    """Raise one ConfigError with every problem."""
+    """Raise one ConfigError with every problem that makes the context unusable."""
     if problems := [*_timeout(context.timeout), *_environment(context), *_workspace(context)]:
         raise kind.invalid_config(problems)
 
@@ -83,26 +87,30 @@ def _workspace(context: AgentExecutionContext) -> Iterator[Problem]:
         yield Problem("workspace_dir", f"there is no directory {context.workspace_dir}")
 
 
-# A directory for one run's prompts and settings, and for what the agent writes beside its work.
+@contextlib.contextmanager
+def scratch_directory(parent: Path | None = None) -> Iterator[Path]:
+    """A directory for one run, for what an agent reads and writes beside its workspace.
+
+    In `parent`, so that whoever made that finds it even after a kill; else where temporary files go.
+    """
+    path = Path(tempfile.mkdtemp(prefix="youbencha-", dir=parent)).absolute()
+    with removed_afterwards(path):
+        yield path
 
 
 @contextlib.contextmanager
-def scratch_directory(parent: Path | None = None) -> Iterator[Path]:
-    """In `parent`, so that whoever made that finds it even after a kill; else where temporary files go.
+def removed_afterwards(path: Path) -> Iterator[None]:
+    """Remove the directory at the end, whatever the agent left there.
 
-    Gone afterwards, whatever the agent left there. Python's own TemporaryDirectory would follow links (3.11.7).
+    Python's own TemporaryDirectory would follow links (3.11.7).
     """
-    path = Path(tempfile.mkdtemp(prefix="youbencha-", dir=parent)).absolute()
     try:
-        yield path
+        yield
     finally:
         from youbencha.workspace.trees import remove_tree
 
         with contextlib.suppress(YouBenchaError):
             remove_tree(path)
-
-
-# Where an execution's terminal output is kept.
 
 
 def new_log_file(artifacts: Path, logs: str) -> Path:

@@ -1,14 +1,15 @@
 """Find the CLI to run: an explicit path, then PATH, then the toolbox; and learn its version.
 
-For a container, what is found has to be shared with it, and other places come first: see `carried_in.py`.
+For a container, what is found has to be shared with it, and the toolbox comes before PATH: what each CLI of the toolbox
+needs is known.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.kind import AgentKind
@@ -22,13 +23,9 @@ if TYPE_CHECKING:
     from youbencha.sandbox.toolbox.portable import PortableCli
 
 
-V = TypeVar("V")
-"""How an agent's adapter sees a version: as text, or as something that it can compare."""
-
-
-class AgentCli(NamedTuple, Generic[V]):
+class AgentCli(NamedTuple):
     path: Path
-    version: V
+    version: str
     command: tuple[str, ...] = ()
     """How it is started, where that is more than its path (a script on Windows), or other than it in a container."""
     sha256: str | None = None
@@ -41,12 +38,11 @@ class AgentCli(NamedTuple, Generic[V]):
         return self.command or (str(self.path),)
 
 
-class CliFinder(Generic[V]):
-    """Looks for one agent's CLI. `parse` reads a version, and says None to what is none."""
+class CliFinder:
+    """Looks for one agent's CLI."""
 
-    def __init__(self, kind: AgentKind, parse: Callable[[str], V | None]) -> None:
+    def __init__(self, kind: AgentKind) -> None:
         self._kind = kind
-        self._parse = parse
 
     async def locate(
         self,
@@ -56,7 +52,7 @@ class CliFinder(Generic[V]):
         version: str | None,
         sandbox: Sandbox = HOST,
         workspace: Path | None = None,
-    ) -> AgentCli[V]:
+    ) -> AgentCli:
         """The CLI that is asked for; an error that says how to get it if there is none.
 
         `env` is one of the host, where it is looked for. In a container, `argv` is as it is seen there. `workspace` is
@@ -69,10 +65,10 @@ class CliFinder(Generic[V]):
             return await self.explicit(Path(executable).expanduser(), version, env)
         found = await self.find(env, version)
         if found is None:
-            raise self.neither(version)
+            raise self.not_installed(version)
         return found
 
-    async def find(self, env: Mapping[str, str], version: str | None = None) -> AgentCli[V] | None:
+    async def find(self, env: Mapping[str, str], version: str | None = None) -> AgentCli | None:
         """On PATH, else in the toolbox; with a version, whichever of them has it."""
         # Not needed by agents that nobody installs, and slow to import.
         from youbencha.sandbox.toolbox.toolbox import Toolbox
@@ -82,29 +78,18 @@ class CliFinder(Generic[V]):
         if found is not None:
             return found
         installed = Toolbox(default_root(env)).find(self._kind.name, version)
-        return None if installed is None else await self.installed(installed, env)
+        return None if installed is None else of_toolbox(installed)
 
-    async def installed(self, installed: InstalledAgent, env: Mapping[str, str]) -> AgentCli[V]:
-        known = self._parse(installed.version)
-        version = known if known is not None else await self.version_of(installed.executable, env)
-        return AgentCli(installed.executable, version, installed.command, installed.sha256)
-
-    async def version_of(self, path: Path, env: Mapping[str, str]) -> V:
+    async def version_of(self, path: Path, env: Mapping[str, str]) -> str:
         """Ask the CLI, once for each file as it is now: a JavaScript CLI takes a second to answer."""
         stat = path.stat()
         # Not by time and size alone: packages come with the times that their makers gave them.
         identity = (str(path.resolve()), stat.st_ino, stat.st_ctime_ns, stat.st_mtime_ns, stat.st_size)
         if identity not in _said:
             _said[identity] = await self._ask(path, env)
-        return self.parsed(_said[identity], path)
+        return _said[identity]
 
-    def parsed(self, said: str, path: Path) -> V:
-        version = self._parse(said)
-        if version is None:
-            raise self._no_version(path, repr(said))
-        return version
-
-    async def on_path(self, env: Mapping[str, str], version: str | None) -> AgentCli[V] | None:
+    async def on_path(self, env: Mapping[str, str], version: str | None) -> AgentCli | None:
         path = find_executable(self._kind.command, env)
         if path is None:
             return None
@@ -114,15 +99,15 @@ class CliFinder(Generic[V]):
             if version is None:
                 raise
             return None  # a broken one on PATH is no reason not to use the version that was asked for
-        return cli if version in (None, str(cli.version)) else None
+        return cli if version in (None, cli.version) else None
 
-    async def explicit(self, path: Path, version: str | None, env: Mapping[str, str]) -> AgentCli[V]:
+    async def explicit(self, path: Path, version: str | None, env: Mapping[str, str]) -> AgentCli:
         if not path.is_file():
             raise self.not_found(
                 f"agent.config.executable: there is no file {path}.", "Correct the path, or leave it out."
             )
         cli = AgentCli(path.resolve(), await self.version_of(path.resolve(), env))
-        if version not in (None, str(cli.version)):
+        if version not in (None, cli.version):
             raise self.not_found(
                 f"{path} is {self._kind.title} {cli.version}, but agent.config.version asks for {version}.",
                 "Leave out one of the two.",
@@ -136,22 +121,15 @@ class CliFinder(Generic[V]):
             answer = await ask_version((str(path),), cwd=path.parent, env=env)
         except ProcessStartError as error:
             message = f"{self._kind.title} at {path} does not start: {error.message}"
-            raise self.not_found(message, self._reinstall_hint()) from error
+            raise self.not_found(message, _reinstall_hint(self._kind)) from error
         if answer.version is None:
-            raise self._no_version(path, f"{answer.said or 'nothing'!r} ({answer.ending})")
+            raise unknown_version(self._kind, path, f"{answer.said or 'nothing'!r} ({answer.ending})")
         return answer.version
-
-    def _no_version(self, path: Path, what: str) -> YouBenchaError:
-        message = f"{path} --version answered {what}, which is no version."
-        return self._kind.error(codes.VERSION_UNKNOWN, message, self._reinstall_hint())
-
-    def _reinstall_hint(self) -> str:
-        return f"Run it by hand to see; `yb agents install {self._kind.name}` brings one that works."
 
     def not_found(self, message: str, hint: str) -> YouBenchaError:
         return self._kind.error(codes.CLI_NOT_FOUND, message, hint)
 
-    def neither(self, version: str | None) -> YouBenchaError:
+    def not_installed(self, version: str | None) -> YouBenchaError:
         wanted = f" {version}" if version else ""
         request = f"{self._kind.name}@{version}" if version else self._kind.name
         return self.not_found(
@@ -164,19 +142,29 @@ _said: dict[tuple[str | int, ...], str] = {}
 """What each file said of its version."""
 
 
-# Find the CLI that runs in a container: the image's own, or one of this computer that is carried in.
-#
-# The toolbox comes before PATH here: of what it keeps, it is known what each CLI needs.
+def of_toolbox(installed: InstalledAgent) -> AgentCli:
+    return AgentCli(installed.executable, installed.version, installed.command, installed.sha256)
 
 
-class ContainerFinder(Generic[V]):
-    def __init__(self, finder: CliFinder[V], kind: AgentKind, sandbox: Sandbox, workspace: Path) -> None:
+def unknown_version(kind: AgentKind, path: Path, answer: str) -> YouBenchaError:
+    message = f"{path} --version answered {answer}, which is not a version."
+    return kind.error(codes.VERSION_UNKNOWN, message, _reinstall_hint(kind))
+
+
+def _reinstall_hint(kind: AgentKind) -> str:
+    return f"Run it by hand to see; `yb agents install {kind.name}` brings one that works."
+
+
+class ContainerFinder:
+    """Finds the CLI that runs in a container: the image's own, or one of this computer that is shared with it."""
+
+    def __init__(self, finder: CliFinder, kind: AgentKind, sandbox: Sandbox, workspace: Path) -> None:
         self._finder = finder
         self._kind = kind
         self._sandbox = sandbox
         self._workspace = workspace
 
-    async def locate(self, env: Mapping[str, str], *, executable: str | None, version: str | None) -> AgentCli[V]:
+    async def locate(self, env: Mapping[str, str], *, executable: str | None, version: str | None) -> AgentCli:
         if self._sandbox.brings_agent:
             return await self._of_the_image(executable or self._kind.command, version)
         if sys.platform != "linux":
@@ -188,10 +176,10 @@ class ContainerFinder(Generic[V]):
             return await self._explicit(Path(executable).expanduser(), version, env)
         found = await self._of_the_toolbox(env, version) or await self._on_path(env, version)
         if found is None:
-            raise self._finder.neither(version)
+            raise self._finder.not_installed(version)
         return found
 
-    async def _of_the_image(self, name: str, version: str | None) -> AgentCli[V]:
+    async def _of_the_image(self, name: str, version: str | None) -> AgentCli:
         from youbencha.sandbox.toolbox.versions import ask_version
 
         asked = self._sandbox.environment({})
@@ -203,14 +191,14 @@ class ContainerFinder(Generic[V]):
         if answer.version is None:
             said = f"{answer.said or 'nothing'!r} ({answer.ending})"
             raise self._finder.not_found(f"The image has no {name} that names its version: it said {said}.", hint)
-        cli = AgentCli(Path(name), self._finder.parsed(answer.version, Path(name)), (name,))
-        if version not in (None, str(cli.version)):
+        cli = AgentCli(Path(name), answer.version, (name,))
+        if version not in (None, cli.version):
             raise self._finder.not_found(
                 f"The image has {self._kind.title} {cli.version}, but agent.config.version asks for {version}.", hint
             )
         return cli
 
-    async def _explicit(self, path: Path, version: str | None, env: Mapping[str, str]) -> AgentCli[V]:
+    async def _explicit(self, path: Path, version: str | None, env: Mapping[str, str]) -> AgentCli:
         from youbencha.sandbox.toolbox.portable import PortableCli, portable_file
         from youbencha.user_dirs import default_root
 
@@ -219,7 +207,7 @@ class ContainerFinder(Generic[V]):
         carried = await portable_file(cli.path, default_root(env), env) or PortableCli((cli.path,), (cli.path,))
         return self._shared(cli, carried)
 
-    async def _of_the_toolbox(self, env: Mapping[str, str], version: str | None) -> AgentCli[V] | None:
+    async def _of_the_toolbox(self, env: Mapping[str, str], version: str | None) -> AgentCli | None:
         from youbencha.sandbox.toolbox.portable import portable_cli
         from youbencha.sandbox.toolbox.toolbox import Toolbox
         from youbencha.user_dirs import default_root
@@ -227,9 +215,9 @@ class ContainerFinder(Generic[V]):
         installed = Toolbox(default_root(env)).find(self._kind.name, version)
         if installed is None:
             return None
-        return self._shared(await self._finder.installed(installed, env), await portable_cli(installed, env))
+        return self._shared(of_toolbox(installed), await portable_cli(installed, env))
 
-    async def _on_path(self, env: Mapping[str, str], version: str | None) -> AgentCli[V] | None:
+    async def _on_path(self, env: Mapping[str, str], version: str | None) -> AgentCli | None:
         from youbencha.sandbox.toolbox.portable import portable_file
         from youbencha.user_dirs import default_root
 
@@ -244,7 +232,7 @@ class ContainerFinder(Generic[V]):
             )
         return self._shared(cli, carried)
 
-    def _shared(self, cli: AgentCli[V], carried: PortableCli) -> AgentCli[V]:
+    def _shared(self, cli: AgentCli, carried: PortableCli) -> AgentCli:
         for path in carried.needs:
             self._sandbox.share(path)
         seen = tuple(self._sandbox.inside(part) if isinstance(part, Path) else part for part in carried.command)

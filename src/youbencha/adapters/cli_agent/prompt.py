@@ -34,14 +34,11 @@ def read_prompt(kind: AgentKind, config: AgentConfig, *, workspace: Path, config
     return text
 
 
-def check_prompt(kind: AgentKind, config: AgentConfig, config_dir: Path | None) -> None:
-    """What can be said of a prompt before the repository is there."""
-    if prompt_is_here(kind, config, config_dir):
-        read_prompt(kind, config, workspace=config_dir or Path(), config_dir=config_dir)
-
-
 def prompt_is_here(kind: AgentKind, config: AgentConfig, config_dir: Path | None) -> bool:
-    """A file that is missing may come with the repository; but a name that leads elsewhere is wrong already."""
+    """Return whether the prompt can be read before the repository is there.
+
+    A file that is missing may come with the repository; but a name that leads elsewhere is wrong already.
+    """
     if config.prompt_file is None:
         return True
     _PromptFile(kind, config.prompt_file).check_name()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from youbencha.adapters.cli_agent import codes
@@ -18,12 +18,14 @@ from youbencha.adapters.cli_agent.causes import (
 from youbencha.adapters.cli_agent.kind import AgentKind, error_record, malformed, plural, truncated
 from youbencha.json_lines import clean_text
 from youbencha.log import ErrorRecord, Status
-from youbencha.log.session import SessionFacts
-from youbencha.process import LimitHit
+from youbencha.log.session import SessionFacts, SessionRecord
+from youbencha.process import LimitHit, ProcessResult
 
-TAIL_LINES = 5
+_TAIL_CHARACTERS = 8_000
 
-LINE_CHARS = 300
+_TAIL_LINES = 5
+
+_LINE_CHARACTERS = 300
 
 _SIGNAL_OF_EXIT = {
     129: "SIGHUP",
@@ -39,41 +41,67 @@ _OPTION_OF_LIMIT = {"disk": "sandbox.disk", "memory": "sandbox.memory", "process
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProcessEnding:
-    """What is known of the process itself when it is gone."""
+class RunEnding:
+    """How a run ended: its process, its session, and what ended it."""
 
-    exit_code: int | None
-    signal: str | None = None
-    timed_out: bool = False
-    stopped: bool = False
-    """We were asked to end it before its time."""
-    finished_before_stop: bool = False
-    """Its closing word had come before we ended it."""
+    process: ProcessResult
+    session: SessionRecord
     timeout_ms: int | None = None
-    duration_ms: int | None = None
-    truncated: bool = False
-    breach: LimitHit | None = None
-    output_tail: str = ""
-    """The last few kilobytes, for quoting."""
+    stream_expected: bool = True
+    """The agent writes events, and ends them with a result."""
+    success_exit_codes: frozenset[int] = frozenset({0})
+    finished_before_stop: bool = False
+    """Its result had come before we ended it."""
+    interrupted: bool = False
+    """We asked it to end; a result after that is its answer to us."""
+    key_rejected: bool = False
+    """The API rejected the key, so that we ended the process."""
+    unresponsive: str | None = None
+    """Why we gave it up, though it still ran."""
+
+    @property
+    def facts(self) -> SessionFacts:
+        return self.session.facts
+
+    @property
+    def exit_code(self) -> int | None:
+        return self.process.exit.code
+
+    @property
+    def breach(self) -> LimitHit | None:
+        return self.process.exit.breach
+
+    @property
+    def duration_ms(self) -> int:
+        return round(self.process.duration_s * 1000)
 
     @property
     def ended_by(self) -> str | None:
-        return self.signal or _SIGNAL_OF_EXIT.get(self.exit_code or 0)
+        """The signal that ended the process."""
+        return self.process.exit.signal or _SIGNAL_OF_EXIT.get(self.exit_code or 0)
 
     @property
-    def clean_exit(self) -> bool:
-        return self.exit_code == 0 and self.signal is None
+    def good_exit(self) -> bool:
+        return self.process.exit.signal is None and self.exit_code in self.success_exit_codes
+
+    def settled(self) -> RunEnding:
+        """With its usage marked as partial where it was cut off: the call that it was in is not in the sum."""
+        usage = self.facts.usage
+        cut_off = (self.process.stopped or self.interrupted) and not self.finished_before_stop
+        if not cut_off or usage is None:
+            return self
+        return replace(self, session=self.session.with_facts(usage=usage._replace(partial=True)))
 
 
-def timeout(kind: AgentKind, ending: ProcessEnding, at: str, *, finished: bool) -> ErrorRecord | None:
+def timeout(kind: AgentKind, ending: RunEnding, at: str, *, finished: bool) -> ErrorRecord | None:
     """`finished`: the agent had said its closing word."""
-    if not ending.timed_out:
+    if not ending.process.timed_out:
         return None
     limit = f" of {ending.timeout_ms / 1000:g} s ({ending.timeout_ms} ms)" if ending.timeout_ms else ""
-    ran = f" after {ending.duration_ms / 1000:.1f} s" if ending.duration_ms is not None else ""
     return error_record(
         kind.code(codes.TIMEOUT),
-        f"{kind.title} exceeded its timeout{limit} and was stopped{ran}. Output up to that moment was kept.",
+        f"{kind.title} exceeded its timeout{limit} and was stopped after {ending.duration_ms / 1000:.1f} s. "
+        "Output up to that moment was kept.",
         at,
         "The agent had reported its result, but something it left running kept it alive: look for background "
         "commands, or raise `timeout`."
@@ -85,13 +113,13 @@ def timeout(kind: AgentKind, ending: ProcessEnding, at: str, *, finished: bool) 
     )
 
 
-def stopped(kind: AgentKind, ending: ProcessEnding, at: str) -> ErrorRecord | None:
-    if not ending.stopped:
+def stopped(kind: AgentKind, ending: RunEnding, at: str) -> ErrorRecord | None:
+    if not ending.process.stopped:
         return None
-    ran = f" It had run for {ending.duration_ms / 1000:.1f} s." if ending.duration_ms is not None else ""
     return error_record(
         kind.code(codes.STOPPED),
-        f"{kind.title} was ended by youBencha before its time.{ran} Output up to that moment was kept.",
+        f"{kind.title} was ended by youBencha before its time. It had run for {ending.duration_ms / 1000:.1f} s. "
+        "Output up to that moment was kept.",
         at,
         "Neither the agent nor its timeout did this: the outcome of the run tells why.",
         kind="stopped",
@@ -99,7 +127,7 @@ def stopped(kind: AgentKind, ending: ProcessEnding, at: str) -> ErrorRecord | No
     )
 
 
-def sandbox_limit(kind: AgentKind, ending: ProcessEnding, at: str, *, blames_model: bool = False) -> ErrorRecord | None:
+def sandbox_limit(kind: AgentKind, ending: RunEnding, at: str, *, blames_model: bool = False) -> ErrorRecord | None:
     """`blames_model`: it ended by itself, and said that a call to the model had failed. A tool that ran into a limit
     before that did not end it."""
     if ending.breach is None or (blames_model and ending.ended_by is None):
@@ -116,7 +144,7 @@ def sandbox_limit(kind: AgentKind, ending: ProcessEnding, at: str, *, blames_mod
     )
 
 
-def crashed(kind: AgentKind, ending: ProcessEnding, at: str) -> ErrorRecord | None:
+def crashed(kind: AgentKind, ending: RunEnding, at: str) -> ErrorRecord | None:
     signal = ending.ended_by
     if signal is None:
         return None
@@ -131,8 +159,8 @@ def crashed(kind: AgentKind, ending: ProcessEnding, at: str) -> ErrorRecord | No
     )
 
 
-def no_result(kind: AgentKind, ending: ProcessEnding, at: str, hint: str) -> ErrorRecord | None:
-    if not ending.clean_exit:
+def no_result(kind: AgentKind, ending: RunEnding, at: str, hint: str) -> ErrorRecord | None:
+    if not ending.good_exit:
         return None
     return error_record(
         kind.code(codes.NO_RESULT),
@@ -143,7 +171,7 @@ def no_result(kind: AgentKind, ending: ProcessEnding, at: str, hint: str) -> Err
     )
 
 
-def exit_code(kind: AgentKind, ending: ProcessEnding, at: str, hint: str) -> ErrorRecord:
+def exit_code(kind: AgentKind, ending: RunEnding, at: str, hint: str) -> ErrorRecord:
     return error_record(
         kind.code(codes.EXIT_CODE),
         f"{kind.title} exited with code {ending.exit_code}.{tail(ending) or ' It printed nothing.'}",
@@ -153,34 +181,20 @@ def exit_code(kind: AgentKind, ending: ProcessEnding, at: str, hint: str) -> Err
     )
 
 
-def last_lines(ending: ProcessEnding) -> list[str]:
-    lines = (line.strip() for line in clean_text(ending.output_tail).split("\n"))
+def last_lines(ending: RunEnding) -> list[str]:
+    lines = (line.strip() for line in clean_text(ending.process.output[-_TAIL_CHARACTERS:]).split("\n"))
     # Events say nothing to a person; what stands between them is stderr.
-    return [line for line in lines if line and not line.startswith('{"')][-TAIL_LINES:]
+    return [line for line in lines if line and not line.startswith('{"')][-_TAIL_LINES:]
 
 
-def tail(ending: ProcessEnding) -> str:
+def tail(ending: RunEnding) -> str:
     lines = [quote(line) for line in last_lines(ending)]
     return f" Its last {plural(len(lines), 'line')}:\n" + "\n".join(lines) if lines else ""
 
 
 def quote(text: str) -> str:
     text = clean_text(text).strip()
-    return text if len(text) <= LINE_CHARS else text[:LINE_CHARS] + "…"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ending(ProcessEnding):
-    """All that is known when the process is gone."""
-
-    stream_expected: bool = True
-    """The agent writes events, and ends them with a closing word."""
-    success_exit_codes: frozenset[int] = frozenset({0})
-    facts: SessionFacts = field(default_factory=SessionFacts)
-
-    @property
-    def good_exit(self) -> bool:
-        return self.signal is None and self.exit_code in self.success_exit_codes
+    return text if len(text) <= _LINE_CHARACTERS else text[:_LINE_CHARACTERS] + "…"
 
 
 class Verdict(NamedTuple):
@@ -189,21 +203,21 @@ class Verdict(NamedTuple):
     warnings: tuple[ErrorRecord, ...]
 
 
-def judge(kind: AgentKind, end: Ending, *, at: str, own_causes: Sequence[Cause] = ()) -> Verdict:
+def judge(kind: AgentKind, end: RunEnding, *, at: str, own_causes: Sequence[Cause] = ()) -> Verdict:
     """`at` is the time stamp of every record; `own_causes` are the agent's, and stand before the common ones."""
     status = _status(end)
     errors = []
     if status != "success":
         errors.append(reason(kind, end, at, own_causes))
-    if end.truncated:
+    if end.process.truncated:
         errors.append(truncated(kind, at))
     return Verdict(status=status, errors=tuple(errors), warnings=tuple(_warnings(kind, end.facts, at)))
 
 
-def _status(end: Ending) -> Status:
-    if end.timed_out:
+def _status(end: RunEnding) -> Status:
+    if end.process.timed_out:
         return "timeout"
-    if not (end.finished_before_stop if end.stopped else end.good_exit):
+    if not (end.finished_before_stop if end.process.stopped else end.good_exit):
         return "failed"
     if end.breach:  # it was ended, with whatever code
         return "failed"
@@ -249,7 +263,7 @@ def _warnings(kind: AgentKind, facts: SessionFacts, at: str) -> Iterator[ErrorRe
 # Why a run that did not succeed did not. The first explanation that has something to say counts.
 
 
-def reason(kind: AgentKind, end: Ending, at: str, own_causes: Sequence[Cause]) -> ErrorRecord:
+def reason(kind: AgentKind, end: RunEnding, at: str, own_causes: Sequence[Cause]) -> ErrorRecord:
     causes = (*own_causes, *common_causes(kind))
     return (
         timeout(kind, end, at, finished=end.facts.results > 0)
@@ -263,7 +277,7 @@ def reason(kind: AgentKind, end: Ending, at: str, own_causes: Sequence[Cause]) -
     )
 
 
-def _said(kind: AgentKind, end: Ending, at: str, causes: Sequence[Cause]) -> ErrorRecord | None:
+def _said(kind: AgentKind, end: RunEnding, at: str, causes: Sequence[Cause]) -> ErrorRecord | None:
     """What the agent said of its own failure, if anything."""
     result, failure = end.facts.result, end.facts.failure
     is_error = result is not None and result.is_error
@@ -280,7 +294,7 @@ def _said(kind: AgentKind, end: Ending, at: str, causes: Sequence[Cause]) -> Err
     return _by_cause(find_cause(evidence, causes) or unknown, end, evidence, at)
 
 
-def _said_plainly(kind: AgentKind, end: Ending, at: str, causes: Sequence[Cause]) -> ErrorRecord | None:
+def _said_plainly(kind: AgentKind, end: RunEnding, at: str, causes: Sequence[Cause]) -> ErrorRecord | None:
     """On stderr, by a CLI that never came to its first event: no login, an unknown model."""
     if end.facts.stream_seen or not end.stream_expected:
         return None
@@ -289,7 +303,7 @@ def _said_plainly(kind: AgentKind, end: Ending, at: str, causes: Sequence[Cause]
     return _by_cause(cause, end, evidence, at) if cause else None
 
 
-def _by_cause(cause: Cause, end: Ending, evidence: FailureEvidence, at: str) -> ErrorRecord:
+def _by_cause(cause: Cause, end: RunEnding, evidence: FailureEvidence, at: str) -> ErrorRecord:
     said = quote(evidence.text)
     return error_record(
         cause.code,
@@ -302,11 +316,11 @@ def _by_cause(cause: Cause, end: Ending, evidence: FailureEvidence, at: str) -> 
     )
 
 
-def _no_result(kind: AgentKind, end: Ending, at: str) -> ErrorRecord | None:
+def _no_result(kind: AgentKind, end: RunEnding, at: str) -> ErrorRecord | None:
     hint = "An interrupt, or a lost end of the output, does this; see the raw log."
-    return no_result(kind, end, at, hint) if end.good_exit else None
+    return no_result(kind, end, at, hint)
 
 
-def _exit_code(kind: AgentKind, end: Ending, at: str) -> ErrorRecord:
+def _exit_code(kind: AgentKind, end: RunEnding, at: str) -> ErrorRecord:
     hint = "The lines quoted are its own last ones; the raw log has all of them."
     return exit_code(kind, end, at, hint)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from youbencha.adapters.cli_agent import (
+    AgentCli,
     AgentConfig,
     AgentKind,
     CliAdapter,
@@ -100,7 +101,7 @@ class CodexAdapter(CliAdapter[CodexConfig]):
     def reader(self) -> StreamReader:
         return CodexReader()
 
-    def require_authentication(self, env: Mapping[str, str], config: CodexConfig | None) -> None:
+    async def require_authentication(self, cli: AgentCli, env: Mapping[str, str], config: CodexConfig | None) -> None:
         local = config is not None and "--oss" in config.extra_args
         if local or any(env.get(name) for name in (*_KEYS, _BASE_URL, "CODEX_ACCESS_TOKEN")):
             return

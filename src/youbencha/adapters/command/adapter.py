@@ -64,7 +64,7 @@ class CommandAdapter(CliAdapter[CommandAgentConfig]):
 
     async def locate(
         self, config: CommandAgentConfig, env: Mapping[str, str], context: AgentExecutionContext | None
-    ) -> AgentCli[str]:
+    ) -> AgentCli:
         return find_program(config, env, context)
 
 

@@ -24,9 +24,7 @@ _OF_ANY_SYSTEM = tuple(map(Path, ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/us
 """Whoever names a program there, for a container, means the one that the image has."""
 
 
-def find_program(
-    config: CommandAgentConfig, env: Mapping[str, str], context: AgentExecutionContext | None
-) -> AgentCli[str]:
+def find_program(config: CommandAgentConfig, env: Mapping[str, str], context: AgentExecutionContext | None) -> AgentCli:
     version = config.version or ""
     if context is not None and context.sandbox.kind != "local":
         return _in_container(config, context, version)
@@ -50,7 +48,7 @@ def config_dir_path(invocation: Invocation[Any], rest: str) -> str:
     return invocation.inside(named)
 
 
-def _in_container(config: CommandAgentConfig, context: AgentExecutionContext, version: str) -> AgentCli[str]:
+def _in_container(config: CommandAgentConfig, context: AgentExecutionContext, version: str) -> AgentCli:
     """What is a file of this computer is shared, that file alone; any other name is one of the image's."""
     name = "/bin/sh" if config.shell else config.executable or config.words[0]
     written = Path(name).expanduser()

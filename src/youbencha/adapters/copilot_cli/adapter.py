@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from youbencha.adapters.cli_agent import (
+    AgentCli,
     AgentKind,
     Cause,
     CliAdapter,
@@ -178,7 +178,9 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
     def reader(self) -> CopilotReader:
         return CopilotReader()
 
-    def require_authentication(self, env: Mapping[str, str], config: CopilotCliConfig | None) -> None:
+    async def require_authentication(
+        self, cli: AgentCli, env: Mapping[str, str], config: CopilotCliConfig | None
+    ) -> None:
         if not has_login(env):
             raise COPILOT.auth_failed("there is no token, no stored login and no provider of one's own.")
 
@@ -242,10 +244,8 @@ def _flags(invocation: Invocation[CopilotCliConfig]) -> list[str]:
 
 
 def _session_id(invocation: Invocation[CopilotCliConfig]) -> str | None:
-    """Chosen by us, so that a session that never came to its end is known by name. The scratch directory is its own."""
-    if _CHOOSES_SESSION.intersection(argument.partition("=")[0] for argument in invocation.config.extra_args):
-        return None
-    return str(uuid.uuid5(uuid.NAMESPACE_URL, invocation.scratch.as_uri()))
+    """Chosen by us, so that a session that never came to its end is known by name."""
+    return invocation.session_id(_CHOOSES_SESSION)
 
 
 # A custom agent's definition that is not the repository's own: `.github/agents/NAME.agent.md` beside the test case, or

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from youbencha.adapters.cli_agent import (
+    AgentCli,
     AgentConfig,
     AgentKind,
     Cause,
@@ -156,7 +157,9 @@ class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
     def reader(self) -> StreamReader:
         return GeminiCliReader()
 
-    def require_authentication(self, env: Mapping[str, str], config: GeminiCliConfig | None) -> None:
+    async def require_authentication(
+        self, cli: AgentCli, env: Mapping[str, str], config: GeminiCliConfig | None
+    ) -> None:
         if not authenticated(env):
             raise KIND.auth_failed("there is no API key in the environment, and nobody has logged in.")
 

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from youbencha.adapters.cli_agent import AgentKind, Cause, CliAdapter, Invocation, SessionRecord, codes, pattern
+from youbencha.adapters.cli_agent import (
+    AgentCli,
+    AgentKind,
+    Cause,
+    CliAdapter,
+    Invocation,
+    SessionRecord,
+    codes,
+    pattern,
+)
 from youbencha.adapters.cli_agent.config import AgentConfig, Matches, NonEmptyArgument
 from youbencha.adapters.cli_agent.environment import provider_of
 from youbencha.adapters.opencode.events import AGENT_NOT_FOUND, OpenCodeReader, with_stderr
@@ -169,7 +178,9 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
     def reader(self) -> OpenCodeReader:
         return OpenCodeReader()
 
-    def require_authentication(self, env: Mapping[str, str], config: OpenCodeConfig | None) -> None:
+    async def require_authentication(
+        self, cli: AgentCli, env: Mapping[str, str], config: OpenCodeConfig | None
+    ) -> None:
         free = config is not None and config.chosen_provider == "opencode"  # its own, which asks for no key
         if not free and not has_credentials(env):
             raise OPENCODE.auth_failed("there is no API key and no stored login.")

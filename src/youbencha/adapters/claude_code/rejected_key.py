@@ -1,0 +1,169 @@
+"""Notice that the model's API rejected the key, and stop the run: the CLI would go on for three minutes.
+
+From 2.1.77 on the output has an event for each failed request. Older versions try a wrong key ten times and say nothing
+of it, and in text mode all do so; their debug log has the first answer after a second at the most. (2.1.19 was found to
+leave it out; there the wait remains.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+
+from youbencha.adapters.claude_code.command import ClaudeInvocation, session_id_of
+from youbencha.adapters.claude_code.config import CLAUDE, credentials_given
+from youbencha.adapters.claude_code.own_files import config_dir, on_the_host
+from youbencha.adapters.cli_agent.stream import OutputReader
+from youbencha.control.stream_json import ClaudeStreamReader
+from youbencha.events import Event, EventSink, RequestRetried
+from youbencha.process import Command, Redactor
+
+_UNAUTHORIZED = 401
+
+
+class KeyWatch(OutputReader):
+    """Reads the output of a session, and sets `stop` when the key was rejected for good."""
+
+    def __init__(
+        self,
+        on_event: EventSink | None,
+        *,
+        redactor: Redactor | None = None,
+        key_may_recover: bool = False,
+        stopping: asyncio.Event | None = None,
+    ) -> None:
+        """`key_may_recover`: the CLI can renew its login by itself, so that one rejection is not the end."""
+        super().__init__(CLAUDE, ClaudeStreamReader(), on_event=on_event, redactor=redactor, stopping=stopping)
+        self._rejections_allowed = 1 if key_may_recover else 0
+        self.key_rejected = False
+        self.stop = asyncio.Event()
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, RequestRetried) and event.status == _UNAUTHORIZED:
+            self.on_rejected_key()
+
+    def on_rejected_key(self) -> None:
+        if self._rejections_allowed:
+            self._rejections_allowed -= 1
+            return
+        self.key_rejected = True
+        self.stop.set()
+
+
+def watch_of(
+    invocation: ClaudeInvocation, command: Command, redactor: Redactor, stopping: asyncio.Event | None
+) -> KeyWatch:
+    may_recover = not credentials_given(command.env)
+    return KeyWatch(invocation.context.on_event, redactor=redactor, key_may_recover=may_recover, stopping=stopping)
+
+
+@contextlib.asynccontextmanager
+async def debug_log_watched(watch: KeyWatch, invocation: ClaudeInvocation, command: Command) -> AsyncIterator[None]:
+    """Where the output says nothing of failed requests."""
+    if "--debug" not in command.argv:
+        yield
+        return
+    sandbox, given_id = invocation.context.sandbox, session_id_of(invocation)
+    env, cwd = on_the_host(sandbox, command.env), Path(sandbox.inside(command.cwd))
+    watching = asyncio.create_task(
+        watch_debug_log(lambda: given_id or watch.recorder.session_id, watch.on_rejected_key, env=env, cwd=cwd)
+    )
+    try:
+        yield
+    finally:
+        watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError, OSError):  # a log that cannot be read costs only time
+            await watching
+
+
+@contextlib.asynccontextmanager
+async def when(event: asyncio.Event | None, act: Callable[[], object]) -> AsyncIterator[None]:
+    """Act once the event is set, if it is while this is open."""
+    if event is None:
+        yield
+        return
+    following = asyncio.create_task(_follow(event, act))
+    try:
+        yield
+    finally:
+        following.cancel()
+
+
+async def _follow(event: asyncio.Event, act: Callable[[], object]) -> None:
+    await event.wait()
+    act()
+
+
+# -- the debug log -----------------------------------------------------------------------------------------------
+
+_LOOK_EVERY_S = 0.25
+
+_LONGEST_READ = 1024 * 1024
+
+_LONGEST_START = 256
+"""Of a line, as much as has to be seen to know it."""
+
+_REJECTED = re.compile(
+    rb"^(?:\d{4}-\d\d-\d\dT[\d:.]+Z )?\[ERROR\] "
+    rb"(?:(?P<kind>Error streaming|API error)"
+    rb"(?:, falling back to non-streaming mode:| \(attempt \d+/\d+\): 401)) 401 \{",
+    re.MULTILINE,
+)
+
+
+async def watch_debug_log(
+    session_id: Callable[[], str | None], on_rejected: Callable[[], None], *, env: Mapping[str, str], cwd: Path
+) -> None:
+    """Runs until cancelled; tells each time that the key was rejected."""
+    shared = _Tail(_shared_log(env, cwd), from_end=True)
+    own: _Tail | None = None
+    base = config_dir(env)
+    while True:
+        await asyncio.sleep(_LOOK_EVERY_S)
+        session = session_id()
+        if own is None and session and base:
+            own = _Tail(base / "debug" / f"{session}.txt")
+        for _ in range(sum(tail.rejections() for tail in (shared, own) if tail)):
+            on_rejected()
+
+
+class _Tail:
+    """A file that grows. Each part of it is read once: a debug log has megabytes, and the event loop waits."""
+
+    def __init__(self, path: Path, *, from_end: bool = False) -> None:
+        self._path = path
+        self._offset = path.stat().st_size if from_end and path.is_file() else 0
+        self._begun = b""
+
+    def rejections(self) -> int:
+        """How many attempts were rejected since the last look."""
+        try:
+            if not self._path.is_file():  # not there yet; or a pipe, which would be waited on for ever
+                return 0
+            with self._path.open("rb") as file:
+                if self._path.stat().st_size < self._offset:
+                    self._offset = 0  # somebody began it anew
+                file.seek(self._offset)
+                new = file.read(_LONGEST_READ)
+        except OSError:  # not ours to read, or gone again
+            return 0
+        self._offset += len(new)
+        text = self._begun + new
+        whole = text.rfind(b"\n") + 1
+        # A line that is not finished is looked at again, with what comes; of a long one its start is enough.
+        self._begun = text[whole:][:_LONGEST_START]
+        kinds = Counter(match["kind"] for match in _REJECTED.finditer(text[:whole]))
+        # One attempt may be told of twice, once as a stream that failed and once by its number.
+        return max(kinds.values(), default=0)
+
+
+def _shared_log(env: Mapping[str, str], cwd: Path) -> Path:
+    """Where 1.0.x logs: one file for each working directory, which earlier sessions may have written to."""
+    given = env.get("XDG_STATE_HOME")
+    state = Path(given) if given else Path(env.get("HOME", "/")) / ".local" / "state"
+    slug = re.sub(r"[^A-Za-z0-9]", "-", str(cwd))
+    return state / "claude-cli-nodejs" / slug / "debug-logs" / "debug.txt"
