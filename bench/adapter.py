@@ -74,7 +74,7 @@ def measure_overhead() -> Iterator[Figure]:
 
 async def _overheads(bench: Bench, times: int) -> tuple[list[float], list[float]]:
     adapter = ClaudeCodeAdapter()
-    await adapter.execute(bench.context)  # the first run of a harness starts its nursery and asks for the version
+    await adapter.execute(bench.context)  # the first run of a harness starts its fork server and asks for the version
     overheads, bare = [], []
     for _ in range(times):
         start = time.perf_counter()

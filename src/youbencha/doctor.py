@@ -320,7 +320,7 @@ async def check_docker(env: Mapping[str, str]) -> Finding:
         find_engine(env)
         await asyncio.to_thread(import_module, "aiodocker")  # takes half a second, and others have deadlines
         async with connect(env) as engine:
-            detail = f"{engine.facts.name} {engine.facts.version}  {find_engine(env)}"
+            detail = f"{engine.info.name} {engine.info.version}  {find_engine(env)}"
     except YouBenchaError as error:
         fix = f"Only runs with `sandbox: docker` need one. {error.hint or ''}".strip()
         return Finding(group="system", name="docker", state="note", detail=error.message, fix=fix)

@@ -51,7 +51,7 @@ class Place:
             yield sandbox
 
     async def python(self, program: str, *arguments: str, **spec: Any) -> ProcessResult:
-        """Nobody's gateway is needed: so the container has not even that."""
+        """No gateway is needed, so the container does not even have that."""
         async with self.sandbox(network="none", **spec) as sandbox:
             return await self.python_in(sandbox, program, *arguments)
 
@@ -63,7 +63,7 @@ class Place:
         assert containers_of(self.run_id) == []
         return done
 
-    def told(self, name: str) -> dict[str, Any]:
+    def report(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.workspace / name).read_text())
         return found
 
@@ -75,7 +75,7 @@ def place(tmp_path: Path, image: str) -> Place:
 
 @pytest.fixture
 def decoy() -> Iterator[int]:
-    """A service of the host, open to whoever can reach any of its addresses."""
+    """A service of the host, open to all that can reach one of its addresses."""
     with closing(socket.create_server(("0.0.0.0", 0))) as server:
         threading.Thread(target=_greet, args=(server,), daemon=True).start()
         yield server.getsockname()[1]
@@ -116,7 +116,7 @@ async def test_no_port_of_the_host_and_no_internet(place: Place, decoy: int) -> 
     wanted = {*(f"{host}:{decoy}" for host in hosts), "1.1.1.1:443", "8.8.8.8:53", "example.com:80"}
     done = await place.python(REACH, *wanted)
     assert done.exit.code == 0, done.output
-    reached = place.told("reached.json")
+    reached = place.report("reached.json")
     assert set(reached) == wanted
     assert [name for name, how in reached.items() if how == "reached"] == []
 
@@ -126,7 +126,7 @@ async def test_with_an_open_network_the_host_can_be_reached(place: Place, decoy:
     async with place.sandbox(network="open") as sandbox:
         wanted = [f"{address}:{decoy}" for address in addresses_of_host() if not address.startswith("127.")]
         await place.python_in(sandbox, REACH, *wanted)
-    assert "reached" in place.told("reached.json").values()
+    assert "reached" in place.report("reached.json").values()
 
 
 BREAK_OUT = """
@@ -153,7 +153,7 @@ attempt("mount", lambda: call("mount", b"none", b"/mnt", b"tmpfs", 0, None))
 attempt("remount /", lambda: call("mount", None, b"/", None, 32, None))
 attempt("new namespace", lambda: call("unshare", 0x10000000 | 0x00020000))
 attempt("make a device", lambda: os.mknod("/tmp/disk", 0o60600, os.makedev(254, 0)))
-attempt("become somebody", lambda: os.setuid(os.getuid() + 1))
+attempt("become another user", lambda: os.setuid(os.getuid() + 1))
 attempt("change the clock", lambda: time.clock_settime(0, 0))
 attempt("write a kernel setting", lambda: open("/proc/sys/kernel/core_pattern", "w").write("|/tmp/x"))
 status = dict(line.split(":\\t", 1) for line in open("/proc/self/status").read().splitlines() if ":\\t" in line)
@@ -164,7 +164,7 @@ facts = {
     "processes": [name for name in os.listdir("/proc") if name.isdigit()],
     "environment": dict(os.environ),
 }
-json.dump({"tried": tried, "facts": facts}, open("/workspace/told.json", "w"))
+json.dump({"tried": tried, "facts": facts}, open("/workspace/report.json", "w"))
 """
 _SHOWN = ("LANG", "TERM", "TZ", "PATH")
 
@@ -177,9 +177,9 @@ async def test_no_way_to_the_host(place: Place, tmp_path: Path) -> None:
         sandbox.share(toolbox)
         done = await place.python_in(sandbox, BREAK_OUT, str(secret), sandbox.inside(toolbox))
     assert done.exit.code == 0, done.output
-    told = place.told("told.json")
-    assert {name: how for name, how in told["tried"].items() if not how.startswith("refused")} == {}
-    facts = told["facts"]
+    report = place.report("report.json")
+    assert {name: how for name, how in report["tried"].items() if not how.startswith("refused")} == {}
+    facts = report["facts"]
     assert set(facts["capabilities"].values()) == {0}
     assert facts["flags"] == ["1", "2"]
     assert facts["ids"] == [os.getuid(), os.getgid()]
@@ -231,7 +231,7 @@ print("went on")
 """
 
 
-async def test_process_1_obeys_nobody_inside(place: Place) -> None:
+async def test_process_1_obeys_no_program_inside(place: Place) -> None:
     done = await place.python(ASK_TO_END)
     assert (done.exit.code, done.output) == (0, "went on\n")
 

@@ -27,7 +27,7 @@ ALL_OF_CONTROL = (
     "for module in pkgutil.iter_modules(c.__path__, 'youbencha.control.'):\n"
     "    if not module.name.endswith('__main__'): importlib.import_module(module.name)\n"
 )
-ANYBODY = "4321:4321"
+OTHER_USER = "4321:4321"
 """The harness runs agents with the user's own uid, which no image knows."""
 
 
@@ -79,15 +79,15 @@ def claude_image(engine: Engine, image: str, claude: InstalledAgent) -> Iterator
     done = yb("images", "build", "claude-code", "--base", image, "--tag", tag, "--version", claude.version)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{tag}\n"
-    assert "COPY cli/ /opt/claude-code/" in done.stderr, "nobody should look at a silent terminal"
+    assert "COPY cli/ /opt/claude-code/" in done.stderr, "steps are reported while it builds"
     yield tag
     asyncio.run(removed(engine, tag))
 
 
 @pytest.mark.full
-async def test_the_cli_runs_inside_for_anybody(engine: Engine, claude_image: str, claude: InstalledAgent) -> None:
+async def test_the_cli_runs_inside_for_any_user(engine: Engine, claude_image: str, claude: InstalledAgent) -> None:
     words = "claude --version && git config user.email && python3 -m youbencha.control --help >/dev/null && id -u"
-    said = await run_in(engine, claude_image, "/bin/sh", "-c", words, user=ANYBODY)
+    said = await run_in(engine, claude_image, "/bin/sh", "-c", words, user=OTHER_USER)
     assert said.splitlines() == [f"{claude.version} (Claude Code)", "bench@localhost", "4321"]
 
 
@@ -131,6 +131,14 @@ def test_a_base_image_that_is_not_there(engine: Engine) -> None:
     assert "--base" in done.stderr
 
 
+def test_a_base_image_with_an_invalid_name(engine: Engine) -> None:
+    """A failed call has the code of image builds, not that of sandboxes."""
+    done = yb("images", "build", "claude-code", "--base", "Bad Image!!")
+    assert done.returncode == 2
+    assert "IMAGE_ENGINE_FAILED" in done.stderr
+    assert "'Bad Image!!' is not a valid image name" in done.stderr
+
+
 async def test_a_base_image_that_lacks_something(engine: Engine, image: str) -> None:
     tag = tagged("without-git")
     text = f"FROM {image}\nRUN rm /usr/bin/git\n".encode()
@@ -155,7 +163,7 @@ async def test_aider(engine: Engine, image: str) -> None:
     aider, tag = installed("aider"), tagged("aider")
     await build_image("aider", base=image, tag=tag, version=aider.version)
     try:
-        said = await run_in(engine, tag, "aider", "--version", user=ANYBODY)
+        said = await run_in(engine, tag, "aider", "--version", user=OTHER_USER)
         assert said.split()[-1] == aider.version
         assert await run_in(engine, tag, "python3", "-c", ALL_OF_CONTROL) == ""
     finally:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from docker_boxes import PATIENCE_S, Box, until
@@ -36,7 +37,7 @@ def box(tmp_path: Path, engine: object, image: str) -> Box:
     return Box(tmp_path, image)
 
 
-def door_of(sandbox: DockerSandbox, port: int = PORT) -> ForwardedPort:
+def forwarded_port(sandbox: DockerSandbox, port: int = PORT) -> ForwardedPort:
     forwarded = sandbox.forward_port(port)
     assert forwarded is not None
     assert forwarded.address == f"127.0.0.1:{port}"
@@ -77,7 +78,7 @@ while data := line.recv(1 << 16):
 thread.join()
 print(count == size, got.digest() == sent.digest())
 """
-    async with box.open() as sandbox, await asyncio.start_unix_server(echo, door_of(sandbox).socket):
+    async with box.open() as sandbox, await asyncio.start_unix_server(echo, forwarded_port(sandbox).socket):
         assert await python(box, sandbox, program) == "True True"
 
 
@@ -92,7 +93,7 @@ async def test_half_a_close_is_half_a_close(box: Box) -> None:
         (box.workspace / "heard").touch()
         writer.close()
 
-    # With the program everything in its container ends, also what it has sent and nobody has read yet: so it waits.
+    # With the program everything in its container ends, also what it has sent and no one has read yet: so it waits.
     program = f"""
 import os, socket, time
 line = socket.create_connection(("127.0.0.1", {PORT}))
@@ -104,7 +105,10 @@ while not os.path.exists("/workspace/heard"): time.sleep(0.01)
 print(greeting.decode())
 """
     heard = asyncio.get_running_loop().create_future()
-    async with box.open() as sandbox, await asyncio.start_unix_server(answer_at_the_end, door_of(sandbox).socket):
+    async with (
+        box.open() as sandbox,
+        await asyncio.start_unix_server(answer_at_the_end, forwarded_port(sandbox).socket),
+    ):
         assert await python(box, sandbox, program) == "hello"
         assert await asyncio.wait_for(heard, PATIENCE_S) == hashlib.sha256(b"x" * MIB).hexdigest()
 
@@ -126,7 +130,7 @@ count = 0
 while data := line.recv(1 << 16): count += len(data)
 print(count)
 """
-    async with box.open() as sandbox, await asyncio.start_unix_server(refuse, door_of(sandbox).socket):
+    async with box.open() as sandbox, await asyncio.start_unix_server(refuse, forwarded_port(sandbox).socket):
         assert await python(box, sandbox, program) == "300000"
 
 
@@ -145,12 +149,12 @@ for number, line in enumerate(lines):
     right += said == b"%d" % number
 print(right)
 """
-    async with box.open() as sandbox, await asyncio.start_unix_server(echo, door_of(sandbox).socket, backlog=4):
+    async with box.open() as sandbox, await asyncio.start_unix_server(echo, forwarded_port(sandbox).socket, backlog=4):
         assert await python(box, sandbox, program) == "300"
 
 
 async def test_a_slow_reader_is_waited_for(box: Box) -> None:
-    """What nobody takes stays with the sender: the relay holds next to nothing."""
+    """What is not read stays with the sender: the relay buffers next to nothing."""
     taken = 0
 
     async def take_little(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -183,14 +187,14 @@ line.recv(1)
     command = box.command("python3", "-c", program)
     async with (
         box.open(memory="64m") as sandbox,
-        await asyncio.start_unix_server(take_little, door_of(sandbox).socket),
+        await asyncio.start_unix_server(take_little, forwarded_port(sandbox).socket),
     ):
         done = await sandbox.run(command, limits=Limits(timeout_s=PATIENCE_S), on_line=on_line)
     assert done.exit.code == 0, done.output
     assert taken == int(said[0]) < 32 * MIB
 
 
-async def test_nobody_behind_the_door_is_a_reset(box: Box) -> None:
+async def test_a_port_without_a_server_is_a_reset(box: Box) -> None:
     program = f"""
 import socket
 line = socket.create_connection(("127.0.0.1", {PORT}))
@@ -201,7 +205,7 @@ except ConnectionResetError:
     print("reset")
 """
     async with box.open() as sandbox:
-        door_of(sandbox)
+        forwarded_port(sandbox)
         assert await python(box, sandbox, program) == "reset"
 
 
@@ -220,14 +224,14 @@ async def not_healthy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 
 async def test_nothing_starts_before_the_gateway_answers(box: Box) -> None:
     async with box.open() as sandbox:
-        forwarded = door_of(sandbox, GATEWAY_PORT)
+        forwarded = forwarded_port(sandbox, GATEWAY_PORT)
         touch = box.command("touch", "/workspace/started")
-        with pytest.raises(YouBenchaError) as nobody:
+        with pytest.raises(YouBenchaError) as absent:
             await sandbox.run(touch)
         async with await asyncio.start_unix_server(not_healthy, forwarded.socket):
             with pytest.raises(YouBenchaError) as sick:
                 await sandbox.run(touch)
-        assert (nobody.value.code, sick.value.code) == ("SANDBOX_GATEWAY_SILENT",) * 2
+        assert (absent.value.code, sick.value.code) == ("SANDBOX_GATEWAY_SILENT",) * 2
         assert "HTTP/1.1 503" in sick.value.message
         assert not (box.workspace / "started").exists()
         async with await asyncio.start_unix_server(healthy, forwarded.socket):
@@ -238,11 +242,17 @@ async def test_nothing_starts_before_the_gateway_answers(box: Box) -> None:
 
 async def test_a_container_with_a_network_is_refused(box: Box) -> None:
     """As if an engine gave it one unasked."""
-    async with box.open(network="open") as sandbox, connect() as engine:
+
+    class WithNetwork(Container):
+        async def start(self, settings: dict[str, Any]) -> None:
+            settings["HostConfig"]["NetworkMode"] = "bridge"
+            await super().start(settings)
+
+    async with box.open() as sandbox, connect() as engine:
         assert (await sandbox.run(box.command("true"))).exit.code == 0
-        container = Container(engine, box.run_id)
+        container = WithNetwork(engine, box.run_id)
         with tempfile.TemporaryDirectory() as short:
-            system = ContainerSystem(sandbox.world()._replace(spec=box.spec()), container, Path(short, "life.sock"))
+            system = ContainerSystem(sandbox.context, container, Path(short, "life.sock"))
             with pytest.raises(YouBenchaError) as refused:
                 await run(box.command("true"), system=system)
             await container.removed()
@@ -273,16 +283,18 @@ async def test_what_cannot_be_started(box: Box, argv: tuple[str, ...], said: str
 
 
 async def test_texts_that_no_system_takes(box: Box) -> None:
+    refused = [
+        (box.command("true", "a\0b"), "NUL"),
+        (box.command("true", NAME="a\0b"), "NUL"),
+        (box.command("true", "\ud800"), "lone surrogate"),
+        (box.command("true")._replace(env={"A=B": "c"}), "name of an environment variable"),
+        (box.command("true")._replace(cwd=Path("/nowhere/shared")), "Share it first"),
+    ]
     async with box.open() as sandbox:
-        for command in (
-            box.command("true", "a\0b"),
-            box.command("true", NAME="a\0b"),
-            box.command("true", "\ud800"),
-            box.command("true")._replace(env={"A=B": "c"}),
-            box.command("true")._replace(cwd=Path("/nowhere/shared")),
-        ):
-            with pytest.raises(ProcessStartError):
+        for command, hint in refused:
+            with pytest.raises(ProcessStartError) as failed:
                 await sandbox.run(command)
+            assert hint in (failed.value.hint or "")
         done = await sandbox.run(box.command("printf", "%s", "ä\udcff", ""))
         assert done.total_bytes == 3
 
@@ -317,7 +329,7 @@ line = socket.create_connection(("127.0.0.1", {PORT}))
 line.sendall(b"still here")
 print(line.recv(100).decode())
 """
-    async with box.open() as sandbox, await asyncio.start_unix_server(echo, door_of(sandbox).socket):
+    async with box.open() as sandbox, await asyncio.start_unix_server(echo, forwarded_port(sandbox).socket):
         done = await sandbox.run(box.command("python3", "-c", program), limits=Limits(timeout_s=PATIENCE_S))
     assert (done.exit.code, done.output.strip()) == (0, "still here")
     assert done.exit.by_itself
@@ -334,7 +346,7 @@ for name in sorted(os.listdir("/proc/self/fd"), key=int):
         pass  # the listing's own
 """
     async with box.open() as sandbox:
-        door_of(sandbox)
+        forwarded_port(sandbox)
         done = await sandbox.run(box.command("python3", "-c", program, terminal=terminal))
     lines = [line.split() for line in done.output.splitlines()]
     assert [line[0] for line in lines] == ["0", "1", "2"], done.output
@@ -344,6 +356,7 @@ for name in sorted(os.listdir("/proc/self/fd"), key=int):
 HARNESS = """
 import asyncio, os, sys
 from pathlib import Path
+from typing import Any
 from docker_boxes import Box
 async def main():
     box = Box(Path(sys.argv[1]), sys.argv[2])
@@ -378,7 +391,7 @@ async def test_a_dead_harness_leaves_nothing_running(box: Box, harness: asyncio.
     async def nothing_runs() -> bool:
         return all(each["State"] != "running" for each in await box.containers())
 
-    async def is_gone() -> bool:  # whoever reaped it: other tests do so, too
+    async def is_gone() -> bool:  # other tests reap, too
         return not socket_dir.exists()
 
     assert harness.stdout is not None
@@ -387,7 +400,7 @@ async def test_a_dead_harness_leaves_nothing_running(box: Box, harness: asyncio.
     await until(runs)
     await reap_containers()
     assert await runs(), "its harness lives"
-    socket_dir = Path((await box.containers())[0]["Labels"][ownership.LOBBY])
+    socket_dir = Path((await box.containers())[0]["Labels"][ownership.SOCKET_DIR])
     assert socket_dir.is_dir()
     harness.send_signal(signal.SIGKILL)
     await harness.wait()

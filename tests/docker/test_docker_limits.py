@@ -1,4 +1,4 @@
-"""Memory, processes and disk: a breach is told as what it is, and nothing is left of who committed it."""
+"""Memory, processes and disk: a limit that ends an agent is named, and nothing of the agent is left."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_memory(box: Box) -> None:
 
 
 async def test_memory_of_a_tool_that_the_agent_got_over(box: Box) -> None:
-    """The agent was not stopped by it: no breach, but it is told."""
+    """The agent was not stopped by it: only a warning."""
     done = await box.run("sh", "-c", "python3 -c 'x = bytearray(500_000_000)' || echo went on", memory="64m")
     assert done.exit.code == 0
     assert done.exit.breach is None

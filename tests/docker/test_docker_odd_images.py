@@ -133,15 +133,15 @@ async def test_why_a_container_ended_at_once(box: Box, tmp_path: Path) -> None:
         container = Container(engine, box.run_id)
         try:
             await container.start(settings)
-            told = died_at_once(await container.state_when_stopped())
+            error = died_at_once(await container.state_when_stopped())
         finally:
             await container.removed()
-    assert told.message.endswith(": exit code 3")
+    assert error.message.endswith(": exit code 3")
     assert died_at_once({"Error": "exec format error", "ExitCode": 1}).message.endswith(": exec format error")
     assert died_at_once(None).message.endswith(": exit code unknown")
 
 
-async def test_whoever_commits_has_a_name(box: Box) -> None:
+async def test_a_commit_has_an_author(box: Box) -> None:
     script = "git init -q repo && cd repo && git commit -q --allow-empty -m x && git log --format=%an%n%ae; ls -a ~"
     done = await box.run("sh", "-c", script)
     assert done.output.splitlines()[:2] == ["youBencha agent", "agent@youbencha.invalid"], done.output

@@ -1,4 +1,4 @@
-"""What a dead harness left is removed; what belongs to anybody else is not."""
+"""What a dead harness left is removed; what belongs to another is not."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ def dead_owner() -> ownership.Owner:
     """A process that was there a moment ago."""
     me = ownership.this_owner()
     script = "from youbencha.sandbox.docker.ownership import this_owner; print(this_owner())"
-    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
-    owner = ownership.Owner.parse(told)
+    printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
+    owner = ownership.Owner.parse(printed)
     assert owner is not None
-    assert owner.here == me.here
+    assert owner.host == me.host
     return owner
 
 
 async def test_only_what_the_dead_left(box: Box, client: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = ownership.HostId(f"computer-of-{box.run_id}", f"boot-of-{box.run_id}", "pid:[1]")
-    dead = dead_owner()._replace(here=here)
-    monkeypatch.setattr(ownership, "_here", lambda: here)  # for other tests that reap, this is another computer
+    host = ownership.HostId(f"computer-of-{box.run_id}", f"boot-of-{box.run_id}", "pid:[1]")
+    dead = dead_owner()._replace(host=host)
+    monkeypatch.setattr(ownership, "_this_host", lambda: host)  # for other tests that reap, this is another computer
     me = ownership.this_owner()
     socket_dir = SocketDir()
     owners = {
         "dead": str(dead),
         "same-number": str(me._replace(started="1")),
         "living": str(me),
-        "before-the-restart": str(me._replace(here=here._replace(boot="earlier", namespace="pid:[2]"))),
-        "other-computer": str(dead._replace(here=here._replace(machine="another", boot="another"))),
-        "other-namespace": str(dead._replace(here=here._replace(namespace="pid:[2]"))),
-        "nobodys": "no owner that anybody could read",
+        "before-the-restart": str(me._replace(host=host._replace(boot="earlier", namespace="pid:[2]"))),
+        "other-computer": str(dead._replace(host=host._replace(machine="another", boot="another"))),
+        "other-namespace": str(dead._replace(host=host._replace(namespace="pid:[2]"))),
+        "unreadable": "not an owner",
     }
     for name, owner in owners.items():
         container_labels = {
@@ -75,7 +75,7 @@ async def test_only_what_the_dead_left(box: Box, client: Engine, monkeypatch: py
     assert reaped.failed == ()
     assert reaped.in_use >= 4
     left = {each["Names"][0].removeprefix(f"/{box.run_id}-") for each in await box.containers()}
-    assert left == {"living", "other-computer", "other-namespace", "nobodys"}
+    assert left == {"living", "other-computer", "other-namespace", "unreadable"}
     assert not socket_dir.path.exists()
 
 
@@ -90,7 +90,7 @@ async def test_without_an_engine_there_is_nothing_to_do(monkeypatch: pytest.Monk
         assert await reap_containers() == ReapResult()
 
 
-def test_labels_that_anybody_wrote_remove_nothing(tmp_path: Path) -> None:
+def test_labels_of_other_programs_remove_nothing(tmp_path: Path) -> None:
     """A socket directory is removed only if it is one."""
     for name in ("precious", "yb-lobby-link"):
         (tmp_path / "precious").mkdir(exist_ok=True)
@@ -117,9 +117,9 @@ def test_a_computer_without_a_number_of_its_own(monkeypatch: pytest.MonkeyPatch,
     assert named not in ("", ownership.NOT_KNOWN)
     assert "0123456789" not in named
     owner = ownership.this_owner()
-    nameless = owner._replace(here=owner.here._replace(machine=ownership.NOT_KNOWN))
-    monkeypatch.setattr(ownership, "_here", lambda: nameless.here)
-    assert not ownership.is_orphan(nameless._replace(here=nameless.here._replace(boot="another")))
+    nameless = owner._replace(host=owner.host._replace(machine=ownership.NOT_KNOWN))
+    monkeypatch.setattr(ownership, "_this_host", lambda: nameless.host)
+    assert not ownership.is_orphan(nameless._replace(host=nameless.host._replace(boot="another")))
     assert ownership.is_orphan(nameless._replace(started="1"))
 
 

@@ -21,10 +21,10 @@ from youbencha.errors import YouBenchaError
 from youbencha.process import Input, Limits, Started
 from youbencha.sandbox.docker import engine as engine_module
 from youbencha.sandbox.docker import ownership
-from youbencha.sandbox.docker.container import Container, container_settings, user_inside
-from youbencha.sandbox.docker.engine import Engine, User, check_same_computer, connect, read_facts
+from youbencha.sandbox.docker.container import Container, container_settings
+from youbencha.sandbox.docker.engine import Engine, EngineCause, EngineError, EngineInfo, User, connect
 from youbencha.sandbox.docker.image import AccountLine, account_mounts, ensure_image, with_line
-from youbencha.sandbox.docker.mounts import Mounts, make_place
+from youbencha.sandbox.docker.mounts import Mounts, make_mount_point
 from youbencha.sandbox.docker.sandbox import open_docker_sandbox
 from youbencha.spec import SandboxSpec
 
@@ -87,9 +87,9 @@ for family in (1, 2, 16, 31, 38, 40):
     except OSError as error:
         print(family, error.errno)
 """
-    told = dict(line.split() for line in (await box.run("python3", "-c", program)).output.splitlines())
-    assert {told["1"], told["2"], told["16"]} == {"opened"}
-    assert {told["40"], told["31"], told["38"]} == {str(errno.EAFNOSUPPORT)}
+    results = dict(line.split() for line in (await box.run("python3", "-c", program)).output.splitlines())
+    assert {results["1"], results["2"], results["16"]} == {"opened"}
+    assert {results["40"], results["31"], results["38"]} == {str(errno.EAFNOSUPPORT)}
 
 
 def test_a_name_for_a_number() -> None:
@@ -100,7 +100,7 @@ def test_a_name_for_a_number() -> None:
     assert with_line(b"", line) == b"agent:x:1234:5::/home/agent:/bin/sh\n"
 
 
-async def test_whoever_runs_it_has_a_name(box: Box, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_the_user_has_a_name(box: Box, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Looked up in the image itself, once."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     user = User(54321, 54322)
@@ -202,7 +202,7 @@ async def test_what_is_read(box: Box) -> None:
     assert (done.output.strip(), nothing.output.strip()) == (str(3 * MIB), "0")
 
 
-async def test_nobody_waits_for_an_input_whose_program_never_began(box: Box) -> None:
+async def test_an_input_is_closed_if_its_program_never_began(box: Box) -> None:
     before = threading.active_count()
     talk = Input()
     async with box.open() as sandbox:
@@ -340,10 +340,10 @@ async def test_cancelled_at_any_moment(box: Box, after_s: float) -> None:
 
 
 class SlowEngine(Engine):
-    """Creates nothing before it is told to, and remembers what it did."""
+    """Creates nothing before `may_create` is set, and remembers what it did."""
 
     def __init__(self, other: Engine) -> None:
-        super().__init__(other._client, other.facts)
+        super().__init__(other._client, other.info)
         self.done: list[str] = []
         self.asked, self.may_create = asyncio.Event(), asyncio.Event()
 
@@ -433,7 +433,7 @@ async def test_paths_of_both_sides(box: Box, tmp_path: Path) -> None:
 
 
 async def test_what_is_shared_later_is_there_for_the_next_run(box: Box, tmp_path: Path) -> None:
-    """Also where it lies below /tmp, in which somebody has been by now."""
+    """Also where it lies below /tmp, which an agent may have changed by now."""
     first, second, file = tmp_path / "first", tmp_path / "second", tmp_path / "third" / "file"
     for path in (first, second, file.parent):
         path.mkdir()
@@ -455,18 +455,18 @@ def test_no_link_leads_out_of_where_a_place_is_made(tmp_path: Path) -> None:
     theirs.mkdir()
     (theirs / "link").symlink_to(ours)
     (theirs / "hangs").symlink_to(ours / "new")
-    make_place(theirs, PurePosixPath("a/b"), directory=True)
-    make_place(theirs, PurePosixPath("a/c/file"), directory=False)
-    make_place(theirs, PurePosixPath("a/c/file"), directory=False)
+    make_mount_point(theirs, PurePosixPath("a/b"), directory=True)
+    make_mount_point(theirs, PurePosixPath("a/c/file"), directory=False)
+    make_mount_point(theirs, PurePosixPath("a/c/file"), directory=False)
     assert ((theirs / "a/b").is_dir(), (theirs / "a/c/file").is_file()) == (True, True)
     for name, directory in (("link/x", True), ("link/x", False), ("link", True), ("hangs", False), ("a/b", False)):
         with pytest.raises(OSError):
-            make_place(theirs, PurePosixPath(name), directory=directory)
+            make_mount_point(theirs, PurePosixPath(name), directory=directory)
     assert list(ours.iterdir()) == []
     mounts = Mounts(tmp_path / "tree", tmp_path / "home", theirs)
     mounts.share(Path("/tmp/link/deep"), writable=False)
     with pytest.raises(YouBenchaError) as refused:
-        mounts.make_places()
+        mounts.make_mount_points()
     assert refused.value.code == "SANDBOX_SHARE_REFUSED"
     assert list(ours.iterdir()) == []
 
@@ -486,52 +486,102 @@ async def test_what_the_results_say(box: Box) -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "code"),
+    ("host", "code", "cause"),
     [
-        ("unix:///nowhere/at/all.sock", "SANDBOX_NO_ENGINE"),
-        ("tcp://127.0.0.1:2375", "SANDBOX_ENGINE_REMOTE"),
-        ("ssh://somebody@example.com", "SANDBOX_ENGINE_REMOTE"),
+        ("unix:///nowhere/at/all.sock", "SANDBOX_NO_ENGINE", EngineCause.UNREACHABLE),
+        ("tcp://127.0.0.1:2375", "SANDBOX_ENGINE_REMOTE", EngineCause.REMOTE),
+        ("ssh://somebody@example.com", "SANDBOX_ENGINE_REMOTE", EngineCause.REMOTE),
     ],
 )
-async def test_no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, code: str) -> None:
+async def test_no_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, code: str, cause: EngineCause
+) -> None:
     monkeypatch.setenv("DOCKER_HOST", host)
     opening = open_docker_sandbox(
         SandboxSpec(type="docker"), workspace=tmp_path, scratch=tmp_path / "s", run_id="none", on_event=print
     )
-    with pytest.raises(YouBenchaError) as refused:
+    with pytest.raises(EngineError) as refused:
         await opening.__aenter__()
-    assert refused.value.code == code
+    assert (refused.value.code, refused.value.cause) == (code, cause)
     assert refused.value.hint
 
 
-async def test_an_engine_that_takes_calls_and_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_engine_that_this_user_may_not_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The permission is refused deep below: aiohttp and aiodocker each raise another error about it."""
+
+    async def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_unix_connection", refuse)
+    with pytest.raises(EngineError) as refused:
+        async with connect({"DOCKER_HOST": "unix:///run/not-ours.sock"}):
+            pass
+    assert (refused.value.code, refused.value.cause) == ("SANDBOX_ENGINE_DENIED", EngineCause.PERMISSION)
+    assert "group `docker`" in (refused.value.hint or "")
+
+
+async def test_an_engine_that_accepts_and_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "_FIRST_ANSWER_S", 0.1)
 
     with tempfile.TemporaryDirectory(dir="/tmp") as directory, socket.socket(socket.AF_UNIX) as silent:
         path = f"{directory}/e.sock"
         silent.bind(path)
         silent.listen()
-        with pytest.raises(YouBenchaError, match="said nothing for") as refused:
+        with pytest.raises(EngineError, match=r"did not answer within 0\.1 s") as refused:
             async with asyncio.timeout(PATIENCE_S / 2), connect({"DOCKER_HOST": f"unix://{path}"}):
                 pass
-    assert refused.value.code == "SANDBOX_NO_ENGINE"
+    assert (refused.value.code, refused.value.cause) == ("SANDBOX_NO_ENGINE", EngineCause.UNREACHABLE)
     assert "hangs" in (refused.value.hint or "")
 
 
-async def test_an_image_that_nobody_has(box: Box) -> None:
+@pytest.mark.parametrize(
+    ("answer", "cause", "hint"),
+    [
+        ("invalid mount config: bind source path does not exist: /x", EngineCause.SOURCE_MISSING, "TMPDIR"),
+        ("mkdir /data/inner: read-only file system", EngineCause.READ_ONLY, "VOLUME"),
+        ("write /var/lib/docker/x: no space left on device", EngineCause.OUT_OF_DISK, "docker system df"),
+        ("something else", EngineCause.OTHER, "docker info"),
+    ],
+)
+async def test_why_a_call_failed(box: Box, answer: str, cause: EngineCause, hint: str) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise aiodocker.DockerError(500, answer)
+
+    async with connect() as engine:
+        engine._client.containers.create = fail  # type: ignore[method-assign]
+        with pytest.raises(EngineError, match="could not create a container") as failed:
+            await engine.create(box.run_id, {})
+    assert (failed.value.code, failed.value.cause) == ("SANDBOX_ENGINE_FAILED", cause)
+    assert failed.value.reason == answer
+    assert hint in (failed.value.hint or "")
+
+
+async def test_a_build_may_use_an_engine_elsewhere(engine: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with connect() as here:
+        elsewhere = here.info._replace(kernel="6.1.0-linuxkit")
+    monkeypatch.setattr(engine_module, "_known", dict.fromkeys(engine_module._known, elsewhere))
+    async with connect(same_host=False) as engine_of_builds:
+        assert engine_of_builds.info == elsewhere
+    with pytest.raises(EngineError) as refused:
+        async with connect():
+            pass
+    assert refused.value.cause is EngineCause.REMOTE
+
+
+async def test_an_image_that_no_registry_has(box: Box) -> None:
     box.image = "127.0.0.1:9/no-such/image:none"
     with pytest.raises(YouBenchaError) as refused:
         await box.run("true")
     assert refused.value.code == "SANDBOX_IMAGE_NOT_FOUND"
     assert box.image in refused.value.message
-    assert box.events, "and it was told that it is being fetched"
+    assert box.events, "the pull was reported"
 
 
 def test_what_engines_tell_about_themselves() -> None:
-    docker = read_facts({"ServerVersion": "20", "KernelVersion": os.uname().release, "NCPU": 2})
-    assert (docker.name, docker.rootless, list(docker.cannot())) == ("Docker", False, [])
-    check_same_computer(docker)
-    podman = read_facts(
+    docker = EngineInfo.parse({"ServerVersion": "20", "KernelVersion": os.uname().release, "NCPU": 2})
+    assert (docker.name, docker.rootless, list(docker.missing_limits())) == ("Docker", False, [])
+    docker.check_same_host()
+    podman = EngineInfo.parse(
         {
             "BuildahVersion": "1",
             "ServerVersion": "5",
@@ -541,22 +591,22 @@ def test_what_engines_tell_about_themselves() -> None:
         }
     )
     assert (podman.name, podman.rootless, podman.selinux) == ("Podman", True, True)
-    assert list(podman.cannot()) == ["memory"]
+    assert list(podman.missing_limits()) == ["memory"]
     with pytest.raises(YouBenchaError, match=r"in a virtual machine .* its kernel is 6\.1\.0-linuxkit") as refused:
-        check_same_computer(podman)
+        podman.check_same_host()
     assert refused.value.code == "SANDBOX_ENGINE_REMOTE"
     assert "Docker Desktop" in (refused.value.hint or "")
 
     spec = SandboxSpec(type="docker", cpus=64, memory="1g")
-    ours = container_settings(spec, "image", docker, user_inside(docker), [], {})["HostConfig"]
+    ours = container_settings(spec, docker, "image", [], {})["HostConfig"]
     assert (ours["NanoCpus"], ours["Memory"], ours["MemorySwap"]) == (2 * 10**9, 1024**3, 1024**3)
     assert [limit["Name"] for limit in ours["Ulimits"]] == ["core", "nofile"]
-    theirs = container_settings(spec, "image", podman, user_inside(podman), [], {})
+    theirs = container_settings(spec, podman, "image", [], {})
     assert theirs["User"] == "0:0"
     assert "label=disable" in theirs["HostConfig"]["SecurityOpt"]
     assert "Memory" not in theirs["HostConfig"]
     as_root = podman._replace(rootless=False)
-    asked = container_settings(spec, "image", as_root, user_inside(as_root), [], {})["HostConfig"]["Ulimits"]
+    asked = container_settings(spec, as_root, "image", [], {})["HostConfig"]["Ulimits"]
     assert [limit["Name"] for limit in asked] == ["core", "nofile", "nproc"], "or Podman raises it, and may not"
     most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
     assert 0 < asked[2]["Soft"] == asked[2]["Hard"] <= (most if most > 0 else 2**22)

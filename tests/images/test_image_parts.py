@@ -79,7 +79,7 @@ def test_everybody_may_read_what_is_inside(parts: ImageParts) -> None:
 def test_packages_come_with_all_that_they_need() -> None:
     names = {each.name.lower() for each in closure(["aiohttp"])}
     assert {"aiohttp", "multidict", "yarl", "idna"} <= names  # idna only because of yarl
-    assert "brotli" not in names, "an extra that nobody asked for"
+    assert "brotli" not in names, "an extra that was not requested"
 
 
 async def test_packages_of_a_like_python_are_taken_from_here(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from youbencha.process import Command, Limits, ProcessResult, run
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 TRUE = shutil.which("true") or "/usr/bin/true"  # in /bin on some systems
 NEEDS_A_SHELL = posix_only("the programs are shell scripts; see test_process_on_windows.py")
-NO_ADOPTION = "elsewhere nobody adopts an orphan, and macOS hides the environment (our tag) of its own programs"
+NO_ADOPTION = "elsewhere orphans are not adopted, and macOS hides the environment (our tag) of its own programs"
 PATIENCE_S = 30.0
 
 
@@ -57,7 +57,7 @@ class Programs:
                 process.kill()
 
     def alive(self) -> list[str]:
-        """Whoever carries the mark, found by looking at every process of the machine."""
+        """The processes with the mark, among all of the machine."""
         found = []
         for process in psutil.process_iter():
             try:

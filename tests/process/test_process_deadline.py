@@ -185,7 +185,7 @@ async def test_a_stop_ends_the_waiting_for_helpers(programs: Programs) -> None:
     assert result.exit.leftovers
 
 
-@linux_only("a process that has ended, and that nobody has reaped")
+@linux_only("a process that has ended and was not reaped")
 def test_who_ends_while_we_look_is_no_leftover() -> None:
     child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     assert child.stdin is not None
@@ -250,7 +250,7 @@ async def test_a_run_cancelled_at_any_moment_leaves_nothing(programs: Programs) 
         with pytest.raises(asyncio.CancelledError):
             await task
         assert programs.alive() == []
-    assert len(open_descriptors()) <= len(before) + 1  # the nursery, if this is the first test to run
+    assert len(open_descriptors()) <= len(before) + 1  # the fork server, if this is the first test to run
 
 
 async def test_a_cancel_while_it_is_being_ended(programs: Programs) -> None:
@@ -286,7 +286,7 @@ except KeyboardInterrupt:
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
 def test_the_tree_dies_with_the_harness(programs: Programs, name: str) -> None:
-    """The agents, their guards and the nursery."""
+    """The agents, their guards and the fork server."""
     with programs.harness(HARNESS) as harness:
         assert harness.stdout
         family = list(map(int, harness.stdout.readline().split()))

@@ -28,7 +28,7 @@ async def test_a_guard_killed_by_the_agent_takes_the_tree_along(programs: Progra
 
 
 @pytest.mark.parametrize("name", ["TERM", "INT", "HUP", "QUIT"])
-async def test_a_guard_and_a_nursery_shrug_off_gentler_signals(programs: Programs, name: str) -> None:
+async def test_a_guard_and_a_fork_server_ignore_gentler_signals(programs: Programs, name: str) -> None:
     """An agent may clean up with `pkill python`."""
     script = f"kill -{name} $PPID $(ps -o ppid= -p $PPID); echo lives; exit 3"
     result = await run(programs.shell(script))
@@ -39,7 +39,7 @@ def zombies() -> set[int]:
     return {child.pid for child in psutil.Process().children() if child.status() == psutil.STATUS_ZOMBIE}
 
 
-async def test_a_killed_nursery_is_replaced(programs: Programs) -> None:
+async def test_a_killed_fork_server_is_replaced(programs: Programs) -> None:
     of_others = zombies()
     result = await run(programs.shell("kill -KILL $(ps -o ppid= -p $PPID); echo went on; exit 5"))
     assert (result.output, result.exit.code) == ("went on\n", 5)
@@ -48,8 +48,8 @@ async def test_a_killed_nursery_is_replaced(programs: Programs) -> None:
 
 
 @linux_only(NO_ADOPTION)
-async def test_the_deadline_holds_though_nursery_and_guard_are_killed(programs: Programs) -> None:
-    """Nobody adopts the tree then: the tag and the session find it."""
+async def test_the_deadline_holds_though_fork_server_and_guard_are_killed(programs: Programs) -> None:
+    """The tree is not adopted then: the tag and the session find it."""
     script = "./setsid sh -c './$0 1000; :' $0 & kill -KILL $(ps -o ppid= -p $PPID) $PPID; ./$0 1000"
     result = await run(programs.shell(script), limits=Limits(timeout_s=60))
     assert result.exit.guard_lost
@@ -65,7 +65,7 @@ async def test_a_stopped_guard_goes_on(programs: Programs, name: str) -> None:
     assert programs.alive() == []
 
 
-async def test_a_stopped_guard_without_a_nursery_cannot_save_the_agent(programs: Programs) -> None:
+async def test_a_stopped_guard_without_a_fork_server_cannot_save_the_agent(programs: Programs) -> None:
     """The last resort: the harness kills the guard, and finds by tag and session what it guarded."""
     script = (
         "while [ ! -e go ]; do sleep 0.01; done; kill -KILL $(ps -o ppid= -p $PPID); kill -STOP $PPID; touch done; "
@@ -146,33 +146,35 @@ def test_a_fork_of_the_harness_does_not_keep_the_agent_alive(programs: Programs)
             os.kill(fork, signal.SIGKILL)
 
 
-async def ready_nursery(programs: Programs) -> psutil.Process:
+async def ready_fork_server(programs: Programs) -> psutil.Process:
     """With a guard that waits for the next program."""
     used = int((await run(programs.shell("echo $PPID"))).output)
     living = [child for child in psutil.Process().children() if child.pid not in zombies()]
-    (nursery,) = [child for child in living if "guard.py" in " ".join(child.cmdline())]
-    eventually(lambda: [guard for guard in nursery.children() if guard.pid != used])
-    return nursery
+    (fork_server,) = [child for child in living if "guard.py" in " ".join(child.cmdline())]
+    eventually(lambda: [guard for guard in fork_server.children() if guard.pid != used])
+    return fork_server
 
 
-async def test_a_nursery_killed_with_a_request_unread_is_replaced(programs: Programs) -> None:
-    nursery = await ready_nursery(programs)
-    nursery.suspend()
+async def test_a_fork_server_killed_with_a_request_unread_is_replaced(programs: Programs) -> None:
+    fork_server = await ready_fork_server(programs)
+    fork_server.suspend()
     await run(programs.shell(":"))  # by the guard that was ready; the wish for the next one stays unread
-    nursery.kill()
-    eventually(lambda: nursery.status() == psutil.STATUS_ZOMBIE)
+    fork_server.kill()
+    eventually(lambda: fork_server.status() == psutil.STATUS_ZOMBIE)
     assert (await run(programs.shell("echo again"))).output == "again\n"
 
 
-async def test_a_nursery_that_does_not_answer_is_replaced(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fork_server_that_does_not_answer_is_replaced(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from youbencha.process import guard_client  # not on Windows
 
-    nursery = await ready_nursery(programs)
-    nursery.suspend()
+    fork_server = await ready_fork_server(programs)
+    fork_server.suspend()
     await run(programs.shell(":"))  # by the guard that was ready
     with monkeypatch.context() as impatient:
         impatient.setattr(guard_client, "_START_WITHIN_S", 0.2)
         with pytest.raises(ProcessStartError, match="does not answer"):
             await run(programs.shell(":"))
-    assert not nursery.is_running()
+    assert not fork_server.is_running()
     assert (await run(programs.shell("echo again"))).output == "again\n"

@@ -56,7 +56,7 @@ async def test_what_was_written_comes_before_the_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("script", [DEAF, CLOSES])
-async def test_a_program_that_does_not_read_stops_nobody(tmp_path: Path, script: str) -> None:
+async def test_a_program_that_does_not_read_blocks_no_writer(tmp_path: Path, script: str) -> None:
     stdin, stop = Input(), asyncio.Event()
     stdin.write(MORE_THAN_A_PIPE_HOLDS)
     result = await run(python(tmp_path, script, stdin), stop=stop, on_line=lambda _: stop.set())
@@ -73,7 +73,7 @@ async def test_a_program_that_dies_with_its_input_unread(tmp_path: Path) -> None
     await soon(lambda: not feeders())
 
 
-async def test_what_nobody_reads_any_more_does_not_pile_up() -> None:
+async def test_what_is_not_read_any_more_does_not_pile_up() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     stdin = Input()

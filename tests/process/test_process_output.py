@@ -77,7 +77,7 @@ os.write(1, b' \\xff\\xfe \\xf0\\x9f')
 
 
 async def test_the_log_grows_while_the_program_runs(programs: Programs) -> None:
-    """The program goes on only when somebody has seen its line in the log file."""
+    """The program goes on only once the test has seen its line in the log file."""
     log = programs.cwd / "logs" / "output.log"
     running = asyncio.create_task(
         run(programs.shell("echo first; while [ ! -e seen ]; do sleep 0.01; done; echo second"), log_file=log)

@@ -206,10 +206,10 @@ async def test_no_descriptors_left_is_explained(tmp_path: Path) -> None:
 
 
 def guards_of(harness: psutil.Process) -> set[int]:
-    """What the nursery has started; a worker that ran other tests before may have other children too."""
-    nurseries = [child for child in harness.children() if guard.__file__ in child.cmdline()]
-    assert len(nurseries) == 1
-    return {child.pid for child in nurseries[0].children()}
+    """What the fork server has started; a worker that ran other tests before may have other children too."""
+    fork_servers = [child for child in harness.children() if guard.__file__ in child.cmdline()]
+    assert len(fork_servers) == 1
+    return {child.pid for child in fork_servers[0].children()}
 
 
 async def test_many_runs_leak_nothing(programs: Programs) -> None:
@@ -261,7 +261,7 @@ def _report_from_fork(directory: Path, answers: multiprocessing.Queue[tuple[str,
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="fork without exec is not safe there")
-def test_a_forked_harness_has_a_nursery_of_its_own(tmp_path: Path) -> None:
+def test_a_forked_harness_has_a_fork_server_of_its_own(tmp_path: Path) -> None:
     run_in_own_loop(tmp_path)
     context = multiprocessing.get_context("fork")
     answers = context.Queue()

@@ -11,7 +11,7 @@ from process_lab import NO_ADOPTION, Programs
 from systems import linux_only
 from youbencha.process import Limits, guard, guard_client, posix, run
 
-NURSERY_THAT_ADOPTS_NOBODY = f"""
+WITHOUT_ADOPTION = f"""
 import runpy, socket, sys
 sys.argv.pop(0)
 import importlib.util
@@ -26,7 +26,7 @@ guard.ForkServer(socket.socket(fileno=int(sys.argv[0]))).serve()
 @pytest.fixture(autouse=True)
 def _as_on_macos(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path_factory.mktemp("guard") / "guard_without_subreaper.py"
-    script.write_text(NURSERY_THAT_ADOPTS_NOBODY)
+    script.write_text(WITHOUT_ADOPTION)
     monkeypatch.setattr(guard_client, "_GUARD_PROGRAM", str(script))
     fresh = guard_client.ForkServerClient()
     monkeypatch.setattr(posix, "_fork_server", lambda: fresh)
@@ -46,7 +46,7 @@ EACH_ORPHAN = pytest.mark.parametrize(
 
 
 async def test_the_stand_in_is_in_use(programs: Programs) -> None:
-    """An orphan of a short-lived parent goes to process 1 (or whoever adopts for it), not to the guard."""
+    """An orphan of a short-lived parent goes to process 1 (or to another subreaper), not to the guard."""
     script = "(sh -c 'while [ ! -e go ]; do sleep 0.01; done; ps -o ppid= -p $$ > parent; touch done' $0 &); "
     result = await run(
         programs.shell(script + "sleep 0.2; touch go; while [ ! -e done ]; do sleep 0.01; done; echo $PPID")

@@ -48,7 +48,7 @@ async def test_five_megabytes_through_a_terminal(programs: Programs) -> None:
 
 
 async def test_a_program_that_closes_its_terminal_and_goes_on(programs: Programs) -> None:
-    """At its end a terminal is readable for ever: whoever waits for that must not do it again and again."""
+    """At its end a terminal is readable for ever: waiting for it must not become a busy loop."""
     busy, began = time.process_time(), time.monotonic()
     result = await run(programs.shell("echo before; exec > /dev/null 2>&1; ./$0 2; exit 2", terminal=True))
     assert (result.output, result.exit.code) == ("before\n", 2)

@@ -152,7 +152,7 @@ async def test_a_terminal_takes_no_stdin_and_says_so(
     assert not kernel.open_handles
 
 
-async def test_an_exit_code_that_nobody_knows_is_no_success(
+async def test_an_unknown_exit_code_is_not_success(
     programs: Programs, system: WindowsSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(StandInPtyProcess, "isalive", lambda self: not self.has_ended())

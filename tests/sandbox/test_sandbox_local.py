@@ -19,7 +19,7 @@ on_posix = pytest.mark.skipif(sys.platform == "win32", reason="homes are elsewhe
 
 @pytest.fixture
 def person(tmp_path: Path) -> dict[str, str]:
-    """Somebody with settings of their own."""
+    """A user with settings of their own."""
     home = tmp_path / "person"
     home.mkdir()
     (home / ".gitconfig").write_text(

@@ -36,7 +36,7 @@ def test_install_prints_where_it_is(toolbox: Toolbox, wheels: WheelHouse) -> Non
 
 def test_a_bad_name_among_good_ones_installs_nothing(toolbox: Toolbox, wheels: WheelHouse) -> None:
     wheels.sdk("0.1.14", "2.0.62")
-    assert "no agent is called 'clade'" in refused("install", "claude-code@2.0.62", "clade")
+    assert "unknown agent 'clade'" in refused("install", "claude-code@2.0.62", "clade")
     assert toolbox.installed() == []
 
 
@@ -81,6 +81,6 @@ def test_verify_names_all_that_changed(toolbox: Toolbox) -> None:
     assert agents("verify").count("ok ") == 2
     changed.executable.write_text("something else")
     (damaged.executable.parent / "manifest.json").write_text("")
-    told = refused("verify")
-    assert "claude-code@2.0.62 has changed" in told
-    assert f"{damaged.executable.parent} is damaged" in told
+    message = refused("verify")
+    assert "claude-code@2.0.62 has changed" in message
+    assert f"{damaged.executable.parent} is damaged" in message

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -176,7 +177,7 @@ def test_a_damaged_manifest_is_not_listed(toolbox: Toolbox, damage: str | dict[s
     assert toolbox.damaged() == [manifest.parent]
 
 
-async def test_installing_mends_what_is_damaged(toolbox: Toolbox, wheels: WheelHouse) -> None:
+async def test_installing_repairs_what_is_damaged(toolbox: Toolbox, wheels: WheelHouse) -> None:
     wheels.sdk("0.1.14", "2.0.62")
     directory = plant(toolbox, "2.0.62").executable.parent
     (directory / "manifest.json").write_text("")
@@ -264,7 +265,7 @@ async def test_a_long_download_is_never_silent(place: PartialInstall, lines: Lin
             (place.work / "enough").touch()
 
     command = ["/bin/sh", "-c", f"while ! [ -e '{place.work}/enough' ]; do sleep 0.05; done"]
-    done = await run_watched(command, label="downloading", place=place, progress=tell)
+    done = await run_watched(replace(place, progress=tell), command, label="downloading")
     assert done.succeeded
     assert lines[0] == "downloading"
     said = [re.fullmatch(r"downloading \.\.\. 5 MB on disk, (\d+) s", line) for line in lines[1:]]
@@ -275,7 +276,7 @@ async def test_a_long_download_is_never_silent(place: PartialInstall, lines: Lin
 
 async def test_what_is_printed_is_told_apart(place: PartialInstall, lines: Lines) -> None:
     command = ["/bin/sh", "-c", "echo one; echo two >&2; echo three; exit 4"]
-    done = await run_watched(command, label="talking", place=place, progress=lines.add)
+    done = await run_watched(replace(place, progress=lines.add), command, label="talking")
     assert not done.succeeded
     assert done.stdout == "one\nthree"
     assert sorted(done.output.split()) == ["one", "three", "two"]
@@ -289,15 +290,15 @@ async def test_a_progress_callback_that_fails_ends_the_program(place: PartialIns
     pid = place.work / "pid"
     command = ["/bin/sh", "-c", f"echo $$ > {pid}; exec sleep 60"]
     with pytest.raises(BrokenPipeError):
-        await run_watched(command, label="sleeping", place=place, progress=fail)
+        await run_watched(replace(place, progress=fail), command, label="sleeping")
     assert not psutil.pid_exists(int(pid.read_text()))
 
 
 async def test_a_step_that_takes_too_long_is_ended(place: PartialInstall, lines: Lines) -> None:
     command = ["/bin/sh", "-c", "echo so far; exec sleep 60"]
     for timeout_s in (0.3, 3, 30):  # the later ones only where it had not begun by then
-        with pytest.raises(YouBenchaError, match="sleeping: not done after 0 minutes") as caught:
-            await run_watched(command, label="sleeping", place=place, progress=lines.add, timeout_s=timeout_s)
+        with pytest.raises(YouBenchaError, match="sleeping: not finished after 0 minutes") as caught:
+            await run_watched(replace(place, progress=lines.add), command, label="sleeping", timeout_s=timeout_s)
         assert caught.value.code == "TOOLBOX_TIMEOUT"
         if caught.value.context["output"]:
             break
@@ -319,7 +320,7 @@ async def test_remove_does_not_wait_for_an_installation(toolbox: Toolbox, wheels
 
     def remove(step: str, _detail: str = "", /) -> None:
         if step.startswith("downloading"):
-            with pytest.raises(YouBenchaError, match=rf"under way \(process {os.getpid()}\)") as caught:
+            with pytest.raises(YouBenchaError, match=rf"in progress \(process {os.getpid()}\)") as caught:
                 toolbox.remove("claude-code", "2.0.53")
             refused.append(caught.value.code)
 

@@ -18,7 +18,7 @@ from youbencha.process import guard, guard_client
 from youbencha.process.model import Command, Exit, Limits, OutputSource, Running, signal_name
 from youbencha.process.output import Stream
 from youbencha.process.program import start_error
-from youbencha.process.streams import Spool, open_stdin
+from youbencha.process.streams import Spool, open_spools, open_stdin
 
 assert sys.platform != "win32"
 
@@ -159,12 +159,7 @@ def _open_outputs(command: Command, limits: Limits) -> tuple[tuple[Spool | Termi
     if command.terminal:
         source = open_terminal()
         return (source,), source.writer, source.writer
-    out = Spool(Stream.OUT, limits)
-    try:
-        err = Spool(Stream.ERR, limits)
-    except OSError:
-        out.close()
-        raise
+    out, err = open_spools(limits)
     return (out, err), out.writer, err.writer
 
 

@@ -77,7 +77,7 @@ def start_error(command: Command, reason: str, number: int | None, *, hint: str 
     return ProcessStartError(
         "PROCESS_START_FAILED",
         f"Cannot start {command.argv[0]}: {reason}",
-        hint=hint or _HINTS.get(number or 0) or _about_text(command) or _UNKNOWN,
+        hint=hint or _HINTS.get(number or 0) or unusable_text(command) or _UNKNOWN,
         context={"errno": number, "cwd": str(command.cwd)},
     )
 
@@ -90,8 +90,8 @@ def error_number(error: Exception) -> int | None:
     return number
 
 
-def _about_text(command: Command) -> str | None:
-    """A hint for text that no system accepts: it is refused without an error number."""
+def unusable_text(command: Command) -> str | None:
+    """Why a text of the command cannot be passed to any program; None if all can. Refused without an error number."""
     texts = (*command.argv, *command.env, *command.env.values())
     if any("\0" in text for text in texts):
         return _NUL

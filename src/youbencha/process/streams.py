@@ -138,6 +138,16 @@ class Spool:
             self._offset = self._freed = 0
 
 
+def open_spools(limits: Limits, open_file: Callable[[], SpoolFile] = open_nameless_file) -> tuple[Spool, Spool]:
+    """A spool for standard output and one for standard error."""
+    out = Spool(Stream.OUT, limits, open_file=open_file)
+    try:
+        return out, Spool(Stream.ERR, limits, open_file=open_file)
+    except OSError:
+        out.close()
+        raise
+
+
 def open_stdin(given: bytes | Input | None) -> IO[bytes]:
     """The program's standard input: a file with everything in it, nothing, or a pipe that stays open."""
     if given is None:

@@ -23,7 +23,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.process.model import Command, Exit, Limits, OutputSource, Running
 from youbencha.process.output import Stream
 from youbencha.process.program import error_number, start_error
-from youbencha.process.streams import Spool, SpoolFile, open_stdin
+from youbencha.process.streams import SpoolFile, open_spools, open_stdin
 from youbencha.process.windows_kernel import Kernel, WindowsKernel
 
 _POLL_S = 0.01
@@ -183,17 +183,16 @@ class WindowsSystem:
 
     def _start_with_files(self, command: Command, limits: Limits, job: Job) -> WindowsRunning:
         with contextlib.ExitStack() as on_failure, open_stdin(command.stdin) as stdin:
-            sources = []
-            for stream in Stream:
-                sources.append(Spool(stream, limits, open_file=self._open_spool_file))
-                on_failure.callback(sources[-1].close)
+            sources = out, err = open_spools(limits, self._open_spool_file)
+            for source in sources:
+                on_failure.callback(source.close)
             process = self._kernel.start_suspended(
                 _command_line(command),
                 cwd=str(command.cwd),
                 env=_environment(command),
                 stdin=stdin.fileno(),
-                stdout=sources[0].writer,
-                stderr=sources[1].writer,
+                stdout=out.writer,
+                stderr=err.writer,
             )
             on_failure.callback(process.wait)
             on_failure.callback(process.kill)  # it may not be in the job yet
@@ -206,7 +205,7 @@ class WindowsSystem:
         return WindowsRunning(
             process.pid,
             job,
-            tuple(sources),
+            sources,
             has_ended=lambda: process.poll() is not None,
             exit_code=lambda: process.returncode,
         )
@@ -305,7 +304,7 @@ class PtyProcess(Protocol):
 
 def start_in_terminal(winpty: Any, argv: Sequence[str], *, cwd: str, env: dict[str, str]) -> PtyProcess:
     if is_batch_file(argv[0]) and not all(map(is_plain, argv[1:])):
-        raise ValueError("pywinpty cannot hand such arguments to a batch file: use the program behind it")
+        raise ValueError("pywinpty cannot pass such arguments to a batch file: use the program behind it")
     try:
         process: PtyProcess = winpty.PtyProcess.spawn(list(argv), cwd=cwd, env=env, dimensions=(_ROWS, _COLUMNS))
     except _winpty_error(winpty) as error:

@@ -1,4 +1,4 @@
-"""The contract between a trial and the place where its agent runs."""
+"""The contract of a sandbox: where the programs of a trial run."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
 
 
 GATEWAY_PORT = 4000
-"""Where an agent in a container finds its gateway: Thunderdome's. It has to answer there before a program starts."""
+"""The gateway's port in a container, as in Thunderdome. It has to answer there before a program starts."""
 
 
 class ForwardedPort(NamedTuple):
-    """How programs inside reach one server of the harness."""
+    """How programs inside reach a server of the harness."""
 
     socket: Path
-    """Where the harness listens: a Unix socket, of this sandbox alone."""
+    """The Unix socket where the harness listens; of this sandbox alone."""
     address: str
-    """Where programs inside find it: `127.0.0.1:4000`."""
+    """The server's address inside: `127.0.0.1:4000`."""
 
 
 class Sandbox(Protocol):
-    """Open from the moment one has it. What is shared counts for the next `run`."""
+    """An open sandbox. What is shared takes effect with the next `run`."""
 
     @property
     def kind(self) -> str:
@@ -34,48 +34,48 @@ class Sandbox(Protocol):
 
     @property
     def is_boundary(self) -> bool:
-        """Whether what runs inside cannot harm what is outside: then an agent may be allowed everything."""
+        """Whether programs inside cannot harm the host: then an agent may be allowed everything."""
         ...
 
     @property
     def brings_agent(self) -> bool:
-        """Whether the agent's CLI is already inside, and is found there by its name."""
+        """Whether the agent's CLI is already inside and is found there by name."""
         ...
 
     def report(self) -> SandboxReport:
-        """What `results.json` says of it."""
+        """What `results.json` says about it."""
         ...
 
     def environment(self, harness: Mapping[str, str]) -> dict[str, str]:
-        """What of the harness's environment a program in here starts from, with its HOME and the like in their place.
+        """The environment that programs inside start from, with HOME and the like set.
 
-        An adapter picks from this, and from nothing else, what it passes on to its agent.
+        An adapter takes what it passes on to its agent from this alone.
         """
         ...
 
     def share(self, path: Path, *, writable: bool = False) -> None:
-        """Let a file or directory of the host be seen inside. Not the workspace: that is."""
+        """Show a file or directory of the host inside. The workspace is shared already."""
         ...
 
     def inside(self, path: Path) -> str:
-        """How a program inside names something of the host. Raises ValueError for what is not shared."""
+        """The path inside of a path of the host. Raises ValueError for what is not shared."""
         ...
 
     def outside(self, path: str) -> Path | None:
-        """Where the host has what a program inside names so; None for what is only there."""
+        """The path on the host of a path inside; None for what exists only inside."""
         ...
 
     def forward_port(self, port: int) -> ForwardedPort | None:
-        """A way for programs inside to a server of the harness. None: they reach the harness's loopback themselves."""
+        """Let programs inside reach a server of the harness. None: they share the harness's loopback."""
         ...
 
     async def run(self, command: Command, **options: Unpack[RunOptions]) -> ProcessResult:
-        """As `process.run`: returns when the program and all that it started are gone.
+        """Like `process.run`: return when the program and all that it started are gone.
 
-        `command` speaks of things as they are seen inside; `cwd` alone is the host's path.
+        Paths in `command` are those inside; `cwd` alone is the host's.
         """
         ...
 
     async def freeze(self) -> None:
-        """Nothing runs inside any more, and nothing will: what the agent left can be read in peace."""
+        """End every program inside, and start none any more: what the agent left no longer changes."""
         ...

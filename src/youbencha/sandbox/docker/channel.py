@@ -1,7 +1,7 @@
-"""What connects the harness with a container: its sockets, and the channel to its first program (`init/init.c`).
+"""The sockets between the harness and a container, and the channel to its first program (`init/init.c`).
 
-Over the channel go the command with its environment and its open descriptors, and reports come back. The other end is
-process 1 of the container, whose descriptors no program in there can see: so its reports can be trusted.
+The command, its environment and its open descriptors go over the channel, and reports come back. The other end is
+process 1 of the container, whose descriptors no other program can see: so its reports can be trusted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import NamedTuple
 from youbencha.errors import YouBenchaError
 from youbencha.files import replace_file
 from youbencha.sandbox.base import ForwardedPort
-from youbencha.sandbox.docker.container import DOORS
+from youbencha.sandbox.docker.mounts import PORTS
 from youbencha.sandbox.docker.ownership import (
     SOCKET_DIR_OWNER,
     SOCKET_DIR_PREFIX,
@@ -34,9 +34,9 @@ _INIT = Path(__file__).parent / "init"
 _ARCHITECTURES = ("x86_64", "aarch64")
 _ALIASES = {"amd64": "x86_64", "arm64": "aarch64"}
 _EXECUTABLE = 0o755
-"""The user in the container may be another."""
+"""For every user: the one in the container may be another."""
 _LONGEST_SOCKET = 107
-"""Bytes that Linux has for the path of a Unix socket."""
+"""Bytes that Linux allows for the path of a Unix socket."""
 _LONGEST_NAME = len("/doors/65535.sock")
 _END = b"t"
 _LONGEST_REPORT = 1024 * 1024
@@ -61,7 +61,7 @@ def init_program(architecture: str, *, cache_dir: Path | None = None) -> Path:
     copy = directory / f"init-{name}-{hashlib.sha256(program).hexdigest()[:16]}"
     if not _is_executable_copy(copy, program):
         directory.mkdir(parents=True, exist_ok=True)
-        replace_file(copy, program, mode=_EXECUTABLE)  # other runs may be doing the same, or executing it
+        replace_file(copy, program, mode=_EXECUTABLE)  # other runs may be writing or executing it
     return copy
 
 
@@ -81,22 +81,23 @@ class SocketDir:
     def __init__(self) -> None:
         self.path = _make_socket_dir()
         (self.path / SOCKET_DIR_OWNER).write_text(str(this_owner()), encoding="ascii")
-        self.doors = self.path / "doors"
-        self.doors.mkdir(mode=0o700)
+        self.ports_dir = self.path / "doors"
+        self.ports_dir.mkdir(mode=0o700)
         self.ports: list[int] = []
         self._channels = 0
 
     def forward_port(self, port: int) -> ForwardedPort:
+        """Give a port of the container's loopback a socket here."""
         if port not in self.ports:
             self.ports.append(port)
-        return ForwardedPort(self.doors / f"{port}.sock", f"127.0.0.1:{port}")
+        return ForwardedPort(self.ports_dir / f"{port}.sock", f"127.0.0.1:{port}")
 
     def relays(self) -> list[tuple[int, str]]:
         """Each forwarded port, and its socket as seen in the container."""
-        return [(port, str(DOORS / f"{port}.sock")) for port in self.ports]
+        return [(port, str(PORTS / f"{port}.sock")) for port in self.ports]
 
     def new_channel(self) -> Path:
-        """Not beside the forwarded ports: an agent must not be able to answer for the next one."""
+        """A path for a channel. Not beside the forwarded ports, which an agent can reach."""
         self._channels += 1
         return self.path / f"life-{self._channels}.sock"
 
@@ -115,7 +116,7 @@ def _make_socket_dir() -> Path:
         Path(path).rmdir()
     raise YouBenchaError(
         "SANDBOX_NO_LOBBY",
-        "There is no directory with a short path for the sockets of a container.",
+        "No directory with a short path was found for the sockets of a container.",
         hint="Set TMPDIR to a directory with a short path that you may write to, such as /tmp.",
     )
 

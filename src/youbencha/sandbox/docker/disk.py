@@ -1,7 +1,7 @@
-"""Ends an agent that fills the disk.
+"""The disk limit of a container.
 
-No engine limits what is written to a mounted directory. So the file system's free space is looked at twice a second,
-which costs nothing, and only if much of it went are the agent's directories counted.
+No engine limits what is written to a mounted directory. So the file system's free space is checked twice a second,
+which costs nothing, and the agent's directories are counted only if much of it is gone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-_LOOK_EVERY_S = 0.5
+_CHECK_EVERY_S = 0.5
 _MUCH_BYTES = 256 * 1024**2
 _MUCH_FILES = 50_000
 _BLOCK = 512
@@ -30,24 +30,24 @@ class _Free(NamedTuple):
 
 
 class DiskWatch:
-    """Counts what was written below some directories since it was made."""
+    """Counts what was written below some directories since it was created."""
 
     def __init__(self, directories: Iterable[Path], limit: int, *, own: Path) -> None:
-        """`own`: a directory beside them that no agent can reach, for asking the file system's time."""
+        """`own`: a directory on the same file system that no agent can reach, to read the file system's clock."""
         self._directories = tuple(directories)
         self._limit = limit
         self._much = min(_MUCH_BYTES, limit // 4)
         self._since_ns = _clock_of(own)
-        self._at_start = self._at_last_count = self._look()
+        self._at_start = self._at_last_count = self._free()
 
     async def until_exceeded(self, pid: int | None, ours: frozenset[FileId] = frozenset()) -> None:
-        """Returns when more than the limit was written. `pid`: the container's first process.
+        """Return when more than the limit was written.
 
-        `ours`: files that it holds open, but that are not its own.
+        `pid`: the container's first process. `ours`: files that it holds open but that are the harness's.
         """
         while True:
-            await asyncio.sleep(_LOOK_EVERY_S)
-            free = self._look()
+            await asyncio.sleep(_CHECK_EVERY_S)
+            free = self._free()
             if self._lost_much(free):
                 if await asyncio.to_thread(self.written, pid, ours) > self._limit:
                     return
@@ -57,12 +57,12 @@ class DiskWatch:
         """Bytes on disk of what was made or changed since the start; each file counts once, links are not followed."""
         seen = set(ours)
         total = 0
-        count = _Count()
-        for about in (*count.below(self._directories), *_nameless_files(pid)):
+        walk = _Walk()
+        for about in (*walk.below(self._directories), *_unlinked_files(pid)):
             if about.st_ctime_ns > self._since_ns and (file := file_id(about)) not in seen:
                 seen.add(file)
                 total += about.st_blocks * _BLOCK + _INODE
-        return max(total, self._lost_since_start()) if count.something_hidden else total
+        return max(total, self._lost_since_start()) if walk.is_incomplete else total
 
     def _lost_much(self, free: list[_Free]) -> bool:
         return any(
@@ -71,20 +71,20 @@ class DiskWatch:
         )
 
     def _lost_since_start(self) -> int:
-        """What is used by all: for an agent that hides what it wrote."""
-        return max(before.bytes - now.bytes for before, now in zip(self._at_start, self._look(), strict=True))
+        """What everything on the disk took, for an agent that hides what it wrote."""
+        return max(before.bytes - now.bytes for before, now in zip(self._at_start, self._free(), strict=True))
 
-    def _look(self) -> list[_Free]:
-        looks = [os.statvfs(directory) for directory in self._directories]
-        return [_Free(look.f_bavail * look.f_frsize, look.f_favail) for look in looks]
+    def _free(self) -> list[_Free]:
+        systems = [os.statvfs(directory) for directory in self._directories]
+        return [_Free(system.f_bavail * system.f_frsize, system.f_favail) for system in systems]
 
 
-class _Count:
-    """Walks trees that somebody hostile may be changing meanwhile."""
+class _Walk:
+    """Walks trees that an agent may be changing meanwhile."""
 
     def __init__(self) -> None:
-        self.something_hidden = False
-        """A directory that may not be read, or lies deeper than any path can name."""
+        self.is_incomplete = False
+        """A directory may not be read, or lies deeper than any path can name."""
 
     def below(self, directories: Iterable[Path]) -> Iterator[os.stat_result]:
         waiting = [os.fsencode(directory) for directory in directories]
@@ -98,7 +98,7 @@ class _Count:
             except FileNotFoundError:  # removed meanwhile
                 continue
             except OSError:
-                self.something_hidden = True
+                self.is_incomplete = True
 
 
 def file_id(about: os.stat_result) -> FileId:
@@ -106,14 +106,14 @@ def file_id(about: os.stat_result) -> FileId:
 
 
 def _clock_of(directory: Path) -> int:
-    """Now, as the file system sees it. The time of a file's last change cannot be set by anybody."""
+    """The file system's time. No program can set the time of a file's last change (ctime)."""
     with tempfile.TemporaryFile(dir=directory) as file:
         return os.fstat(file.fileno()).st_ctime_ns
 
 
-def _nameless_files(first: int | None) -> Iterator[os.stat_result]:
-    """Files that a process of the container holds open after removing their names: they still fill the disk."""
-    for pid in _processes_with(first) if first is not None else ():
+def _unlinked_files(first: int | None) -> Iterator[os.stat_result]:
+    """Files that a process of the container holds open after unlinking them: they still fill the disk."""
+    for pid in _container_processes(first) if first is not None else ():
         with contextlib.suppress(OSError):
             for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
                 with contextlib.suppress(OSError):
@@ -122,8 +122,8 @@ def _nameless_files(first: int | None) -> Iterator[os.stat_result]:
                         yield about
 
 
-def _processes_with(first: int) -> Iterator[int]:
-    """All of one container: they are in the same control group."""
+def _container_processes(first: int) -> Iterator[int]:
+    """Every process in the same control group."""
     with contextlib.suppress(OSError):
         ours = _cgroup(first)
         for name in os.listdir("/proc"):  # noqa: PTH208

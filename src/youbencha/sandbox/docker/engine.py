@@ -1,17 +1,90 @@
-"""The container engine: a thin layer over aiodocker that speaks in our words and our errors."""
+"""The container engine: where it listens, what it can do, and its calls.
+
+A thin layer over aiodocker. Every failure is an `EngineError` with a cause.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
     import aiodocker
+
+
+_BAD_REQUEST, _NOT_FOUND, _CONFLICT, _SERVER_ERROR = 400, 404, 409, 500
+_REMOVE_AGAIN_S = 0.05
+_REMOVE_FOR_S = 30.0
+_FIRST_ANSWER_S = 10.0
+"""For the first question, which costs the engine nothing: after that it hangs."""
+_ANSWER_S = 120.0
+"""For any other answer, pulling and building apart: on a loaded machine, starting a container has taken ten seconds."""
+_READ_BYTES = 1 << 20
+_UNIX = "unix://"
+
+
+class EngineCause(Enum):
+    """Why the engine could not be used, or what made a call fail."""
+
+    UNREACHABLE = "unreachable"
+    PERMISSION = "permission"
+    REMOTE = "remote"
+    """It runs on another host or in a virtual machine."""
+    IMAGE_MISSING = "image_missing"
+    IMAGE_NAME = "image_name"
+    SOURCE_MISSING = "source_missing"
+    """The engine does not see a path that is to be mounted."""
+    READ_ONLY = "read_only"
+    """A mount point cannot be made."""
+    OUT_OF_DISK = "out_of_disk"
+    OTHER = "other"
+
+
+CONNECTION_CAUSES = frozenset({EngineCause.UNREACHABLE, EngineCause.PERMISSION, EngineCause.REMOTE})
+"""There is no engine that could be used at all."""
+
+_CODES = {
+    EngineCause.UNREACHABLE: "SANDBOX_NO_ENGINE",
+    EngineCause.PERMISSION: "SANDBOX_ENGINE_DENIED",
+    EngineCause.REMOTE: "SANDBOX_ENGINE_REMOTE",
+    EngineCause.IMAGE_MISSING: "SANDBOX_IMAGE_NOT_FOUND",
+    EngineCause.IMAGE_NAME: "SANDBOX_IMAGE_INVALID",
+}
+_FAILED = "SANDBOX_ENGINE_FAILED"
+
+# An engine gives no numbers for these: this table is the one place where its messages are read.
+_REASONS = {
+    "bind source path does not exist": EngineCause.SOURCE_MISSING,
+    "read-only file system": EngineCause.READ_ONLY,
+    "no space left": EngineCause.OUT_OF_DISK,
+}
+_HINTS = {
+    EngineCause.SOURCE_MISSING: "The engine does not see this host's files. Does youBencha itself run in a container, "
+    "or is the engine a snap? Run both side by side, or set TMPDIR to a directory that both can see.",
+    EngineCause.READ_ONLY: "A mount point could not be created. Does the image declare a VOLUME within another VOLUME "
+    "without having that directory? Use an image that does not.",
+    EngineCause.OUT_OF_DISK: "Free disk space for the engine: see `docker system df` and `docker system prune`.",
+    EngineCause.OTHER: "See the engine's log (`journalctl -u docker`), and check that `docker info` works.",
+}
+
+
+class EngineError(YouBenchaError):
+    """The engine cannot be used, or a call to it failed."""
+
+    def __init__(self, cause: EngineCause, message: str, *, hint: str, reason: str = "") -> None:
+        super().__init__(_CODES.get(cause, _FAILED), message, hint=hint)
+        self.cause = cause
+        self.reason = reason
+        """What the engine said."""
 
 
 class User(NamedTuple):
@@ -22,10 +95,9 @@ class User(NamedTuple):
         return f"{self.uid}:{self.gid}"
 
 
-# What an engine is and can, as it tells by itself.
-
-
 class EngineInfo(NamedTuple):
+    """What an engine is and can do, as it says itself."""
+
     name: str
     version: str
     architecture: str
@@ -38,292 +110,298 @@ class EngineInfo(NamedTuple):
     pids_limit: bool
     cpu_limit: bool
 
-    def cannot(self) -> Iterator[str]:
-        """The limits that it would not enforce, in words."""
-        can = {
+    @classmethod
+    def parse(cls, answer: Mapping[str, Any]) -> EngineInfo:
+        """Read the answer to `/info`. What an engine does not mention, it is assumed to be able to do."""
+        options = " ".join(answer.get("SecurityOptions") or ())
+        return cls(
+            name="Podman" if "BuildahVersion" in answer else "Docker",
+            version=str(answer.get("ServerVersion") or "unknown"),
+            architecture=str(answer.get("Architecture") or ""),
+            kernel=str(answer.get("KernelVersion") or ""),
+            cpus=answer.get("NCPU") or None,
+            rootless="name=rootless" in options or bool(answer.get("Rootless")),
+            remaps_users="name=userns" in options,
+            selinux="name=selinux" in options,
+            memory_limit=bool(answer.get("MemoryLimit", True)),
+            pids_limit=bool(answer.get("PidsLimit", True)),
+            cpu_limit=bool(answer.get("CpuCfsQuota", True)),
+        )
+
+    @property
+    def user(self) -> User:
+        """The user in a container whose files are this process's on the host: root, where the engine is rootless."""
+        return User(0, 0) if self.rootless else User(os.getuid(), os.getgid())
+
+    def missing_limits(self) -> Iterator[str]:
+        """The limits that it cannot enforce."""
+        limits = {
             "memory": self.memory_limit,
             "the number of processes": self.pids_limit,
             "processor time": self.cpu_limit,
         }
-        return (what for what, possible in can.items() if not possible)
+        return (name for name, is_enforced in limits.items() if not is_enforced)
 
-
-def read_facts(told: Mapping[str, Any]) -> EngineInfo:
-    """The engine's `/info`, as far as it matters. What an engine does not mention, it is taken to be able to do."""
-    options = " ".join(told.get("SecurityOptions") or ())
-    return EngineInfo(
-        name="Podman" if "BuildahVersion" in told else "Docker",
-        version=str(told.get("ServerVersion") or "unknown"),
-        architecture=str(told.get("Architecture") or ""),
-        kernel=str(told.get("KernelVersion") or ""),
-        cpus=told.get("NCPU") or None,
-        rootless="name=rootless" in options or bool(told.get("Rootless")),
-        remaps_users="name=userns" in options,
-        selinux="name=selinux" in options,
-        memory_limit=bool(told.get("MemoryLimit", True)),
-        pids_limit=bool(told.get("PidsLimit", True)),
-        cpu_limit=bool(told.get("CpuCfsQuota", True)),
-    )
-
-
-def check_same_computer(facts: EngineInfo) -> None:
-    """Refuse an engine in a virtual machine (Docker Desktop): it shares neither our kernel nor our sockets."""
-    here = os.uname().release if hasattr(os, "uname") else ""
-    if facts.kernel != here:
-        raise YouBenchaError(
-            REMOTE_ENGINE,
-            "The container engine runs in a virtual machine or on another host: "
-            f"its kernel is {facts.kernel or 'unknown'}, this host's is {here or 'not Linux'}.",
-            hint="Only an engine on this Linux host is supported (Docker or Podman, rootful or rootless). "
-            "Docker Desktop and `podman machine` run containers in a virtual machine, which Unix sockets of this host "
-            "do not reach. Install an engine on this host (in WSL: in the same distribution), or use `sandbox: local`.",
-        )
-
-
-_BAD_REQUEST, _NOT_FOUND, _CONFLICT = 400, 404, 409
-
-_BUSY_AGAIN_S = 0.05
-
-_BUSY_FOR_S = 30.0
-
-_FIRST_ANSWER_S = 10.0
-"""An engine that is asked who it is has nothing to do for that. One that hangs is told from one that works."""
-
-_PATIENCE_S = 120.0
-"""For any one answer of the engine, pulling apart: on a loaded machine, starting a container has taken ten seconds."""
-
-
-_facts: dict[Path, EngineInfo] = {}
-"""Of each engine, asked once per process."""
+    def check_same_host(self) -> None:
+        """Refuse an engine in a virtual machine (Docker Desktop): it shares neither our kernel nor our sockets."""
+        ours = os.uname().release if hasattr(os, "uname") else ""
+        if self.kernel != ours:
+            raise EngineError(
+                EngineCause.REMOTE,
+                "The container engine runs in a virtual machine or on another host: "
+                f"its kernel is {self.kernel or 'unknown'}, this host's is {ours or 'not Linux'}.",
+                hint="Only an engine on this Linux host is supported (Docker or Podman, rootful or rootless). Docker "
+                "Desktop and `podman machine` run containers in a virtual machine, which Unix sockets of this host do "
+                "not reach. Install an engine on this host (in WSL: in the same distribution), or use "
+                "`sandbox: local`.",
+            )
 
 
 class Engine:
-    def __init__(self, client: aiodocker.Docker, facts: EngineInfo) -> None:
+    """Calls to the engine. Containers are known by names that we choose."""
+
+    def __init__(self, client: aiodocker.Docker, info: EngineInfo) -> None:
         self._client = client
-        self.facts = facts
+        self.info = info
 
     async def create(self, name: str, config: Mapping[str, Any]) -> None:
-        with engine_call("create a container"):
+        with _call("create a container"):
             await self._client.containers.create(dict(config), name=name)
 
     async def start(self, name: str) -> None:
-        with engine_call("start a container"):
+        with _call("start a container"):
             await self._client.containers.container(name).start()
 
+    async def wait(self, name: str) -> int:
+        """Wait for a container to end; return its exit code."""
+        with _call("wait for a container"):
+            return int((await self._client.containers.container(name).wait())["StatusCode"])
+
+    async def output(self, name: str) -> str:
+        with _call("read the output of a container"):
+            return "".join(await self._client.containers.container(name).log(stdout=True, stderr=True))
+
     async def inspect(self, name: str, *, size: bool = False) -> dict[str, Any] | None:
-        """None if there is no such container."""
-        return await self._found("look at a container", self._show(name, size=size))
+        """What the engine says about a container; None if there is none of that name."""
+        with _call("inspect a container"):
+            options = {"size": 1} if size else {}
+            return await _none_if_not_found(self._client.containers.container(name).show(**options))
 
     async def remove(self, name: str) -> None:
-        """Kill it if it runs, and remove it. Returns when it is gone; it need not be there."""
-        import asyncio
-        import time
-
+        """Kill and remove a container, and wait until it is gone. It need not exist."""
         from aiodocker import DockerError
 
-        give_up = time.monotonic() + _BUSY_FOR_S
+        give_up = time.monotonic() + _REMOVE_FOR_S
         while True:
-            try:
-                await self._client.containers.container(name).delete(force=True, v=True)
-                return
-            except DockerError as error:
-                if error.status == _NOT_FOUND:
+            with _call("remove a container"):
+                try:
+                    await self._client.containers.container(name).delete(force=True, v=True)
                     return
-                # It is being removed already, or ended in this very moment and cannot be killed any more.
-                if error.status not in (_CONFLICT, 500) or time.monotonic() > give_up:
-                    raise failed("remove a container", error.message) from error
-            except OSError as error:
-                raise failed("remove a container", str(error)) from error
-            await asyncio.sleep(_BUSY_AGAIN_S)
+                except DockerError as error:
+                    if error.status == _NOT_FOUND:
+                        return
+                    # It is being removed already, or ended in this very moment and cannot be killed any more.
+                    if error.status not in (_CONFLICT, _SERVER_ERROR) or time.monotonic() > give_up:
+                        raise
+            await asyncio.sleep(_REMOVE_AGAIN_S)
 
     async def labelled(self, *labels: str) -> list[dict[str, Any]]:
-        """Every container, running or not, that carries all of these labels."""
-        import json
-
-        with engine_call("list containers"):
+        """Every container, running or not, that has all of these labels."""
+        with _call("list containers"):
             found = await self._client.containers.list(all=True, filters=json.dumps({"label": list(labels)}))
         return [container._container for container in found]
 
     async def read_file(self, name: str, path: str) -> bytes | None:
         """A file of a container, which need not run; None if there is no such file."""
-        from aiodocker import DockerError
-
-        with engine_call("read a file of an image"):
-            try:
-                archive = await self._client.containers.container(name).get_archive(path)
-            except DockerError as error:
-                if error.status == _NOT_FOUND:
-                    return None
-                raise
+        with _call("read a file of an image"):
+            archive = await _none_if_not_found(self._client.containers.container(name).get_archive(path))
+        if archive is None:
+            return None
         with archive:
             files = [archive.extractfile(member) for member in archive.getmembers() if member.isfile()]
             return files[0].read() if files and files[0] else None
 
     async def image(self, name: str) -> dict[str, Any] | None:
+        """What the engine says about an image; None if it does not have it."""
         from aiodocker import DockerError
 
-        try:
-            return await self._found("look at an image", self._client.images.inspect(name))
-        except YouBenchaError as error:
-            if isinstance(error.__cause__, DockerError) and error.__cause__.status == _BAD_REQUEST:
-                raise no_name(name, reason_of(error.__cause__)) from error
-            raise
+        with _call("inspect an image"):
+            try:
+                return await _none_if_not_found(self._client.images.inspect(name))
+            except DockerError as error:
+                if error.status != _BAD_REQUEST:
+                    raise
+                raise EngineError(
+                    EngineCause.IMAGE_NAME,
+                    f"{name!r} is not a valid image name: {_reason(error)}",
+                    hint="Use lower case without spaces: NAME, NAME:TAG or NAME@sha256:DIGEST, such as "
+                    "debian:bookworm.",
+                    reason=_reason(error),
+                ) from error
+
+    async def images(self, label: str) -> list[dict[str, Any]]:
+        """Every image that has this label."""
+        with _call("list images"):
+            found: list[dict[str, Any]] = await self._client.images.list(filters={"label": [label]})
+            return found
 
     async def pull(self, image: str, progress: Callable[[str], None]) -> None:
         from aiodocker import DockerError
 
         try:
             async for step in self._client.images.pull(image, stream=True, timeout=None):
-                if said := step.get("error"):
-                    raise DockerError(500, str(said))
+                if reason := step.get("error"):
+                    raise DockerError(_SERVER_ERROR, str(reason))
                 progress(str(step.get("status", "")))
         except (DockerError, OSError) as error:
-            raise YouBenchaError(
-                "SANDBOX_IMAGE_NOT_FOUND",
-                f"The engine does not have the image {image}, and cannot fetch it: {reason_of(error)}",
+            raise EngineError(
+                EngineCause.IMAGE_MISSING,
+                f"The engine does not have the image {image} and cannot pull it: {_reason(error)}",
                 hint="Check its name and the network, or build or load it (`docker build -t NAME .`, `docker load`).",
+                reason=_reason(error),
             ) from error
 
-    async def _show(self, name: str, *, size: bool) -> dict[str, Any]:
-        return await self._client.containers.container(name).show(**({"size": 1} if size else {}))
+    async def build(
+        self,
+        context: IO[bytes],
+        tag: str,
+        *,
+        arguments: Mapping[str, str],
+        labels: Mapping[str, str],
+        progress: Callable[[str], None],
+    ) -> str:
+        """Build an image from an archive; return its id. `progress` gets all that the engine prints."""
+        with _call(f"build {tag}"):
+            steps = self._client.images.build(
+                fileobj=_LargeReads(context),
+                encoding="identity",
+                tag=tag,
+                buildargs=arguments,
+                labels=labels,
+                forcerm=True,
+                stream=True,
+            )
+            async for step in steps:
+                progress(str(step.get("stream", "")))
+            return str((await self._client.images.inspect(tag))["Id"])
 
-    async def _found(self, what: str, asking: Any) -> dict[str, Any] | None:
-        from aiodocker import DockerError
 
-        with engine_call(what):
-            try:
-                answer: dict[str, Any] = await asking
-            except DockerError as error:
-                if error.status == _NOT_FOUND:
-                    return None
-                raise
-        return answer
+class _LargeReads:
+    """A file for aiodocker, which reads 8 KB at a time: that costs seconds for half a gigabyte."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def read(self, length: int = -1, /) -> bytes:
+        return self._file.read(max(length, _READ_BYTES))
+
+
+_Answer = TypeVar("_Answer")
+
+
+async def _none_if_not_found(call: Awaitable[_Answer]) -> _Answer | None:
+    from aiodocker import DockerError
+
+    try:
+        return await call
+    except DockerError as error:
+        if error.status == _NOT_FOUND:
+            return None
+        raise
+
+
+@contextmanager
+def _call(action: str) -> Iterator[None]:
+    """Turn the failure of a call into an `EngineError`."""
+    from aiodocker import DockerError
+
+    try:
+        yield
+    except (DockerError, OSError) as error:
+        reason = _reason(error)
+        cause = next((cause for text, cause in _REASONS.items() if text in reason), EngineCause.OTHER)
+        message = f"The container engine could not {action}: {reason}"
+        raise EngineError(cause, message, hint=_HINTS[cause], reason=reason) from error
+
+
+def _reason(error: BaseException) -> str:
+    return str(getattr(error, "message", None) or error or type(error).__name__).strip()
+
+
+_known: dict[Path, EngineInfo] = {}
+"""By socket: each engine is asked once per process."""
 
 
 @asynccontextmanager
-async def connect(env: Mapping[str, str] = os.environ) -> AsyncIterator[Engine]:
-    """The engine of this computer, for as long as it is needed."""
+async def connect(env: Mapping[str, str] = os.environ, *, same_host: bool = True) -> AsyncIterator[Engine]:
+    """Connect to the engine that `env` names, or that is found on this host.
+
+    A trial shares files and sockets with its containers: `same_host` refuses an engine elsewhere. A build does not.
+    """
     import aiodocker
     import aiohttp
 
     socket = find_engine(env)
-    timeout = aiohttp.ClientTimeout(total=_PATIENCE_S)
-    async with aiodocker.Docker(f"{UNIX}{socket}", timeout=timeout, connector=None) as client:
-        if socket not in _facts:
-            _facts[socket] = await _ask(client, socket)
-        yield Engine(client, _facts[socket])
+    timeout = aiohttp.ClientTimeout(total=_ANSWER_S)
+    async with aiodocker.Docker(f"{_UNIX}{socket}", timeout=timeout, connector=None) as client:
+        if socket not in _known:
+            _known[socket] = await _ask_info(client, socket)
+        if same_host:
+            _known[socket].check_same_host()
+        yield Engine(client, _known[socket])
 
 
-async def _ask(client: aiodocker.Docker, socket: Path) -> EngineInfo:
-    import asyncio
-
+async def _ask_info(client: aiodocker.Docker, socket: Path) -> EngineInfo:
     from aiodocker import DockerError
 
     try:
         async with asyncio.timeout(_FIRST_ANSWER_S):
-            told = await client.system.info()
-    except (OSError, DockerError, TimeoutError) as error:
-        raise not_there(socket, error, _FIRST_ANSWER_S) from error
-    facts = read_facts(told)
-    check_same_computer(facts)
-    return facts
+            return EngineInfo.parse(await client.system.info())
+    except TimeoutError as error:
+        raise EngineError(
+            EngineCause.UNREACHABLE,
+            f"The container engine at {socket} accepts connections, but did not answer within {_FIRST_ANSWER_S:g} s.",
+            hint="It hangs or is still starting: check `docker info`, restart it, or set DOCKER_HOST to another.",
+        ) from error
+    except (OSError, DockerError) as error:
+        if _is_permission_error(error):
+            raise EngineError(
+                EngineCause.PERMISSION,
+                f"This user may not use the container engine at {socket}.",
+                hint="Add yourself to the group `docker` (then log in again), or use a rootless engine.",
+            ) from error
+        raise EngineError(
+            EngineCause.UNREACHABLE,
+            f"The container engine at {socket} does not answer: {_reason(error)}",
+            hint="Start it, or set DOCKER_HOST to the socket of a running one.",
+        ) from error
 
 
-# What the engine says when something goes wrong, in our words.
-
-ENGINE_FAILED = "SANDBOX_ENGINE_FAILED"
-
-ENGINE_DENIED = "SANDBOX_ENGINE_DENIED"
-
-
-def not_there(socket: Path, error: BaseException, waited_s: float) -> YouBenchaError:
-    cause = error.__cause__ or error
-    if isinstance(cause, PermissionError) or isinstance(getattr(error, "os_error", None), PermissionError):
-        return YouBenchaError(
-            ENGINE_DENIED,
-            f"This user may not use the container engine at {socket}.",
-            hint="Add yourself to the group `docker` (then log in again), or use a rootless engine.",
-        )
-    if isinstance(error, TimeoutError):
-        return YouBenchaError(
-            NO_ENGINE,
-            f"The container engine at {socket} takes calls, but said nothing for {waited_s:g} seconds.",
-            hint="It hangs, or is still starting: look at `docker info`, start it anew, or set DOCKER_HOST to another.",
-        )
-    return YouBenchaError(
-        NO_ENGINE,
-        f"The container engine at {socket} does not answer: {reason_of(error)}",
-        hint="Start it, or set DOCKER_HOST to the socket of one that runs.",
-    )
-
-
-def no_name(image: str, reason: str) -> YouBenchaError:
-    return YouBenchaError(
-        "SANDBOX_IMAGE_INVALID",
-        f"{image!r} is no name of an image: {reason}",
-        hint="Names are in lower case, without spaces: NAME, NAME:TAG or NAME@sha256:DIGEST, such as debian:bookworm.",
-    )
-
-
-_HINTS = {
-    "bind source path does not exist": "The engine does not see this computer's files. Is the harness itself in a "
-    "container, or the engine a snap? Run both side by side, or set TMPDIR to a directory that both see.",
-    "read-only file system": "Something has no place to be mounted on. Does the image declare a VOLUME within another "
-    "VOLUME, without having that directory? Then use an image that does not.",
-    "no space left": "Free some space where the engine keeps its files: `docker system df`, `docker system prune`.",
-    "": "Its own log says more (`journalctl -u docker`). `docker info` tells whether it still works.",
-}
-
-
-def failed(what: str, reason: str) -> YouBenchaError:
-    hint = next(hint for words, hint in _HINTS.items() if words in reason)
-    return YouBenchaError(ENGINE_FAILED, f"The container engine could not {what}: {reason}", hint=hint)
-
-
-class engine_call:  # noqa: N801 - reads as a word: with explained("…")
-    """Turns what the engine says into our error."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        from aiodocker import DockerError
-
-        if isinstance(error, (DockerError, OSError, TimeoutError)):
-            raise failed(self._what, reason_of(error)) from error
-
-
-def reason_of(error: BaseException) -> str:
-    return str(getattr(error, "message", None) or error or type(error).__name__).strip()
-
-
-# Where a container engine listens on this computer.
-
-UNIX = "unix://"
-
-NO_ENGINE = "SANDBOX_NO_ENGINE"
-
-REMOTE_ENGINE = "SANDBOX_ENGINE_REMOTE"
+def _is_permission_error(error: BaseException | None) -> bool:
+    """Whether a refused permission is the origin: aiodocker and aiohttp each raise an error of their own about it."""
+    while error is not None:
+        if isinstance(error, PermissionError) or isinstance(getattr(error, "os_error", None), PermissionError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def find_engine(env: Mapping[str, str] = os.environ) -> Path:
-    """The socket of the engine: the one that the environment names, or the first that is there."""
+    """The socket of the engine: the one in DOCKER_HOST, or the first of the usual ones that exists."""
     if host := env.get("DOCKER_HOST"):
-        return _named(host)
-    for path in candidates(env):
+        return _socket_in(host)
+    for path in _usual_sockets(env):
         if path.is_socket():
             return path
-    raise YouBenchaError(
-        NO_ENGINE,
-        "There is no container engine: neither Docker nor Podman listens at any of the usual places.",
+    raise EngineError(
+        EngineCause.UNREACHABLE,
+        "No container engine was found: neither Docker nor Podman listens at one of the usual sockets.",
         hint="Start Docker (or `systemctl --user start podman.socket`), set DOCKER_HOST to its socket, "
         "or run without a container: `sandbox: local`.",
     )
 
 
-def candidates(env: Mapping[str, str]) -> Iterator[Path]:
+def _usual_sockets(env: Mapping[str, str]) -> Iterator[Path]:
     """Docker first, then Podman; of each, the system's before the user's own."""
     yield Path("/var/run/docker.sock")
     runtime = env.get("XDG_RUNTIME_DIR")
@@ -336,41 +414,12 @@ def candidates(env: Mapping[str, str]) -> Iterator[Path]:
         yield Path(runtime, "podman/podman.sock")
 
 
-def _named(host: str) -> Path:
-    if host.startswith(UNIX):
-        return Path(host.removeprefix(UNIX))
-    raise YouBenchaError(
-        REMOTE_ENGINE,
+def _socket_in(host: str) -> Path:
+    if host.startswith(_UNIX):
+        return Path(host.removeprefix(_UNIX))
+    raise EngineError(
+        EngineCause.REMOTE,
         f"DOCKER_HOST names an engine that is reached by {host.partition(':')[0]}, not by a Unix socket.",
         hint="Only an engine on this host is supported, because containers share files and Unix sockets with it: "
         "run youBencha on the engine's host, or unset DOCKER_HOST.",
-    )
-
-
-# The engine that images are built on.
-
-
-@asynccontextmanager
-async def image_engine(env: Mapping[str, str] = os.environ) -> AsyncIterator[aiodocker.Docker]:
-    """Unlike a trial, a build shares nothing with this computer: any engine will do that answers here."""
-    import aiodocker
-
-    socket = find_engine(env)
-    async with aiodocker.Docker(f"{UNIX}{socket}") as client:
-        try:
-            await client.version()
-        except (OSError, TimeoutError, aiodocker.DockerError) as error:
-            raise YouBenchaError(
-                NO_ENGINE,
-                f"The container engine at {socket} does not answer: {getattr(error, 'message', error)}",
-                hint="Start it, or set DOCKER_HOST to the socket of one that runs.",
-            ) from error
-        yield client
-
-
-def refused(what: str, error: aiodocker.DockerError) -> YouBenchaError:
-    return YouBenchaError(
-        "IMAGE_ENGINE_FAILED",
-        f"the container engine could not {what}: {error.message}",
-        hint="Its own log says more. `docker info` tells whether it still works.",
     )

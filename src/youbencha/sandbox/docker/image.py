@@ -1,4 +1,4 @@
-"""The image that a container starts from: there already, or fetched once."""
+"""The image that a container starts from: its presence, its volumes, and a name for our user in it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,19 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import write_atomically
-from youbencha.sandbox.docker.engine import Engine, User
+from youbencha.progress import StepProgress
+from youbencha.sandbox.docker.engine import Engine, EngineCause, EngineError, User
 from youbencha.sandbox.docker.mounts import HOME, Mount
 from youbencha.user_dirs import default_cache_dir
 
-_SAY_EVERY_S = 1.0
+USER_NAME = "agent"
+
+_PROGRESS_EVERY_S = 1.0
+_NEVER_STARTED = ["never-started"]
+_PASSWD, _GROUP = "/etc/passwd", "/etc/group"
+_ROOT = {_PASSWD: "root:x:0:0:root:/root:/bin/sh", _GROUP: "root:x:0:"}
+_NUMBER = 2
+"""The field of both files that holds the number."""
 
 
 class Image(NamedTuple):
@@ -28,16 +35,17 @@ class Image(NamedTuple):
     """Directories that the image declares to be volumes."""
 
 
-async def ensure_image(engine: Engine, name: str, progress: Callable[[str], None]) -> Image:
+async def ensure_image(engine: Engine, name: str, progress: StepProgress) -> Image:
+    """The image of that name, pulled if the engine does not have it."""
     found = await engine.image(name)
     if found is None:
-        await engine.pull(name, _seldom(f"fetching the image {name}", progress))
+        await engine.pull(name, _throttled(f"pulling the image {name}", progress))
         found = await engine.image(name)
     if found is None:
-        raise YouBenchaError(
-            "SANDBOX_IMAGE_NOT_FOUND",
-            f"The engine has no image {name}, though it says that it has fetched it.",
-            hint="Name it as `docker images` does.",
+        raise EngineError(
+            EngineCause.IMAGE_MISSING,
+            f"The engine pulled the image {name}, but does not have it under that name.",
+            hint="Use the name that `docker images` shows.",
         )
     if found.get("Os", "linux") != "linux":
         raise YouBenchaError(
@@ -48,64 +56,45 @@ async def ensure_image(engine: Engine, name: str, progress: Callable[[str], None
     return Image(name, str(found["Id"]), digest, tuple((found.get("Config") or {}).get("Volumes") or ()))
 
 
-def _seldom(label: str, progress: Callable[[str], None]) -> Callable[[str], None]:
-    """An engine tells of every layer many times a second."""
-    started = said = time.monotonic()
+def _throttled(label: str, progress: StepProgress) -> Callable[[str], None]:
+    """Report once a second: an engine reports each layer many times a second."""
+    started = reported = time.monotonic()
     progress(label)
 
-    def tell(step: str) -> None:
-        nonlocal said
-        if (now := time.monotonic()) - said >= _SAY_EVERY_S:
-            said = now
-            progress(f"{label} ... {step.lower()}, {now - started:.0f} s")
+    def report(step: str) -> None:
+        nonlocal reported
+        if (now := time.monotonic()) - reported >= _PROGRESS_EVERY_S:
+            reported = now
+            progress(label, f"{step.lower()}, {now - started:.0f} s")
 
-    return tell
-
-
-# What an image declares as its VOLUMEs: the engine would make each a writable directory that nobody counts.
-#
-# So each is covered. Most are as read-only as the image around them, with what the image has there: they belong to a
-# container that is never started, and the others borrow them. A volume that touches what is shared with the container
-# is
-# replaced by a directory of the harness, which is counted like the home.
+    return report
 
 
 def read_volumes(image: str, declared: Iterable[str], forbidden: Iterable[PurePosixPath]) -> list[PurePosixPath]:
-    """The outer ones first. Refused, if one lies within a place where it would hide what has to be seen."""
+    """The volumes of an image, outer ones first. Refuses one that would hide a part of a `forbidden` directory.
+
+    The engine would make each a writable directory that no limit counts. So each is covered: one that overlaps a mount
+    by a directory of the harness (`Mounts`), the others by read-only volumes of a container that is never started.
+    """
     volumes = sorted({PurePosixPath(posixpath.normpath(f"/{name.lstrip('/')}")) for name in declared})
     for volume in volumes:
-        for place in forbidden:
-            if volume != place and volume.is_relative_to(place):
+        for directory in forbidden:
+            if volume != directory and volume.is_relative_to(directory):
                 raise YouBenchaError(
                     "SANDBOX_IMAGE_UNUSABLE",
-                    f"The image {image} declares a volume {volume}, which would hide a part of {place}.",
-                    hint="Use an image without that VOLUME. It cannot be taken back by another Dockerfile on top.",
+                    f"The image {image} declares a volume {volume}, which would hide a part of {directory}.",
+                    hint="Use an image without that VOLUME. A Dockerfile on top cannot remove it.",
                 )
     return volumes
 
 
 def volume_holder(sandbox: str) -> str:
-    """The container that has the volumes. With the last that borrows them, they are gone as well."""
+    """The name of the container that has the volumes. They are removed with the last container that uses them."""
     return f"{sandbox}-volumes"
 
 
-async def keep_volumes(engine: Engine, image: str, sandbox: str, labels: Mapping[str, str]) -> None:
-    await engine.create(volume_holder(sandbox), {"Image": image, "Cmd": ["never-started"], "Labels": dict(labels)})
-
-
-# A name for the user inside.
-#
-# The container runs under the harness's user number, so that files belong to whom they should. Few images know that
-# number, and programs trip over it: `whoami`, git, Node's `os.userInfo()`. So where an image lacks it, a copy of its
-# `/etc/passwd` and `/etc/group` with one more line lies over its own.
-
-NAME = "agent"
-
-_PASSWD, _GROUP = "/etc/passwd", "/etc/group"
-
-_ROOT = {_PASSWD: "root:x:0:0:root:/root:/bin/sh", _GROUP: "root:x:0:"}
-
-_NUMBER = 2
+async def make_volume_holder(engine: Engine, image: str, sandbox: str, labels: Mapping[str, str]) -> None:
+    await engine.create(volume_holder(sandbox), {"Image": image, "Cmd": _NEVER_STARTED, "Labels": dict(labels)})
 
 
 class AccountLine(NamedTuple):
@@ -115,45 +104,53 @@ class AccountLine(NamedTuple):
 
 
 async def account_mounts(engine: Engine, image: str, user: User, labels: Mapping[str, str]) -> list[Mount]:
-    """What to mount, so that this user has a name in this image. Looked up once for each image, and kept."""
+    """What to mount so that this user has a name in this image. Made once for each image, and cached.
+
+    The container runs under the harness's user number, so that files belong to the user. Few images know that number,
+    and programs fail over it: `whoami`, git, Node's `os.userInfo()`. So where an image lacks it, a copy of its
+    `/etc/passwd` and `/etc/group` with one more line is mounted over its own.
+    """
     directory = default_cache_dir() / "accounts" / f"{image.removeprefix('sha256:')[:32]}-{user.uid}-{user.gid}"
     if not directory.is_dir():
-        await _look_up(engine, image, user, labels, directory)
+        await _make_account_files(engine, image, user, labels, directory)
     return [Mount(path, PurePosixPath("/etc", path.name), writable=False) for path in sorted(directory.iterdir())]
 
 
-async def _look_up(engine: Engine, image: str, user: User, labels: Mapping[str, str], directory: Path) -> None:
+async def _make_account_files(
+    engine: Engine, image: str, user: User, labels: Mapping[str, str], directory: Path
+) -> None:
     lines = (
-        AccountLine(_PASSWD, user.uid, f"{NAME}:x:{user.uid}:{user.gid}::{HOME}:/bin/sh"),
-        AccountLine(_GROUP, user.gid, f"{NAME}:x:{user.gid}:"),
+        AccountLine(_PASSWD, user.uid, f"{USER_NAME}:x:{user.uid}:{user.gid}::{HOME}:/bin/sh"),
+        AccountLine(_GROUP, user.gid, f"{USER_NAME}:x:{user.gid}:"),
     )
     container = f"youbencha-look-{uuid.uuid4().hex[:12]}"
-    made = directory.with_name(f".partial-{uuid.uuid4().hex}")
-    made.mkdir(parents=True)
+    partial = directory.with_name(f".partial-{uuid.uuid4().hex}")
+    partial.mkdir(parents=True)
     try:
-        await engine.create(container, {"Image": image, "Cmd": ["never-started"], "Labels": dict(labels)})
+        await engine.create(container, {"Image": image, "Cmd": _NEVER_STARTED, "Labels": dict(labels)})
         for line in lines:
             before = await engine.read_file(container, line.file) or b""
-            known = with_line(
-                before, AccountLine(line.file, 0, _ROOT[line.file])
-            )  # an image may have no such file at all
-            if (text := with_line(known, line)) != before:
-                write_atomically(made / Path(line.file).name, text)
-                (made / Path(line.file).name).chmod(0o644)
-        with contextlib.suppress(OSError):  # somebody else was faster: theirs is the same
-            made.rename(directory)
+            # An image may have no such file at all: then root needs a line, too.
+            text = with_line(with_line(before, AccountLine(line.file, 0, _ROOT[line.file])), line)
+            if text != before:
+                file = partial / Path(line.file).name
+                file.write_bytes(text)
+                file.chmod(0o644)
+        with contextlib.suppress(OSError):  # another run was faster: its files are the same
+            partial.rename(directory)
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(partial, ignore_errors=True)
         await engine.remove(container)
 
 
 def with_line(text: bytes, line: AccountLine) -> bytes:
-    """The same, if the number is known already. A name that is taken gets a number behind it."""
+    """Add the line, unless its number is there already. A name that is taken gets the number appended."""
     entries = [entry.split(b":") for entry in text.splitlines()]
     if any(len(entry) > _NUMBER and entry[_NUMBER] == b"%d" % line.number for entry in entries):
         return text
     taken = {entry[0] for entry in entries}
+    name = USER_NAME.encode()
     added = line.text.encode()
-    if NAME.encode() in taken:
-        added = added.replace(NAME.encode(), b"%s%d" % (NAME.encode(), line.number), 1)
+    if name in taken:
+        added = added.replace(name, b"%s%d" % (name, line.number), 1)
     return text.rstrip(b"\n") + b"\n" * bool(text.strip()) + added + b"\n"

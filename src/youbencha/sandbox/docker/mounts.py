@@ -1,4 +1,4 @@
-"""What of the host is seen inside, and where."""
+"""Which paths of the host a container sees, and where."""
 
 from __future__ import annotations
 
@@ -12,33 +12,27 @@ from typing import Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
 
-
-def touches(volume: PurePosixPath, place: PurePosixPath) -> bool:
-    """Whether one lies in the other."""
-    return volume.is_relative_to(place) or place.is_relative_to(volume)
-
-
 WORKSPACE = PurePosixPath("/workspace")
-
 HOME = PurePosixPath("/home/agent")
-
 TMP = PurePosixPath("/tmp")  # noqa: S108 - the container's own
+HARNESS = PurePosixPath("/.youbencha")
+"""Holds what belongs to the harness: the first program and the sockets."""
+INIT = HARNESS / "init"
+CHANNEL = HARNESS / "life.sock"
+"""The socket of `channel.InitChannel`."""
+PORTS = HARNESS / "doors"
+"""The sockets of forwarded ports."""
 
-LOBBY = PurePosixPath("/.youbencha")
-"""Where the harness's own things are: the first program, its lifeline, the doors."""
-
-REFUSED = "SANDBOX_SHARE_REFUSED"
-
-_OWN = (WORKSPACE, HOME, TMP, LOBBY)
-
+_SHARE_REFUSED = "SANDBOX_SHARE_REFUSED"
+_OWN = (WORKSPACE, HOME, TMP, HARNESS)
 _SYSTEM = ("bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "proc", "root", "run", "sbin", "sys")
-
-_OF_THE_IMAGE = frozenset(
+_SYSTEM_DIRECTORIES = frozenset(
     PurePosixPath("/", name) for name in (*_SYSTEM, "usr", "usr/bin", "usr/lib", "usr/local", "usr/local/bin", "var")
 )
-"""Hiding one of these would leave no image to run in."""
-
-_OF_THE_KERNEL = tuple(PurePosixPath("/", name) for name in ("dev", "proc", "sys"))
+"""An image cannot run with one of these hidden."""
+_KERNEL_DIRECTORIES = tuple(PurePosixPath("/", name) for name in ("dev", "proc", "sys"))
+_DIRECTORY = getattr(os, "O_PATH", 0) | getattr(os, "O_DIRECTORY", 0)
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 class Mount(NamedTuple):
@@ -57,37 +51,44 @@ class Mount(NamedTuple):
 
 
 class Mounts:
-    """The one list of all that is shared, and the way from a path of one side to the other."""
+    """All that is shared with a container; translates paths between the host and the container."""
 
     def __init__(self, workspace: Path, home: Path, tmp: Path, volumes: Sequence[PurePosixPath] = ()) -> None:
-        """`volumes`: the image's own, the outer ones first. Those that cannot stay get a directory beside the home."""
+        """`volumes`: the image's own, outer ones first. One that overlaps a mount gets a directory beside the home."""
         self._own = (
             Mount(workspace.absolute(), WORKSPACE, writable=True),
             Mount(home.absolute(), HOME, writable=True),
             Mount(tmp.absolute(), TMP, writable=True),
         )
         self._volumes = volumes
-        self._instead = home.absolute().parent / "volumes"
+        self._volumes_dir = home.absolute().parent / "volumes"
         self._shared: dict[Path, bool] = {}
 
     def share(self, path: Path, *, writable: bool) -> None:
+        """Show a path of the host at the same path inside."""
         path = Path(posixpath.normpath(path.absolute()))
-        _check(path)
-        for each in {path, path.resolve()}:  # a program may ask where a link leads, and go there
-            if each == path or _is_harmless(each):
+        if not _can_be_shared(path):
+            raise YouBenchaError(
+                _SHARE_REFUSED,
+                f"{path} cannot be shared with a container: it would hide a directory that the container needs.",
+                hint="Share a directory below it, or move what is needed elsewhere.",
+            )
+        for each in {path, path.resolve()}:  # a program may resolve a link and use the real path
+            if each == path or _can_be_shared(each):
                 self._shared[each] = writable or self._shared.get(each, False)
 
     def all(self) -> list[Mount]:
-        """The outer ones first."""
+        """Every mount, outer ones first."""
         shared = [Mount(path, PurePosixPath(path), writable) for path, writable in sorted(self._shared.items())]
-        seen = [*self._own, *(mount for mount in shared if not self._is_covered(mount))]
-        return [*seen, *self._instead_of_volumes([mount.inside for mount in seen])]
+        mounts = [*self._own, *(mount for mount in shared if not self._is_within_shared(mount))]
+        return [*mounts, *self._volume_mounts([mount.inside for mount in mounts])]
 
     def writable(self) -> list[Path]:
-        """Where an agent can write."""
+        """The host's directories that an agent can write to."""
         return [mount.outside for mount in self.all() if mount.writable]
 
     def inside(self, path: Path) -> str:
+        """The path in the container. Raises ValueError for what is not shared."""
         path = Path(posixpath.normpath(path.absolute()))
         for mount in sorted(self.all(), key=lambda mount: len(mount.outside.parts), reverse=True):
             if path.is_relative_to(mount.outside):
@@ -95,83 +96,74 @@ class Mounts:
         raise ValueError(f"{path} is not shared with the container")
 
     def outside(self, path: str) -> Path | None:
-        """By its name alone: what a name that an agent chose leads to on the host is not looked at."""
+        """The path on the host. By name alone: an agent chose it, so no link is followed."""
         named = PurePosixPath(posixpath.normpath(WORKSPACE / path))
         for mount in sorted(self.all(), key=lambda mount: len(mount.inside.parts), reverse=True):
             if named.is_relative_to(mount.inside):
                 return mount.outside / named.relative_to(mount.inside)
         return None
 
-    def make_places(self) -> None:
-        """Mounts within one of our own need something to be mounted on; the engine would make it as root."""
+    def make_mount_points(self) -> None:
+        """Make the mount points that lie within a mount of ours: the engine would make them as root."""
         mounts = self.all()
-        ours = [*self._own, *(mount for mount in mounts if mount.outside.parent == self._instead)]
-        for own in ours[len(self._own) :]:
-            own.outside.mkdir(parents=True, exist_ok=True)
+        volumes = [mount for mount in mounts if mount.outside.parent == self._volumes_dir]
+        for volume in volumes:
+            volume.outside.mkdir(parents=True, exist_ok=True)
         for mount in mounts:
-            for own in ours:
+            for own in (*self._own, *volumes):
                 if mount.inside != own.inside and mount.inside.is_relative_to(own.inside):
-                    _make_place(own, mount)
+                    _make_mount_point_in(own, mount)
 
-    def _instead_of_volumes(self, seen: list[PurePosixPath]) -> Iterator[Mount]:
+    def _volume_mounts(self, seen: list[PurePosixPath]) -> Iterator[Mount]:
+        """A directory of ours for each volume that overlaps a mount."""
         for number, volume in enumerate(self._volumes):
-            if volume not in seen and any(touches(volume, each) for each in seen):
+            if volume not in seen and any(_overlap(volume, each) for each in seen):
                 seen.append(volume)
-                yield Mount(self._instead / str(number), volume, writable=True)
+                yield Mount(self._volumes_dir / str(number), volume, writable=True)
 
-    def _is_covered(self, mount: Mount) -> bool:
-        """What lies in a shared directory is seen already."""
+    def _is_within_shared(self, mount: Mount) -> bool:
+        """Whether a shared directory already shows it."""
         return any(
             mount.outside != path and mount.outside.is_relative_to(path) and (writable or not mount.writable)
             for path, writable in self._shared.items()
         )
 
 
-def _make_place(own: Mount, mount: Mount) -> None:
+def _overlap(one: PurePosixPath, other: PurePosixPath) -> bool:
+    return one.is_relative_to(other) or other.is_relative_to(one)
+
+
+def _can_be_shared(path: Path) -> bool:
+    inside = PurePosixPath(path)
+    hides_ours = any(own.is_relative_to(inside) for own in _OWN)
+    is_in_ours = inside.is_relative_to(WORKSPACE) or inside.is_relative_to(HARNESS)
+    is_kernels = any(inside.is_relative_to(directory) for directory in _KERNEL_DIRECTORIES)
+    return not (hides_ours or is_in_ours or is_kernels or inside in _SYSTEM_DIRECTORIES)
+
+
+def _make_mount_point_in(own: Mount, mount: Mount) -> None:
     try:
-        make_place(own.outside, mount.inside.relative_to(own.inside), directory=mount.outside.is_dir())
+        make_mount_point(own.outside, mount.inside.relative_to(own.inside), directory=mount.outside.is_dir())
     except OSError as error:
         raise YouBenchaError(
-            REFUSED,
-            f"{mount.outside} cannot be shared with a container: what runs in there has put something else at that "
-            f"place ({error.strerror}).",
+            _SHARE_REFUSED,
+            f"{mount.outside} cannot be shared with a container: a program in it has put something else at that path "
+            f"({error.strerror}).",
             hint="Share it before the first command runs, or keep it outside /tmp and /home.",
         ) from error
 
 
-def _check(path: Path) -> None:
-    if not _is_harmless(path):
-        raise YouBenchaError(
-            REFUSED,
-            f"{path} cannot be shared with a container: it would hide what is there under that name.",
-            hint="Share a directory further down, or move what is needed elsewhere.",
-        )
+def make_mount_point(root: Path, name: PurePosixPath, *, directory: bool) -> None:
+    """Make an empty directory or file `name` below `root`, unless it exists. Raises OSError if something else does.
 
-
-def _is_harmless(path: Path) -> bool:
-    inside = PurePosixPath(path)
-    hides_ours = any(own.is_relative_to(inside) for own in _OWN)
-    in_ours = inside.is_relative_to(WORKSPACE) or inside.is_relative_to(LOBBY)
-    of_kernel = any(inside.is_relative_to(place) for place in _OF_THE_KERNEL)
-    return not (hides_ours or in_ours or of_kernel or inside in _OF_THE_IMAGE)
-
-
-# Places to mount something on, in a directory where an agent may have been before.
-
-_WAY = getattr(os, "O_PATH", 0) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
-
-
-def make_place(root: Path, name: PurePosixPath, *, directory: bool) -> None:
-    """An empty directory or file `name` below `root`, unless it is there already. Raises OSError if another thing is.
-
-    No link is followed: an agent could have made one that leads to the harness's own files.
+    No link is followed: an agent may have made one that leads to the harness's own files.
     """
-    at = os.open(root, _WAY & ~getattr(os, "O_NOFOLLOW", 0))
+    at = os.open(root, _DIRECTORY)
     try:
         for part in name.parts if directory else name.parts[:-1]:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(part, dir_fd=at)
-            deeper = os.open(part, _WAY, dir_fd=at)
+            deeper = os.open(part, _DIRECTORY | _NO_LINK, dir_fd=at)
             os.close(at)
             at = deeper
         if not directory:

@@ -1,4 +1,7 @@
-"""Whose container it is: written on it, so that what a dead harness left is known as such."""
+"""Which harness a container belongs to, and removal of what a dead harness left behind.
+
+Labels name the owner's process, so that nothing of a living harness is ever removed.
+"""
 
 from __future__ import annotations
 
@@ -14,112 +17,102 @@ from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.sandbox.docker.engine import ENGINE_DENIED, NO_ENGINE, REMOTE_ENGINE, Engine, connect
+from youbencha.files import read_untrusted
+from youbencha.sandbox.docker.engine import CONNECTION_CAUSES, Engine, EngineError, connect
 
 OURS = "youbencha"
-
 OWNER = "youbencha.owner"
-
 RUN = "youbencha.run"
-
 SANDBOX = "youbencha.sandbox"
+SOCKET_DIR = "youbencha.lobby"
+"""Labels. Their names stay: what an older version left is known by them."""
 
-LOBBY = "youbencha.lobby"
+SOCKET_DIR_PREFIX = "yb-lobby-"
+SOCKET_DIR_OWNER = "owner"
+"""The file in a socket directory that names its owner."""
 
 NOT_KNOWN = "-"
-
-_PARTS = 5
-
-_MACHINE_DIGITS = 32
+_OWNER_PARTS = 5
+_MACHINE_ID_DIGITS = 32
+_LONGEST_OWNER = 1024
 
 
 class HostId(NamedTuple):
-    """What numbers processes.
+    """The space in which a process number means one process.
 
-    A harness that itself runs in a container sees other numbers than the host: neither may judge the other's.
+    A harness that runs in a container itself sees other numbers than the host: neither may judge the other's.
     """
 
     machine: str
-    """The same after each start of the computer; `NOT_KNOWN` where it has no number of its own."""
+    """The same after each boot; `NOT_KNOWN` where the host has no id."""
     boot: str
     namespace: str
 
 
 class Owner(NamedTuple):
-    """One process on one computer, never mistaken for another with the same number."""
+    """One process of one host, never mistaken for another with the same number."""
 
-    here: HostId
+    host: HostId
     pid: int
     started: str
-    """Ticks since the computer was started."""
+    """Clock ticks since boot."""
 
     def __str__(self) -> str:
-        return "/".join((*self.here, str(self.pid), self.started))
+        return "/".join((*self.host, str(self.pid), self.started))
 
     @classmethod
     def parse(cls, text: str) -> Owner | None:
         parts = text.split("/")
-        if len(parts) != _PARTS or not all(parts) or not parts[3].isdecimal():
+        if len(parts) != _OWNER_PARTS or not all(parts) or not parts[3].isdecimal():
             return None
         return cls(HostId(*parts[:3]), int(parts[3]), parts[4])
 
 
 def labels(run: str, sandbox: str, socket_dir: Path) -> dict[str, str]:
-    return {OURS: "1", OWNER: str(this_owner()), RUN: run, SANDBOX: sandbox, LOBBY: str(socket_dir)}
+    """The labels of a container that this process makes."""
+    return {OURS: "1", OWNER: str(this_owner()), RUN: run, SANDBOX: sandbox, SOCKET_DIR: str(socket_dir)}
 
 
 def this_owner() -> Owner:
-    return Owner(_here(), os.getpid(), _start_of(os.getpid()) or "0")
+    return Owner(_this_host(), os.getpid(), _start_of(os.getpid()) or "0")
 
 
 def is_orphan(owner: Owner | None) -> bool:
-    """Whether it is dead for certain: it was one of this computer, and there is no such process any more."""
+    """Whether the owner is certainly dead: it was a process of this host, and no longer exists."""
     if owner is None:
         return False
-    here = _here()
-    if owner.here.boot != here.boot:  # no process outlives its computer's end; but is it the same computer?
-        return owner.here.machine == here.machine != NOT_KNOWN
-    return owner.here.namespace == here.namespace and _start_of(owner.pid) != owner.started
+    this = _this_host()
+    if owner.host.boot != this.boot:  # no process survives a reboot; but is it the same host?
+        return owner.host.machine == this.machine != NOT_KNOWN
+    return owner.host.namespace == this.namespace and _start_of(owner.pid) != owner.started
 
 
 @cache
-def _here() -> HostId:
+def _this_host() -> HostId:
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    namespace = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - no path, only a name
+    namespace = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - not a path, only a name
     return HostId(machine_name(Path("/etc/machine-id")), boot, namespace)
 
 
 def machine_name(file: Path) -> str:
-    """Hashed: the number itself is meant to stay on the computer."""
+    """A name for this machine, hashed: the id itself is not to leave it."""
     try:
         number = file.read_bytes().strip()
     except OSError:
         return NOT_KNOWN
-    known = len(number) == _MACHINE_DIGITS  # else it is empty, or says that it is yet to be made
-    return hashlib.sha256(b"youbencha" + number).hexdigest()[:16] if known else NOT_KNOWN
+    if len(number) != _MACHINE_ID_DIGITS:  # it is empty, or says that it is yet to be made
+        return NOT_KNOWN
+    return hashlib.sha256(b"youbencha" + number).hexdigest()[:16]
 
 
 def _start_of(pid: int) -> str | None:
-    """None if there is no such process."""
+    """When a process was started; None if there is none of that number."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        line = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
-    fields = stat.rpartition(b")")[2].split()  # the program's name before it may hold anything
+    fields = line.rpartition(b")")[2].split()  # the program's name before it may hold anything
     return None if fields[0] in (b"Z", b"X") else fields[19].decode()
-
-
-# Removes the containers and socket directories that a dead harness left, and never those of a living one.
-
-_NOT_OURS_TO_TELL = {NO_ENGINE, REMOTE_ENGINE, ENGINE_DENIED}
-"""Where we could never have made a container, there is none of ours."""
-
-SOCKET_DIR_PREFIX = "yb-lobby-"
-
-SOCKET_DIR_OWNER = "owner"
-"""The file that names the process."""
-
-_LONGEST_OWNER = 1024
 
 
 class ReapResult(NamedTuple):
@@ -127,46 +120,46 @@ class ReapResult(NamedTuple):
     """The containers that were removed, or would have been."""
     failed: tuple[str, ...] = ()
     in_use: int = 0
-    """Containers of harnesses that live, or of other computers."""
+    """Containers of living harnesses, or of other hosts."""
 
 
 async def reap_containers(*, dry_run: bool = False) -> ReapResult:
-    """At the start of a run, and by `yb prune`. Where there is no engine, there are no containers."""
+    """Remove what dead harnesses left: at the start of a run, and by `yb prune`. Needs no engine to be there."""
     if not dry_run:
-        remove_orphaned_socket_dirs()
+        _remove_orphaned_socket_dirs()
     try:
         async with connect() as engine:
-            return await reap(engine, dry_run=dry_run)
-    except YouBenchaError as error:
-        if error.code not in _NOT_OURS_TO_TELL:
+            return await _reap(engine, dry_run=dry_run)
+    except EngineError as error:
+        if error.cause not in CONNECTION_CAUSES:
             raise
         return ReapResult()
 
 
-async def reap(engine: Engine, *, dry_run: bool = False) -> ReapResult:
+async def _reap(engine: Engine, *, dry_run: bool) -> ReapResult:
     names, failed, in_use = [], [], 0
     for each in await engine.labelled(f"{OURS}=1"):
         container_labels = each.get("Labels") or {}
         name = str((each.get("Names") or [each["Id"]])[0]).removeprefix("/")
         if not is_orphan(Owner.parse(container_labels.get(OWNER, ""))):
             in_use += 1
-        elif dry_run or await _is_removed(engine, str(each["Id"]), container_labels):
+        elif dry_run or await _removed(engine, str(each["Id"]), container_labels):
             names.append(name)
         else:
             failed.append(name)
     return ReapResult(tuple(names), tuple(failed), in_use)
 
 
-async def _is_removed(engine: Engine, container: str, container_labels: Mapping[str, str]) -> bool:
+async def _removed(engine: Engine, container: str, container_labels: Mapping[str, str]) -> bool:
     try:
         await engine.remove(container)
     except YouBenchaError:
         return False
-    remove_socket_dir(Path(container_labels.get(LOBBY, "")))
+    remove_socket_dir(Path(container_labels.get(SOCKET_DIR, "")))
     return True
 
 
-def remove_orphaned_socket_dirs() -> None:
+def _remove_orphaned_socket_dirs() -> None:
     """Those of harnesses that were killed between two containers: no label leads there."""
     for parent in socket_dir_parents():
         with contextlib.suppress(OSError):
@@ -175,8 +168,19 @@ def remove_orphaned_socket_dirs() -> None:
                     remove_socket_dir(path)
 
 
+def _owner_of(socket_dir: Path) -> Owner | None:
+    """None unless it is written as we write it. No link is followed: any user may have made one."""
+    try:
+        about = socket_dir.lstat()
+        if about.st_uid != os.getuid() or not stat.S_ISDIR(about.st_mode):
+            return None
+        return Owner.parse(read_untrusted(socket_dir, SOCKET_DIR_OWNER, _LONGEST_OWNER).decode("ascii"))
+    except (OSError, UnicodeDecodeError):  # not readable, or not written yet
+        return None
+
+
 def remove_socket_dir(path: Path) -> None:
-    """Remove it only if it is recognisably one of ours, and this user's."""
+    """Remove a socket directory, if it is recognisably one of ours and belongs to this user."""
     if not path.name.startswith(SOCKET_DIR_PREFIX) or not path.is_absolute():
         return
     try:
@@ -188,18 +192,5 @@ def remove_socket_dir(path: Path) -> None:
 
 
 def socket_dir_parents() -> Iterable[str]:
+    """Where socket directories are made, best first."""
     return dict.fromkeys((tempfile.gettempdir(), "/tmp"))  # noqa: S108 - made by mkdtemp, with a random name
-
-
-def _owner_of(path: Path) -> Owner | None:
-    """None for whatever is not written as we write it. No link is followed: any user may have made one."""
-    try:
-        if path.lstat().st_uid != os.getuid() or not stat.S_ISDIR(path.lstat().st_mode):
-            return None
-        file = os.open(path / SOCKET_DIR_OWNER, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        try:
-            return Owner.parse(os.read(file, _LONGEST_OWNER).decode("ascii"))
-        finally:
-            os.close(file)
-    except (OSError, UnicodeDecodeError):  # not ours to read, or not there yet
-        return None

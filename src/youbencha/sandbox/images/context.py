@@ -1,4 +1,4 @@
-"""What a build is given: one archive with everything that the Dockerfile copies."""
+"""The build context: one archive with everything that the Dockerfile copies, youBencha and its packages included."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ from youbencha.progress import StepProgress
 from youbencha.sandbox.toolbox.portable import PortableCli
 
 _EXECUTABLE = 0o111
+_ROOTS = ("aiohttp", "orjson", "psutil", "pydantic")
+"""What `python3 -m youbencha.control` needs inside."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_OLDEST_GLIBC = 17
+_OLD_NAMES = ("manylinux2014", "manylinux2010", "manylinux1")
 
 
 class ImageParts(NamedTuple):
@@ -26,16 +31,16 @@ class ImageParts(NamedTuple):
     dockerfile: str
     adapter: Path
     command: str
-    """What the agent's CLI is called inside."""
+    """The name of the agent's CLI inside."""
     home: str
-    """Where it lies inside."""
-    carried: PortableCli
+    """Its directory inside."""
+    cli: PortableCli
     packages: Mapping[PurePosixPath, Path]
-    """That youBencha needs."""
+    """Those that youBencha needs."""
 
 
 def write_context(file: IO[bytes], parts: ImageParts) -> None:
-    """The archive; `file` is then ready to be read."""
+    """Write the archive to `file`, and rewind it."""
     context = _Context(file)
     context.add_text("Dockerfile", parts.dockerfile)
     _add_agent(context, parts)
@@ -47,7 +52,7 @@ def write_context(file: IO[bytes], parts: ImageParts) -> None:
 
 
 class _Context:
-    """Written as it is filled. Whatever it is here, inside it is root's, and everybody may read it."""
+    """An archive, written as it is filled. Inside, every file belongs to root and every user may read it."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._tar = tarfile.open(fileobj=file, mode="w")  # noqa: SIM115 - closed by `close`
@@ -59,7 +64,7 @@ class _Context:
         self._tar.addfile(entry, io.BytesIO(body))
 
     def add(self, name: str, path: Path) -> None:
-        """A file, or a directory with all that is in it."""
+        """Add a file, or a directory with its contents."""
         self._tar.add(path, name, filter=_readable)
 
     def add_all(self, below: str, files: Mapping[PurePosixPath, Path]) -> None:
@@ -79,36 +84,25 @@ def _readable(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def _add_agent(context: _Context, parts: ImageParts) -> None:
-    """The CLI below `cli/`, which becomes its home, and below `bin/` a program of its name that starts it."""
-    places = {need: f"{number}-{need.name}" for number, need in enumerate(parts.carried.needs)}
-    for need, place in places.items():
-        context.add(f"cli/{place}", need)
-    words = [_inside(word, places, parts.home) for word in parts.carried.command]
+    """Add the CLI below `cli/`, which becomes its home, and a launcher of its name below `bin/`."""
+    names = {need: f"{number}-{need.name}" for number, need in enumerate(parts.cli.needs)}
+    for need, name in names.items():
+        context.add(f"cli/{name}", need)
+    words = [_inside(word, names, parts.home) for word in parts.cli.command]
     context.add_text(f"bin/{parts.command}", f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', executable=True)
 
 
-def _inside(word: Path | str, places: Mapping[Path, str], home: str) -> str:
+def _inside(word: Path | str, names: Mapping[Path, str], home: str) -> str:
     if isinstance(word, str):
         return word
-    need = next(need for need in places if word.is_relative_to(need))
-    return str(PurePosixPath(home, places[need], *word.relative_to(need).parts))
+    need = next(need for need in names if word.is_relative_to(need))
+    return str(PurePosixPath(home, names[need], *word.relative_to(need).parts))
 
 
 def python_files(root: Path, below: str) -> dict[PurePosixPath, Path]:
-    """A package's files, without what Python made of them for another version."""
+    """A package's files, without compiled ones."""
     wanted: Iterable[Path] = (path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     return {PurePosixPath(below, *path.relative_to(root).parts): path for path in sorted(wanted)}
-
-
-# The Python packages that `python3 -m youbencha.control` needs inside, made for the Python of the image.
-
-_ROOTS = ("aiohttp", "orjson", "psutil", "pydantic")
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-
-_OLDEST_GLIBC = 17
-
-_OLD_NAMES = ("manylinux2014", "manylinux2010", "manylinux1")
 
 
 class ImagePython(NamedTuple):
@@ -121,28 +115,28 @@ class ImagePython(NamedTuple):
 
     @property
     def is_like_ours(self) -> bool:
-        """So that what is installed here, runs there."""
+        """Whether packages that are installed here run there."""
         ours = (sys.version_info[:2], sys.platform, platform.machine())
         return ours == (self.version, "linux", self.machine)
 
     @property
     def platforms(self) -> list[str]:
-        """What pip calls the systems whose wheels run there."""
+        """pip's names for the platforms whose wheels run there."""
         newest = self.glibc[1] if self.glibc[0] == 2 else _OLDEST_GLIBC
         new = [f"manylinux_2_{minor}_{self.machine}" for minor in range(newest, _OLDEST_GLIBC - 1, -1)]
         return [*new, *(f"{name}_{self.machine}" for name in _OLD_NAMES)]
 
 
 async def packages_for(python: ImagePython, scratch: Path, progress: StepProgress) -> dict[PurePosixPath, Path]:
-    """By their names below `site-packages`. The versions are those that run here."""
+    """The packages that youBencha needs, in the versions installed here, by their names below `site-packages`."""
     needed = closure(_ROOTS)
     if python.is_like_ours:
         return {name: path for each in needed for name, path in _files_of(each).items()}
-    return await _fetched(needed, python, scratch, progress)
+    return await _download(needed, python, scratch, progress)
 
 
 def closure(roots: Sequence[str]) -> list[metadata.Distribution]:
-    """These, and whatever is installed here because of them."""
+    """These distributions and the installed ones that they require."""
     found: dict[str, metadata.Distribution] = {}
     waiting = list(roots)
     while waiting:
@@ -153,7 +147,7 @@ def closure(roots: Sequence[str]) -> list[metadata.Distribution]:
         try:
             found[key] = metadata.distribution(name)
         except metadata.PackageNotFoundError:
-            continue  # needed by other systems, or by other Pythons
+            continue  # required on other systems or by other Pythons
         waiting += [_name_of(line) for line in found[key].requires or () if "extra ==" not in line]
     return list(found.values())
 
@@ -165,29 +159,28 @@ def _name_of(requirement: str) -> str:
 
 def _files_of(distribution: metadata.Distribution) -> dict[PurePosixPath, Path]:
     listed = [file for file in distribution.files or () if ".." not in file.parts]
-    here = {PurePosixPath(file): Path(str(file.locate())) for file in listed if "__pycache__" not in file.parts}
-    return {name: path for name, path in here.items() if path.is_file()}
+    files = {PurePosixPath(file): Path(str(file.locate())) for file in listed if "__pycache__" not in file.parts}
+    return {name: path for name, path in files.items() if path.is_file()}
 
 
-async def _fetched(
+async def _download(
     needed: Sequence[metadata.Distribution], python: ImagePython, scratch: Path, progress: StepProgress
 ) -> dict[PurePosixPath, Path]:
     from youbencha.sandbox.toolbox.fetch import PartialInstall
     from youbencha.sandbox.toolbox.sources import run_pip
 
-    place = PartialInstall(tree=scratch / "tree", work=scratch / "work")
-    place.tree.mkdir(parents=True)
-    place.work.mkdir()
+    partial = PartialInstall(scratch / "tree", scratch / "work", progress)
+    partial.tree.mkdir(parents=True)
+    partial.work.mkdir()
     version = ".".join(map(str, python.version))
     await run_pip(
+        partial,
         "install",
         *("--no-input", "--progress-bar=off", "--no-deps", "--only-binary=:all:", "--no-compile"),
-        *("--implementation=cp", f"--python-version={version}", f"--target={place.tree}"),
+        *("--implementation=cp", f"--python-version={version}", f"--target={partial.tree}"),
         *(f"--platform={name}" for name in python.platforms),
         *(f"{each.name}=={each.version}" for each in needed),
         package="aiohttp",
-        label=f"fetching packages for Python {version}",
-        place=place,
-        progress=progress,
+        label=f"downloading packages for Python {version}",
     )
-    return python_files(place.tree, "")
+    return python_files(partial.tree, "")

@@ -1,4 +1,4 @@
-"""The agents that the toolbox can install, as a table, and how a person names one."""
+"""The table of agents that the toolbox can install, and where each comes from."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from youbencha.errors import YouBenchaError
-from youbencha.sandbox.toolbox.installed import Source
+from youbencha.sandbox.toolbox.installed import PackageSource
 from youbencha.sandbox.toolbox.versions import newest_first, wanted_version
 from youbencha.text import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
-class Carrier:
+class WheelRelease:
+    """A release of a package that carries a known version of a CLI."""
+
     release: str
     about_mb: int
 
@@ -22,22 +24,22 @@ class Carrier:
 class Wheel:
     """A Python wheel that carries the CLI as one binary. Only that file is kept; the wheel is never installed."""
 
-    kind: ClassVar[Source] = "pypi"
+    kind: ClassVar[PackageSource] = "pypi"
     package: str
     binary: str
-    """Inside the wheel, without `.exe`."""
+    """Its path in the wheel, without `.exe`."""
     version_file: str
-    """Inside the wheel: the Python file that names the version of the CLI."""
+    """The Python file in the wheel that names the version of the CLI."""
     about_mb: int
-    known: Mapping[str, Carrier] = field(default_factory=dict)
-    """Version of the CLI -> the release of the package that carries it. They are numbered independently."""
+    known: Mapping[str, WheelRelease] = field(default_factory=dict)
+    """By version of the CLI: the package is numbered independently."""
 
 
 @dataclass(frozen=True, slots=True)
 class Npm:
-    """An npm package, with all it depends on."""
+    """An npm package with its dependencies."""
 
-    kind: ClassVar[Source] = "npm"
+    kind: ClassVar[PackageSource] = "npm"
     package: str
     about_mb: int
     native: tuple[str, ...] = ()
@@ -48,12 +50,12 @@ class Npm:
 class Venv:
     """A Python package in a virtual environment of its own."""
 
-    kind: ClassVar[Source] = "pypi"
+    kind: ClassVar[PackageSource] = "pypi"
     package: str
     module: str
     """Run as `python -m MODULE`."""
     extra: str | None = None
-    """An optional part of the package, which is to be installed with it."""
+    """An extra of the package to install with it."""
 
 
 Recipe = Wheel | Npm | Venv
@@ -63,9 +65,9 @@ Recipe = Wheel | Npm | Venv
 class CatalogueEntry:
     name: str
     command: str
-    """What the program is called on PATH."""
+    """The program's name on PATH."""
     recipes: tuple[Recipe, ...]
-    """The first is tried first."""
+    """In the order in which they are tried."""
 
 
 # With `--ignore-scripts`, every one of these npm packages still brings its native binary as a package of its own
@@ -81,11 +83,11 @@ AGENTS: tuple[CatalogueEntry, ...] = (
                 version_file="claude_agent_sdk/_cli_version.py",
                 about_mb=160,
                 known={
-                    "2.0.53": Carrier("0.1.10", 65),
-                    "2.0.62": Carrier("0.1.14", 65),
-                    "2.1.1": Carrier("0.1.19", 70),
-                    "2.1.19": Carrier("0.1.22", 70),
-                    "2.1.325": Carrier("0.2.182", 160),
+                    "2.0.53": WheelRelease("0.1.10", 65),
+                    "2.0.62": WheelRelease("0.1.14", 65),
+                    "2.1.1": WheelRelease("0.1.19", 70),
+                    "2.1.19": WheelRelease("0.1.22", 70),
+                    "2.1.325": WheelRelease("0.2.182", 160),
                 },
             ),
             Npm("@anthropic-ai/claude-code", about_mb=170, native=("@anthropic-ai/claude-code-*/claude",)),
@@ -111,7 +113,7 @@ AGENTS: tuple[CatalogueEntry, ...] = (
     CatalogueEntry("aider", "aider", (Venv("aider-chat", module="aider"),)),
 )
 
-# No agents, but they are installed and pinned in the same way. Nobody looks for them on PATH to list them.
+# Not agents, but installed and pinned in the same way. They are not looked for on PATH.
 GATEWAYS: tuple[CatalogueEntry, ...] = (
     CatalogueEntry("litellm", "litellm", (Venv("litellm", module="litellm.proxy.proxy_cli", extra="proxy"),)),
 )
@@ -120,13 +122,13 @@ _BY_NAME = {agent.name: agent for agent in (*AGENTS, *GATEWAYS)}
 
 
 def lookup(name: str) -> CatalogueEntry:
-    """The agent of that name; otherwise an error that says which name was probably meant."""
+    """The entry of that name; an error that suggests one otherwise."""
     if agent := _BY_NAME.get(name):
         return agent
     near = did_you_mean(name, _BY_NAME)
     raise YouBenchaError(
         "AGENT_UNKNOWN",
-        f"no agent is called {name!r}",
+        f"unknown agent {name!r}",
         hint=(f"{near[0].upper()}{near[1:]} " if near else "") + f"Known agents: {_names(AGENTS)}. "
         f"Gateways: {_names(GATEWAYS)}.",
     )
@@ -150,14 +152,14 @@ def parse_request(text: str) -> AgentRequest:
 
 
 def recipes_for(agent: CatalogueEntry, version: str | None, source: str | None) -> tuple[Recipe, ...]:
-    """Which ways to try, in order: the one that was asked for, or all that can have this version."""
+    """The recipes to try, in order: those of the requested source, or all that may have this version."""
     recipes = tuple(recipe for recipe in agent.recipes if source in (None, recipe.kind))
     if not recipes:
-        have = " or ".join(dict.fromkeys(recipe.kind for recipe in agent.recipes))
+        sources = " or ".join(dict.fromkeys(recipe.kind for recipe in agent.recipes))
         raise YouBenchaError(
             "AGENT_SOURCE_INVALID",
             f"{agent.name} cannot be installed from {source!r}",
-            hint=f"It comes from {have}.",
+            hint=f"It comes from {sources}.",
         )
     usable = tuple(recipe for recipe in recipes if _may_have(recipe, version))
     if not usable:

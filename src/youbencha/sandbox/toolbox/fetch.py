@@ -1,4 +1,4 @@
-"""Run a package manager, saying every second how far it is."""
+"""Run pip or npm into a partial installation, with progress; explain their failures."""
 
 from __future__ import annotations
 
@@ -20,46 +20,82 @@ from youbencha.progress import StepProgress
 from youbencha.sandbox.toolbox.installed import bytes_under
 
 DOWNLOAD_S = 30 * 60.0
-
 LOOK_UP_S = 5 * 60.0
+VERSION_NOT_FOUND = "AGENT_VERSION_NOT_FOUND"
+STORAGE = "TOOLBOX_STORAGE"
 
-_TICK_S = 1.0
-
+_PARTIAL = ".partial-"
+_PROGRESS_EVERY_S = 1.0
 _MB = 1_000_000
-
 _TAIL = 4_000
-
+_LONGEST_REASON = 300
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+def no_progress(_step: str, _detail: str = "", /) -> None:
+    """Report nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartialInstall:
+    """An unfinished installation: its two directories, which exist on the same disk, and where it reports."""
+
+    tree: Path
+    """Becomes `<root>/<agent>/<version>`."""
+    work: Path
+    """For downloads and temporary files; removed at the end."""
+    progress: StepProgress = no_progress
+
+
+@contextmanager
+def partial_install(home: Path, progress: StepProgress = no_progress) -> Iterator[PartialInstall]:
+    """A partial installation below the directory of an agent, removed at the end in any case."""
+    directory = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=home))
+    try:
+        partial = PartialInstall(directory / "tree", directory / "work", progress)
+        partial.tree.mkdir()
+        partial.work.mkdir()
+        yield partial
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def clear_leftovers(home: Path) -> None:
+    """Remove what killed installers left. The caller must hold the lock."""
+    for path in home.glob(f"{_PARTIAL}*"):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolRun:
     succeeded: bool
     output: str
-    """Standard output and standard error, line by line as they came."""
+    """Standard output and standard error, line by line in order."""
     stdout: str
 
 
 async def run_watched(
+    partial: PartialInstall,
     argv: Sequence[str],
     *,
     label: str,
-    place: PartialInstall,
-    progress: StepProgress,
     cwd: Path | None = None,
     env: Mapping[str, str] = _NOTHING,
     timeout_s: float = DOWNLOAD_S,
 ) -> ToolRun:
-    """Run to the end, in the user's own environment (proxies, certificates, PIP_*, npm_config_*) and `env`."""
-    temp = place.work / "tmp"
+    """Run a package manager to the end, in the user's own environment (proxies, PIP_*, npm_config_*) plus `env`.
+
+    Reports every second how long it has run and how much it has written.
+    """
+    temp = partial.work / "tmp"
     temp.mkdir(exist_ok=True)
-    # Temporary files lie where the installation will: on a disk with room for it, and where we see them grow.
+    # Temporary files go where the installation will be: a disk with room for it, and where we see them grow.
     variables = {**os.environ, **env, **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(temp))}
-    command = Command(argv=tuple(argv), cwd=cwd or place.work, env=variables)
+    command = Command(argv=tuple(argv), cwd=cwd or partial.work, env=variables)
     lines: list[bytes] = []
-    progress(label)
+    partial.progress(label)
     running = asyncio.create_task(run(command, limits=Limits(timeout_s=timeout_s), on_line=lines.append))
-    result = await _watch(running, label, (temp, place.tree), progress)
+    result = await _watch(running, label, (temp, partial.tree), partial.progress)
     if result.timed_out:
         raise _too_slow(label, timeout_s, result)
     return ToolRun(result.exit.code == 0, result.output, b"\n".join(lines).decode(errors="replace"))
@@ -70,12 +106,12 @@ async def _watch(
 ) -> ProcessResult:
     start = time.monotonic()
     try:
-        while not (await asyncio.wait({running}, timeout=_TICK_S))[0]:
+        while not (await asyncio.wait({running}, timeout=_PROGRESS_EVERY_S))[0]:
             size = await asyncio.to_thread(lambda: sum(map(bytes_under, watched)))
             on_disk = f"{size / _MB:.0f} MB on disk, " if size >= _MB else ""
             progress(label, f"{on_disk}{time.monotonic() - start:.0f} s")
     finally:
-        # Ctrl-C, or a progress callback that raises: nothing may go on writing into what is about to be removed.
+        # On Ctrl-C, or if `progress` raises: nothing may go on writing into what is about to be removed.
         running.cancel()
         await asyncio.wait({running})
     return running.result()
@@ -84,32 +120,27 @@ async def _watch(
 def _too_slow(label: str, timeout_s: float, result: ProcessResult) -> YouBenchaError:
     return YouBenchaError(
         "TOOLBOX_TIMEOUT",
-        f"{label}: not done after {timeout_s / 60:.0f} minutes",
+        f"{label}: not finished after {timeout_s / 60:.0f} minutes",
         hint="Check the network, the proxy, and your pip or npm configuration.",
         context={"output": result.output[-_TAIL:]},
     )
 
 
-# What pip and npm say when they fail -> what went wrong and what to do, as a table.
-
-VERSION_NOT_FOUND = "AGENT_VERSION_NOT_FOUND"
-
-STORAGE = "TOOLBOX_STORAGE"
-
-
 @dataclass(frozen=True, slots=True)
 class PackageFailure:
+    """What a package manager prints when it fails, and what to do about it."""
+
     pattern: str
     code: str
     hint: str
 
 
-# The order matters: offline, pip first tells of the network and then says that there is no matching distribution.
+# The order matters: offline, pip first reports the network and then that there is no matching distribution.
 FAILURES: tuple[PackageFailure, ...] = (
     PackageFailure(
         r"No module named pip\b",
         "PIP_NOT_FOUND",
-        "Give this Python a pip: `python -m ensurepip`, or in an environment of uv `uv pip install pip`.",
+        "Install pip for this Python: `python -m ensurepip`, or `uv pip install pip` in an environment of uv.",
     ),
     PackageFailure(
         r"No space left|ENOSPC|Disk quota|EDQUOT|File too large|EFBIG",
@@ -135,13 +166,9 @@ FAILURES: tuple[PackageFailure, ...] = (
     ),
 )
 
-_UNKNOWN = PackageFailure("", "TOOLBOX_INSTALL_FAILED", "Run the same with pip or npm by hand to see all that it says.")
-
+_UNKNOWN = PackageFailure("", "TOOLBOX_INSTALL_FAILED", "Run pip or npm by hand to see its full output.")
 _ERROR_LINE = re.compile(r"^(?:ERROR:|npm (?:error|ERR!))\s*(?:notarget |404 )?(.*\S)", re.MULTILINE)
-
 _NOISE = re.compile(r"code [A-Z0-9_]+$|errno |syscall |A complete log|Ignored the following")
-
-_LONGEST = 300
 
 
 def explain(tool: str, package: str, output: str) -> YouBenchaError:
@@ -156,41 +183,7 @@ def explain(tool: str, package: str, output: str) -> YouBenchaError:
 
 
 def _reason(tool: str, output: str) -> str:
-    """The one line that says it. npm names the cause first, pip last."""
+    """The line that names the cause: npm's first, pip's last."""
     lines = [line for line in _ERROR_LINE.findall(output) if not _NOISE.match(line)]
     lines = lines or [line.strip() for line in output.splitlines() if line.strip()][-1:] or ["no output"]
-    return (lines[0] if tool == "npm" else lines[-1])[:_LONGEST]
-
-
-# Where an installation is made: a directory that nobody looks at, beside the versions of the agent.
-
-_PARTIAL = ".partial-"
-
-
-@dataclass(frozen=True, slots=True)
-class PartialInstall:
-    """The two directories of an installation under way; both exist, on the same disk."""
-
-    tree: Path
-    """Becomes `<root>/<agent>/<version>`."""
-    work: Path
-    """Downloads and temporary files; thrown away."""
-
-
-@contextmanager
-def partial_install(home: Path) -> Iterator[PartialInstall]:
-    """A place below the directory of an agent, removed at the end whatever happens."""
-    directory = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=home))
-    try:
-        place = PartialInstall(tree=directory / "tree", work=directory / "work")
-        place.tree.mkdir()
-        place.work.mkdir()
-        yield place
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-
-
-def clear_leftovers(home: Path) -> None:
-    """Of installers that were killed. Only for who holds the lock."""
-    for path in home.glob(f"{_PARTIAL}*"):
-        shutil.rmtree(path, ignore_errors=True)
+    return (lines[0] if tool == "npm" else lines[-1])[:_LONGEST_REASON]

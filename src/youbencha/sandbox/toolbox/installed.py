@@ -1,4 +1,4 @@
-"""One installed version of an agent, and the `manifest.json` that keeps what is known about it."""
+"""An installed version of an agent CLI: its `manifest.json`, and how it is started."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from youbencha.errors import YouBenchaError
 from youbencha.process import find_executable
 from youbencha.sandbox.toolbox.versions import is_version, sort_key
 
-Source = Literal["pypi", "npm"]
-
+PackageSource = Literal["pypi", "npm"]
 MANIFEST = "manifest.json"
+
+_SCRIPTS = {".js", ".cjs", ".mjs"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,17 +29,17 @@ class InstalledAgent:
     executable: Path
     """Absolute: the real file, never a link or a shim."""
     sha256: str
-    """Of the executable. For a CLI in JavaScript: of its entry script."""
-    source: Source
+    """The digest of the executable; for a CLI in JavaScript, of its entry script."""
+    source: PackageSource
     package: str
     """As the package manager names it: `claude-agent-sdk==0.2.182`, `@openai/codex@0.166.0`."""
     size_bytes: int
-    """Of all that was installed."""
+    """The size of all that was installed."""
     installed_at: str
 
     @property
     def directory(self) -> Path:
-        """`<root>/<agent>/<version>`: all that was installed."""
+        """`<root>/<agent>/<version>`."""
         named = (self.agent, self.version)
         return next(path for path in self.executable.parents if (path.parent.name, path.name) == named)
 
@@ -48,7 +49,7 @@ class InstalledAgent:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """How to start it."""
+        """The beginning of the command line."""
         return command_for(self.executable)
 
 
@@ -62,14 +63,14 @@ class Manifest(BaseModel):
     version: str
     executable: str
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    source: Source
+    source: PackageSource
     package: str
     size_bytes: Annotated[int, Field(ge=0)]
     installed_at: str
 
 
 def write_manifest(manifest: Manifest, directory: Path) -> None:
-    """On disk for certain before the directory gets its final name: a power cut must not leave an empty manifest."""
+    """Write it to disk before the directory gets its final name: a power cut must not leave an empty manifest."""
     with (directory / MANIFEST).open("w", encoding="utf-8") as file:
         file.write(manifest.model_dump_json(indent=2) + "\n")
         file.flush()
@@ -77,7 +78,7 @@ def write_manifest(manifest: Manifest, directory: Path) -> None:
 
 
 def read_installed(directory: Path) -> InstalledAgent | None:
-    """What is installed in `<root>/<agent>/<version>`; None if its manifest does not say, or says something else."""
+    """What is installed in `<root>/<agent>/<version>`; None if the manifest is missing or does not match."""
     try:
         manifest = Manifest.model_validate_json((directory / MANIFEST).read_bytes())
     except (OSError, ValidationError):
@@ -92,7 +93,7 @@ def read_installed(directory: Path) -> InstalledAgent | None:
 
 
 def version_directories(home: Path) -> list[Path]:
-    """What has a version for a name, below the directory of one agent."""
+    """The directories below that of an agent that are named after a version."""
     try:
         return sorted(path for path in home.iterdir() if is_version(path.name) and path.is_dir())
     except (FileNotFoundError, NotADirectoryError):
@@ -100,7 +101,7 @@ def version_directories(home: Path) -> list[Path]:
 
 
 def installed_in(home: Path) -> list[InstalledAgent]:
-    """All versions of one agent that can be used, the newest first."""
+    """All usable versions of an agent, newest first."""
     found = [have for path in version_directories(home) if (have := read_installed(path))]
     return sorted(found, key=lambda have: sort_key(have.version), reverse=True)
 
@@ -111,7 +112,7 @@ def sha256_of(path: Path) -> str:
 
 
 def bytes_under(directory: Path) -> int:
-    """What all files below take. Files that come and go meanwhile are fine."""
+    """The size of all files below. They may come and go meanwhile."""
     total = 0
     for folder, _, names in os.walk(directory):
         for name in names:
@@ -122,31 +123,27 @@ def bytes_under(directory: Path) -> int:
     return total
 
 
-# CLIs in JavaScript: which those are, and how each system starts them.
-
-_SCRIPTS = {".js", ".cjs", ".mjs"}
-
-
 def needs_node(executable: Path) -> bool:
     return executable.suffix in _SCRIPTS
 
 
 def require_node(what: str, env: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Path:
-    """Where it is; an error that says how to get it if there is none."""
+    """The path of `node`; an error that says how to install it otherwise."""
     found = find_executable("node", env, platform=platform)
     if found is None:
         raise YouBenchaError(
             "NODE_NOT_FOUND",
-            f"{what} is a JavaScript program, and there is no `node` on PATH",
+            f"{what} is a JavaScript program, but `node` is not on PATH",
             hint="Install Node.js 20 or newer, and try again.",
         )
     return found
 
 
 def command_for(executable: Path, env: Mapping[str, str] = os.environ, platform: str = sys.platform) -> tuple[str, ...]:
-    """Windows does not know `#!` lines; elsewhere they carry options for Node.js that must not be lost.
+    """The beginning of the command line that starts it.
 
-    The path of Node.js is whole: by its bare name, Windows would look for it in the agent's repository first.
+    Windows does not know `#!` lines; elsewhere they carry options for Node.js that must not be lost. The path of
+    Node.js is absolute: Windows would look for its bare name in the agent's repository first.
     """
     if platform == "win32" and needs_node(executable):
         return (str(require_node(str(executable), env, platform)), str(executable))

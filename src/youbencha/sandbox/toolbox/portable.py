@@ -1,4 +1,7 @@
-"""A CLI that is a Python package, made to run in any glibc image: with its interpreter, and what that loads.
+"""Agent CLIs made to run in containers: what a CLI needs there, and how it is started.
+
+A native binary needs nothing else. A script needs its interpreter, which is never shared as the host has it: over the
+image's own `/usr/bin/node` it would change what the task is about.
 
 A virtual environment only points at the Python that made it, and that Python needs libraries of this system, of which
 an image has few (measured: a bare Debian lacks SQLite's, and Aider does not start). So `portable/` holds all of it: the
@@ -25,8 +28,11 @@ from youbencha.sandbox.toolbox.fetch import STORAGE
 from youbencha.sandbox.toolbox.installed import InstalledAgent, needs_node, read_installed, require_node
 
 _PORTABLE = "portable"
-
-_ASK = "import json, sys, sysconfig as s; print(json.dumps([sys.base_prefix, *map(s.get_path, ('stdlib', 'purelib'))]))"
+_NODES = ".node"
+_FIRST_LINE = 256
+_DESCRIBE = (
+    "import json, sys, sysconfig as s; print(json.dumps([sys.base_prefix, *map(s.get_path, ('stdlib', 'purelib'))]))"
+)
 
 _NOT_NEEDED = shutil.ignore_patterns(
     "test", "tests", "idlelib", "tkinter", "_tkinter*", "turtledemo", "ensurepip", "config-*", "site-packages",
@@ -41,6 +47,105 @@ here=$(dirname -- "$0")
 exec {loader} --argv0 "$0" --library-path "$here/lib" "$here/bin/python" "$@"
 """
 
+_LIBRARY_LINE = re.compile(rb"^\s*(\S+) => (/.*) \(0x[0-9a-f]+\)$")
+_LOADER_LINE = re.compile(rb"^\s*(/\S*/ld-\S+) \(0x[0-9a-f]+\)$")
+_LDD_TIMEOUT_S = 120.0
+_GLIBC_LIBRARIES = frozenset({
+    "libanl.so.1", "libc.so.6", "libdl.so.2", "libm.so.6", "libmvec.so.1", "libnss_dns.so.2", "libnss_files.so.2",
+    "libpthread.so.0", "libresolv.so.2", "librt.so.1", "libthread_db.so.1", "libutil.so.1",
+})  # fmt: skip
+"""These must be the image's own: they belong to its loader and to each other."""
+_COMPILER_LIBRARIES = frozenset({"libgcc_s.so.1", "libstdc++.so.6"})
+"""Almost every image has these."""
+
+
+class PortableCli(NamedTuple):
+    """A CLI that runs in a container. Paths are the host's."""
+
+    command: tuple[Path | str, ...]
+    """How it is started. Each path is below one of `needs`."""
+    needs: tuple[Path, ...]
+    """What must be seen in the container."""
+
+
+async def portable_cli(installed: InstalledAgent, env: Mapping[str, str]) -> PortableCli:
+    """For an agent in the toolbox."""
+    directory, executable = installed.directory, installed.executable
+    if installed.needs_node:
+        node = await _own_node(directory.parent.parent, env)
+        return PortableCli((node, *_options(executable), executable), (directory, node))
+    module = next((recipe.module for recipe in lookup(installed.agent).recipes if isinstance(recipe, Venv)), None)
+    if module is not None:
+        return PortableCli((await portable_python(directory), "-s", "-P", "-m", module), (directory,))
+    return PortableCli((executable,), (directory,))
+
+
+async def portable_file(path: Path, root: Path, env: Mapping[str, str]) -> PortableCli | None:
+    """For any other CLI of this host; None where it cannot be determined what it needs.
+
+    `root` is a toolbox: the copy of Node.js is kept there.
+    """
+    real = path.resolve()
+    for directory in real.parents:
+        if (installed := read_installed(directory)) and installed.executable.resolve() == real:
+            return await portable_cli(installed, env)
+    if _first_line(real).startswith(b"\x7fELF"):
+        return PortableCli((real,), (real,))
+    package = _npm_package(real)
+    if package is not None and (needs_node(real) or b"node" in _first_line(real)):
+        node = await _own_node(root, env)
+        return PortableCli((node, *_options(real), real), (package, node))
+    return None
+
+
+def _npm_package(script: Path) -> Path | None:
+    """The package that a script belongs to. In a global installation it contains its dependencies."""
+    parents = [parent for parent in script.parents if "node_modules" in (parent.parent.name, parent.parent.parent.name)]
+    named = [parent for parent in parents if (parent / "package.json").is_file()]
+    return named[-1] if named else None
+
+
+def _first_line(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_FIRST_LINE).partition(b"\n")[0]
+
+
+def _options(script: Path) -> list[str]:
+    """The words after the interpreter in `#!/usr/bin/env -S node --no-warnings`."""
+    words = _first_line(script).removeprefix(b"#!").decode(errors="replace").split()
+    at = next((number for number, word in enumerate(words) if Path(word).name == "node"), None)
+    return [] if at is None else words[at + 1 :]
+
+
+async def _own_node(root: Path, env: Mapping[str, str]) -> Path:
+    """A copy of this host's Node.js, at a path that no image has."""
+    node = require_node("this agent", env).resolve()
+    state = node.stat()
+    identity = f"{node} {state.st_size} {state.st_mtime_ns} {state.st_ino}"
+    copy = root / _NODES / hashlib.sha256(identity.encode()).hexdigest()[:16] / "node"
+    if copy.exists():
+        return copy
+    loaded = await loaded_by([node], cwd=node.parent)
+    if unusual := sorted(loaded.libraries.keys() - _COMPILER_LIBRARIES):
+        raise YouBenchaError(
+            "NODE_NOT_PORTABLE",
+            f"{node} needs libraries that an image may not have: {', '.join(unusual)}",
+            hint="Put an official build of Node.js on PATH (a distribution's own is in several parts), or use the "
+            "CLI that the image brings (`sandbox.agent: image`).",
+        )
+    try:
+        _copy_executable(node, copy)
+    except OSError:
+        return node  # the toolbox is not writable: use the original
+    return copy
+
+
+def _copy_executable(node: Path, copy: Path) -> None:
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(copy) as partial:
+        shutil.copyfile(node, partial)
+        partial.chmod(0o755)
+
 
 class _Base(NamedTuple):
     """The Python that an environment was made with."""
@@ -52,7 +157,7 @@ class _Base(NamedTuple):
 
 
 async def portable_python(directory: Path) -> Path:
-    """The Python to start, in the directory of an installed version. Made the first time that it is asked for."""
+    """The Python to start, in the directory of an installed version. Made at the first call."""
     python = directory / _PORTABLE / "python"
     if not python.exists():
         try:
@@ -60,14 +165,14 @@ async def portable_python(directory: Path) -> Path:
         except OSError as error:
             raise YouBenchaError(
                 STORAGE,
-                f"{directory} cannot be made ready for containers: {error}",
-                hint="Make room there, or set YOUBENCHA_TOOLBOX to a directory that you may write to.",
+                f"{directory} cannot be prepared for containers: {error}",
+                hint="Free some space there, or set YOUBENCHA_TOOLBOX to a writable directory.",
             ) from error
     return python
 
 
 async def _make(directory: Path) -> None:
-    base = await _ask(directory / "venv" / "bin" / "python")
+    base = await _describe(directory / "venv" / "bin" / "python")
     modules = [path for path in base.stdlib.glob("lib-dynload/*.so") if not path.name.startswith("_tkinter")]
     extensions = [path for path in base.packages.rglob("*.so*") if path.is_file()]
     loaded = await loaded_by([base.interpreter, *modules, *extensions], cwd=directory)
@@ -78,21 +183,21 @@ async def _make(directory: Path) -> None:
         try:
             work.rename(directory / _PORTABLE)
         except OSError:
-            if not (directory / _PORTABLE / "python").exists():  # another was faster
+            if not (directory / _PORTABLE / "python").exists():  # no other process was faster
                 raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
-async def _ask(python: Path) -> _Base:
+async def _describe(python: Path) -> _Base:
     lines: list[bytes] = []
-    command = Command(argv=(str(python), "-I", "-c", _ASK), cwd=python.parent, env={})
+    command = Command(argv=(str(python), "-I", "-c", _DESCRIBE), cwd=python.parent, env={})
     done = await run(command, limits=Limits(timeout_s=60), on_line=lines.append)
     if done.exit.code != 0 or not lines:
         raise YouBenchaError(
             "AGENT_CANNOT_RUN",
             f"the Python of {python} does not run: {done.output.strip()[-300:]}",
-            hint="It was moved or removed. Remove this version from the toolbox, and install it again.",
+            hint="It was moved or removed. Remove this version from the toolbox and install it again.",
         )
     prefix, stdlib, packages = map(Path, json.loads(lines[-1]))
     return _Base(python.resolve(), prefix, stdlib, packages)
@@ -116,149 +221,35 @@ def _fill(work: Path, base: _Base, loaded: SharedLibraries, directory: Path) -> 
     launcher.chmod(0o755)
 
 
-# What of an agent's CLI must be seen in a container for it to start there, and how it is started.
-#
-# A native binary is all that it needs. A script needs its interpreter, and that is never shared as the host has it:
-# over
-# the image's own `/usr/bin/node` it would change what the task is about.
-
-_NODES = ".node"
-
-_FIRST_LINE = 256
-
-
-class PortableCli(NamedTuple):
-    """Paths are the host's."""
-
-    command: tuple[Path | str, ...]
-    """How it is started. What is a path is below one of `needs`."""
-    needs: tuple[Path, ...]
-
-
-async def portable_cli(installed: InstalledAgent, env: Mapping[str, str]) -> PortableCli:
-    """For an agent of the toolbox."""
-    directory, executable = installed.directory, installed.executable
-    if installed.needs_node:
-        node = await _own_node(directory.parent.parent, env)
-        return PortableCli((node, *_options(executable), executable), (directory, node))
-    module = next((recipe.module for recipe in lookup(installed.agent).recipes if isinstance(recipe, Venv)), None)
-    if module is not None:
-        return PortableCli((await portable_python(directory), "-s", "-P", "-m", module), (directory,))
-    return PortableCli((executable,), (directory,))
-
-
-async def portable_file(path: Path, root: Path, env: Mapping[str, str]) -> PortableCli | None:
-    """For any other CLI of this computer. None where nobody can tell what it needs.
-
-    `root` is a toolbox: where the copy of Node.js is kept.
-    """
-    real = path.resolve()
-    for directory in real.parents:
-        if (of_a_toolbox := read_installed(directory)) and of_a_toolbox.executable.resolve() == real:
-            return await portable_cli(of_a_toolbox, env)
-    if _first_line(real).startswith(b"\x7fELF"):
-        return PortableCli((real,), (real,))
-    package = _npm_package(real)
-    if package is not None and (needs_node(real) or b"node" in _first_line(real)):
-        node = await _own_node(root, env)
-        return PortableCli((node, *_options(real), real), (package, node))
-    return None
-
-
-def _npm_package(script: Path) -> Path | None:
-    """The package that it belongs to; what that depends on lies in there, too, if it was installed for all to use."""
-    parents = [parent for parent in script.parents if "node_modules" in (parent.parent.name, parent.parent.parent.name)]
-    named = [parent for parent in parents if (parent / "package.json").is_file()]
-    return named[-1] if named else None
-
-
-def _first_line(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(_FIRST_LINE).partition(b"\n")[0]
-
-
-def _options(script: Path) -> list[str]:
-    """Of `#!/usr/bin/env -S node --no-warnings`: what stands after the interpreter."""
-    words = _first_line(script).removeprefix(b"#!").decode(errors="replace").split()
-    at = next((number for number, word in enumerate(words) if Path(word).name == "node"), None)
-    return [] if at is None else words[at + 1 :]
-
-
-async def _own_node(root: Path, env: Mapping[str, str]) -> Path:
-    """A copy of this computer's Node.js, at a path that no image has."""
-    node = require_node("this agent", env).resolve()
-    state = node.stat()
-    identity = f"{node} {state.st_size} {state.st_mtime_ns} {state.st_ino}"
-    copy = root / _NODES / hashlib.sha256(identity.encode()).hexdigest()[:16] / "node"
-    if copy.exists():
-        return copy
-    loaded = await loaded_by([node], cwd=node.parent)
-    if unusual := sorted(loaded.libraries.keys() - OF_THE_COMPILER):
-        raise YouBenchaError(
-            "NODE_NOT_PORTABLE",
-            f"{node} needs libraries that an image need not have: {', '.join(unusual)}",
-            hint="Put Node.js as its makers build it on PATH (a distribution's own is in several parts), or use the "
-            "CLI that the image brings (`sandbox.agent: image`).",
-        )
-    try:
-        _place(node, copy)
-    except OSError:
-        return node  # a toolbox that we may not write to: then as it is
-    return copy
-
-
-def _place(node: Path, copy: Path) -> None:
-    copy.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(copy) as partial:
-        shutil.copyfile(node, partial)
-        partial.chmod(0o755)
-
-
-# Which shared libraries programs load, and which of them any glibc image has.
-
-_LOADED = re.compile(rb"^\s*(\S+) => (/.*) \(0x[0-9a-f]+\)$")
-
-_LOADER = re.compile(rb"^\s*(/\S*/ld-\S+) \(0x[0-9a-f]+\)$")
-
-_TIMEOUT_S = 120.0
-
-OF_GLIBC = frozenset({
-    "libanl.so.1", "libc.so.6", "libdl.so.2", "libm.so.6", "libmvec.so.1", "libnss_dns.so.2", "libnss_files.so.2",
-    "libpthread.so.0", "libresolv.so.2", "librt.so.1", "libthread_db.so.1", "libutil.so.1",
-})  # fmt: skip
-"""These must be the image's own: they belong to its loader, and to each other."""
-
-OF_THE_COMPILER = frozenset({"libgcc_s.so.1", "libstdc++.so.6"})
-"""Almost every image has these."""
-
-
 class SharedLibraries(NamedTuple):
     loader: str | None
     libraries: dict[str, Path]
-    """By the name that programs ask for, without those of glibc itself."""
+    """By the name that programs ask for, without glibc's own."""
 
 
 async def loaded_by(files: Sequence[Path], *, cwd: Path) -> SharedLibraries:
-    """As this computer's loader finds them. What is no program at all loads nothing."""
+    """The libraries that programs load, as this host's loader finds them. Other files load none."""
     ldd = find_executable("ldd", {"PATH": "/usr/bin:/bin"})
     if ldd is None:
-        raise _no_ldd("there is none on this computer")
+        raise _no_ldd("not found")
     lines: list[bytes] = []
     command = Command(argv=(str(ldd), *map(str, files)), cwd=cwd, env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"})
     try:
-        await run(command, limits=Limits(timeout_s=_TIMEOUT_S), on_line=lines.append)
+        await run(command, limits=Limits(timeout_s=_LDD_TIMEOUT_S), on_line=lines.append)
     except ProcessStartError as error:
         raise _no_ldd(error.message) from error
-    loaders = [found[1].decode() for line in lines if (found := _LOADER.match(line.rstrip()))]
-    matches = [match for line in lines if (match := _LOADED.match(line.rstrip()))]
+    loaders = [found[1].decode() for line in lines if (found := _LOADER_LINE.match(line.rstrip()))]
+    matches = [match for line in lines if (match := _LIBRARY_LINE.match(line.rstrip()))]
     libraries = {match[1].decode(): Path(match[2].decode()) for match in matches}
-    theirs = {name: path for name, path in libraries.items() if name not in OF_GLIBC and not name.startswith("ld-")}
+    theirs = {
+        name: path for name, path in libraries.items() if name not in _GLIBC_LIBRARIES and not name.startswith("ld-")
+    }
     return SharedLibraries(loaders[0] if loaders else None, theirs)
 
 
 def _no_ldd(why: str) -> YouBenchaError:
     return YouBenchaError(
         "TOOLBOX_LDD",
-        f"what a program loads is asked of `ldd`, and that cannot be run: {why}",
-        hint="It comes with the C library of every Linux with glibc. Or use the CLI that the image brings.",
+        f"`ldd`, which lists the libraries of a program, cannot be run: {why}",
+        hint="It comes with glibc. Or use the CLI that the image brings (`sandbox.agent: image`).",
     )

@@ -1,4 +1,4 @@
-"""Install, find, check and remove agent CLIs."""
+"""Install, find, verify and remove agent CLIs; find those on PATH."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ from youbencha.log import iso_time
 from youbencha.process import find_executable
 from youbencha.progress import StepProgress
 from youbencha.sandbox.toolbox.catalogue import AGENTS, CatalogueEntry, Recipe, lookup, recipes_for
-from youbencha.sandbox.toolbox.fetch import STORAGE, PartialInstall, clear_leftovers, partial_install
+from youbencha.sandbox.toolbox.fetch import (
+    STORAGE,
+    PartialInstall,
+    clear_leftovers,
+    no_progress,
+    partial_install,
+)
 from youbencha.sandbox.toolbox.installed import (
     InstalledAgent,
     Manifest,
@@ -40,13 +46,160 @@ from youbencha.workspace.lock import LockFile, lock_file
 
 # A virus scanner holds a program for a moment after its first start, and Windows then refuses to rename it.
 _RENAME_AGAIN_AFTER_S = (0.1, 0.2, 0.4, 0.8)
+_STORAGE_ERRORS = {
+    errno.EACCES,
+    errno.EDQUOT,
+    errno.EEXIST,
+    errno.EFBIG,
+    errno.ENOSPC,
+    errno.ENOTDIR,
+    errno.EPERM,
+    errno.EROFS,
+}
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*", re.ASCII)
+
+
+class Toolbox:
+    """The directories `<root>/<agent>/<version>/`. Each is complete, even if an installer was killed."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = (root or default_root()).absolute()
+
+    def installed(self, agent: str | None = None) -> list[InstalledAgent]:
+        """All usable installations: by agent, newest first."""
+        return [have for home in self._homes(agent) for have in installed_in(home)]
+
+    def damaged(self) -> list[Path]:
+        """Installations that cannot be used: the manifest or the executable is missing or invalid."""
+        paths = [path for home in self._homes(None) for path in version_directories(home)]
+        return [path for path in paths if read_installed(path) is None]
+
+    def find(self, agent: str, version: str | None = None) -> InstalledAgent | None:
+        """That version, or the newest installed one. Never installs anything."""
+        wanted = wanted_version(version)
+        return next((have for have in self.installed(agent) if wanted in (None, have.version)), None)
+
+    async def install(
+        self,
+        agent: str,
+        version: str | None = None,
+        *,
+        source: str | None = None,
+        progress: StepProgress = no_progress,
+    ) -> InstalledAgent:
+        """Install that version, or the newest published one. Quick if it is installed already."""
+        entry, wanted = lookup(agent), wanted_version(version)
+        recipes = recipes_for(entry, wanted, source)
+        result = self._existing(agent, wanted)
+        if result is None:
+            with self._locked_home(agent) as lock:
+                await lock.wait(f"installation of {agent}", progress)
+                clear_leftovers(self.root / agent)
+                # Another process may have installed it meanwhile.
+                result = self._existing(agent, wanted) or await self._try_each(recipes, entry, wanted, progress)
+        return _reported(result, source, progress)
+
+    def remove(self, agent: str, version: str) -> None:
+        """Remove a version, damaged or not. Refused while another of the same agent is being installed."""
+        versions = [path for home in self._homes(agent) for path in version_directories(home)]
+        target = next((path for path in versions if path.name == version), None)
+        if target is None:
+            names = ", ".join(path.name for path in versions)
+            raise YouBenchaError(
+                "AGENT_NOT_INSTALLED",
+                f"{agent} {version} is not in the toolbox",
+                hint=f"Installed: {names}." if versions else f"No version of {agent} is installed.",
+            )
+        with self._locked_home(agent) as lock:
+            if not lock.take():
+                raise YouBenchaError(
+                    "TOOLBOX_BUSY",
+                    f"another installation of {agent} is in progress{lock.holder()}",
+                    hint="Try again when it has finished.",
+                )
+            with partial_install(target.parent) as partial:
+                target.rename(partial.work / "removed")
+
+    def verify(self, installed: InstalledAgent) -> None:
+        """Raise unless the executable is the one that was installed, byte for byte."""
+        what = f"{installed.agent}@{installed.version}"
+        hint = f"Install it again: `yb agents remove {what}`, then `yb agents install {what}`."
+        try:
+            digest = sha256_of(installed.executable)
+        except OSError as error:
+            raise YouBenchaError("AGENT_MISSING", f"{what} cannot be read: {error}", hint=hint) from error
+        if digest != installed.sha256:
+            raise YouBenchaError(
+                "AGENT_CHANGED",
+                f"{what} has changed since it was installed: {installed.executable}",
+                hint=hint,
+                context={"expected": installed.sha256, "found": digest},
+            )
+
+    def _homes(self, agent: str | None) -> list[Path]:
+        """The directories of one agent, or of all. A path is not an agent's name."""
+        if agent is not None:
+            return [self.root / agent] if _NAME.fullmatch(agent) else []
+        try:
+            return sorted(path for path in self.root.iterdir() if path.is_dir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def _existing(self, agent: str, wanted: str | None) -> InstallResult | None:
+        have = self.find(agent, wanted) if wanted else None
+        return InstallResult(have, new=False) if have else None
+
+    @contextmanager
+    def _locked_home(self, agent: str) -> Iterator[LockFile]:
+        """The lock of the agent's directory, which is made if need be; an error if it cannot be written."""
+        home = self.root / agent
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+            with lock_file(home / ".lock") as lock:
+                yield lock
+        except OSError as error:
+            if error.errno not in _STORAGE_ERRORS:
+                raise
+            raise YouBenchaError(
+                STORAGE,
+                f"the toolbox {self.root} cannot be written: {error}",
+                hint="Free some space there, or set YOUBENCHA_TOOLBOX to a writable directory.",
+            ) from error
+
+    async def _try_each(
+        self, recipes: Sequence[Recipe], agent: CatalogueEntry, version: str | None, progress: StepProgress
+    ) -> InstallResult:
+        home = self.root / agent.name
+        for recipe, other in pairwise(recipes):
+            try:
+                return await install_from(recipe, agent, version, home, progress)
+            except YouBenchaError as error:
+                if error.code == STORAGE or not fetcher_for(other).available():
+                    raise
+                progress(f"{recipe.kind} failed ({error.message}); trying {other.kind} instead")
+        return await install_from(recipes[-1], agent, version, home, progress)
 
 
 @dataclass(frozen=True, slots=True)
 class InstallResult:
     installed: InstalledAgent
     new: bool
-    """False if just this was here already."""
+    """False if it was installed already."""
+
+
+def _reported(result: InstallResult, source: str | None, progress: StepProgress) -> InstalledAgent:
+    have = result.installed
+    if result.new:
+        progress(f"installed {have.agent} {have.version} from {have.source}")
+        return have
+    if source not in (None, have.source):
+        raise YouBenchaError(
+            "AGENT_FROM_OTHER_SOURCE",
+            f"{have.agent} {have.version} is installed already, from {have.source}",
+            hint=f"To have it from {source}, remove it first: `yb agents remove {have.agent}@{have.version}`.",
+        )
+    progress(f"{have.agent} {have.version} is already installed")
+    return have
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,30 +211,32 @@ class _Running:
 async def install_from(
     recipe: Recipe, agent: CatalogueEntry, version: str | None, home: Path, progress: StepProgress
 ) -> InstallResult:
-    """Install into `home`, the directory of this agent. Only for who holds the lock."""
+    """Install into `home`, the directory of this agent. The caller must hold the lock."""
     fetcher = fetcher_for(recipe)
-    with partial_install(home) as place:
-        release = await fetcher.plan(version, place, progress)
+    with partial_install(home, progress) as partial:
+        release = await fetcher.plan(version, partial)
         if have := _matching(release, home):
             return InstallResult(have, new=False)
-        candidates = await fetcher.fetch(release, place, progress)
-        progress(f"checking what `{agent.command} --version` says")
-        running = await _first_that_runs(agent, candidates, place)
+        candidates = await fetcher.fetch(release, partial)
+        progress(f"checking `{agent.command} --version`")
+        running = await _first_that_runs(agent, candidates, partial)
         _check_version(release, running.version)
-        # A wheel may turn out to carry a version that is here from another source.
+        # A wheel may carry a version that is installed already from another source.
         if have := read_installed(home / running.version):
             return InstallResult(have, new=False)
-        return InstallResult(await _commit(running, recipe, agent, release, place), new=True)
+        return InstallResult(await _commit(running, recipe, agent, release, partial), new=True)
 
 
 def _matching(release: Release, home: Path) -> InstalledAgent | None:
-    here = installed_in(home)
-    return next((have for have in here if release.version == have.version or release.package == have.package), None)
+    return next(
+        (have for have in installed_in(home) if release.version == have.version or release.package == have.package),
+        None,
+    )
 
 
-async def _first_that_runs(agent: CatalogueEntry, candidates: Sequence[Path], place: PartialInstall) -> _Running:
-    """Trying is the surest test of processor features and C library."""
-    home = place.work / "home"
+async def _first_that_runs(agent: CatalogueEntry, candidates: Sequence[Path], partial: PartialInstall) -> _Running:
+    """The first that runs: the surest test of processor features and C library."""
+    home = partial.work / "home"
     home.mkdir(exist_ok=True)
     failed: YouBenchaError | None = None
     for executable in candidates:
@@ -99,30 +254,30 @@ def _check_version(release: Release, found: str) -> None:
     if release.version is not None and found != release.version:
         raise YouBenchaError(
             "AGENT_VERSION_MISMATCH",
-            f"{release.package} says that it is version {found}, not {release.version}",
+            f"{release.package} reports version {found}, not {release.version}",
             hint="Nothing was installed. Ask for another version or another source.",
         )
 
 
 async def _commit(
-    running: _Running, recipe: Recipe, agent: CatalogueEntry, release: Release, place: PartialInstall
+    running: _Running, recipe: Recipe, agent: CatalogueEntry, release: Release, partial: PartialInstall
 ) -> InstalledAgent:
     manifest = Manifest(
         agent=agent.name,
         version=running.version,
-        executable=running.executable.relative_to(place.tree).as_posix(),
+        executable=running.executable.relative_to(partial.tree).as_posix(),
         sha256=await asyncio.to_thread(sha256_of, running.executable),
         source=recipe.kind,
         package=release.package,
-        size_bytes=await asyncio.to_thread(bytes_under, place.tree),
+        size_bytes=await asyncio.to_thread(bytes_under, partial.tree),
         installed_at=iso_time(time.time()),
     )
-    write_manifest(manifest, place.tree)
-    target = place.tree.parent.parent / running.version
+    write_manifest(manifest, partial.tree)
+    target = partial.tree.parent.parent / running.version
     if target.exists():
-        # It has no usable manifest, or we would not be here. Out of the way, and gone with the rest of the work.
-        await _rename(target, place.work / "damaged")
-    await _rename(place.tree, target)
+        # It is damaged, or it would have been found before. Removed with the rest of the work.
+        await _rename(target, partial.work / "damaged")
+    await _rename(partial.tree, target)
     installed = read_installed(target)
     assert installed is not None, "what was just written can be read"
     return installed
@@ -138,177 +293,20 @@ async def _rename(source: Path, target: Path) -> None:
     source.rename(target)
 
 
-_STORAGE_ERRORS = {
-    errno.EACCES,
-    errno.EDQUOT,
-    errno.EEXIST,
-    errno.EFBIG,
-    errno.ENOSPC,
-    errno.ENOTDIR,
-    errno.EPERM,
-    errno.EROFS,
-}
-
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*", re.ASCII)
-
-
-def _silent(_step: str, _detail: str = "") -> None:
-    pass
-
-
-class Toolbox:
-    """`<root>/<agent>/<version>/`: what has a version for a name is whole, even if an installer was killed."""
-
-    def __init__(self, root: Path | None = None) -> None:
-        self.root = (root or default_root()).absolute()
-
-    def installed(self, agent: str | None = None) -> list[InstalledAgent]:
-        """All that can be used: by agent, and the newest first."""
-        return [have for home in self._homes(agent) for have in installed_in(home)]
-
-    def damaged(self) -> list[Path]:
-        """Installations that cannot be used: the manifest or the executable is missing or makes no sense."""
-        paths = [path for home in self._homes(None) for path in version_directories(home)]
-        return [path for path in paths if read_installed(path) is None]
-
-    def find(self, agent: str, version: str | None = None) -> InstalledAgent | None:
-        """That version, or the newest that is here. Never installs anything."""
-        wanted = wanted_version(version)
-        return next((have for have in self.installed(agent) if wanted in (None, have.version)), None)
-
-    async def install(
-        self,
-        agent: str,
-        version: str | None = None,
-        *,
-        source: str | None = None,
-        progress: StepProgress = _silent,
-    ) -> InstalledAgent:
-        """That version, or the newest that is published. Quick if it is here already."""
-        entry, wanted = lookup(agent), wanted_version(version)
-        recipes = recipes_for(entry, wanted, source)
-        outcome = self._here(agent, wanted)
-        if outcome is None:
-            with self._home(agent) as lock:
-                await lock.wait(f"installation of {agent}", progress)
-                clear_leftovers(self.root / agent)
-                # Another may have installed it while we waited.
-                outcome = self._here(agent, wanted) or await self._try_each(recipes, entry, wanted, progress)
-        return _told(outcome, source, progress)
-
-    def remove(self, agent: str, version: str) -> None:
-        """Also what is damaged. Refused while an installation of the same agent is under way."""
-        here = [path for home in self._homes(agent) for path in version_directories(home)]
-        target = next((path for path in here if path.name == version), None)
-        if target is None:
-            names = ", ".join(path.name for path in here)
-            raise YouBenchaError(
-                "AGENT_NOT_INSTALLED",
-                f"{agent} {version} is not in the toolbox",
-                hint=f"Of {agent}, these are: {names}." if here else f"No version of {agent} is.",
-            )
-        with self._home(agent) as lock:
-            if not lock.take():
-                raise YouBenchaError(
-                    "TOOLBOX_BUSY",
-                    f"another installation of {agent} is under way{lock.holder()}",
-                    hint="Try again when it is done.",
-                )
-            with partial_install(target.parent) as place:
-                target.rename(place.work / "removed")
-
-    def verify(self, installed: InstalledAgent) -> None:
-        """Raise unless the executable is byte for byte the one that was installed."""
-        what = f"{installed.agent}@{installed.version}"
-        hint = f"Install it again: `yb agents remove {what}`, then `yb agents install {what}`."
-        try:
-            digest = sha256_of(installed.executable)
-        except OSError as error:
-            raise YouBenchaError("AGENT_MISSING", f"{what} cannot be read: {error}", hint=hint) from error
-        if digest != installed.sha256:
-            raise YouBenchaError(
-                "AGENT_CHANGED",
-                f"{what} has changed since it was installed: {installed.executable}",
-                hint=hint,
-                context={"expected": installed.sha256, "found": digest},
-            )
-
-    def _homes(self, agent: str | None) -> list[Path]:
-        """The directories of one agent or of all. A name that is a path is no agent's."""
-        if agent is not None:
-            return [self.root / agent] if _NAME.fullmatch(agent) else []
-        try:
-            return sorted(path for path in self.root.iterdir() if path.is_dir())
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-
-    def _here(self, agent: str, wanted: str | None) -> InstallResult | None:
-        have = self.find(agent, wanted) if wanted else None
-        return InstallResult(have, new=False) if have else None
-
-    @contextmanager
-    def _home(self, agent: str) -> Iterator[LockFile]:
-        """The directory of the agent: it exists and can be written, or there is an error that says so."""
-        home = self.root / agent
-        try:
-            home.mkdir(parents=True, exist_ok=True)
-            with lock_file(home / ".lock") as lock:
-                yield lock
-        except OSError as error:
-            if error.errno not in _STORAGE_ERRORS:
-                raise
-            raise YouBenchaError(
-                STORAGE,
-                f"the toolbox {self.root} cannot be written: {error}",
-                hint="Make room there, or set YOUBENCHA_TOOLBOX to a directory that you may write to.",
-            ) from error
-
-    async def _try_each(
-        self, recipes: Sequence[Recipe], agent: CatalogueEntry, version: str | None, progress: StepProgress
-    ) -> InstallResult:
-        home = self.root / agent.name
-        for recipe, other in pairwise(recipes):
-            try:
-                return await install_from(recipe, agent, version, home, progress)
-            except YouBenchaError as error:
-                if error.code == STORAGE or not fetcher_for(other).available():
-                    raise
-                progress(f"{recipe.kind} failed ({error.message}); trying {other.kind} instead")
-        return await install_from(recipes[-1], agent, version, home, progress)
-
-
-def _told(outcome: InstallResult, source: str | None, progress: StepProgress) -> InstalledAgent:
-    have = outcome.installed
-    if outcome.new:
-        progress(f"installed {have.agent} {have.version} from {have.source}")
-        return have
-    if source not in (None, have.source):
-        raise YouBenchaError(
-            "AGENT_FROM_OTHER_SOURCE",
-            f"{have.agent} {have.version} is installed already, from {have.source}",
-            hint=f"To have it from {source}, remove it first: `yb agents remove {have.agent}@{have.version}`.",
-        )
-    progress(f"{have.agent} {have.version} is already installed")
-    return have
-
-
-# The agents that the user has on PATH, beside the toolbox.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOnPath:
     agent: str
     version: str | None
-    """None if it did not say."""
+    """None if it reports none."""
     executable: Path
     """As it was found; often a link."""
     sha256: str
-    """Of the file behind it, and so is the size."""
+    """The digest of the file that it links to; so is the size."""
     size_bytes: int
 
 
 async def on_path() -> list[AgentOnPath]:
-    """Each is started to hear its version, all at once: some need more than a second."""
+    """The agents on PATH. All are asked for their version at once: some need more than a second."""
     found = await asyncio.gather(*map(_find, AGENTS))
     return [agent for agent in found if agent]
 

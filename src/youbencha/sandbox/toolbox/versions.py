@@ -1,4 +1,4 @@
-"""Version numbers: which texts are one, which comes first, and which one a CLI says it is."""
+"""Version numbers: valid ones, their order, and the version that a CLI reports."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ LATEST = "latest"
 
 # A version becomes the name of a directory: a digit first, and no separators, so that it cannot leave its parent.
 _VERSION = re.compile(r"\d+(\.\d+)*([-.+]?[0-9A-Za-z]+)*", re.ASCII)
-
 _PRINTED = re.compile(r"\d+(?:\.\d+)+(?:[-+][0-9A-Za-z]+(?:\.[0-9A-Za-z]+)*)?", re.ASCII)
-
 _NUMBERS = re.compile(r"\d+(\.\d+)*", re.ASCII)
-
 _LONGEST_VERSION = 64
-
 _Part = tuple[int, int, str]
-
 SortKey = tuple[tuple[int, ...], bool, tuple[_Part, ...]]
+
+_TIMEOUT_S = 120.0  # the first start of a 350 MB binary from a cold disk was seen to take 15 s
+_LONGEST_ANSWER = 300
+# Nothing is to be fetched for this: no newer version of itself, and no list of prices (LiteLLM).
+_QUIET = {"DISABLE_AUTOUPDATER": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
 
 def is_version(text: str) -> bool:
@@ -35,13 +35,13 @@ def is_version(text: str) -> bool:
 
 
 def wanted_version(text: str | None) -> str | None:
-    """What a person asked for: a version, or None for the newest."""
+    """The version that a user asked for; None for the newest."""
     if text is None or text == LATEST:
         return None
     if not is_version(text):
         raise YouBenchaError(
             "AGENT_VERSION_INVALID",
-            f"{text!r} is not a version",
+            f"{text!r} is not a valid version",
             hint="Give a number such as 2.0.62, or `latest`.",
         )
     return text
@@ -73,33 +73,23 @@ def printed_version(output: str) -> str | None:
     return found.group() if found else None
 
 
-# Ask a CLI which version it is.
-
-_TIMEOUT_S = 120.0  # the first start of a 350 MB binary from a cold disk was seen to take 15 s
-
-_LONGEST_ANSWER = 300
-
-# Nothing is to be fetched for this: no newer version of itself, and no list of prices (LiteLLM).
-_QUIET = {"DISABLE_AUTOUPDATER": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-
-
 @dataclass(frozen=True, slots=True)
 class VersionAnswer:
     version: str | None
-    """None unless the program named one and ended well."""
+    """None unless the program printed one and exited with 0."""
     said: str
-    """The end of all that it said; may be empty."""
+    """The end of all that it printed; may be empty."""
     ending: str
-    """How it ended, in words."""
+    """How it ended: `exit code 1`."""
 
 
 async def ask_version(
     command: Sequence[str], *, cwd: Path, env: Mapping[str, str], within: Sandbox = HOST
 ) -> VersionAnswer:
-    """What `COMMAND --version` says. Raises ProcessStartError if it does not start."""
+    """Run `COMMAND --version`. Raises ProcessStartError if it does not start."""
     lines: list[bytes] = []
-    asked = Command(argv=(*command, "--version"), cwd=cwd, env=env)
-    result = await within.run(asked, limits=Limits(timeout_s=_TIMEOUT_S), on_line=lines.append)
+    question = Command(argv=(*command, "--version"), cwd=cwd, env=env)
+    result = await within.run(question, limits=Limits(timeout_s=_TIMEOUT_S), on_line=lines.append)
     # Not from stderr: a warning there may name a path, and paths of ours hold version numbers.
     version = printed_version(b"\n".join(lines).decode(errors="replace"))
     return VersionAnswer(
@@ -108,7 +98,7 @@ async def ask_version(
 
 
 async def version_of(command: Sequence[str], home: Path) -> str:
-    """Asked in an environment that holds nothing of the user's; an error if there is no answer.
+    """The version that a CLI reports, asked without the user's environment; an error if it reports none.
 
     The caller removes `home` afterwards: Copilot unpacks 235 MB there.
     """
@@ -123,7 +113,7 @@ async def version_of(command: Sequence[str], home: Path) -> str:
 
 def _ending(result: ProcessResult) -> str:
     if result.timed_out:
-        return f"no end within {_TIMEOUT_S:.0f} s"
+        return f"did not end within {_TIMEOUT_S:.0f} s"
     return f"exit code {result.exit.code}" if result.exit.code is not None else f"ended by {result.exit.signal}"
 
 
@@ -137,5 +127,5 @@ def _cannot_run(command: Sequence[str], reason: str) -> YouBenchaError:
     return YouBenchaError(
         "AGENT_CANNOT_RUN",
         f"`{' '.join(command)} --version` failed: {reason}",
-        hint="This build may not be for this computer (processor, C library); another version may be.",
+        hint="This build may not run on this host (processor, C library). Try another version.",
     )

@@ -76,7 +76,7 @@ async def test_a_node_that_no_image_could_start(tmp_path: Path) -> None:
     if not git.exists():
         pytest.skip("no program here that needs more than glibc")
     gemini = install(tmp_path / "box", "gemini-cli", "1.2.3", "gemini.js", "#!/usr/bin/env node\n")
-    with pytest.raises(YouBenchaError, match=r"libraries that an image need not have: .*libz") as caught:
+    with pytest.raises(YouBenchaError, match=r"libraries that an image may not have: .*libz") as caught:
         await portable_cli(gemini, with_node(tmp_path, git))
     assert caught.value.code == "NODE_NOT_PORTABLE"
 
@@ -113,7 +113,7 @@ async def test_a_package_of_npm_is_carried_whole(name: str, place: str, tmp_path
 
 
 @pytest.mark.parametrize("content", ["#!/bin/sh\nexec other\n", "#!/usr/bin/python3\n", "", "#!/usr/bin/env node\n"])
-async def test_what_a_script_needs_nobody_can_tell(content: str, tmp_path: Path) -> None:
+async def test_a_script_whose_needs_are_unknown(content: str, tmp_path: Path) -> None:
     (tmp_path / "agent").write_text(content)
     assert await portable_file(tmp_path / "agent", tmp_path, with_node(tmp_path)) is None
 
