@@ -1,4 +1,4 @@
-"""The contract between a run and whoever judges it. An evaluator keeps no state between calls."""
+"""The contract between a trial and its evaluators, and what evaluators share. An evaluator keeps no state."""
 
 from __future__ import annotations
 
@@ -26,12 +26,22 @@ if TYPE_CHECKING:
     from youbencha.log import Artifact, AssertionResult, EvaluationResult, EvaluationStatus, Usage, YouBenchaLog
 
 
+Model = TypeVar("Model", bound=BaseModel)
+Result = TypeVar("Result")
+
+Contradictions = Callable[[Model], Iterable[Problem]]
+"""Problems between fields that are each valid. A validator of the model could report only the first."""
+
+CheckCancelled = Callable[[], None]
+"""Called now and then by work in a thread; raises when its result is no longer wanted."""
+
+
 class EvaluatorSandbox(NamedTuple):
-    """Where something runs that an agent wrote, or that looks at it."""
+    """Where an evaluator runs what an agent wrote, or a judge that reads it."""
 
     sandbox: Sandbox
     gateway: GatewayAccess | None = None
-    """As it is reached from in there."""
+    """As it is reached from inside."""
 
 
 class SandboxFactory(Protocol):
@@ -134,14 +144,6 @@ class Evaluator(Protocol):
         ...
 
 
-# An evaluator's configuration, from what a person wrote to its model.
-
-Model = TypeVar("Model", bound=BaseModel)
-
-Contradictions = Callable[[Model], Iterable[Problem]]
-"""What is wrong with parts that are each right. A validator of the model could tell only the first."""
-
-
 def config_problems(
     model: type[Model], config: Mapping[str, Any], contradictions: Contradictions[Model] | None = None
 ) -> list[Problem]:
@@ -166,9 +168,6 @@ def read_config(
     return model.model_validate(dict(config))
 
 
-# What all evaluators do to hand in what they found.
-
-
 def evaluation_result(
     context: EvaluationContext,
     started: float,
@@ -180,7 +179,7 @@ def evaluation_result(
     artifacts: Sequence[Artifact] = (),
     usage: Usage | None = None,
 ) -> EvaluationResult:
-    """The result, under the name that the person gave. `started` is what `time.monotonic()` said then."""
+    """The result of an evaluator that began at `started`, a value of `time.monotonic()`."""
     from youbencha.log import EvaluationResult, iso_time
 
     return EvaluationResult(
@@ -197,12 +196,12 @@ def evaluation_result(
 
 
 def artifacts_root(context: EvaluationContext) -> Path:
-    """The run's directory of artifacts; an evaluator's own is `evaluators/NAME` in it."""
+    """The trial's directory of artifacts; an evaluator's own is `evaluators/NAME` in it."""
     return context.artifacts_dir.parent.parent
 
 
 def artifact(context: EvaluationContext, kind: str, path: Path, description: str) -> Artifact:
-    """A file to name in a result, where every path is relative to the run's directory of artifacts."""
+    """A file for a result, where every path is relative to the trial's directory of artifacts."""
     from youbencha.log import Artifact
 
     relative = os.path.relpath(path, artifacts_root(context))
@@ -219,11 +218,8 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
-# `min_NAME` and `max_NAME`, held against metrics. Pure.
-
-
 def limit_results(limits: Mapping[str, float], metrics: Mapping[str, Any]) -> Iterator[AssertionResult]:
-    """What is not known has not reached a limit, nor stayed below it."""
+    """Hold `min_NAME` and `max_NAME` against metrics. An unknown metric passes neither."""
     from youbencha.log import AssertionResult
 
     for name, limit in limits.items():
@@ -245,32 +241,24 @@ def _number(value: float) -> str:
     return f"{int(value):,}" if whole else f"{value:.4g}"
 
 
-# Long work beside the event loop, that ends when nobody wants its result any more.
-
-Result = TypeVar("Result")
-
-CheckCancelled = Callable[[], None]
-"""To be called now and then by the work; raises when it is to end."""
-
-
-class _Unwanted(Exception):
+class _Cancelled(Exception):
     pass
 
 
 async def in_thread(work: Callable[[CheckCancelled], Result]) -> Result:
-    """The result of `work`. If this call is cancelled, it returns when the work has ended: its files are then free."""
-    unwanted = threading.Event()
+    """Run long work in a thread. If this call is cancelled, it returns when the work has ended: its files are free."""
+    cancelled = threading.Event()
 
     def check_cancelled() -> None:
-        if unwanted.is_set():
-            raise _Unwanted
+        if cancelled.is_set():
+            raise _Cancelled
 
     working = asyncio.ensure_future(asyncio.to_thread(work, check_cancelled))
     try:
         return await asyncio.shield(working)
     except asyncio.CancelledError:
-        unwanted.set()
+        cancelled.set()
         await asyncio.wait({working})
         if not working.cancelled():
-            working.exception()  # seen, so that nobody is told that it was not
+            working.exception()  # retrieved, so that asyncio does not report it
         raise

@@ -1,4 +1,4 @@
-"""results.json, put together from what a run has so far. Pure."""
+"""The results of a trial: what is recorded while it runs (`RunRecord`), and the files made of that (`ResultFiles`)."""
 
 from __future__ import annotations
 
@@ -43,19 +43,26 @@ from youbencha.usage import SIDECAR
 from youbencha.workspace import RunDirectory
 
 LOG_FILE = "youbencha-log.json"
-
 DIFF_FILE = "git-diff.patch"
-
 RESULTS_FILE = "results.json"
-
 REPORT_FILE = "report.md"
-
 LITELLM_LOG = "litellm.log"
+
+_STRUCTURAL_KEYS = frozenset({
+    "version", "type", "status", "overall_status", "role", "kind", "code", "cost_source", "timestamp", "started_at",
+    "completed_at", "config_hash", "commit", "task_commit", "base_commit", "current_commit", "agent_sha256",
+    "youbencha_version", "python_version", "evaluator", "hook",
+})  # fmt: skip
+
+_DENIED = "_TOOL_DENIED"
+"""How the code of every adapter's warning of denied tools ends. It counts them by name."""
+
+Record = TypeVar("Record", bound=BaseModel)
 
 
 @dataclass(kw_only=True)
 class RunRecord:
-    """What is known of a run. It grows as the run goes on; a bundle can be made of it at any time."""
+    """What is known of a run so far. `bundle_of` makes results of it at any time."""
 
     run_id: str
     workspace_dir: Path
@@ -71,26 +78,106 @@ class RunRecord:
     executable_sha256: str | None = None
     log: YouBenchaLog | None = None
     evaluators: dict[int, EvaluationResult] = field(default_factory=dict)
-    """By their place in the test case: they finish in any order."""
+    """By their index in the test case: they finish in any order."""
     pre_execution: tuple[HookResult, ...] = ()
     post_evaluation: tuple[HookResult, ...] = ()
     warnings: list[tuple[str, str]] = field(default_factory=list)
-    """Codes and messages: what the harness noticed of the agent's doings, besides what the adapter did."""
+    """Codes and messages of what the harness noticed, besides the adapter's own warnings."""
     failure: str | None = None
-    """Why the harness could not do its part once the agent had done its own."""
+    """Why the harness failed after the agent had ended."""
     gateway: GatewayReport | None = None
     sandbox: SandboxReport | None = None
     phases_ms: dict[str, int] = field(default_factory=dict)
     files: set[str] = field(default_factory=set)
-    """Of ours, in the artifacts."""
+    """Names of those that were written to the artifacts."""
+
+
+class TrialResult(NamedTuple):
+    """The results of a trial that came to its end, and where its files are."""
+
+    bundle: ResultsBundle
+    directory: RunDirectory
+
+
+class ResultFiles:
+    """Writes `results.json` and the files beside it, each whole or not at all. None of them holds a secret."""
+
+    def __init__(self, artifacts: Path, record: RunRecord, redactor: Redactor) -> None:
+        self._artifacts = artifacts
+        self._record = record
+        self._redactor = redactor
+
+    def save_log(self, log: YouBenchaLog) -> None:
+        self._record.log = without_secrets(log, self._redactor)
+        self._save(LOG_FILE, as_json(self._record.log))
+
+    def save_metrics(self) -> None:
+        """After the agent has ended, however it did."""
+        self._save(SIDECAR, self._redactor.text(sidecar_of(self._record)))
+
+    def save_results(self, *, complete: bool, interrupted: bool = False) -> ResultsBundle:
+        bundle = bundle_of(self._record, now=time.time(), complete=complete, interrupted=interrupted)
+        bundle = without_secrets(bundle, self._redactor)  # hooks and standard output get it, too
+        self._save(RESULTS_FILE, as_json(bundle))
+        return bundle
+
+    async def finish(
+        self,
+        hooks: Sequence[PostHook],
+        *,
+        judged: Path,
+        config_dir: Path,
+        env: Mapping[str, str],
+        on_event: EventSink,
+    ) -> ResultsBundle:
+        """Save the final results and the report, and run the post-evaluation hooks in the environment `env`."""
+        self._record.files.add(REPORT_FILE)
+        bundle = self.save_results(complete=True)
+        self._save_report(bundle)  # before the hooks, which may want to send it
+        if not hooks:
+            return bundle
+        from youbencha.hooks import HookContext, post_evaluation_variables, run_post_evaluation
+
+        variables = post_evaluation_variables(
+            bundle,
+            workspace_dir=judged,
+            artifacts_dir=self._artifacts,
+            results_path=self._artifacts / RESULTS_FILE,
+        )
+        context = HookContext(
+            working_dir=config_dir,
+            artifacts_dir=self._artifacts,
+            config_dir=config_dir,
+            variables=variables,
+            env=env,
+            redactor=self._redactor,
+            on_note=lambda text: on_event(ProgressNote(text=text)),
+        )
+        on_event(PhaseStarted(phase="post_evaluation"))
+        started = time.monotonic()
+        self._record.post_evaluation = await run_post_evaluation(hooks, bundle, context)
+        self._record.phases_ms["post_evaluation"] = round((time.monotonic() - started) * 1000)
+        bundle = self.save_results(complete=True)
+        self._save_report(bundle)
+        return bundle
+
+    def _save_report(self, bundle: ResultsBundle) -> None:
+        from youbencha.report.markdown import render_markdown
+
+        self._save(REPORT_FILE, render_markdown(bundle))
+
+    def _save(self, name: str, text: str) -> None:
+        write_atomically(self._artifacts / name, text.encode("utf-8", "replace"))
+        self._record.files.add(name)
 
 
 def bundle_of(record: RunRecord, *, now: float, complete: bool, interrupted: bool = False) -> ResultsBundle:
+    """The results so far."""
     log = record.log
     results = tuple(record.evaluators[place] for place in sorted(record.evaluators))
     status = log.execution.status if log else None
     if status == "success" and _was_denied(record):
-        status = "failed"  # whatever it made of it: it was denied its model
+        status = "failed"  # it was denied its model, whatever it made of that
     outcome = None
     if log and complete and not interrupted:
         outcome = outcome_of(log.execution.status, log.errors, results, failure=record.failure, gateway=record.gateway)
@@ -119,7 +206,7 @@ def _budget_exceeded(record: RunRecord) -> bool | None:
 
 
 def _was_denied(record: RunRecord) -> bool:
-    """By a budget, for want of a price, or by a replay that had no answer."""
+    """Whether the gateway refused the agent a model: by a budget, a missing price, or a replay without an answer."""
     gateway = record.gateway
     if gateway is None:
         return False
@@ -147,8 +234,8 @@ def _execution(record: RunRecord, now: float, *, complete: bool, interrupted: bo
 def _system() -> str:
     if sys.platform == "win32":
         return f"Windows {sys.getwindowsversion().build}"
-    told = os.uname()
-    return f"{told.sysname} {told.release}"
+    system = os.uname()
+    return f"{system.sysname} {system.release}"
 
 
 def _agent(record: RunRecord, kind: str) -> AgentRun:
@@ -179,10 +266,8 @@ def _agent(record: RunRecord, kind: str) -> AgentRun:
         sandbox=record.sandbox,
         budget_exceeded=_budget_exceeded(record),
         turns=log.turns,
-        tool_calls=len(log.tool_calls) if _tells_of_tools(log) else None,
-        tools_used=dict(sorted(Counter(call.name for call in log.tool_calls).items()))
-        if _tells_of_tools(log)
-        else None,
+        tool_calls=len(log.tool_calls) if _reports_tools(log) else None,
+        tools_used=dict(sorted(Counter(call.name for call in log.tool_calls).items())) if _reports_tools(log) else None,
         errors=log.errors,
         warnings=(*log.warnings, *_warnings(record)),
     )
@@ -193,8 +278,8 @@ def _warnings(record: RunRecord) -> list[ErrorRecord]:
     return [ErrorRecord(message=message, timestamp=at, code=code) for code, message in record.warnings]
 
 
-def _tells_of_tools(log: YouBenchaLog) -> bool:
-    """Whoever does not even say how many turns it took may have called tools without a word."""
+def _reports_tools(log: YouBenchaLog) -> bool:
+    """An agent that does not even report its turns may have called tools without reporting them."""
     return bool(log.tool_calls) or log.turns is not None
 
 
@@ -234,113 +319,13 @@ def _of_gateway(gateway: GatewayReport) -> tuple[str, ...]:
     return (gateway.ledger, *mismatches, *((LITELLM_LOG,) if gateway.type == "litellm" else ()))
 
 
-# What is left of a run that came to its end.
-
-
-class TrialResult(NamedTuple):
-    bundle: ResultsBundle
-    directory: RunDirectory
-
-
-# What a run leaves in its artifacts directory, written whole or not at all.
-
-
-class ResultFiles:
-    """Keeps `results.json` and what stands beside it. No secret of the environment gets into any of it."""
-
-    def __init__(self, artifacts: Path, record: RunRecord, redactor: Redactor) -> None:
-        self._artifacts = artifacts
-        self._record = record
-        self._redactor = redactor
-
-    @property
-    def results(self) -> Path:
-        return self._artifacts / RESULTS_FILE
-
-    def save_log(self, log: YouBenchaLog) -> None:
-        self._record.log = without_secrets(log, self._redactor)
-        self._save(LOG_FILE, as_json(self._record.log))
-
-    def save_metrics(self) -> None:
-        """Once the agent has ended, however it did."""
-        self._save(SIDECAR, self._redactor.text(sidecar_of(self._record)))
-
-    def save_results(self, *, complete: bool, interrupted: bool = False) -> ResultsBundle:
-        bundle = bundle_of(self._record, now=time.time(), complete=complete, interrupted=interrupted)
-        bundle = without_secrets(bundle, self._redactor)  # for hooks and standard output too, not only for the file
-        self._save(RESULTS_FILE, as_json(bundle))
-        return bundle
-
-    async def finish(
-        self,
-        hooks: Sequence[PostHook],
-        *,
-        judged: Path,
-        config_dir: Path,
-        env: Mapping[str, str],
-        on_event: EventSink,
-    ) -> ResultsBundle:
-        """Save the final results and the report, and run the post-evaluation hooks in the environment `env`."""
-        self._record.files.add(REPORT_FILE)
-        bundle = self.save_results(complete=True)
-        self._save_report(bundle)  # before the hooks, which may want to send it
-        if hooks:
-            from youbencha.hooks import HookContext, post_evaluation_variables, run_post_evaluation
-
-            on_event(PhaseStarted(phase="post_evaluation"))
-            started = time.monotonic()
-            self._record.post_evaluation = await run_post_evaluation(
-                hooks,
-                bundle,
-                HookContext(
-                    working_dir=config_dir,
-                    artifacts_dir=self._artifacts,
-                    config_dir=config_dir,
-                    variables=post_evaluation_variables(
-                        bundle,
-                        workspace_dir=judged,
-                        artifacts_dir=self._artifacts,
-                        results_path=self._artifacts / RESULTS_FILE,
-                    ),
-                    env=env,
-                    redactor=self._redactor,
-                    on_note=lambda text: on_event(ProgressNote(text=text)),
-                ),
-            )
-            self._record.phases_ms["post_evaluation"] = round((time.monotonic() - started) * 1000)
-            bundle = self.save_results(complete=True)
-            self._save_report(bundle)
-        return bundle
-
-    def _save_report(self, bundle: ResultsBundle) -> None:
-        from youbencha.report.markdown import render_markdown
-
-        self._save(REPORT_FILE, render_markdown(bundle))
-
-    def _save(self, name: str, text: str) -> None:
-        write_atomically(self._artifacts / name, text.encode("utf-8", "replace"))
-        self._record.files.add(name)
-
-
-# No secret in a record, wherever it came from: a file's name, a model's name, an evaluator's message.
-#
-# Values that only say which of a few things is the case are left alone: a password that happens to be `passed` must
-# not
-# make a results file unreadable.
-
-Record = TypeVar("Record", bound=BaseModel)
-
-_STRUCTURAL_KEYS = frozenset({
-    "version", "type", "status", "overall_status", "role", "kind", "code", "cost_source", "timestamp", "started_at",
-    "completed_at", "config_hash", "commit", "task_commit", "base_commit", "current_commit", "agent_sha256",
-    "youbencha_version", "python_version", "evaluator", "hook",
-})  # fmt: skip
-
-
 def without_secrets(record: Record, redactor: Redactor) -> Record:
-    """The same record, every text in it masked where it must be."""
+    """The record with every secret in it masked, wherever it came from: the name of a file or of a model, a message.
+
+    Structural values are left alone: a password that happens to be `passed` must not make the results unreadable.
+    """
     text = as_json(record)
-    if redactor.text(text) == text:  # as good as always
+    if redactor.text(text) == text:  # nearly always
         return record
     return type(record).model_validate(_masked(record.model_dump(), redactor))
 
@@ -355,18 +340,15 @@ def _masked(value: Any, redactor: Redactor, key: str = "") -> Any:
     return value
 
 
-# The metrics sidecar of a trial, in the Thunderdome's words: for whoever reads those, whichever the agent. Pure.
-
-_DENIED = "_TOOL_DENIED"
-"""How the code of every adapter's warning of denied tools ends. It counts them by name."""
-
-
 def sidecar_of(record: RunRecord) -> str:
-    """However it ended. What is not known is null; `partial` where more was spent than could be counted."""
+    """The metrics file of a trial, with Thunderdome's keys, however it ended.
+
+    What is not known is null; `partial` is true where more was spent than could be counted.
+    """
     log = record.log
     usage = log.usage if log else record.gateway.usage if record.gateway else None
     known = usage or Usage()
-    told = {
+    metrics = {
         "input_tokens": known.input_tokens,
         "output_tokens": known.output_tokens,
         "cache_read_tokens": known.cache_read_tokens,
@@ -380,7 +362,7 @@ def sidecar_of(record: RunRecord) -> str:
         "ended": _ended(log) if log else "interrupted",
         "partial": usage is None or bool(usage.partial),
     }
-    return json.dumps(told, indent=2) + "\n"
+    return json.dumps(metrics, indent=2) + "\n"
 
 
 def _ended(log: YouBenchaLog) -> str:
@@ -388,7 +370,7 @@ def _ended(log: YouBenchaLog) -> str:
 
 
 def _tools_used(log: YouBenchaLog) -> list[str]:
-    """Without those of which every call was denied: nobody carried one out."""
+    """Without those of which every call was denied."""
     calls = Counter(call.name for call in log.tool_calls)
     for warning in log.warnings:
         denied = (warning.context or {}).get("tools")
