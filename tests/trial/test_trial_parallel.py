@@ -16,6 +16,7 @@ from youbencha.gateway.ledger import read_ledger
 from youbencha.gateway.script import Script, ScriptedModel
 from youbencha.log import ResultsBundle
 from youbencha.trial.context import Host
+from youbencha.trial.gateway_session import open_gateway
 from youbencha.trial.results import TrialResult
 from youbencha.trial.run import run_trial
 
@@ -90,15 +91,28 @@ class Trials:
         )
 
 
-@pytest.mark.parametrize("gateway", [False, True], ids=["no-gateway", "gateway"])
-async def test_eight_trials_at_once(trials: TrialLab, gateway: bool) -> None:
+async def open_host(trials: TrialLab, kind: str, stack: AsyncExitStack) -> Host:
+    if kind == "no gateway":
+        return trials.host()
+    model = await stack.enter_async_context(ScriptedModel(script()))
+    env = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "sk-ant-dummy-0123456789"}
+    host = trials.host(env)
+    if kind == "a gateway each":
+        return host
+    plan = trials.plan(host, trials.case("", repo=trials.root, gateway="builtin")).gateway
+    assert plan is not None
+    opening = open_gateway(plan, log_dir=trials.root, on_event=lambda _: None, env=host.env)
+    gateway = await stack.enter_async_context(opening)
+    await gateway.ready()
+    return trials.host(env, gateway=gateway)
+
+
+@pytest.mark.parametrize("kind", ["no gateway", "a gateway each", "one gateway"])
+async def test_eight_trials_at_once(trials: TrialLab, kind: str) -> None:
+    gateway = kind != "no gateway"
     async with AsyncExitStack() as stack:
-        env = {}
-        if gateway:
-            model = await stack.enter_async_context(ScriptedModel(script()))
-            env = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "sk-ant-dummy-0123456789"}
-        before = asyncio.all_tasks()
-        started = Trials(trials, trials.host(env), gateway=gateway)
+        host = await open_host(trials, kind, stack)
+        started = Trials(trials, host, gateway=gateway)
         pid_files = [trials.root / f"pid-{number}" for number in range(COUNT)]
         await appear(*pid_files)
         pids = [int(file.read_text()) for file in pid_files]
@@ -109,7 +123,6 @@ async def test_eight_trials_at_once(trials: TrialLab, gateway: bool) -> None:
         assert not psutil.pid_exists(pids[CANCELLED])
         (trials.root / "go").touch()
         results = await asyncio.gather(*(task for n, task in enumerate(started.tasks) if n != CANCELLED))
-        assert asyncio.all_tasks() == before
     bundles = [trials.results(directory) for directory in started.directories]
     assert [result.bundle for result in results] == [b for number, b in enumerate(bundles) if number != CANCELLED]
     for number, (bundle, directory) in enumerate(zip(bundles, started.directories, strict=True)):

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 
 import pytest
-from trial_lab import TrialLab
+from trial_lab import PATIENCE_S, TrialLab
 
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import EvaluationContext
 from youbencha.events import Event, PhaseStarted
+from youbencha.gateway.gateway import Gateway
+from youbencha.gateway.keys import VirtualKey
 from youbencha.log import EvaluationResult
 from youbencha.spec import NamedEvaluator
 from youbencha.trial.agent import end_agent, run_agent
 from youbencha.trial.evaluation import evaluate_all
 from youbencha.trial.prepare import open_trial
+from youbencha.trial.run import run_trial
 from youbencha.usage import SIDECAR
 from youbencha.workspace import Changes
 
@@ -49,6 +53,34 @@ async def test_ending_an_agent_twice_does_nothing_more(trials: TrialLab) -> None
         await end_agent(context)
         assert ours.exists()
         assert context.record.warnings == warnings
+
+
+async def test_an_interrupt_while_the_agents_calls_settle(trials: TrialLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its key is ended by then, and not once more; what there is, is saved."""
+    settling = asyncio.Event()
+    original = Gateway.settled
+
+    async def settled(self: Gateway, key: VirtualKey) -> None:
+        if not settling.is_set():
+            settling.set()
+            await asyncio.Event().wait()
+        await original(self, key)
+
+    monkeypatch.setattr(Gateway, "settled", settled)
+    host = trials.host({"ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "ANTHROPIC_API_KEY": "sk-ant-dummy-0123456789"})
+    plan = trials.plan(host, trials.case(WRITE, gateway="builtin"))
+    trial = asyncio.create_task(run_trial(plan, host, directory=trials.runs / "one"))
+    async with asyncio.timeout(PATIENCE_S):
+        await settling.wait()
+    trial.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await trial
+    bundle = trials.results(trials.runs / "one")
+    assert bundle.execution.interrupted
+    assert bundle.agent is not None
+    assert bundle.agent.gateway is not None
+    assert "new.txt" in (trials.runs / "one/artifacts/git-diff.patch").read_text()
+    trials.assert_nothing_is_left()
 
 
 async def test_an_agent_that_cannot_start_leaves_nothing(trials: TrialLab) -> None:

@@ -15,6 +15,7 @@ from youbencha.progress import StepProgress
 
 if TYPE_CHECKING:
     from youbencha.adapters import AgentAdapter
+    from youbencha.gateway.gateway import Gateway
     from youbencha.process import Redactor
     from youbencha.sandbox.base import Sandbox
     from youbencha.spec.settings import LoadedSettings
@@ -31,10 +32,19 @@ class Host:
     Branches and tags of a repository are read once, so that all trials of a host start from the same commit.
     """
 
-    def __init__(self, env: Mapping[str, str], settings: LoadedSettings, *, cleanup: bool = True) -> None:
+    def __init__(
+        self,
+        env: Mapping[str, str],
+        settings: LoadedSettings,
+        *,
+        gateway: Gateway | None = None,
+        cleanup: bool = True,
+    ) -> None:
         self.env = env
         """The environment that youBencha runs in. Nothing below reads the process's own."""
         self.settings = settings
+        self.gateway = gateway
+        """Shared by all trials that need one and have no cassette; each has its own keys and ledger."""
         self._cleanup = cleanup
         self._cleaned: set[tuple[Path, Path]] = set()
         self._containers_removed = False

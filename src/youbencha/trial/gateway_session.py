@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -55,7 +54,7 @@ async def open_gateway(
     log_dir: Path,
     ledger: Ledger | None = None,
     on_event: EventSink,
-    env: Mapping[str, str] = os.environ,
+    env: Mapping[str, str],
 ) -> AsyncIterator[Gateway]:
     """Open a gateway for one trial or many, with LiteLLM behind it if the plan says so.
 
@@ -84,7 +83,7 @@ async def open_trial_gateway(
     opened: AsyncExitStack,
     *,
     shared: Gateway | None = None,
-    env: Mapping[str, str] = os.environ,
+    env: Mapping[str, str],
 ) -> TrialGateway:
     """Open until its `close`, or until `opened` is closed. Without `shared`, the trial has a gateway of its own."""
     running = AsyncExitStack()
@@ -241,8 +240,13 @@ class TrialGateway:
     # -- the agent ---------------------------------------------------------------------------------------------
 
     async def end_agent(self) -> None:
-        """End the agent's key. Raises YouBenchaError if the gateway never worked: nothing was measured then."""
-        self._key = await self._end(self.access)
+        """End the agent's key. May be called again if it was cancelled.
+
+        Raises YouBenchaError if the gateway never worked: nothing was measured then.
+        """
+        if self._key is None:
+            self._key = self._end(self.access)
+        await self._gateway.settled(self._key)
         if self._gateway.failure is not None:
             raise self._gateway.failure
 
@@ -278,7 +282,8 @@ class TrialGateway:
         try:
             yield access
         finally:
-            key = await self._end(access.access)
+            key = self._end(access.access)
+            await self._gateway.settled(key)
             if key.totals.total.requests:
                 access.usage = usage_in(key.totals.total)
             self._write_mismatches(key, self._directory.artifacts / "evaluators" / name)
@@ -327,11 +332,10 @@ class TrialGateway:
             if (key := self._gateway.end(access.key)) is not None:
                 await self._gateway.settled(key)
 
-    async def _end(self, access: GatewayAccess) -> VirtualKey:
-        """End a key: its requests are cut off, and counted."""
+    def _end(self, access: GatewayAccess) -> VirtualKey:
+        """End a key. Its requests are cut off; they are counted when they have settled."""
         key = self._gateway.end(access.key)
         assert key is not None, "a key is ended once"
-        await self._gateway.settled(key)
         return key
 
     def _is_spent_by_others(self) -> bool:

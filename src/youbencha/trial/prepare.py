@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from youbencha.adapters import AgentAdapter, ChecksReadiness, UsesGateway
 from youbencha.adapters.cli_agent.environment import fresh_home_for
@@ -24,6 +25,9 @@ from youbencha.trial.context import Host, TrialContext
 from youbencha.trial.plan import Plan
 from youbencha.trial.results import ResultFiles, RunRecord
 from youbencha.workspace import Repository, RunDirectory, public_url
+
+if TYPE_CHECKING:
+    from youbencha.trial.gateway_session import TrialGateway
 
 _PLACEHOLDER_ACCESS = GatewayAccess("http://127.0.0.1:9", "sk-yb-not-yet")
 """Stands for the real one where it is only asked whether an agent would be ready with it."""
@@ -77,11 +81,7 @@ async def _prepare(
         await repository.check_out(directory.modified)
         await ready
         sandbox = await opened.enter_async_context(_open_sandbox(plan, host, adapter, directory, on_event))
-        gateway = None
-        if plan.gateway is not None:
-            from youbencha.trial.gateway_session import open_trial_gateway
-
-            gateway = await open_trial_gateway(plan.gateway, directory, case.agent.type, sandbox, on_event, opened)
+        gateway = await _open_gateway(plan, host, directory, sandbox, on_event, opened)
     except BaseException:
         directory.remove()
         raise
@@ -103,6 +103,30 @@ async def _prepare(
         record=record,
         files=ResultFiles(directory.artifacts, record, redactor),
         on_event=on_event,
+    )
+
+
+async def _open_gateway(
+    plan: Plan,
+    host: Host,
+    directory: RunDirectory,
+    sandbox: Sandbox,
+    on_event: EventSink,
+    opened: AsyncExitStack,
+) -> TrialGateway | None:
+    if plan.gateway is None:
+        return None
+    from youbencha.trial.gateway_session import open_trial_gateway
+
+    return await open_trial_gateway(
+        plan.gateway,
+        directory,
+        plan.case.agent.type,
+        sandbox,
+        on_event,
+        opened,
+        shared=host.gateway if plan.gateway.spec.cassette is None else None,
+        env=host.env,
     )
 
 

@@ -79,7 +79,7 @@ async def _run(context: TrialContext, *, delete_workspace: bool) -> TrialResult:
 
 async def save_interrupted(context: TrialContext) -> None:
     """Save what there is, and what the agent has changed so far if that does not take long."""
-    with contextlib.suppress(TimeoutError):
+    with contextlib.suppress(TimeoutError, YouBenchaError):
         async with asyncio.timeout(_LAST_LOOK_S):
             await end_agent(context)
             await compare(context)
