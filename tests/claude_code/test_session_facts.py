@@ -18,8 +18,8 @@ from stream_samples import (
     transcript,
 )
 
-from youbencha.adapters.claude_code.verdict import base_model
 from youbencha.adapters.cli_agent.stream import MALFORMED_WARNINGS
+from youbencha.adapters.cli_agent.warnings import base_model
 from youbencha.events import ToolDenied, WarningRaised
 from youbencha.log.session import SessionFacts
 

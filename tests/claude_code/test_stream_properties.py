@@ -22,8 +22,10 @@ from stream_samples import (
 )
 
 from endings import run_ending
-from youbencha.adapters.claude_code.verdict import judge
+from youbencha.adapters.claude_code import ClaudeCodeAdapter
+from youbencha.adapters.claude_code.config import CLAUDE
 from youbencha.adapters.cli_agent.stream import MALFORMED_WARNINGS
+from youbencha.adapters.cli_agent.verdict import judge
 from youbencha.events import AssistantText, AssistantTextDelta, Event, ToolReturned, WarningRaised
 from youbencha.log import YouBenchaLog
 
@@ -49,7 +51,8 @@ def check(data: bytes) -> None:
         assert len([event for event in events if isinstance(event, WarningRaised)]) <= 1
     session = feed(data)[0].session()
     for code in (0, 1, None):
-        verdict = judge(run_ending(code, output=data.decode("utf-8", "replace"), facts=session.facts), at=AT)
+        ending = run_ending(code, output=data.decode("utf-8", "replace"), facts=session.facts)
+        verdict = judge(CLAUDE, ending, ClaudeCodeAdapter.rules, at=AT)
         assert (verdict.status == "success") == (not verdict.errors)
     for log in (log_of(data), log_of(data, session=session)):
         assert YouBenchaLog.model_validate_json(log.model_dump_json()).messages == log.messages

@@ -4,17 +4,38 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
 from stream_samples import AT, INIT, RESULT, VERSIONS, assistant, facts_of, line, lines, text, transcript
 
 from endings import run_ending
-from youbencha.adapters.claude_code.texts import CAUSES
-from youbencha.adapters.claude_code.verdict import judge
+from youbencha.adapters.claude_code import ClaudeCodeAdapter
+from youbencha.adapters.claude_code.config import CLAUDE
+from youbencha.adapters.cli_agent import codes
+from youbencha.adapters.cli_agent.causes import COMMON_CAUSES
+from youbencha.adapters.cli_agent.verdict import Verdict
+from youbencha.adapters.cli_agent.verdict import judge as verdict_on
+from youbencha.adapters.cli_agent.warnings import session_warnings
+from youbencha.log import ErrorRecord
 from youbencha.log.session import ModelSwitched, RetriedCalls, SessionFacts
 from youbencha.usage import SessionUsage, Tokens
 
 NEW = ("2.1.197", "2.1.325")
+
+
+CAUSES = (*ClaudeCodeAdapter.rules.causes, *COMMON_CAUSES)
+
+
+class Judged(NamedTuple):
+    status: str
+    errors: tuple[ErrorRecord, ...]
+    warnings: tuple[ErrorRecord, ...]
+
+
+def judge(ended, *, at):
+    verdict: Verdict = verdict_on(CLAUDE, ended, ClaudeCodeAdapter.rules, at=at)
+    return Judged(*verdict, tuple(session_warnings(CLAUDE, ended.facts, at, compares_models=True)))
 
 
 def ending(*, facts=SessionFacts(), **how):  # noqa: B008  # it is frozen
@@ -305,7 +326,9 @@ def test_warning_of_malformed_lines_only_in_a_stream():
     assert judge(ending(exit_code=0, facts=facts_of(b"noise\nmore")), at=AT).warnings == ()
 
 
-@pytest.mark.parametrize(("kind", "code"), [(kind, cause.code) for cause in CAUSES for kind in sorted(cause.kinds)])
+@pytest.mark.parametrize(
+    ("kind", "code"), [(kind, CLAUDE.code(cause.code)) for cause in CAUSES for kind in sorted(cause.kinds)]
+)
 def test_the_kind_alone_is_enough(kind, code):
     stream = lines(assistant(text("?"), error=kind), line(**{**RESULT, "is_error": True, "result": "?"}))
     error = only_error(judge(ending(exit_code=1, facts=facts_of(stream)), at=AT))
@@ -325,6 +348,7 @@ def test_is_error_with_exit_0_is_no_success():
 
 def test_every_cause_can_be_found_and_helps():
     for cause in CAUSES:
-        assert cause.hint.endswith((".", ")."))
-        assert cause.code.startswith("CLAUDE_")
-        assert cause.subtypes or cause.kinds or cause.statuses or cause.words or cause.refusal
+        assert cause.hint is None or cause.hint.endswith((".", ")."))
+        assert cause.code in vars(codes).values()
+        assert "{agent}" in cause.message or "{" not in cause.message
+        assert cause.subtypes or cause.kinds or cause.statuses or cause.pattern or cause.refusal

@@ -13,8 +13,8 @@ from youbencha.adapters.cli_agent import (
     CliAdapter,
     Invocation,
     SessionRecord,
+    VerdictRules,
     codes,
-    pattern,
 )
 from youbencha.adapters.cli_agent.environment import provider_of
 from youbencha.gateway.api import GatewayAccess
@@ -126,44 +126,46 @@ class AiderAdapter(CliAdapter[AiderConfig]):
     credentials = CREDENTIALS
     default_env: ClassVar[Mapping[str, str]] = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
     supports_custom_agents = False
-    causes = (
-        Cause(
-            code=AIDER.code(codes.MAX_TURNS),
-            kind="max_reflections",
-            subtypes=frozenset({"reflections"}),
-            says="Aider gave up mending its own edits",
-            hint="Its output tells what it could not mend: edits that did not fit, a linter's or a test's complaints.",
-        ),
-        Cause(
-            code=AIDER.code(codes.API_ERROR),
-            kind="token_limit",
-            subtypes=frozenset({"token_limit"}),
-            kinds=frozenset({"ContextWindowExceededError"}),
-            says="The conversation or the answer does not fit into the model's limits",
-            hint="Give the agent a smaller task, name fewer `files`, or use a model with a larger context.",
-        ),
-        Cause(
-            code=AIDER.code(codes.REFUSED),
-            kind="refusal",
-            kinds=frozenset({"ContentPolicyViolationError"}),
-            says="The model declined the request",
-            hint="Reword the task, or run it on another model; this is the model's answer, not a fault of the run.",
-        ),
-        Cause(
-            code=AIDER.code(codes.API_ERROR),
-            kind="model_not_found",
-            words=pattern(r"LLM Provider NOT provided"),
-            says="Aider cannot tell whose the model is",
-            hint="Write `model` as provider/model: anthropic/NAME, openai/NAME, gemini/NAME.",
-        ),
-        Cause(
-            code=AIDER.code(codes.EXECUTION_ERROR),
-            kind="not_guarded",
-            subtypes=frozenset({"not_guarded"}),
-            words=pattern(r"^youBencha cannot keep this Aider"),
-            says="Aider could not be kept from settings that the repository may bring",
-            hint="Use the version that is known to work: `yb agents install aider`.",
-        ),
+    rules = VerdictRules(
+        causes=(
+            Cause(
+                code=codes.MAX_TURNS,
+                kind="max_reflections",
+                subtypes=frozenset({"reflections"}),
+                message="Aider gave up fixing its own edits",
+                hint="Its output has the reason: edits that did not apply, or complaints of a linter or a test.",
+            ),
+            Cause(
+                code=codes.API_ERROR,
+                kind="token_limit",
+                subtypes=frozenset({"token_limit"}),
+                kinds=frozenset({"ContextWindowExceededError"}),
+                message="The conversation or the answer does not fit into the model's limits",
+                hint="Give the agent a smaller task, name fewer `files`, or use a model with a larger context.",
+            ),
+            Cause(
+                code=codes.REFUSED,
+                kind="refusal",
+                kinds=frozenset({"ContentPolicyViolationError"}),
+                message="The model declined the request",
+                hint="Reword the task, or run it on another model; this is the model's answer, not a fault of the run.",
+            ),
+            Cause(
+                code=codes.API_ERROR,
+                kind="model_not_found",
+                pattern=r"LLM Provider NOT provided",
+                message="Aider cannot tell whose the model is",
+                hint="Write `model` as provider/model: anthropic/NAME, openai/NAME, gemini/NAME.",
+            ),
+            Cause(
+                code=codes.EXECUTION_ERROR,
+                kind="not_guarded",
+                subtypes=frozenset({"not_guarded"}),
+                pattern=r"^youBencha cannot keep this Aider",
+                message="Aider could not be kept from settings that the repository may bring",
+                hint="Use the version that is known to work: `yb agents install aider`.",
+            ),
+        )
     )
 
     def command(self, invocation: Invocation[AiderConfig]) -> Command:

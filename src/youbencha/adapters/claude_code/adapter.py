@@ -26,11 +26,11 @@ from youbencha.adapters.claude_code.command import (
 from youbencha.adapters.claude_code.config import CLAUDE, ClaudeCodeConfig, credentials_given
 from youbencha.adapters.claude_code.own_files import agent_definition, config_dir, on_the_host, with_session_file
 from youbencha.adapters.claude_code.rejected_key import debug_log_watched, watch_of, when
-from youbencha.adapters.claude_code.texts import plain_session
+from youbencha.adapters.claude_code.texts import OWN_CAUSES, plain_session
 from youbencha.adapters.claude_code.versions import Feature, supports
 from youbencha.adapters.cli_agent import AgentCli, CliAdapter
 from youbencha.adapters.cli_agent.invocation import removed_afterwards, scratch_directory
-from youbencha.adapters.cli_agent.verdict import RunEnding, Verdict
+from youbencha.adapters.cli_agent.verdict import RunEnding, VerdictRules
 from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.gateway.api import GatewayAccess
 from youbencha.log.session import SessionRecord
@@ -64,6 +64,13 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
     # Lets it run with all tools allowed as root. Only ever said where it is true.
     boundary_env: ClassVar[Mapping[str, str]] = {"IS_SANDBOX": "1"}
     credentials = CREDENTIALS
+    rules = VerdictRules(
+        causes=OWN_CAUSES,
+        success_subtypes=frozenset({"success"}),
+        plain_errors="after_failed_exit",
+        reports_usage_live=True,
+        compares_models=True,
+    )
 
     # -- before it runs ----------------------------------------------------------------------------------------
 
@@ -169,11 +176,6 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
         """Its own record of the session has what its output did not say."""
         config = config_dir(on_the_host(invocation.context.sandbox, invocation.env))
         return replace(session, facts=with_session_file(session.facts, session_id_of(invocation), config))
-
-    def judge(self, ending: RunEnding, at: str) -> Verdict:
-        from youbencha.adapters.claude_code.verdict import judge
-
-        return judge(ending, at=at)
 
     def details(self, invocation: ClaudeInvocation) -> dict[str, Any]:
         return {"transport": transport_of(invocation)}

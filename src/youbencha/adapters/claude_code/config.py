@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.config import FITS, AgentConfig, Argument, Matches
 from youbencha.adapters.cli_agent.kind import AgentKind
 from youbencha.control.policy import rule_error
@@ -21,6 +22,15 @@ CLAUDE = AgentKind(
     provider="anthropic",  # who made the model; Bedrock and Vertex only serve it
     how_to_authenticate="Set ANTHROPIC_API_KEY (in agent.env or your environment), or log in once: run `claude` and "
     "type /login (newer versions: `claude auth login`).",
+    hints={
+        codes.MAX_TURNS: "Raise `max_turns`, or give the agent a smaller task.",
+        codes.MAX_BUDGET: "Raise the budget of the run (`max_budget_usd`, or the gateway's cap).",
+        codes.NO_RESULT: "An interrupt (Ctrl-C), a lost end of the output or a configuration it could not read (MCP "
+        "file) do this; see the raw log.",
+        codes.EXIT_CODE: "The lines quoted are its own last ones; an unknown option means that this version of the CLI "
+        "is too old.",
+        codes.TOOL_DENIED: "Add them to `allowed_tools`, or set `permission_mode: bypassPermissions` (in a sandbox).",
+    },
 )
 
 _GIVEN_CREDENTIALS = (

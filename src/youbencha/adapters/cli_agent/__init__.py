@@ -9,11 +9,12 @@ from __future__ import annotations
 from youbencha import json_lines as fields
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.adapter import CliAdapter
-from youbencha.adapters.cli_agent.causes import Cause, pattern
+from youbencha.adapters.cli_agent.causes import Cause
 from youbencha.adapters.cli_agent.config import AgentConfig, Argument, NonEmptyArgument, fits_argument
 from youbencha.adapters.cli_agent.invocation import Invocation
 from youbencha.adapters.cli_agent.kind import AgentKind
 from youbencha.adapters.cli_agent.locate import AgentCli
+from youbencha.adapters.cli_agent.verdict import VerdictRules
 from youbencha.log.session import (
     CallFailed,
     CallMetered,
@@ -40,8 +41,8 @@ __all__ = [
     "SessionRecord",
     "StreamReader",
     "TurnTaken",
+    "VerdictRules",
     "codes",
     "fields",
     "fits_argument",
-    "pattern",
 ]

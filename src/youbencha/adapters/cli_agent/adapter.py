@@ -23,8 +23,8 @@ from youbencha.adapters.cli_agent.kind import AgentKind, error_record
 from youbencha.adapters.cli_agent.locate import AgentCli, CliFinder
 from youbencha.adapters.cli_agent.prompt import prompt_is_here, read_prompt
 from youbencha.adapters.cli_agent.stream import OutputReader
-from youbencha.adapters.cli_agent.verdict import RunEnding, Verdict, judge
-from youbencha.adapters.cli_agent.warnings import process_warnings
+from youbencha.adapters.cli_agent.verdict import RunEnding, VerdictRules, judge
+from youbencha.adapters.cli_agent.warnings import process_warnings, session_warnings
 from youbencha.errors import ConfigError, Problem
 from youbencha.gateway.api import GatewayAccess
 from youbencha.log import ErrorRecord, YouBenchaLog, iso_time
@@ -34,7 +34,6 @@ from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST
 
 if TYPE_CHECKING:
-    from youbencha.adapters.cli_agent.causes import Cause
     from youbencha.log.session import StreamReader
 
 
@@ -63,8 +62,8 @@ class CliAdapter(ABC, Generic[C]):
     """It writes JSON events, the last of which says how it went."""
     needs_model: ClassVar[bool] = True
     """It can do nothing without one."""
-    causes: ClassVar[tuple[Cause, ...]] = ()
-    """Why it may fail that no other agent does."""
+    rules: ClassVar[VerdictRules] = VerdictRules()
+    """What its results and errors mean, where that is its own."""
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         """`env` stands for the harness's own environment; by default it is the process's."""
@@ -271,14 +270,10 @@ class CliAdapter(ABC, Generic[C]):
             **how,
         )
 
-    def judge(self, ending: RunEnding, at: str) -> Verdict:
-        return judge(self.kind, ending, at=at, own_causes=self.causes)
-
     def _result(self, invocation: Invocation[C], ending: RunEnding, log_file: Path) -> AgentExecutionResult:
         process, cli = ending.process, invocation.cli
         at = iso_time(process.ended_at)
-        verdict = self.judge(ending, at)
-        warnings = process_warnings(self.kind, process, cli.path, at, errors=verdict.errors)
+        verdict = judge(self.kind, ending, self.rules, at=at)
         return AgentExecutionResult(
             exit_code=_TIMEOUT_EXIT_CODE if process.timed_out else process.exit.shell_code,
             status=verdict.status,
@@ -287,7 +282,11 @@ class CliAdapter(ABC, Generic[C]):
             completed_at=at,
             duration_ms=ending.duration_ms,
             errors=verdict.errors,
-            warnings=(*verdict.warnings, *warnings, *self._ignored_agent(invocation, at)),
+            warnings=(
+                *session_warnings(self.kind, ending.facts, at, compares_models=self.rules.compares_models),
+                *process_warnings(self.kind, process, cli.path, at, errors=verdict.errors),
+                *self._ignored_agent(invocation, at),
+            ),
             agent_version=cli.version or None,
             log_file=log_file,
             session=ending.session,

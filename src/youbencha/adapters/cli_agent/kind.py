@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from youbencha.adapters.cli_agent import codes
@@ -25,9 +26,14 @@ class AgentKind(NamedTuple):
     provider: str = "unknown"
     """Who made its models, where that is always the same."""
     how_to_authenticate: str = "Log in as its documentation says, or set its API key in agent.env."
+    hints: Mapping[str, str] = MappingProxyType({})
+    """What to do about an error or a warning, where this agent has better advice than others. By code."""
 
     def code(self, suffix: str) -> str:
         return f"{self.prefix}_{suffix}"
+
+    def hint(self, suffix: str, otherwise: str) -> str:
+        return self.hints.get(suffix, otherwise)
 
     def error(self, suffix: str, message: str, hint: str | None = None) -> YouBenchaError:
         return YouBenchaError(self.code(suffix), message, hint=hint)
@@ -45,9 +51,6 @@ class AgentKind(NamedTuple):
 
     def one_problem(self, path: str, message: str, hint: str | None = None) -> ConfigError:
         return self.invalid_config([Problem(path, message, hint)])
-
-
-# The records that say what went wrong or was odd in a run.
 
 
 def error_record(code: str, message: str, at: str, hint: str | None = None, **context: Any) -> ErrorRecord:

@@ -1,25 +1,33 @@
-"""Decide how a session ended: its status and its errors."""
+"""Decide how a run ended: its status, and an error that says why and what to do.
+
+Exit 0 is not success: it comes with a result that is an error, after SIGINT, and without any result. So where a stream
+of events began, its last result decides together with the exit code; in plain text, the exit code.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
 
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.causes import (
+    AUTHENTICATION,
+    BROKE_OFF,
+    UNKNOWN_FAILURE,
     Cause,
     FailureEvidence,
-    common_causes,
-    execution_cause,
     find_cause,
-    other_cause,
+    moment_of,
+    reset_time,
 )
-from youbencha.adapters.cli_agent.kind import AgentKind, error_record, malformed, plural, truncated
+from youbencha.adapters.cli_agent.kind import AgentKind, error_record, plural, truncated
 from youbencha.json_lines import clean_text
 from youbencha.log import ErrorRecord, Status
 from youbencha.log.session import SessionFacts, SessionRecord
 from youbencha.process import LimitHit, ProcessResult
+
+_UNAUTHORIZED = 401
 
 _TAIL_CHARACTERS = 8_000
 
@@ -38,6 +46,22 @@ _SIGNAL_OF_EXIT = {
 """A shell, a container and some CLIs themselves (SIGTERM: 143) report a signal in this way."""
 
 _OPTION_OF_LIMIT = {"disk": "sandbox.disk", "memory": "sandbox.memory", "processes": "sandbox.pids"}
+
+
+class VerdictRules(NamedTuple):
+    """How an agent's ending is read, where agents differ."""
+
+    causes: tuple[Cause, ...] = ()
+    """Why it may fail that no other agent does. These come before the common ones."""
+    success_subtypes: frozenset[str] | None = None
+    """The subtypes of a result that is a success; None: any that is not an error."""
+    plain_errors: Literal["without_events", "after_failed_exit"] = "without_events"
+    """Where its plain text is searched for a cause: if events were expected and none came, whatever the exit code, or
+    if it exited with a failure, even where plain text is its answer."""
+    reports_usage_live: bool = False
+    """It tells the tokens of each call as it ends: a session without any had no answer."""
+    compares_models: bool = False
+    """It names its model at the start as its answers do: another one there is a fallback."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +108,10 @@ class RunEnding:
     def good_exit(self) -> bool:
         return self.process.exit.signal is None and self.exit_code in self.success_exit_codes
 
+    @property
+    def has_result(self) -> bool:
+        return self.facts.results > 0 and not self.interrupted
+
     def settled(self) -> RunEnding:
         """With its usage marked as partial where it was cut off: the call that it was in is not in the sum."""
         usage = self.facts.usage
@@ -93,234 +121,241 @@ class RunEnding:
         return replace(self, session=self.session.with_facts(usage=usage._replace(partial=True)))
 
 
-def timeout(kind: AgentKind, ending: RunEnding, at: str, *, finished: bool) -> ErrorRecord | None:
-    """`finished`: the agent had said its closing word."""
-    if not ending.process.timed_out:
-        return None
-    limit = f" of {ending.timeout_ms / 1000:g} s ({ending.timeout_ms} ms)" if ending.timeout_ms else ""
-    return error_record(
-        kind.code(codes.TIMEOUT),
-        f"{kind.title} exceeded its timeout{limit} and was stopped after {ending.duration_ms / 1000:.1f} s. "
-        "Output up to that moment was kept.",
-        at,
-        "The agent had reported its result, but something it left running kept it alive: look for background "
-        "commands, or raise `timeout`."
-        if finished
-        else "Raise `timeout`, or give the agent a smaller task.",
-        timeout_ms=ending.timeout_ms,
-        duration_ms=ending.duration_ms,
-        result_seen=finished,
-    )
-
-
-def stopped(kind: AgentKind, ending: RunEnding, at: str) -> ErrorRecord | None:
-    if not ending.process.stopped:
-        return None
-    return error_record(
-        kind.code(codes.STOPPED),
-        f"{kind.title} was ended by youBencha before its time. It had run for {ending.duration_ms / 1000:.1f} s. "
-        "Output up to that moment was kept.",
-        at,
-        "Neither the agent nor its timeout did this: the outcome of the run tells why.",
-        kind="stopped",
-        duration_ms=ending.duration_ms,
-    )
-
-
-def sandbox_limit(kind: AgentKind, ending: RunEnding, at: str, *, blames_model: bool = False) -> ErrorRecord | None:
-    """`blames_model`: it ended by itself, and said that a call to the model had failed. A tool that ran into a limit
-    before that did not end it."""
-    if ending.breach is None or (blames_model and ending.ended_by is None):
-        return None
-    how = "was ended because it" if ending.ended_by else "failed because something that it ran"
-    return error_record(
-        kind.code(codes.SANDBOX_LIMIT),
-        f"{kind.title} {how} went beyond its sandbox's limit: {ending.breach}.{tail(ending)}",
-        at,
-        f"Raise `{_OPTION_OF_LIMIT[ending.breach.kind]}`, or give the agent a smaller task.",
-        limit=str(ending.breach),
-        signal=ending.ended_by,
-        exit_code=ending.exit_code,
-    )
-
-
-def crashed(kind: AgentKind, ending: RunEnding, at: str) -> ErrorRecord | None:
-    signal = ending.ended_by
-    if signal is None:
-        return None
-    memory = " SIGKILL from outside is often the system running out of memory." if signal == "SIGKILL" else ""
-    return error_record(
-        kind.code(codes.CRASHED),
-        f"{kind.title} was ended by {signal} in the middle of its work.{tail(ending)}",
-        at,
-        f"Neither the agent nor its timeout did this.{memory} See the end of the raw log, and run it again.",
-        signal=signal,
-        exit_code=ending.exit_code,
-    )
-
-
-def no_result(kind: AgentKind, ending: RunEnding, at: str, hint: str) -> ErrorRecord | None:
-    if not ending.good_exit:
-        return None
-    return error_record(
-        kind.code(codes.NO_RESULT),
-        f"{kind.title} exited with code 0 but never reported a result.{tail(ending)}",
-        at,
-        hint,
-        exit_code=ending.exit_code,
-    )
-
-
-def exit_code(kind: AgentKind, ending: RunEnding, at: str, hint: str) -> ErrorRecord:
-    return error_record(
-        kind.code(codes.EXIT_CODE),
-        f"{kind.title} exited with code {ending.exit_code}.{tail(ending) or ' It printed nothing.'}",
-        at,
-        hint,
-        exit_code=ending.exit_code,
-    )
-
-
-def last_lines(ending: RunEnding) -> list[str]:
-    lines = (line.strip() for line in clean_text(ending.process.output[-_TAIL_CHARACTERS:]).split("\n"))
-    # Events say nothing to a person; what stands between them is stderr.
-    return [line for line in lines if line and not line.startswith('{"')][-_TAIL_LINES:]
-
-
-def tail(ending: RunEnding) -> str:
-    lines = [quote(line) for line in last_lines(ending)]
-    return f" Its last {plural(len(lines), 'line')}:\n" + "\n".join(lines) if lines else ""
-
-
-def quote(text: str) -> str:
-    text = clean_text(text).strip()
-    return text if len(text) <= _LINE_CHARACTERS else text[:_LINE_CHARACTERS] + "…"
-
-
 class Verdict(NamedTuple):
     status: Status
     errors: tuple[ErrorRecord, ...]
-    warnings: tuple[ErrorRecord, ...]
 
 
-def judge(kind: AgentKind, end: RunEnding, *, at: str, own_causes: Sequence[Cause] = ()) -> Verdict:
-    """`at` is the time stamp of every record; `own_causes` are the agent's, and stand before the common ones."""
-    status = _status(end)
+def judge(kind: AgentKind, ending: RunEnding, rules: VerdictRules, *, at: str) -> Verdict:
+    """`at` is the time stamp of every record."""
+    status = _status(ending, rules)
     errors = []
     if status != "success":
-        errors.append(reason(kind, end, at, own_causes))
-    if end.process.truncated:
+        explanation = _Explanation(kind, ending, rules, at)
+        errors += [explanation.reason(), *(explanation.unanswered() if status == "timeout" else ())]
+    if ending.process.truncated:
         errors.append(truncated(kind, at))
-    return Verdict(status=status, errors=tuple(errors), warnings=tuple(_warnings(kind, end.facts, at)))
+    return Verdict(status, tuple(errors))
 
 
-def _status(end: RunEnding) -> Status:
-    if end.process.timed_out:
+def _status(ending: RunEnding, rules: VerdictRules) -> Status:
+    if ending.process.timed_out:
         return "timeout"
-    if not (end.finished_before_stop if end.process.stopped else end.good_exit):
+    if ending.key_rejected or not (ending.finished_before_stop if ending.process.stopped else ending.good_exit):
         return "failed"
-    if end.breach:  # it was ended, with whatever code
+    if ending.breach:  # it was ended, with whatever code
         return "failed"
-    facts = end.facts
-    if not (end.stream_expected or facts.stream_seen):
+    if not (ending.stream_expected or ending.facts.stream_seen):
         return "success"
-    return "success" if facts.results and facts.result and not facts.result.is_error else "failed"
+    result = ending.facts.result
+    return "success" if result and not result.is_error and _is_success(result.subtype, rules) else "failed"
 
 
-def _warnings(kind: AgentKind, facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
-    if facts.denied_tools:
-        names = ", ".join(f"{name} ({times}x)" for name, times in facts.denied_tools.items())
-        yield error_record(
-            kind.code(codes.TOOL_DENIED),
-            f"{kind.title} was not allowed to use its tools: {names}. The run went on without them.",
-            at,
-            "Allow them; nobody is there to be asked.",
-            tools=facts.denied_tools,
+def _is_success(subtype: str | None, rules: VerdictRules) -> bool:
+    return rules.success_subtypes is None or subtype in rules.success_subtypes
+
+
+class _Explanation:
+    """Why a run that did not succeed did not."""
+
+    def __init__(self, kind: AgentKind, ending: RunEnding, rules: VerdictRules, at: str) -> None:
+        self._kind = kind
+        self._ending = ending
+        self._rules = rules
+        self._at = at
+
+    def reason(self) -> ErrorRecord:
+        """The first that has something to say counts."""
+        return (
+            self._timeout()
+            or self._rejected_key()
+            or self._unresponsive()
+            or self._stopped()
+            or self._sandbox_limit()
+            or self._reported()
+            or self._crashed()
+            or self._plain_error()
+            or self._no_result()
+            or self._exit_code()
         )
-    if facts.retries:
-        times = plural(sum(retry.times for retry in facts.retries), "time")
-        kinds = ", ".join(f"{retry.reason or 'unknown'} ({retry.status or 'no answer'})" for retry in facts.retries)
-        yield error_record(
-            kind.code(codes.REQUESTS_RETRIED),
-            f"Calls to the model failed and were repeated {times}: {kinds}. The run's duration includes the waiting.",
-            at,
-            "Run fewer trials at a time, or leave this run out of comparisons of speed.",
-            retries=[retry._asdict() for retry in facts.retries],
+
+    def unanswered(self) -> tuple[ErrorRecord, ...]:
+        """Its time went by while every call to the model failed: that measures the provider, and not the agent."""
+        facts = self._ending.facts
+        answered = facts.usage is not None and facts.usage.tokens.input is not None
+        if not self._rules.reports_usage_live or not facts.retries or answered:
+            return ()
+        last = facts.retries[-1]
+        evidence = FailureEvidence(text="", kind=last.reason, status=last.status)
+        record = self._by_cause(find_cause(evidence, self._rules.causes) or UNKNOWN_FAILURE, evidence)
+        calls = plural(sum(retry.times for retry in facts.retries), "call")
+        message = f"Until its time was up, no call to the model was answered ({calls} failed). {record.message}"
+        context = {**(record.context or {}), "unanswered": True}
+        return (record.model_copy(update={"message": message, "context": context}),)
+
+    # -- the explanations, in their order ----------------------------------------------------------------------
+
+    def _timeout(self) -> ErrorRecord | None:
+        ending = self._ending
+        if not ending.process.timed_out:
+            return None
+        limit = f" of {ending.timeout_ms / 1000:g} s ({ending.timeout_ms} ms)" if ending.timeout_ms else ""
+        return self._record(
+            codes.TIMEOUT,
+            f"{self._kind.title} exceeded its timeout{limit} and was stopped after {ending.duration_ms / 1000:.1f} s. "
+            "Output up to that moment was kept.",
+            "The agent had reported its result, but something it left running kept it alive: look for background "
+            "commands, or raise `timeout`."
+            if ending.has_result
+            else "Raise `timeout`, or give the agent a smaller task.",
+            timeout_ms=ending.timeout_ms,
+            duration_ms=ending.duration_ms,
+            result_seen=ending.has_result,
         )
-    if facts.unread_metrics:
-        yield error_record(
-            kind.code(codes.METRICS_UNREADABLE),
-            f"Not all that {kind.title[0].lower()}{kind.title[1:]} told of its figures could be read: "
-            f"{'; '.join(facts.unread_metrics)}. What could not counts as unknown.",
-            at,
-            "It is to be one JSON object of less than 1 MiB, with whole numbers for tokens and turns.",
-            problems=facts.unread_metrics,
+
+    def _rejected_key(self) -> ErrorRecord | None:
+        if not self._ending.key_rejected:
+            return None
+        said = self._evidence()
+        return self._by_cause(AUTHENTICATION, FailureEvidence(text=said.text if said else "", status=_UNAUTHORIZED))
+
+    def _unresponsive(self) -> ErrorRecord | None:
+        if self._ending.unresponsive is None:
+            return None
+        message = f"{self._kind.title} was given up: {self._ending.unresponsive}."
+        hint = "A call to the model that never ends does this. Raise `silence_timeout_s` if it was at work."
+        return self._record(codes.UNRESPONSIVE, message, hint)
+
+    def _stopped(self) -> ErrorRecord | None:
+        if not self._ending.process.stopped:
+            return None
+        return self._record(
+            codes.STOPPED,
+            f"{self._kind.title} was ended by youBencha before its time. "
+            f"It had run for {self._ending.duration_ms / 1000:.1f} s. Output up to that moment was kept.",
+            "Neither the agent nor its timeout did this: the outcome of the run tells why.",
+            kind="stopped",
+            duration_ms=self._ending.duration_ms,
         )
-    if facts.stream_seen and facts.malformed_lines:
-        yield malformed(kind, facts.malformed_lines, facts.malformed_example, at)
+
+    def _sandbox_limit(self) -> ErrorRecord | None:
+        """A tool that ran into a limit did not end an agent that ended by itself, over a failed call to the model."""
+        ending = self._ending
+        if ending.breach is None or (ending.facts.failure is not None and ending.ended_by is None):
+            return None
+        how = "was ended because it" if ending.ended_by else "failed because something that it ran"
+        return self._record(
+            codes.SANDBOX_LIMIT,
+            f"{self._kind.title} {how} went beyond its sandbox's limit: {ending.breach}.{self._tail()}",
+            f"Raise `{_OPTION_OF_LIMIT[ending.breach.kind]}`, or give the agent a smaller task.",
+            limit=str(ending.breach),
+            signal=ending.ended_by,
+            exit_code=ending.exit_code,
+        )
+
+    def _reported(self) -> ErrorRecord | None:
+        """What the agent itself said of its failure."""
+        evidence = self._evidence()
+        if evidence is None:
+            return None
+        cause = find_cause(evidence, self._rules.causes)
+        return self._by_cause(cause or (UNKNOWN_FAILURE if self._failed_call() else BROKE_OFF), evidence)
+
+    def _crashed(self) -> ErrorRecord | None:
+        signal = self._ending.ended_by
+        if signal is None:
+            return None
+        memory = " SIGKILL from outside is often the system running out of memory." if signal == "SIGKILL" else ""
+        return self._record(
+            codes.CRASHED,
+            f"{self._kind.title} was ended by {signal} in the middle of its work.{self._tail()}",
+            f"Neither the agent nor its timeout did this.{memory} See the end of the raw log, and run it again.",
+            signal=signal,
+            exit_code=self._ending.exit_code,
+        )
+
+    def _plain_error(self) -> ErrorRecord | None:
+        """On stderr, by a CLI that never came to its first event: no login, an unknown model."""
+        ending = self._ending
+        is_error = not ending.good_exit if self._rules.plain_errors == "after_failed_exit" else ending.stream_expected
+        if ending.facts.stream_seen or not is_error:
+            return None
+        evidence = FailureEvidence(text="\n".join(self._last_lines()))
+        cause = find_cause(evidence, self._rules.causes)
+        return self._by_cause(cause, evidence) if cause else None
+
+    def _no_result(self) -> ErrorRecord | None:
+        if not self._ending.good_exit:
+            return None
+        return self._record(
+            codes.NO_RESULT,
+            f"{self._kind.title} exited with code {self._ending.exit_code} but never reported a result.{self._tail()}",
+            self._kind.hint(codes.NO_RESULT, "An interrupt, or a lost end of the output, does this; see the raw log."),
+            exit_code=self._ending.exit_code,
+        )
+
+    def _exit_code(self) -> ErrorRecord:
+        code = self._ending.exit_code
+        return self._record(
+            codes.EXIT_CODE,
+            f"{self._kind.title} exited with code {code}.{self._tail() or ' It printed nothing.'}",
+            self._kind.hint(codes.EXIT_CODE, "The lines quoted are its own last ones; the raw log has all of them."),
+            exit_code=code,
+        )
+
+    # -- what they are made of ---------------------------------------------------------------------------------
+
+    def _evidence(self) -> FailureEvidence | None:
+        facts, result, failure = self._ending.facts, self._ending.facts.result, self._ending.facts.failure
+        if result and not _is_success(result.subtype, self._rules):
+            return FailureEvidence(text="; ".join(result.errors), subtype=result.subtype or "missing")
+        is_error = result is not None and result.is_error
+        if failure is None and not is_error:
+            return None
+        closing = (result.text or "; ".join(result.errors)) if result and is_error else ""
+        return FailureEvidence(
+            text=(failure.text if failure else "") or closing,
+            subtype=result.subtype if result else None,
+            kind=failure.kind if failure else None,
+            status=(result.status if result else None) or (failure.status if failure else None),
+            refused=facts.refused,
+        )
+
+    def _failed_call(self) -> bool:
+        """Whether it says that a call to the model failed: for Claude Code, a "success" that is an error."""
+        result = self._ending.facts.result
+        if result and not _is_success(result.subtype, self._rules):
+            return False
+        return self._ending.facts.failure is not None or (result is not None and result.subtype == "success")
+
+    def _by_cause(self, cause: Cause, evidence: FailureEvidence) -> ErrorRecord:
+        said, message = _quote(evidence.text), cause.message.format(agent=self._kind.title)
+        context: dict[str, Any] = {
+            "kind": cause.kind,
+            "status": evidence.http_status(),
+            "exit_code": self._ending.exit_code,
+        }
+        if cause.code == codes.RATE_LIMIT:
+            limit = self._ending.facts.rate_limit
+            # The event has the moment itself; the text only a clock's face.
+            known = limit.resets_at if limit and limit.resets_at else None
+            context["resets_at"] = moment_of(known or reset_time(evidence.text, datetime.fromisoformat(self._at)))
+        hint = self._kind.hint(cause.code, cause.hint or self._kind.how_to_authenticate)
+        return self._record(cause.code, f"{message}: {said}" if said else f"{message}.", hint, **context)
+
+    def _record(self, code: str, message: str, hint: str, **context: Any) -> ErrorRecord:
+        return error_record(self._kind.code(code), message, self._at, hint, **context)
+
+    def _tail(self) -> str:
+        lines = [_quote(line) for line in self._last_lines()]
+        return f" Its last {plural(len(lines), 'line')}:\n" + "\n".join(lines) if lines else ""
+
+    def _last_lines(self) -> list[str]:
+        lines = (line.strip() for line in clean_text(self._ending.process.output[-_TAIL_CHARACTERS:]).split("\n"))
+        # Events say nothing to a person; what stands between them is stderr.
+        return [line for line in lines if line and not line.startswith('{"')][-_TAIL_LINES:]
 
 
-# Why a run that did not succeed did not. The first explanation that has something to say counts.
-
-
-def reason(kind: AgentKind, end: RunEnding, at: str, own_causes: Sequence[Cause]) -> ErrorRecord:
-    causes = (*own_causes, *common_causes(kind))
-    return (
-        timeout(kind, end, at, finished=end.facts.results > 0)
-        or stopped(kind, end, at)
-        or sandbox_limit(kind, end, at, blames_model=end.facts.failure is not None)
-        or _said(kind, end, at, causes)
-        or crashed(kind, end, at)
-        or _said_plainly(kind, end, at, causes)
-        or _no_result(kind, end, at)
-        or _exit_code(kind, end, at)
-    )
-
-
-def _said(kind: AgentKind, end: RunEnding, at: str, causes: Sequence[Cause]) -> ErrorRecord | None:
-    """What the agent said of its own failure, if anything."""
-    result, failure = end.facts.result, end.facts.failure
-    is_error = result is not None and result.is_error
-    if failure is None and not is_error:
-        return None
-    closing = (result.text or "") if result and is_error else ""
-    evidence = FailureEvidence(
-        text=(failure.text if failure else "") or closing,
-        subtype=result.subtype if result else None,
-        kind=failure.kind if failure else None,
-        status=failure.status if failure else None,
-    )
-    unknown = other_cause(kind) if failure else execution_cause(kind)
-    return _by_cause(find_cause(evidence, causes) or unknown, end, evidence, at)
-
-
-def _said_plainly(kind: AgentKind, end: RunEnding, at: str, causes: Sequence[Cause]) -> ErrorRecord | None:
-    """On stderr, by a CLI that never came to its first event: no login, an unknown model."""
-    if end.facts.stream_seen or not end.stream_expected:
-        return None
-    evidence = FailureEvidence(text="\n".join(last_lines(end)))
-    cause = find_cause(evidence, causes)
-    return _by_cause(cause, end, evidence, at) if cause else None
-
-
-def _by_cause(cause: Cause, end: RunEnding, evidence: FailureEvidence, at: str) -> ErrorRecord:
-    said = quote(evidence.text)
-    return error_record(
-        cause.code,
-        f"{cause.says}: {said}" if said else f"{cause.says}.",
-        at,
-        cause.hint,
-        kind=cause.kind,
-        status=evidence.http_status(),
-        exit_code=end.exit_code,
-    )
-
-
-def _no_result(kind: AgentKind, end: RunEnding, at: str) -> ErrorRecord | None:
-    hint = "An interrupt, or a lost end of the output, does this; see the raw log."
-    return no_result(kind, end, at, hint)
-
-
-def _exit_code(kind: AgentKind, end: RunEnding, at: str) -> ErrorRecord:
-    hint = "The lines quoted are its own last ones; the raw log has all of them."
-    return exit_code(kind, end, at, hint)
+def _quote(text: str) -> str:
+    text = clean_text(text).strip()
+    return text if len(text) <= _LINE_CHARACTERS else text[:_LINE_CHARACTERS] + "…"

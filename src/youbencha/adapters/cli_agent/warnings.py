@@ -1,21 +1,35 @@
-"""Oddities of the process itself that a person should know of, though they failed nothing."""
+"""What a person should know about a run even if it succeeded: facts and process -> warnings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from youbencha.adapters.cli_agent import codes
-from youbencha.adapters.cli_agent.kind import AgentKind, error_record
-from youbencha.adapters.cli_agent.normalize import has_code
+from youbencha.adapters.cli_agent.kind import AgentKind, error_record, malformed, plural
 from youbencha.log import ErrorRecord
+from youbencha.log.session import SessionFacts
 from youbencha.process import ProcessResult
+
+
+def session_warnings(
+    kind: AgentKind, facts: SessionFacts, at: str, *, compares_models: bool = False
+) -> Iterator[ErrorRecord]:
+    """What is odd about the session. `compares_models` as in `VerdictRules`."""
+    yield from _denied_tools(kind, facts, at)
+    yield from _failed_mcp_servers(kind, facts, at)
+    yield from _model_fallback(kind, facts, at, compares_models=compares_models)
+    yield from _retries(kind, facts, at)
+    yield from _unread_metrics(kind, facts, at)
+    # In plain text no line is an event, and that is no news.
+    if facts.stream_seen and facts.malformed_lines:
+        yield malformed(kind, facts.malformed_lines, facts.malformed_example, at)
 
 
 def process_warnings(
     kind: AgentKind, done: ProcessResult, cli: Path, at: str, *, errors: tuple[ErrorRecord, ...] = ()
 ) -> Iterator[ErrorRecord]:
-    """`errors` are told already."""
+    """What is odd about the process. `errors` are reported already."""
     # Claude Code 2.0.62 starts itself once more in the background to look at its ripgrep, and does not wait for it.
     left = sorted(program for program in done.exit.leftovers if program != str(cli.resolve()))
     if left:
@@ -28,7 +42,7 @@ def process_warnings(
             count=len(left),
             programs=left,
         )
-    if done.exit.breach and not has_code(errors, kind.code(codes.SANDBOX_LIMIT)):
+    if done.exit.breach and not any(error.code == kind.code(codes.SANDBOX_LIMIT) for error in errors):
         yield error_record(
             kind.code(codes.SANDBOX_LIMIT),
             f"{kind.title} ran into a limit of its sandbox: {done.exit.breach}.",
@@ -57,3 +71,95 @@ def process_warnings(
             at,
             bytes=done.skipped_bytes,
         )
+
+
+def _denied_tools(kind: AgentKind, facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
+    by_policy = dict(facts.denied_by_policy)
+    others = {name: times - by_policy.get(name, 0) for name, times in facts.denied_tools.items()}
+    others = {name: times for name, times in others.items() if times > 0}
+    if by_policy:
+        message = f"The tool policy denied: {_counted(by_policy)}. The run went on without them."
+        hint = "See which rules apply: `tool_policy` of agent.config. A denied tool shows in what the agent can do."
+        yield error_record(kind.code(codes.TOOL_DENIED), message, at, hint, tools=by_policy, by="tool_policy")
+    if others:
+        yield error_record(
+            kind.code(codes.TOOL_DENIED),
+            f"{kind.title} was not allowed to use its tools: {_counted(others)}. The run went on without them.",
+            at,
+            kind.hint(codes.TOOL_DENIED, "Allow them; there is no one to ask."),
+            tools=others,
+        )
+
+
+def _counted(tools: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} ({times}x)" for name, times in tools.items())
+
+
+def _failed_mcp_servers(kind: AgentKind, facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
+    if not facts.failed_mcp_servers:
+        return
+    count = plural(len(facts.failed_mcp_servers), "MCP server")
+    yield error_record(
+        kind.code(codes.MCP_FAILED),
+        f"{count} did not start: {', '.join(facts.failed_mcp_servers)}. The agent worked without their tools.",
+        at,
+        "Start the server's command by hand to see its error, and check that it exists where the agent runs.",
+        servers=list(facts.failed_mcp_servers),
+    )
+
+
+def _model_fallback(kind: AgentKind, facts: SessionFacts, at: str, *, compares_models: bool) -> Iterator[ErrorRecord]:
+    for switch in facts.switches:
+        yield error_record(
+            kind.code(codes.MODEL_FALLBACK),
+            f"{kind.title} went over from {switch.original or 'its model'} to {switch.fallback or 'another'} "
+            f"({switch.trigger or 'no reason given'}).",
+            at,
+            "The run does not measure the model asked for. Leave out `fallback_model`, or run it again.",
+            original=switch.original,
+            fallback=switch.fallback,
+            trigger=switch.trigger,
+        )
+    asked, used = facts.init_model, facts.model
+    if compares_models and not facts.switches and asked and used and base_model(asked) != base_model(used):
+        yield error_record(
+            kind.code(codes.MODEL_FALLBACK),
+            f"{kind.title} set out with {asked}, but {used} answered.",
+            at,
+            "A gateway that renames models does this, and so does an old CLI that falls back without a word.",
+            original=asked,
+            fallback=used,
+            trigger=None,
+        )
+
+
+def base_model(name: str) -> str:
+    """Without its variant: Claude Code sets out with "claude-opus-4-8[1m]" where answers say "claude-opus-4-8"."""
+    return name.split("[", 1)[0]
+
+
+def _retries(kind: AgentKind, facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
+    if not facts.retries:
+        return
+    times = plural(sum(retry.times for retry in facts.retries), "time")
+    kinds = ", ".join(f"{retry.reason or 'unknown'} ({retry.status or 'no answer'})" for retry in facts.retries)
+    yield error_record(
+        kind.code(codes.REQUESTS_RETRIED),
+        f"Calls to the model failed and were repeated {times}: {kinds}. The run's duration includes the waiting.",
+        at,
+        "Run fewer trials at a time, or leave this run out of comparisons of speed.",
+        retries=[retry._asdict() for retry in facts.retries],
+    )
+
+
+def _unread_metrics(kind: AgentKind, facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
+    if not facts.unread_metrics:
+        return
+    yield error_record(
+        kind.code(codes.METRICS_UNREADABLE),
+        f"Not all that {kind.title[0].lower()}{kind.title[1:]} reported of its figures could be read: "
+        f"{'; '.join(facts.unread_metrics)}. What could not counts as unknown.",
+        at,
+        "It is to be one JSON object of less than 1 MiB, with whole numbers for tokens and turns.",
+        problems=facts.unread_metrics,
+    )

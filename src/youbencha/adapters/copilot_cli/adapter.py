@@ -16,9 +16,9 @@ from youbencha.adapters.cli_agent import (
     CliAdapter,
     Invocation,
     SessionRecord,
+    VerdictRules,
     codes,
     fits_argument,
-    pattern,
 )
 from youbencha.adapters.cli_agent.agent_files import read_definition
 from youbencha.adapters.cli_agent.config import AgentConfig
@@ -137,29 +137,31 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
     }  # fmt: skip
     credentials = CREDENTIALS
     default_env: ClassVar[Mapping[str, str]] = {"COPILOT_AUTO_UPDATE": "false"}
-    causes = (
-        Cause(
-            code=COPILOT.code(codes.MAX_BUDGET),
-            kind="max_budget",
-            words=pattern(r"session limits?.{0,40}reached|max(?:imum)? ai credits"),
-            says="Copilot CLI stopped at its limit of AI credits",
-            hint="Raise `max_ai_credits`, or give the agent a smaller task.",
-        ),
-        Cause(
-            code=COPILOT.code(codes.EXECUTION_ERROR),
-            kind="model_missing",
-            words=pattern(r"BYOK providers require an explicit model"),
-            says="Copilot CLI has no model of its own to take from this provider, or behind a gateway",
-            hint="Name one as `agent.model`.",
-        ),
-        Cause(
-            code=COPILOT.code(codes.EXECUTION_ERROR),
-            kind="agent_not_found",
-            words=pattern(r"^No such agent"),
-            says="Copilot CLI does not know this agent",
-            hint="Put NAME.agent.md into .github/agents of the repository or beside the test case (or into your "
-            "~/.copilot/agents), or mend `agent_name`.",
-        ),
+    rules = VerdictRules(
+        causes=(
+            Cause(
+                code=codes.MAX_BUDGET,
+                kind="max_budget",
+                pattern=r"session limits?.{0,40}reached|max(?:imum)? ai credits",
+                message="Copilot CLI stopped at its limit of AI credits",
+                hint="Raise `max_ai_credits`, or give the agent a smaller task.",
+            ),
+            Cause(
+                code=codes.EXECUTION_ERROR,
+                kind="model_missing",
+                pattern=r"BYOK providers require an explicit model",
+                message="Copilot CLI has no model of its own to take from this provider, or behind a gateway",
+                hint="Name one as `agent.model`.",
+            ),
+            Cause(
+                code=codes.EXECUTION_ERROR,
+                kind="agent_not_found",
+                pattern=r"^No such agent",
+                message="Copilot CLI does not know this agent",
+                hint="Put NAME.agent.md into .github/agents of the repository or beside the test case (or into your "
+                "~/.copilot/agents), or fix `agent_name`.",
+            ),
+        )
     )
 
     def command(self, invocation: Invocation[CopilotCliConfig]) -> Command:

@@ -15,8 +15,8 @@ from youbencha.adapters.cli_agent import (
     CliAdapter,
     Invocation,
     StreamReader,
+    VerdictRules,
     codes,
-    pattern,
 )
 from youbencha.adapters.gemini_cli.events import GeminiCliReader
 from youbencha.gateway.api import GatewayAccess
@@ -129,17 +129,17 @@ class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
         "GEMINI_CLI_NO_RELAUNCH": "true",
     }
     supports_custom_agents = False
-    causes = (
-        Cause(
-            code=KIND.code(codes.AUTH_FAILED),
-            kind="authentication",
-            words=pattern(
-                r"api key not valid|UNAUTHENTICATED|invalid auth method|set an auth method"
-                r"|must specify the GEMINI_API_KEY"
+    rules = VerdictRules(
+        causes=(
+            Cause(
+                code=codes.AUTH_FAILED,
+                kind="authentication",
+                pattern=r"api key not valid|UNAUTHENTICATED|invalid auth method|set an auth method"
+                r"|must specify the GEMINI_API_KEY",
+                message="Gemini CLI failed at authentication: no valid API key or login",
+                hint=None,
             ),
-            says="Gemini CLI failed at authentication: no valid API key or login",
-            hint=KIND.how_to_authenticate,
-        ),
+        )
     )
 
     def command(self, invocation: Invocation[GeminiCliConfig]) -> Command:

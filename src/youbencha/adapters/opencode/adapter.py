@@ -16,8 +16,8 @@ from youbencha.adapters.cli_agent import (
     CliAdapter,
     Invocation,
     SessionRecord,
+    VerdictRules,
     codes,
-    pattern,
 )
 from youbencha.adapters.cli_agent.config import AgentConfig, Matches, NonEmptyArgument
 from youbencha.adapters.cli_agent.environment import provider_of
@@ -123,36 +123,38 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
     inherited_env = OWN_VARIABLES
     credentials = CREDENTIALS
     default_env: ClassVar[Mapping[str, str]] = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_SHARE": "1"}
-    causes = (
-        Cause(
-            code=OPENCODE.code(codes.EXECUTION_ERROR),
-            kind=AGENT_NOT_FOUND,
-            subtypes=frozenset({AGENT_NOT_FOUND}),
-            says="opencode does not know this agent, and went on with another",
-            hint="Put NAME.md into .opencode/agent of the repository (or ~/.config/opencode/agent), or mend "
-            "`agent_name`.",
-        ),
-        Cause(
-            code=OPENCODE.code(codes.REFUSED),
-            kind="refusal",
-            subtypes=frozenset({"content-filter"}),
-            says="The model declined the request",
-            hint="Reword the task, or run it on another model; this is the model's answer, not a fault of the run.",
-        ),
-        Cause(
-            code=OPENCODE.code(codes.API_ERROR),
-            kind="max_output_tokens",
-            subtypes=frozenset({"length"}),
-            says="The model's answer did not fit into its limit of output tokens",
-            hint="Give the agent a smaller task, or raise the model's limit in opencode's own configuration.",
-        ),
-        Cause(
-            code=OPENCODE.code(codes.API_ERROR),
-            kind="model_not_found",
-            words=pattern(r"ModelNotFoundError"),
-            says="opencode does not know the model, or has no credentials for its provider",
-            hint="Write `model` as provider/model (`opencode models` lists them), and set the provider's key.",
-        ),
+    rules = VerdictRules(
+        causes=(
+            Cause(
+                code=codes.EXECUTION_ERROR,
+                kind=AGENT_NOT_FOUND,
+                subtypes=frozenset({AGENT_NOT_FOUND}),
+                message="opencode does not know this agent, and went on with another",
+                hint="Put NAME.md into .opencode/agent of the repository (or ~/.config/opencode/agent), or fix "
+                "`agent_name`.",
+            ),
+            Cause(
+                code=codes.REFUSED,
+                kind="refusal",
+                subtypes=frozenset({"content-filter"}),
+                message="The model declined the request",
+                hint="Reword the task, or run it on another model; this is the model's answer, not a fault of the run.",
+            ),
+            Cause(
+                code=codes.API_ERROR,
+                kind="max_output_tokens",
+                subtypes=frozenset({"length"}),
+                message="The model's answer did not fit into its limit of output tokens",
+                hint="Give the agent a smaller task, or raise the model's limit in opencode's own configuration.",
+            ),
+            Cause(
+                code=codes.API_ERROR,
+                kind="model_not_found",
+                pattern=r"ModelNotFoundError",
+                message="opencode does not know the model, or has no credentials for its provider",
+                hint="Write `model` as provider/model (`opencode models` lists them), and set the provider's key.",
+            ),
+        )
     )
 
     def command(self, invocation: Invocation[OpenCodeConfig]) -> Command:
