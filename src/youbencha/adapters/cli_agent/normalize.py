@@ -95,9 +95,11 @@ def _read_stream(
     reader = new_reader()
     if reader is None:
         return None
-    session = _read_lines(kind, reader, output, end, redactor, skip=reader.partial_prefix)
-    if reader.partial_prefix is not None and session.facts.stream_seen and session.facts.result is None:
+    skipped = reader.partial_prefix
+    session = _read_lines(kind, reader, output, end, redactor, skip=skipped)
+    if skipped is not None and session.facts.result is None and skipped in output:
         # The partial messages hold the tokens of a session without a result, and the text it was just writing.
+        del session
         session = _read_lines(kind, new_reader(), output, end, redactor)
     return session if session.facts.stream_seen else None
 

@@ -138,7 +138,7 @@ class OutputReader:
         if isinstance(event, AssistantTextDelta):
             draft = self._drafts.get(event.parent)
             if draft is None:
-                draft = self._drafts[event.parent] = _Draft(self._redactor)
+                draft = self._drafts[event.parent] = _Draft(self._redactor, live=self._sink is not None)
             return draft.add(event)
         if not self._drafts:
             return (event,)
@@ -167,19 +167,22 @@ class OutputReader:
 class _Draft:
     """A text that is being written, piece by piece."""
 
-    def __init__(self, redactor: Redactor) -> None:
+    def __init__(self, redactor: Redactor, *, live: bool) -> None:
+        """`live`: its pieces are shown as they come."""
         self._redactor = redactor
-        self._stream = redactor.stream()
+        self._stream = redactor.stream() if live else None
         self._pieces: list[str] = []
 
     def add(self, event: AssistantTextDelta) -> Iterable[Event]:
         self._pieces.append(event.text)
+        if self._stream is None:
+            return ()
         masked = self._stream.feed(event.text.encode("utf-8", "surrogatepass"))
         return (replace(event, text=masked.decode("utf-8", "surrogatepass")),) if masked else ()
 
     def rest(self, parent: str | None) -> Iterable[Event]:
         """What was held back because it could have been the start of a secret."""
-        masked = self._stream.finish()
+        masked = self._stream.finish() if self._stream else b""
         return (AssistantTextDelta(text=masked.decode("utf-8", "surrogatepass"), parent=parent),) if masked else ()
 
     def text(self) -> str:
