@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from youbencha.usage import SessionUsage, Tokens, UsageCounter
 
@@ -32,10 +34,22 @@ def test_calls_add_up_and_are_a_lower_bound_until_the_end() -> None:
 def test_news_of_one_call_is_not_counted_twice() -> None:
     counter = UsageCounter()
     counter.add_call(Tokens(10, 1), message_id="a", final=False)
-    assert counter.calls() == Tokens(10, None)  # what a call begins with is not its output
+    assert counter.calls == Tokens(10, None)  # what a call begins with is not its output
     counter.add_call(Tokens(10, 25), message_id="a")
     counter.add_call(Tokens(10, 3), message_id="a", final=False)
-    assert counter.calls() == Tokens(10, 25)
+    assert counter.calls == Tokens(10, 25)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.lists(st.none() | st.integers(0, 9), min_size=4, max_size=4))))
+def test_the_sum_is_that_of_the_largest_news_of_each_call(news: list[tuple[str, list[int | None]]]) -> None:
+    counter, largest = UsageCounter(), {}
+    for message_id, numbers in news:
+        counter.add_call(Tokens(*numbers), message_id=message_id)
+        for column, number in enumerate(numbers):
+            if number is not None:
+                largest[message_id, column] = max(number, largest.get((message_id, column), 0))
+    columns = [[number for (_, at), number in largest.items() if at == column] for column in range(4)]
+    assert counter.calls == tuple(sum(column) if column else None for column in columns)
 
 
 def test_calls_without_a_name_are_each_their_own() -> None:

@@ -38,7 +38,7 @@ class UsageCounter:
 
     def __init__(self) -> None:
         self._calls: dict[str, Tokens] = {}
-        self._unnamed = Tokens()
+        self._seen = Tokens()
         self._cost_usd: float | None = None
         self._total: SessionUsage | None = None
 
@@ -53,11 +53,12 @@ class UsageCounter:
             self._cost_usd = (self._cost_usd or 0) + cost_usd
         news = tokens if final else tokens._replace(output=None)
         if message_id is None:
-            self._unnamed = add_all([self._unnamed, news])
+            self._seen = add_all([self._seen, news])
             return
-        known = self._calls.get(message_id)
+        known = self._calls.get(message_id, Tokens())
         if known != news:  # Claude Code repeats it with each content block
-            self._calls[message_id] = news if known is None else Tokens(*map(_larger, known, news))
+            self._calls[message_id] = largest = Tokens(*map(_larger, known, news))
+            self._seen = Tokens(*map(_grown, self._seen, known, largest))
 
     def set_total(self, tokens: Tokens, cost_usd: float | None) -> None:
         """Note what the agent says of the whole session so far."""
@@ -67,16 +68,17 @@ class UsageCounter:
     def has_total(self) -> bool:
         return self._total is not None
 
+    @property
     def calls(self) -> Tokens:
         """The sum of the calls so far."""
-        return add_all([*self._calls.values(), self._unnamed])
+        return self._seen
 
     def usage(self, *, ended: bool = False) -> SessionUsage | None:
         """The session's usage; None if nothing is known.
 
         `ended`: the session came to its end, so that its calls are all there are, if it reports no total.
         """
-        seen = self.calls()
+        seen = self._seen
         if self._total is None:
             return _known(seen, self._cost_usd, partial=not ended)
         said, cost_usd, _ = self._total
@@ -104,6 +106,10 @@ def _larger(one: int | None, other: int | None) -> int | None:
     if one is None or other is None:
         return other if one is None else one
     return max(one, other)
+
+
+def _grown(total: int | None, before: int | None, now: int | None) -> int | None:
+    return total if now is None else (total or 0) + now - (before or 0)
 
 
 def _known(tokens: Tokens, cost_usd: float | None, *, partial: bool) -> SessionUsage | None:

@@ -216,7 +216,7 @@ class SessionRecorder:
 
     def live_usage(self) -> UsageReported | None:
         """The sum of the calls, if it has grown since this was last asked. The last word is the agent's own total."""
-        seen = self._usage.calls()
+        seen = self._usage.calls
         if seen == self._shown or self._usage.has_total:
             return None
         self._shown = seen
