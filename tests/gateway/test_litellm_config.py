@@ -193,6 +193,6 @@ def test_without_litellm_it_is_said_how_to_get_it(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("named", ["nowhere/litellm", "litellm", "."])
 def test_a_named_program_must_be_one(named: str, tmp_path: Path) -> None:
-    with pytest.raises(YouBenchaError, match="no program that can be run") as caught:
+    with pytest.raises(YouBenchaError, match="not an executable program") as caught:
         find_litellm(named, {"PATH": str(tmp_path)}, tmp_path)
     assert caught.value.code == "LITELLM_NOT_FOUND"

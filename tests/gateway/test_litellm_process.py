@@ -214,7 +214,7 @@ async def test_a_port_that_another_took_is_given_up(bench: Bench) -> None:
 async def test_a_litellm_that_runs_already_is_checked(bench: Bench) -> None:
     await check_litellm(bench.url, bench.litellm.master_key)
     await check_litellm(f"{bench.url}/v1/", bench.litellm.master_key)
-    with pytest.raises(YouBenchaError, match="does not take the key") as caught:
+    with pytest.raises(YouBenchaError, match="does not accept the key") as caught:
         await check_litellm(bench.url, "sk-another")
     assert caught.value.code == "LITELLM_KEY_REFUSED"
     for url in (bench.model.url, "http://127.0.0.1:1", "http://[broken"):

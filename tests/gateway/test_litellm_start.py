@@ -135,7 +135,7 @@ async def test_one_that_gets_ready(program: Program, tmp_path: Path, monkeypatch
             assert litellm.alive
             assert litellm.pid
             await check_litellm(f"{url}/v1/", litellm.master_key)
-            with pytest.raises(YouBenchaError, match="does not take the key") as caught:
+            with pytest.raises(YouBenchaError, match="does not accept the key") as caught:
                 await check_litellm(url, "sk-another")
             assert caught.value.code == "LITELLM_KEY_REFUSED"
             with pytest.raises(YouBenchaError, match="no LiteLLM answers"):

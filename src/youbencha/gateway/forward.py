@@ -20,11 +20,11 @@ from multidict import CIMultiDict
 from youbencha.gateway.api import Action, Provider
 from youbencha.gateway.call import PendingCall
 from youbencha.gateway.keys import PROVIDER_IS_BUSY
+from youbencha.gateway.litellm.translate import provider_error, provider_headers, unmetered_option
 from youbencha.gateway.refusals import Refusal
 from youbencha.gateway.relay import Chunks, relay
 from youbencha.gateway.request import (
     ClientRequest,
-    Headers,
     body_to_send,
     headers_for,
     lower_names,
@@ -54,8 +54,10 @@ class Forwarder:
         upstream = self._upstreams.get(route.provider)
         if upstream is None:
             raise Refusal("no_upstream", f"the gateway has no key for {route.provider}")
-        if upstream.is_litellm and route.action is not Action.MODELS:
-            _refuse_litellm_options(incoming, call.asked.model)
+        is_checked = upstream.is_litellm and route.action is not Action.MODELS
+        if is_checked and (option := unmetered_option(incoming.body, call.asked.model)):
+            message = f"not passed on to LiteLLM, because what it does cannot be metered: {option}"
+            raise Refusal("not_metered", message)
         circuit = self.circuits[route.provider, call.labels.key]
         if wait := circuit.wait_s(time.monotonic()):
             raise Refusal("circuit_open", f"{route.provider} failed too often in a row; not asked for {wait:.0f} s")
@@ -65,7 +67,9 @@ class Forwarder:
             if upstream.is_litellm and answer.status >= 400:
                 return await _relay_litellm_error(call, answer, circuit, chunks)
             _note_status(call, answer.status, answer.headers, circuit)
-            headers = _provider_headers(answer) if upstream.is_litellm else list(answer.headers.items())
+            headers = list(answer.headers.items())
+            if upstream.is_litellm:
+                headers = list(provider_headers(headers).items())
             return await relay(request, call, route.wire, answer, headers, chunks, hide_usage=hide_usage)
 
     async def _send(
@@ -100,9 +104,7 @@ async def _relay_litellm_error(
     call: PendingCall, answer: aiohttp.ClientResponse, circuit: Circuit, chunks: Chunks | None
 ) -> web.Response:
     """Send an error as the provider gave it, as far as LiteLLM shows it: small, and never a stream."""
-    from youbencha.gateway.litellm.translate import provider_error
-
-    headers = dict(_provider_headers(answer))
+    headers = provider_headers(answer.headers.items())
     try:
         restored = provider_error(answer.status, await answer.read())
     except (aiohttp.ClientError, OSError) as error:
@@ -115,19 +117,6 @@ async def _relay_litellm_error(
     if chunks is not None:
         chunks.append((call.elapsed_ms(), restored.body))
     return web.Response(status=restored.status, body=restored.body, headers=passed)
-
-
-def _refuse_litellm_options(incoming: ClientRequest, model: str | None) -> None:
-    from youbencha.gateway.litellm.translate import order_in
-
-    if found := order_in(incoming.body, model):
-        raise Refusal("not_metered", f"not passed on to LiteLLM, because what it does cannot be metered: {found}")
-
-
-def _provider_headers(answer: aiohttp.ClientResponse) -> Headers:
-    from youbencha.gateway.litellm.translate import provider_headers
-
-    return list(provider_headers(answer.headers.items()).items())
 
 
 def _note_status(call: PendingCall, status: int, headers: Mapping[str, str], circuit: Circuit) -> None:

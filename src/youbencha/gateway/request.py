@@ -20,6 +20,7 @@ from youbencha.gateway.api import Action, Route, route_of
 from youbencha.gateway.call import PendingCall
 from youbencha.gateway.encoding import Decoder, encoding_of
 from youbencha.gateway.keys import PREFIX, BodyMemory, BodyMemoryError
+from youbencha.gateway.litellm.translate import QUERY
 from youbencha.gateway.metering.usage_chunk import with_usage_asked
 from youbencha.gateway.refusals import Refusal
 from youbencha.json_lines import loads_lossy
@@ -178,8 +179,6 @@ def url_for(upstream: Upstream, route: Route, request: web.Request) -> URL:
 
 
 def _goes_on(part: str, upstream: Upstream) -> bool:
-    from youbencha.gateway.litellm.translate import QUERY
-
     name = part.partition("=")[0]
     known = name in QUERY if upstream.is_litellm else name not in _NOT_IN_QUERY
     return known and PREFIX not in part

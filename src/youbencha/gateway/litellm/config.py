@@ -1,6 +1,6 @@
-"""LiteLLM's configuration, from the upstreams that a run has. Pure; no key is ever written in it.
+"""LiteLLM's configuration and environment, from the upstreams that a run has. No key is ever written to a file.
 
-Every setting was tried with LiteLLM 1.106.2 and real agents; docs/litellm.md tells what still changes on the way.
+Every setting was tried with LiteLLM 1.106.2 and real agents; docs/litellm.md says what still changes on the way.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Backend(NamedTuple):
 
 class _Kind(NamedTuple):
     models: tuple[str, ...]
-    """What its models are called."""
+    """Patterns of its models' names."""
     version: str
     """What LiteLLM wants at the end of a base URL."""
     parameters: Mapping[str, Any] = {}
@@ -67,21 +67,21 @@ _SETTINGS: Mapping[str, Mapping[str, Any]] = {
     },
     "litellm_settings": {
         "telemetry": False,
-        # Whether to try again is the agent's decision: it sees each error, and the ledger each request.
+        # Whether to retry is the agent's decision: it sees each error, and the ledger each request.
         "num_retries": 0,
-        # What it cannot pass on is an error. Dropped in silence, it would be another experiment.
+        # What it cannot pass on is an error. Dropped silently, it would be another experiment.
         "drop_params": False,
     },
     "router_settings": {
         "num_retries": 0,
-        # After some errors it would answer 429 by itself for a while, and ask nobody.
+        # After some errors it would answer 429 by itself for a while.
         "disable_cooldowns": True,
     },
 }
 
 
 def configuration(backends: Sequence[Backend], models: Sequence[str] = ()) -> dict[str, Any]:
-    """What LiteLLM reads at its start. A model whose name says nothing goes to the first backend.
+    """Return what LiteLLM reads at its start. A model whose name no pattern matches goes to the first backend.
 
     `models` are those that will be asked for, as far as that is known. LiteLLM holds back OpenAI's responses to the end
     for a model that neither its own list nor this one names.
@@ -103,7 +103,7 @@ def _is_of(name: str, provider: Provider) -> bool:
 
 
 def _patterns(provider: Provider) -> list[tuple[str, str]]:
-    """What is asked for, and what that is to LiteLLM: `claude-*` and `anthropic/*`."""
+    """Names that agents use, and LiteLLM's names for them: `claude-*` and `anthropic/*`."""
     plain = [(name, f"{provider}/{name}") for name in _KINDS[provider].models]
     return [*plain, (f"{provider}/*", f"{provider}/*")]
 
@@ -124,10 +124,12 @@ def _bare(url: str) -> str:
     return url.rstrip("/").removesuffix("/v1").removesuffix("/v1beta")
 
 
-# A configuration of LiteLLM that the user wrote: what it needs from us. Pure, but for reading the file.
+# -- a configuration that the user wrote ------------------------------------------------------------------------
 
 
 class OwnConfig(NamedTuple):
+    """What the user's configuration needs from us."""
+
     variables: frozenset[str]
     """Of the environment, that it names."""
     master_key: str | None
@@ -149,7 +151,7 @@ def read_own_config(path: Path) -> OwnConfig:
 
 
 def parse_own_config(text: str) -> OwnConfig:
-    """Raises ValueError for what is no such configuration."""
+    """Raises ValueError if it is not a configuration of LiteLLM."""
     document = _load(text)
     general = document.get("general_settings")
     key = general.get("master_key") if isinstance(general, dict) else None
@@ -189,7 +191,7 @@ def _variables(value: object) -> Iterator[str]:
         yield value.removeprefix(FROM_ENVIRONMENT)
 
 
-# The world that LiteLLM runs in: what the system and a company's network need, the keys it is given, and no more.
+# -- its environment: what the system and a company's network need, the keys it is given, and no more --------------
 
 _KEPT = PROGRAM | TEMPORARY | PROXY | {
     "LANG", "LC_ALL", "TZ", "SYSTEMDRIVE", "WINDIR", "PROGRAMDATA", "NUMBER_OF_PROCESSORS",
@@ -197,7 +199,7 @@ _KEPT = PROGRAM | TEMPORARY | PROXY | {
 }  # fmt: skip
 
 _OF_THE_USER = frozenset({"HOME", "USER", "LOGNAME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "XDG_CONFIG_HOME"})
-"""Where cloud credentials lie, which a configuration of the user's may rely on; ours does not."""
+"""Where cloud credentials are, which a configuration of the user's may rely on; ours does not."""
 
 _LOOPBACK = "127.0.0.1,localhost,::1"
 
@@ -210,7 +212,7 @@ QUIET: Mapping[str, str] = MappingProxyType(
         "LITELLM_LOCAL_BLOG_POSTS": "True",
         "LITELLM_LOCAL_POLICY_TEMPLATES": "True",
         "LITELLM_LOCAL_AUTOROUTER_PRESETS": "True",
-        # No `.env` that lies about is read.
+        # Else it would read a `.env` in its directory.
         "LITELLM_MODE": "PRODUCTION",
         "LITELLM_LOG": "WARNING",
         "PYTHONUNBUFFERED": "1",
@@ -226,11 +228,11 @@ def litellm_environment(
     wanted = _KEPT | _OF_THE_USER if as_user else _KEPT
     kept = select(env, wanted)
     homes = {} if as_user else dict.fromkeys(("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"), str(home))
-    return {**kept, **homes, **_past_the_proxy(kept), **QUIET, **given}
+    return {**kept, **homes, **_without_proxy_for_loopback(kept), **QUIET, **given}
 
 
-def _past_the_proxy(kept: Mapping[str, str]) -> dict[str, str]:
-    """What is on this computer is never asked for through a proxy."""
+def _without_proxy_for_loopback(kept: Mapping[str, str]) -> dict[str, str]:
+    """Exclude this computer from what goes through a proxy."""
     if not any(name.upper().endswith("_PROXY") for name in kept):
         return {}
     said = next((kept[name] for name in ("no_proxy", "NO_PROXY") if kept.get(name)), "")
@@ -238,7 +240,7 @@ def _past_the_proxy(kept: Mapping[str, str]) -> dict[str, str]:
     return {"NO_PROXY": exceptions, "no_proxy": exceptions}
 
 
-# All that a start of LiteLLM needs but the port: with a configuration of ours, or with the user's own.
+# -- all that its start needs, except the port -------------------------------------------------------------------
 
 
 class StartPlan(NamedTuple):
@@ -271,7 +273,7 @@ def plan_of_user(config_file: Path, env: Mapping[str, str], home: Path) -> Start
     master_key = own.master_key or _new_key()
     given = {**{name: env[name] for name in own.variables}, own.master_key_env: master_key}
     theirs = litellm_environment(env, given, home=home, as_user=True)
-    # Paths in it are relative to where people start it, and that is where it lies.
+    # Paths in it are relative to its own directory, where people start LiteLLM.
     return StartPlan(config_file, config_file.parent, theirs, master_key)
 
 

@@ -1,4 +1,4 @@
-"""LiteLLM as a process of ours: started, waited for, and gone when the block ends or we are gone ourselves."""
+"""LiteLLM as a process of ours: found, started, waited for, checked, and ended with us."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from aiohttp import ClientSession
 
 
-_LOOK_EVERY_S = 0.1
+_POLL_S = 0.1
 
 _PORTS_TO_TRY = 5
 
@@ -102,7 +102,7 @@ class LiteLLM:
         await self._cleanup.aclose()
 
     async def _start(self, plan: StartPlan) -> None:
-        """LiteLLM must be told a port. Between our finding a free one and its taking it, another may have it."""
+        """Start it on a free port. Another process may take that port before LiteLLM does: then another is tried."""
         try:
             async with asyncio.timeout(self._startup_timeout_s), new_client() as client:
                 for _ in range(_PORTS_TO_TRY):
@@ -119,7 +119,7 @@ class LiteLLM:
             raise _not_ready(f"LiteLLM was not ready within {self._startup_timeout_s:g} s", result) from None
 
     async def _try(self, port: int, plan: StartPlan, client: ClientSession) -> ProcessResult | None:
-        """None as soon as it is ready; otherwise, how it ended."""
+        """Return None as soon as it is ready; otherwise how it ended."""
         url = f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{port}"
         running = self._spawn(plan, port)
         getting_ready = asyncio.create_task(_until_ready(client, url, plan.master_key))
@@ -154,7 +154,7 @@ class LiteLLM:
         self.pid = started.pid
 
     async def _stop(self) -> ProcessResult | None:
-        """Returns when nothing of it is left."""
+        """Stop it, and return when all its processes have ended."""
         if self._running is None:
             return None
         self._stopping.set()
@@ -166,7 +166,7 @@ async def _until_ready(client: ClientSession, url: str, key: str) -> None:
     while True:
         if await health_of(client, url, key) is Health.READY:
             return
-        await asyncio.sleep(_LOOK_EVERY_S)
+        await asyncio.sleep(_POLL_S)
 
 
 def _free_port(host: str) -> int:
@@ -191,30 +191,30 @@ def _not_ready(what: str, result: ProcessResult | None) -> YouBenchaError:
     )
 
 
-# Whether a LiteLLM is there, and takes a key.
+# -- is it there, and does it accept the key? -------------------------------------------------------------------
 
-_PATIENCE_S = 10.0
+_TIMEOUT_S = 10.0
 
 
 class Health(Enum):
     SILENT = "silent"
-    """Nobody answers, or somebody who is no LiteLLM."""
+    """There is no answer, or not one of LiteLLM's."""
     REFUSING = "refusing"
-    """It runs, but does not take this key."""
+    """It runs, but does not accept this key."""
     READY = "ready"
 
 
 def new_client() -> aiohttp.ClientSession:
     import aiohttp
 
-    return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_PATIENCE_S), cookie_jar=aiohttp.DummyCookieJar())
+    return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S), cookie_jar=aiohttp.DummyCookieJar())
 
 
 async def health_of(client: aiohttp.ClientSession, url: str, key: str) -> Health:
     if await _status(client, f"{url}/health/liveliness") != 200:
         return Health.SILENT
-    # The first question answers to anybody. This one asks for the key, and so also tells that this is the LiteLLM
-    # we mean, and not one of somebody else's that has the port by now.
+    # The first request needs no key. This one does, so it also shows that this is our LiteLLM, and not another that
+    # has the port by now.
     status = await _status(client, f"{url}/v1/models", {"Authorization": f"Bearer {key}"})
     return Health.READY if status == 200 else Health.REFUSING
 
@@ -231,7 +231,7 @@ async def _status(client: aiohttp.ClientSession, url: str, headers: dict[str, st
 
 
 async def check_litellm(url: str, key: str) -> None:
-    """For one that runs already: an error that says what is wrong with it."""
+    """Raise YouBenchaError that says what is wrong with a LiteLLM that runs already."""
     async with new_client() as client:
         health = await health_of(client, url.rstrip("/").removesuffix("/v1"), key)
     if health is Health.SILENT:
@@ -244,18 +244,18 @@ async def check_litellm(url: str, key: str) -> None:
     if health is Health.REFUSING:
         raise YouBenchaError(
             "LITELLM_KEY_REFUSED",
-            f"the LiteLLM at {url} does not take the key that it was given",
+            f"the LiteLLM at {url} does not accept the key that it was given",
             hint="`gateway.litellm.key_env` names the variable that holds its master key or a virtual key.",
         )
 
 
-# Find the program `litellm`.
+# -- where it is installed --------------------------------------------------------------------------------------
 
 _NAME = "litellm"
 
 
 def find_litellm(explicit: str | None, env: Mapping[str, str], toolbox_path: Path | None) -> Path:
-    """The one that was named; else the one installed with us, the one on PATH, or the one in the toolbox."""
+    """Find the program: the one that is named; else the one installed with us, on PATH, or in the toolbox."""
     if explicit is not None:
         return _named(explicit, env)
     # `pip install 'youbencha[litellm]'` puts it beside our own Python, which need not be on PATH.
@@ -264,7 +264,7 @@ def find_litellm(explicit: str | None, env: Mapping[str, str], toolbox_path: Pat
     if found is None:
         raise YouBenchaError(
             "LITELLM_NOT_FOUND",
-            "`gateway: litellm` needs LiteLLM, and it is not here",
+            "`gateway: litellm` needs LiteLLM, which is not installed",
             hint="`yb agents install litellm` gives it an environment of its own; `pip install 'youbencha[litellm]'` "
             "puts it into this one. `gateway: builtin` needs neither.",
         )
@@ -277,7 +277,7 @@ def _named(explicit: str, env: Mapping[str, str]) -> Path:
     if found is None or not found.is_file() or not os.access(found, os.X_OK):
         raise YouBenchaError(
             "LITELLM_NOT_FOUND",
-            f"gateway.litellm.executable: {explicit} is no program that can be run",
+            f"gateway.litellm.executable: {explicit} is not an executable program",
             hint="Give the path of `litellm`, or leave it out: it is then looked for.",
         )
     return found

@@ -1,7 +1,9 @@
-"""What LiteLLM does to a provider's answers, undone as far as they still say it. Pure.
+"""Requests to LiteLLM and answers from it: refuse options that cannot be metered, restore providers' errors. Pure.
 
-Measured with 1.106.2: of the provider's headers, only those of OpenAI's APIs come through, under another name; an
-error's body is wrapped into the message of another; for Anthropic, 529 becomes 500 and 413 becomes 400.
+Measured with 1.106.2. Requests: `?model=` wins over the body's model, `fallbacks` ask a second model, and
+`num_retries` asks again unseen, while the gateway reads the body and counts one answer. Answers: of the provider's
+headers, only those of OpenAI's APIs come through, under another name; an error's body is wrapped into the message of
+another; for Anthropic, 529 becomes 500 and 413 becomes 400.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ _OF_PROVIDER = "llm_provider-"
 
 _OF_LITELLM = (_OF_PROVIDER, "x-litellm-")
 
-_TELLING = re.compile(r"retry-after(-ms)?|x-should-retry|(anthropic|x)-ratelimit-.*|(x-)?request-id", re.IGNORECASE)
+_CLIENTS_USE = re.compile(r"retry-after(-ms)?|x-should-retry|(anthropic|x)-ratelimit-.*|(x-)?request-id", re.IGNORECASE)
 
-# By what the provider calls the error: LiteLLM has no such statuses.
 _STATUSES: Mapping[str, int] = {"overloaded_error": 529, "request_too_large": 413}
+"""By the provider's type of error: LiteLLM does not have these statuses."""
 
 
 class ErrorAnswer(NamedTuple):
@@ -27,20 +29,20 @@ class ErrorAnswer(NamedTuple):
 
 
 def provider_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """An answer's headers without what LiteLLM tells of itself, and with what the provider told the client to know."""
+    """Return an answer's headers without LiteLLM's own, and with the provider's that clients use."""
     given = dict(headers)
     kept = {name: value for name, value in given.items() if not name.lower().startswith(_OF_LITELLM)}
-    told = {
+    restored = {
         bare: value
         for name, value in given.items()
-        if name.lower().startswith(_OF_PROVIDER) and _TELLING.fullmatch(bare := name[len(_OF_PROVIDER) :])
+        if name.lower().startswith(_OF_PROVIDER) and _CLIENTS_USE.fullmatch(bare := name[len(_OF_PROVIDER) :])
     }
-    return {**told, **kept}
+    return {**restored, **kept}
 
 
 def provider_error(status: int, body: bytes) -> ErrorAnswer:
-    """The error as the provider gave it, if its words are in there; otherwise as it came."""
-    original = _inside(_message(body))
+    """Return the error as the provider gave it, if LiteLLM's message holds it; otherwise as it came."""
+    original = _wrapped_error(_message(body))
     if original is None:
         return ErrorAnswer(status, body)
     error = original["error"]
@@ -56,8 +58,8 @@ def _message(body: bytes) -> str:
     return message if isinstance(message, str) else ""
 
 
-def _inside(message: str) -> dict[str, Any] | None:
-    """`litellm.RateLimitError: AnthropicException - {"type": "error", …}`, and then more words."""
+def _wrapped_error(message: str) -> dict[str, Any] | None:
+    """Parse `litellm.RateLimitError: AnthropicException - {"type": "error", …}`, which more text may follow."""
     start = message.find("{")
     if start < 0 or not message.startswith("litellm."):
         return None
@@ -68,32 +70,25 @@ def _inside(message: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and "error" in found else None
 
 
-# What a request must not tell LiteLLM: to ask another model than it names, or more often than once. Pure.
-#
-# Our gateway reads the model and the limits in the body, and counts one answer. LiteLLM takes orders beside them
-# (tried
-# with 1.106.2: `?model=` wins over the body, `fallbacks` ask a second model, `num_retries` asks again unseen).
+# -- requests --------------------------------------------------------------------------------------------------
 
 QUERY = frozenset({"alt", "beta"})
-"""What agents send. The rest is for LiteLLM alone."""
+"""What agents send. Anything else would be for LiteLLM alone."""
 
-_ORDERS = frozenset({
+_OPTIONS = frozenset({
     "fallbacks", "context_window_fallbacks", "content_policy_fallbacks", "num_retries", "max_retries", "retry_policy",
     "model_list", "user_config", "router_settings_override", "custom_llm_provider", "api_base", "base_url", "api_key",
     "api_version",
 })  # fmt: skip
 
-_FAMILIES = ("mock_", "litellm_")
-
-_SEVERAL = ","
-"""In a model's name: LiteLLM asks each of them."""
+_OPTION_PREFIXES = ("mock_", "litellm_")
 
 
-def order_in(body: object, model: str | None) -> str | None:
-    """What in it cannot be metered, in words; None: nothing."""
+def unmetered_option(body: object, model: str | None) -> str | None:
+    """Return what in a request cannot be metered, in words; None if there is nothing."""
     if not isinstance(body, Mapping):
-        return "a body that is no JSON object"
+        return "a body that is not a JSON object"
     for key in body:
-        if key in _ORDERS or str(key).startswith(_FAMILIES):
+        if key in _OPTIONS or str(key).startswith(_OPTION_PREFIXES):
             return f"`{key}`"
-    return "several models" if model and _SEVERAL in model else None
+    return "several models" if model and "," in model else None  # LiteLLM asks each of them
