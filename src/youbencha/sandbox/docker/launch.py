@@ -139,11 +139,11 @@ class ContainerRunning:
 
     @property
     def _memory(self) -> LimitHit:
-        return LimitHit("memory", format_size(self._spec.memory))
+        return LimitHit("memory", _format_size(self._spec.memory))
 
     @property
     def _breached_disk(self) -> LimitHit | None:
-        return LimitHit("disk", format_size(self._spec.disk)) if self._disk_full else None
+        return LimitHit("disk", _format_size(self._spec.disk)) if self._disk_full else None
 
     def _limit_of(self, ended: ExitReport) -> LimitHit | None:
         if ended.oom_kills > 0:
@@ -283,7 +283,7 @@ def died_at_once(state: dict[str, Any] | None) -> YouBenchaError:
     )
 
 
-def format_size(size: int) -> str:
+def _format_size(size: int) -> str:
     for unit, bytes_ in (("TiB", 1024**4), ("GiB", 1024**3), ("MiB", 1024**2)):
         if size >= bytes_:
             return f"{size / bytes_:.4g} {unit}"

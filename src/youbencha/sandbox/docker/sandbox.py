@@ -150,9 +150,7 @@ class DockerSandbox:
         if watching.done() and not watching.cancelled():
             watching.result()  # a failed watch must not go unnoticed
         if limit_touched := system.has_started.result().limit_touched:
-            message = (
-                f"A program in the container was refused more than its limit of {limit_touched}; the agent went on."
-            )
+            message = f"A program in the container reached its limit of {limit_touched}; the agent went on."
             self._on_event(WarningRaised(code="SANDBOX_LIMIT_TOUCHED", message=message))
         return result
 
