@@ -1,3 +1,8 @@
-"""One trial from start to end, and its outcome."""
+"""One trial from its repository to its verdict: plan, agent, evaluation, results.
 
-from __future__ import annotations
+host = Host(os.environ, load_settings(Path.cwd(), Path.home()))  # one per process
+plan = load_plan(Path("testcase.yaml"), host)  # or plan_trial(case, host, directory=...), without a file
+result = await run_trial(plan, host, directory=Path("runs/one"), on_event=print)
+
+A part by itself: `open_trial` with `run_agent`, and `evaluate_all`.
+"""
