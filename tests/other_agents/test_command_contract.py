@@ -108,7 +108,7 @@ WRONG = {"input_tokens": "100", "output_tokens": 5, "turns": -1, "cost_usd": "mu
     [
         ("{'turns': 3}", f"{SIDECAR} is not JSON"),
         ("", f"{SIDECAR} is not JSON"),
-        ("[1, 2]", f"{SIDECAR} holds no JSON object"),
+        ("[1, 2]", f"{SIDECAR} is not a JSON object"),
         (json.dumps(WRONG), "input_tokens is '100'; cost_usd is 'much'; turns is -1; tools_used is {'Bash': None}"),
     ],
 )

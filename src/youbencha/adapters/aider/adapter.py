@@ -188,10 +188,13 @@ class AiderAdapter(CliAdapter[AiderConfig]):
     def complete(
         self, invocation: Invocation[AiderConfig], session: SessionRecord, done: ProcessResult
     ) -> SessionRecord:
-        from youbencha.adapters.aider.records import keep_logs, read_session
+        from youbencha.adapters.aider.records import read_session
+        from youbencha.adapters.cli_agent.agent_files import keep_logs
 
         files, redactor = Files(invocation.scratch), self.redactor(invocation)
-        keep_logs(files, invocation.context.artifacts_dir, redactor)
+        # They repeat what was said, so secrets are masked.
+        own_logs = (files.chat, files.conversation, files.analytics, files.calls)
+        keep_logs(invocation.scratch, own_logs, invocation.context.artifacts_dir / AIDER.logs, redactor)
         return read_session(files, done, redactor)
 
     # -- behind a gateway --------------------------------------------------------------------------------------

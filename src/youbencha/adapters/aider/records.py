@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,12 +13,13 @@ import orjson
 from youbencha import json_lines
 from youbencha.adapters.aider.command import Files
 from youbencha.adapters.cli_agent import CallFailed, SessionFacts, SessionRecord
+from youbencha.adapters.cli_agent.agent_files import parsed_record, read_beginning
 from youbencha.adapters.cli_agent.causes import read_api_body
 from youbencha.events import SessionResult
 from youbencha.json_lines import Record, clean_text, mapping, text
 from youbencha.log import Message, ToolCall
 from youbencha.log.session import RetriedCalls
-from youbencha.process import OUTPUT_LIMIT_BYTES, ProcessResult, Redactor
+from youbencha.process import ProcessResult, Redactor
 from youbencha.usage import SessionUsage, Tokens, add_all
 
 _DONE = "Completed --message-file"
@@ -101,23 +101,13 @@ def _first(*values: object) -> int | None:
 
 
 def read_json_lines(path: Path) -> Iterator[Record]:
-    """None where the file is none. What is no record is passed over: the agent may have written there too."""
+    """The records in a file; other lines are skipped: the agent may have written there too."""
     for line in read_text(path).splitlines():
-        try:
-            yield json_lines.mapping(orjson.loads(line))
-        except orjson.JSONDecodeError:
-            continue
+        yield from parsed_record(line)
 
 
 def read_text(path: Path) -> str:
-    """The beginning of it, if it is long."""
-    try:
-        if not stat.S_ISREG(path.lstat().st_mode):  # the agent may have put a pipe or a link there
-            return ""
-        with path.open("rb") as file:
-            return file.read(OUTPUT_LIMIT_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return ""
+    return read_beginning(path.parent, path.name).decode("utf-8", "replace")
 
 
 # A run that is over -> what is known of it, from the files that it left.
@@ -269,20 +259,3 @@ def _type(body: str) -> str:
         return text(mapping(mapping(orjson.loads(body)).get("error")).get("type")) or ""
     except orjson.JSONDecodeError:
         return ""
-
-
-# Aider's own files, kept beside its terminal output. They repeat what was said, so secrets are masked first.
-
-LOGS = "aider-logs"
-
-
-def keep_logs(files: Files, artifacts: Path, redactor: Redactor) -> None:
-    """From the scratch directory into the artifacts. A log that cannot be kept fails no run."""
-    kept = artifacts / LOGS
-    for path in (files.chat, files.conversation, files.analytics, files.calls):
-        if content := read_text(path):
-            try:
-                kept.mkdir(parents=True, exist_ok=True)
-                (kept / path.name).write_text(redactor.text(content), encoding="utf-8", newline="")
-            except OSError:
-                return

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from youbencha.adapters.claude_code.config import CLAUDE
-from youbencha.adapters.cli_agent.agent_files import matching_lines, read_definition
+from youbencha.adapters.cli_agent.agent_files import matching_records, read_definition
 from youbencha.adapters.cli_agent.config import fits_argument
 from youbencha.control.stream_json import SYNTHETIC, read_usage
-from youbencha.json_lines import Record, mapping, text
+from youbencha.json_lines import mapping, text
 from youbencha.log.session import SessionFacts
 from youbencha.sandbox.base import Sandbox
 from youbencha.usage import SessionUsage, UsageCounter
@@ -140,8 +138,7 @@ def _read_header(header: str) -> Mapping[str, Any]:
 # What only the CLI's own record of a session tells: the model, the turns and the tokens where its output does not.
 #
 # Text mode prints the answer alone. And a session that was ended before its totals has one output token for each call
-# in the stream of 2.1.x; in its record they are final (seen in 1.0.128, 2.0.62 and 2.1.325). Side models are not in
-# it,
+# in the stream of 2.1.x; in its record they are final (seen in 1.0.128, 2.0.62 and 2.1.325). Side models are not in it,
 # so what it tells is the least that was used.
 
 _ID = re.compile(r"[0-9a-f-]{8,64}")
@@ -157,7 +154,8 @@ def with_session_file(facts: SessionFacts, session_id: str | None, config: Path 
     if path is None or config is None:
         return facts
     counter, model, ids = UsageCounter(), None, set()
-    for message in _messages(path, config):
+    for record in matching_records(path, config, _WANTED):
+        message = mapping(record.get("message")) if record.get("type") == "assistant" else {}
         name, key = text(message.get("model")), text(message.get("id"))
         if name == SYNTHETIC or key is None:
             continue
@@ -176,16 +174,6 @@ def _session_file(config: Path | None, session_id: str | None) -> Path | None:
     if config is None or session_id is None or not _ID.fullmatch(session_id):
         return None
     return next(config.glob(f"projects/*/{session_id}.jsonl"), None)
-
-
-def _messages(path: Path, config: Path) -> Iterator[Record]:
-    for line in matching_lines(path, config, _WANTED):
-        try:
-            record = mapping(orjson.loads(line))
-        except orjson.JSONDecodeError:  # the last line of a process that was killed
-            continue
-        if record.get("type") == "assistant":
-            yield mapping(record.get("message"))
 
 
 def _at_least(seen: SessionUsage | None, recorded: SessionUsage | None) -> SessionUsage | None:

@@ -7,10 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from youbencha.adapters.cli_agent import CallFailed, Handler, SessionRecord, StreamReader
-from youbencha.adapters.cli_agent.agent_files import matching_lines
+from youbencha.adapters.cli_agent.agent_files import matching_records
 from youbencha.adapters.cli_agent.causes import read_api_body
 from youbencha.events import (
     AssistantText,
@@ -83,7 +81,7 @@ class CodexReader(StreamReader):
                 yield from _returned(item)
 
     def _call(self, item: Record) -> Iterator[Event]:
-        """Some tools are told of only when they have ended."""
+        """Some tools are reported only when they have ended."""
         call_id = text(item.get("id"))
         if call_id is not None and call_id in self._called:
             return
@@ -164,12 +162,11 @@ def _content(item: Record) -> str:
 
 
 # What only Codex's own record of a session tells: the model, how often it was asked, and the tokens of a run that
-# was stopped. Its last event would have told the tokens, and never comes then.
+# was stopped. Its last event would have the tokens, and never comes then.
 
 _ID = re.compile(r"[0-9a-f-]{8,64}")
 
 _WANTED = (b'"turn_context"', b'"token_count"')
-"""Of lines that may hold megabytes, only these are parsed."""
 
 
 def with_session_file(session: SessionRecord, home: Path | None) -> SessionRecord:
@@ -184,7 +181,7 @@ def with_session_file(session: SessionRecord, home: Path | None) -> SessionRecor
             model = text(payload.get("model")) or model
         elif total := mapping(mapping(payload.get("info")).get("total_token_usage")):
             tokens = tokens_of(total)
-            # It is told again with every change of a rate limit.
+            # It is repeated with every change of a rate limit.
             totals += [] if totals and totals[-1] == tokens else [tokens]
     usage = facts.usage or (SessionUsage(totals[-1], partial=True) if totals else None)
     return session.with_facts(model=model or facts.model, turns=len(totals) or facts.turns, usage=usage)
@@ -197,11 +194,7 @@ def _session_file(home: Path | None, session_id: str | None) -> Path | None:
 
 
 def _payloads(path: Path, home: Path) -> Iterator[tuple[str, Record]]:
-    for line in matching_lines(path, home, _WANTED):
-        try:
-            record = mapping(orjson.loads(line))
-        except orjson.JSONDecodeError:  # the last line of a process that was killed
-            continue
+    for record in matching_records(path, home, _WANTED):
         payload = mapping(record.get("payload"))
         kind = text(record.get("type"))
         if kind == "turn_context" or payload.get("type") == "token_count":

@@ -1,4 +1,4 @@
-"""What a program tells of its own tokens, in a file whose path it is given. Read leniently: it is a courtesy.
+"""What a program reports of its own tokens, in a file whose path it is given. Read leniently: it is a courtesy.
 
 Thunderdome's adapters write it into the workspace instead. There it is no part of their work: it is taken out. What
 stands in the artifacts in the end, the trial writes, for this agent as for all.
@@ -13,17 +13,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import chain, islice, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import orjson
 
 from youbencha import json_lines
 from youbencha.adapters.cli_agent import Invocation, SessionRecord
-from youbencha.adapters.cli_agent.agent_files import read_object
+from youbencha.files import read_untrusted
 from youbencha.json_lines import Record
 from youbencha.log import ToolCall
 from youbencha.process import Redactor
 from youbencha.usage import SIDECAR, SessionUsage, Tokens
 
 METRICS_VARIABLE = "YOUBENCHA_METRICS_FILE"
+
+_LARGEST_FILE = 1024 * 1024
 
 
 def metrics_file(invocation: Invocation[Any]) -> Path:
@@ -37,21 +41,45 @@ def note_existing_sidecar(invocation: Invocation[Any]) -> None:
 
 
 def with_metrics(invocation: Invocation[Any], session: SessionRecord, redactor: Redactor) -> SessionRecord:
-    told = read_object(metrics_file(invocation), METRICS_VARIABLE)
+    metrics = _read_object(metrics_file(invocation), METRICS_VARIABLE)
     if not _brought(invocation).exists():
-        told = told.or_else(read_object(invocation.workspace / SIDECAR, SIDECAR))
+        metrics = metrics.or_else(_read_object(invocation.workspace / SIDECAR, SIDECAR))
         _take_out(invocation.workspace / SIDECAR)
-    known = _Fields(told.record, redactor)
+    known = _Fields(metrics.record, redactor)
     found = {
         "usage": known.usage(),
         "turns": known.read("turns", json_lines.count),
         "tools_used": known.read("tools_used", _tools),
         "model": known.read("model", json_lines.text),
         "session_id": known.read("session_id", json_lines.text),
-        "unread_metrics": (*told.problems, *known.problems),
+        "unread_metrics": (*metrics.problems, *known.problems),
     }
     known_facts = {name: value for name, value in found.items() if value}
     return replace(session.with_facts(**known_facts), tool_calls=_calls(found["tools_used"] or {}))
+
+
+class _MetricsFile(NamedTuple):
+    """One JSON object that a program left, or what is wrong with it."""
+
+    record: Record
+    problems: tuple[str, ...] = ()
+
+    def or_else(self, other: _MetricsFile) -> _MetricsFile:
+        """The first with anything in it counts; what was wrong with either is reported."""
+        return _MetricsFile(self.record or other.record, (*self.problems, *other.problems))
+
+
+def _read_object(path: Path, name: str) -> _MetricsFile:
+    """`name` is how the program knows the file. It is no problem if there is none."""
+    try:
+        found = orjson.loads(read_untrusted(path.parent, path.name, _LARGEST_FILE))
+    except FileNotFoundError:
+        return _MetricsFile({})
+    except OSError as error:
+        return _MetricsFile({}, (f"{name}: {error.strerror}",))
+    except ValueError as error:
+        return _MetricsFile({}, (f"{name} is not JSON: {error}",))
+    return _MetricsFile(found) if isinstance(found, dict) else _MetricsFile({}, (f"{name} is not a JSON object",))
 
 
 class _Fields:
@@ -103,7 +131,7 @@ def _shortened(text: str) -> str:
 
 
 _MOST = 10_000
-"""Whoever claims more does not fill our memory."""
+"""A program that claims more does not fill our memory."""
 
 
 def _calls(tools_used: Mapping[str, int]) -> tuple[ToolCall, ...]:

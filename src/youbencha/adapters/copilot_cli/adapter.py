@@ -20,10 +20,10 @@ from youbencha.adapters.cli_agent import (
     codes,
     fits_argument,
 )
-from youbencha.adapters.cli_agent.agent_files import read_definition
+from youbencha.adapters.cli_agent.agent_files import keep_logs, read_definition
 from youbencha.adapters.cli_agent.config import AgentConfig
 from youbencha.adapters.cli_agent.environment import provider_of
-from youbencha.adapters.copilot_cli.events import CopilotReader, keep_logs, usage_in
+from youbencha.adapters.copilot_cli.events import CopilotReader, usage_in
 from youbencha.gateway.api import GatewayAccess
 from youbencha.process import Command, ProcessResult
 
@@ -210,7 +210,8 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
         self, invocation: Invocation[CopilotCliConfig], session: SessionRecord, done: ProcessResult
     ) -> SessionRecord:
         """Its events name no tokens; the session's own file does, also of a session that was cut off."""
-        keep_logs(invocation, self.redactor(invocation))
+        scratch, kept = invocation.scratch, invocation.context.artifacts_dir / COPILOT.logs
+        keep_logs(scratch, sorted((scratch / "logs").glob("*.log")), kept, self.redactor(invocation))
         session_id = session.facts.session_id or _session_id(invocation)
         usage = usage_in(invocation.outside(copilot_home(invocation.env)), session_id)
         # Asked to end it adds up too, and if it is quick even says its result: but without the call that it was in.

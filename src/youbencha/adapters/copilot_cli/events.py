@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
-
-import orjson
 
 from youbencha import json_lines
-from youbencha.adapters.cli_agent import CallFailed, CallMetered, Handler, Invocation, StreamReader, TurnTaken
-from youbencha.adapters.cli_agent.agent_files import matching_lines
+from youbencha.adapters.cli_agent import CallFailed, CallMetered, Handler, StreamReader, TurnTaken
+from youbencha.adapters.cli_agent.agent_files import matching_records
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
@@ -26,7 +21,6 @@ from youbencha.events import (
     ToolReturned,
 )
 from youbencha.json_lines import Record
-from youbencha.process import OUTPUT_LIMIT_BYTES, Redactor
 from youbencha.usage import SessionUsage, Tokens, add_all
 
 
@@ -133,19 +127,19 @@ def _parent(record: Record) -> str | None:
 
 # Tokens of a session, from `session-state/ID/events.jsonl` in the CLI's home.
 #
-# `inputTokens` there holds the cached ones too (1,000 new, 700 read and 50 written make 1,750), ours does not. The
-# last
+# `inputTokens` there holds the cached ones too (1,000 new, 700 read and 50 written make 1,750), ours does not. The last
 # line, `session.shutdown`, has the totals; a session that was cut off has only a record for each call.
 
 _WANTED = (b'"session.usage_record"', b'"session.shutdown"')
 
 
 def usage_in(home: Path | None, session_id: str | None) -> SessionUsage | None:
-    """None where nobody wrote it down."""
+    """None where the CLI did not write it down."""
     if home is None or session_id is None or Path(session_id).name != session_id:
         return None
     calls: list[Tokens] = []
-    for record in _records(home / "session-state" / session_id / "events.jsonl", home):
+    path = home / "session-state" / session_id / "events.jsonl"
+    for record in matching_records(path, home, _WANTED):
         data = json_lines.mapping(record.get("data"))
         if record.get("type") == "session.usage_record":
             calls.append(_tokens(json_lines.mapping(data.get("usage"))))
@@ -164,39 +158,3 @@ def _tokens(usage: Record) -> Tokens:
     read, written = json_lines.count(usage.get("cacheReadTokens")), json_lines.count(usage.get("cacheWriteTokens"))
     new = None if given is None else max(0, given - (read or 0) - (written or 0))
     return Tokens(new, json_lines.count(usage.get("outputTokens")), read, written)
-
-
-def _records(path: Path, home: Path) -> Iterator[Record]:
-    yield from map(_parsed, matching_lines(path, home, _WANTED))
-
-
-def _parsed(line: bytes) -> Record:
-    try:
-        return json_lines.mapping(orjson.loads(line))
-    except orjson.JSONDecodeError:
-        return {}
-
-
-# The CLI's own log, kept beside its terminal output. It repeats what the model said, so secrets are masked first.
-
-LOGS = "copilot-logs"
-
-
-def keep_logs(invocation: Invocation[Any], redactor: Redactor) -> None:
-    """From the scratch directory into the artifacts. A log that cannot be kept fails no run."""
-    kept, logs = invocation.context.artifacts_dir / LOGS, invocation.scratch / "logs"
-    try:
-        for path in [] if logs.is_symlink() else sorted(logs.glob("*.log")):
-            if stat.S_ISREG(path.lstat().st_mode):  # a link would lead the reader to where the agent wants
-                _keep(path, kept / path.name, redactor)
-    except OSError:
-        return
-
-
-def _keep(path: Path, target: Path, redactor: Redactor) -> None:
-    with path.open("rb") as file:
-        data = file.read(OUTPUT_LIMIT_BYTES)
-    stream = redactor.stream()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(stream.feed(data) + stream.finish())
-    shutil.copystat(path, target)
