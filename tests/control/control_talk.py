@@ -73,7 +73,7 @@ def updated(task: str, status: object) -> Message:
 
 def running(now: float = 0.0, **options: Any) -> Machine:
     """A machine whose agent has its prompt."""
-    machine = Machine(PROMPT, now=now, patience=PATIENCE, **options)
+    machine = Machine(PROMPT, now=now, timeouts=PATIENCE, **options)
     machine.connected(now)
     machine.received(INITIALIZED, now)
     return machine

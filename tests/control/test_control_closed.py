@@ -32,7 +32,7 @@ REFUSED: Message = {
 
 
 def begun(policy: ToolPolicy = NO_RM) -> Machine:
-    machine = Machine(PROMPT, now=0.0, patience=PATIENCE, policy=policy)
+    machine = Machine(PROMPT, now=0.0, timeouts=PATIENCE, policy=policy)
     machine.connected(0.0)
     return machine
 
@@ -112,7 +112,7 @@ def test_a_policy_that_fails_denies() -> None:
 
 def test_a_model_that_thinks_is_not_silence() -> None:
     asked = True
-    machine = Machine(PROMPT, now=0.0, patience=PATIENCE, awaits_model=lambda: asked)
+    machine = Machine(PROMPT, now=0.0, timeouts=PATIENCE, awaits_model=lambda: asked)
     machine.connected(0.0)
     machine.received(INITIALIZED, 0.0)
     for now in (300.0, 600.0, 900.0):

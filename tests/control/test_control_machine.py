@@ -36,7 +36,7 @@ FLAT_INITIALIZE: Message = {"type": "control_request", "subtype": "initialize", 
 
 
 def waiting(now: float = 0.0) -> Machine:
-    return Machine(PROMPT, now=now, patience=PATIENCE)
+    return Machine(PROMPT, now=now, timeouts=PATIENCE)
 
 
 def initializing(now: float = 0.0) -> Machine:
@@ -81,8 +81,8 @@ TRANSITIONS: list[tuple[str, Callable[[], Machine], Step, State, list[str]]] = [
     ("nobody connects", waiting, lambda m: m.tick(60), State.FAILED, ["sessionended"]),
     ("not yet", waiting, lambda m: m.tick(59.9), State.WAITING, []),
     ("stopped while waiting", waiting, lambda m: m.interrupt("no", 1), State.FAILED, ["sessionended"]),
-    ("closed while waiting", waiting, lambda m: m.closed(1), State.FAILED, ["sessionended"]),
-    ("rubbish while waiting", waiting, lambda m: m.garbled("x", 1), State.WAITING, ["warn"]),
+    ("closed while waiting", waiting, lambda m: m.disconnected(1), State.FAILED, ["sessionended"]),
+    ("rubbish while waiting", waiting, lambda m: m.malformed("x", 1), State.WAITING, ["warn"]),
     ("a message connects too", waiting, hears(HOOK), State.INITIALIZING, ["send control_request"]),
     ("connects again", initializing, lambda m: m.connected(1), State.INITIALIZING, []),
     ("answers", initializing, hears(INITIALIZED), State.RUNNING, ["send user"]),
@@ -92,14 +92,14 @@ TRANSITIONS: list[tuple[str, Callable[[], Machine], Step, State, list[str]]] = [
     ("starts itself", initializing, hears(FLAT_INITIALIZE), State.RUNNING, ["send control_response", "send user"]),
     ("a result at once", initializing, hears(FAILED_RESULT), State.DONE, ["sessionended"]),
     ("stopped before the prompt", initializing, lambda m: m.interrupt("no", 1), State.FAILED, ["sessionended"]),
-    ("closed before the prompt", initializing, lambda m: m.closed(1), State.FAILED, ["sessionended"]),
+    ("closed before the prompt", initializing, lambda m: m.disconnected(1), State.FAILED, ["sessionended"]),
     ("answers again", running, hears(INITIALIZED), State.RUNNING, []),
     ("a good result", running, hears(RESULT), State.DONE, ["sessionended"]),
     ("a bad result", running, hears(FAILED_RESULT), State.DONE, ["sessionended"]),
     ("silence", running, lambda m: m.tick(300), State.FAILED, ["sessionended"]),
     ("not yet silence", running, lambda m: m.tick(299), State.RUNNING, []),
-    ("closed without a result", running, lambda m: m.closed(1), State.FAILED, ["sessionended"]),
-    ("rubbish", running, lambda m: m.garbled("Error: x", 1), State.RUNNING, ["warn"]),
+    ("closed without a result", running, lambda m: m.disconnected(1), State.FAILED, ["sessionended"]),
+    ("rubbish", running, lambda m: m.malformed("Error: x", 1), State.RUNNING, ["warn"]),
     ("no type", running, hears({"a": 1}), State.RUNNING, ["warn"]),
     ("a new kind", running, hears({"type": "weather_report"}), State.RUNNING, []),
     ("a cancelled request", running, hears({"type": "control_cancel_request"}), State.RUNNING, []),
@@ -109,10 +109,10 @@ TRANSITIONS: list[tuple[str, Callable[[], Machine], Step, State, list[str]]] = [
     ("may I, now", interrupted, hears(may_i("r1")), State.RUNNING, ["send control_response", "decided"]),
     ("a result of the interrupt", interrupted, hears(FAILED_RESULT), State.DONE, ["sessionended"]),
     ("no result of it", interrupted, lambda m: m.tick(2), State.FAILED, ["sessionended"]),
-    ("closed by it", interrupted, lambda m: m.closed(1), State.FAILED, ["sessionended"]),
+    ("closed by it", interrupted, lambda m: m.disconnected(1), State.FAILED, ["sessionended"]),
     ("a command goes on", left_with_a_command, lambda m: m.tick(599), State.RUNNING, []),
     ("a command never ends", left_with_a_command, lambda m: m.tick(600), State.DONE, ["warn", "sessionended"]),
-    ("closed then", left_with_a_command, lambda m: m.closed(1), State.DONE, ["sessionended"]),
+    ("closed then", left_with_a_command, lambda m: m.disconnected(1), State.DONE, ["sessionended"]),
     ("a command ends", left_with_a_command, hears(ended("b1")), State.RUNNING, []),
     ("stopped then", left_with_a_command, lambda m: m.interrupt("no", 1), State.RUNNING, ["send control_request"]),
     ("an agent goes on", left_with_an_agent, lambda m: m.tick(299), State.RUNNING, []),
@@ -157,8 +157,8 @@ def test_nothing_happens_after_the_end() -> None:
     machine = running()
     hear(machine, RESULT)
 
-    later = [machine.received(may_i("r9"), 1), machine.garbled("x", 1), machine.interrupt("no", 1)]
-    later += [machine.closed(1), machine.tick(9999), machine.connected(1)]
+    later = [machine.received(may_i("r9"), 1), machine.malformed("x", 1), machine.interrupt("no", 1)]
+    later += [machine.disconnected(1), machine.tick(9999), machine.connected(1)]
 
     assert later == [[]] * 6
 
@@ -373,8 +373,8 @@ def test_the_reasons_of_failure() -> None:
     machines = [waiting(), running(), running(), initializing(), interrupted()]
     machines[0].tick(60)
     machines[1].tick(300)
-    machines[2].closed(1)
-    machines[3].closed(1)
+    machines[2].disconnected(1)
+    machines[3].disconnected(1)
     machines[4].tick(2)
 
     assert [machine.failure for machine in machines] == [
@@ -389,7 +389,7 @@ def test_the_reasons_of_failure() -> None:
 def test_rubbish_without_end_is_not_warned_of_without_end() -> None:
     machine = running()
 
-    warned = [action for _ in range(500) for action in machine.garbled("x" * 9999, 1)]
+    warned = [action for _ in range(500) for action in machine.malformed("x" * 9999, 1)]
 
     assert len(warned) == 20
     assert all(isinstance(action, Warn) and len(action.text) < 400 for action in warned)

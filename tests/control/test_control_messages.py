@@ -20,7 +20,7 @@ FLAT_RESULT: Message = {"type": "result", "result": "Done.", "usage": {"input_to
 
 
 def machine(policy: ToolPolicy | None = None) -> Machine:
-    made = Machine(PROMPT, now=0, patience=PATIENCE, policy=policy or ToolPolicy())
+    made = Machine(PROMPT, now=0, timeouts=PATIENCE, policy=policy or ToolPolicy())
     made.connected(0)
     return made
 

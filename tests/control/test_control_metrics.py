@@ -28,7 +28,7 @@ def answered(
 def of(*heard: Message, policy: ToolPolicy | None = None) -> dict[str, Any]:
     session = Recorded(running(now=10, policy=policy or ToolPolicy()))
     hear(session, *heard, now=12.5)
-    session.machine.closed(13)
+    session.machine.disconnected(13)
     return session.sidecar
 
 

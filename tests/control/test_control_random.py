@@ -72,7 +72,9 @@ MESSAGES = st.one_of(REAL, FLAT, broken(), st.dictionaries(st.sampled_from(["typ
 STEPS = st.one_of(
     MESSAGES.map(lambda message: ("received", message)),
     MESSAGES.map(lambda message: ("received", message)),
-    st.sampled_from([("connected", None), ("closed", None), ("tick", None), ("interrupt", "no"), ("garbled", "{")]),
+    st.sampled_from(
+        [("connected", None), ("disconnected", None), ("tick", None), ("interrupt", "no"), ("malformed", "{")]
+    ),
 )
 
 

@@ -103,7 +103,7 @@ def test_denied(version: str) -> None:
 def test_interrupted(version: str) -> None:
     """That host sent no `initialize`, so nobody answers ours: the prompt goes out when the CLI's first word is late."""
     name = f"control_interrupt-{version}"
-    machine = Machine("go", now=-10.0, patience=PATIENCE)
+    machine = Machine("go", now=-10.0, timeouts=PATIENCE)
     session = Recorded(machine)
     actions = [*machine.connected(-10.0), *machine.tick(-5.0)]
     for line in conversation(name):
@@ -143,7 +143,7 @@ def fed(name: str) -> tuple[Recorded, list[Action]]:
     actions = session.machine.connected(0.0)
     for message in printed(name):
         actions += session.received(message, 1.0)
-    return session, [*actions, *session.machine.closed(2.0)]
+    return session, [*actions, *session.machine.disconnected(2.0)]
 
 
 @pytest.mark.parametrize("name", WITH_RESULT)

@@ -13,7 +13,7 @@ import pytest
 from youbencha.control.cli import SessionMetrics
 from youbencha.control.driver import Driver, StdioTransport
 from youbencha.control.machine import Machine, Timeouts
-from youbencha.control.permissions import CALLBACK, ToolHooks
+from youbencha.control.messages import CALLBACK, ToolHooks
 from youbencha.control.policy import ALLOW_ALL, ToolPolicy
 from youbencha.events import Event, ToolDecided, WarningRaised
 from youbencha.process import Command, ProcessResult, run
@@ -55,14 +55,14 @@ class Talk:
         script: str,
         *,
         policy: ToolPolicy = ALLOW_ALL,
-        patience: Timeouts = PATIENT,
+        timeouts: Timeouts = PATIENT,
         hooks: ToolHooks | None = None,
         at: Callable[[Driver, bytes], None] | None = None,
         **line_options: Any,
     ) -> None:
         now = asyncio.get_running_loop().time()
         driver = Driver(
-            Machine("Do it.", policy=policy, patience=patience, now=now),
+            Machine("Do it.", policy=policy, timeouts=timeouts, now=now),
             hooks=hooks,
             on_event=self.events.append,
             on_record=self.metrics.on_record,
@@ -169,12 +169,12 @@ async def test_it_does_not_answer_the_interrupt(talk: Talk) -> None:
             driver.interrupt("enough")
 
     script = "begin(); say(type='assistant', message=dict(id='m', content=[])); time.sleep(600)"
-    await talk.with_agent(script, at=at_the_call, patience=Timeouts(interrupt_s=0.2))
+    await talk.with_agent(script, at=at_the_call, timeouts=Timeouts(interrupt_s=0.2))
     assert talk.over == (False, "enough")
 
 
 async def test_nothing_is_heard(talk: Talk) -> None:
-    await talk.with_agent("begin(); time.sleep(600)", patience=Timeouts(silence_s=0.3))
+    await talk.with_agent("begin(); time.sleep(600)", timeouts=Timeouts(silence_s=0.3))
     assert talk.over == (False, "nothing was heard from the agent for 0.3 s")
 
 

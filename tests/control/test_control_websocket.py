@@ -34,15 +34,15 @@ class Ears:
         self.is_gone = asyncio.Event()
         self._news = asyncio.Event()
 
-    def opened(self, send: Callable[[str], None]) -> None:
+    def connected(self, send: Callable[[str], None]) -> None:
         self.send = send
         self.opened_times += 1
 
-    def heard(self, line: str) -> None:
+    def received(self, line: str) -> None:
         self.lines.append(line)
         self._news.set()
 
-    def gone(self) -> None:
+    def disconnected(self) -> None:
         self.is_gone.set()
 
     async def lines_are(self, expected: list[str]) -> None:
@@ -170,7 +170,7 @@ async def test_a_session_over_a_unix_socket(tmp_path: Path) -> None:
     """As in a sandbox, whose door leads to it. What was said is there as output, too."""
     forwarded = ForwardedPort(tmp_path / "control.sock", "127.0.0.1:9876")
     loop = asyncio.get_running_loop()
-    driver = Driver(Machine("Do it.", patience=Timeouts(), now=loop.time()))
+    driver = Driver(Machine("Do it.", timeouts=Timeouts(), now=loop.time()))
     async with WebSocketTransport(driver, forwarded=forwarded) as line:
         assert line.flags[0] == "--sdk-url"
         assert line.flags[1].startswith("ws://127.0.0.1:9876/")

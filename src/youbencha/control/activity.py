@@ -1,8 +1,10 @@
-"""What the agent has under way, as its messages tell.
+"""Follow what an agent has under way, and the calls that it makes, by its messages.
 
-Two questions hang on it: is a silent agent stuck, or does a tool run; and is a `result` the last one? Claude Code
+Two questions depend on it: is a silent agent stuck, or does a tool run; and is a `result` the last one? Claude Code
 2.1.325 (measured) gives a result while commands and subagents go on in the background, and takes another turn when
 one of them has ended. They are announced (`task_started`, `background_tasks_changed`).
+
+It reads whole `assistant` and `user` messages: a partial message names no call, and must not end a running tool.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from youbencha.control.messages import blocks
+from youbencha.control.policy import ToolPolicy
 from youbencha.json_lines import Record, mapping, records, text
 
 COMMAND = "local_bash"
@@ -30,24 +33,26 @@ class _Task(NamedTuple):
 
 
 class Activity:
+    """Tool calls, turns and background tasks that are under way."""
+
     def __init__(self) -> None:
         self._calls: dict[str, _Call] = {}
-        self._nameless_call = False
+        self._call_without_id = False
         self._tasks: dict[str, _Task] = {}
         self._turns_begun = 0
         self._results = 0
-        self._untold = False  # something has ended, and the model does not know yet
+        self._end_unreported = False  # a task has ended, and the model does not know yet
         self.in_turn = True
         self.expecting_since: float | None = None
-        """Since when another turn is to be expected that nobody announces."""
+        """Since when another turn is expected: it is not announced."""
 
     @property
     def tool_running(self) -> bool:
-        return bool(self._calls) or self._nameless_call
+        return bool(self._calls) or self._call_without_id
 
     @property
     def agents_running(self) -> bool:
-        """Something in the background that speaks."""
+        """Whether a subagent runs in the background: it sends messages, as a command does not."""
         return any(task.kind != COMMAND for task in self._tasks.values())
 
     @property
@@ -61,50 +66,50 @@ class Activity:
     def note(self, message: Record, now: float) -> None:
         kind = message.get("type")
         if kind == "assistant":
-            self._announced(message)
+            self._on_assistant(message)
         elif kind == "user":
-            self._returned(message)
+            self._on_user(message)
         elif kind == "system":
-            self._told(message, now)
+            self._on_system(message, now)
         elif kind == "result":
-            self._turn_ended(now)
+            self._on_result(now)
 
     def decided(self, call: str | None, *, allowed: bool) -> None:
         """1.0.128 does not say which call it asks about."""
         if not allowed:
             self._calls.pop(call or "", None)
         elif call is None:
-            self._nameless_call = True
+            self._call_without_id = True
         else:
             self._calls.setdefault(call, _Call(None, None))
 
-    def _announced(self, message: Record) -> None:
+    def _on_assistant(self, message: Record) -> None:
         """A new answer of the model means that all calls of its last one are done, even if one got lost."""
         parent = text(message.get("parent_tool_use_id"))
         answer = text(mapping(message.get("message")).get("id"))
         stale = [key for key, call in self._calls.items() if call.parent == parent and call.message != answer]
         for key in stale:
             del self._calls[key]
-        self._nameless_call = False
+        self._call_without_id = False
         made = [text(block.get("id")) for block in blocks(message) if block.get("type") == "tool_use"]
         self._calls |= {call: _Call(parent, answer) for call in made if call is not None}
 
-    def _returned(self, message: Record) -> None:
+    def _on_user(self, message: Record) -> None:
         results = [block for block in blocks(message) if block.get("type") == "tool_result"]
         for block in results:
             self._calls.pop(text(block.get("tool_use_id")) or "", None)
         if results:
-            self._nameless_call = False
+            self._call_without_id = False
             if message.get("parent_tool_use_id") is None:
-                self._untold = False  # the model is asked again in this turn, and told what has ended
+                self._end_unreported = False  # the model is asked again in this turn, and learns what has ended
 
-    def _told(self, message: Record, now: float) -> None:
+    def _on_system(self, message: Record, now: float) -> None:
         subtype, name = message.get("subtype"), text(message.get("task_id"))
         if subtype == "init":
             self._turns_begun += 1
-            self.in_turn, self.expecting_since, self._untold = True, None, False
+            self.in_turn, self.expecting_since, self._end_unreported = True, None, False
         elif subtype == "background_tasks_changed":
-            self._tasks_are({key: task for key, task in map(_task_in, records(message.get("tasks"))) if key}, now)
+            self._set_tasks({key: task for key, task in map(_task_in, records(message.get("tasks"))) if key}, now)
         elif name is None:
             return
         elif subtype == "task_started" and message.get("is_backgrounded") is not False:
@@ -112,26 +117,70 @@ class Activity:
         elif subtype == "task_notification" or (
             subtype == "task_updated" and text(mapping(message.get("patch")).get("status")) in _ENDED
         ):
-            self._tasks_are({key: task for key, task in self._tasks.items() if key != name}, now)
+            self._set_tasks({key: task for key, task in self._tasks.items() if key != name}, now)
 
-    def _tasks_are(self, tasks: dict[str, _Task], now: float) -> None:
+    def _set_tasks(self, tasks: dict[str, _Task], now: float) -> None:
         for name in self._tasks.keys() - tasks.keys():
-            self._untold = True
+            self._end_unreported = True
             self.expecting_since = None if self.in_turn else now
             of_task = self._tasks[name].call
             for key in [key for key, call in self._calls.items() if of_task and call.parent == of_task]:
                 del self._calls[key]
         self._tasks = {name: self._tasks.get(name, task) for name, task in tasks.items()}
 
-    def _turn_ended(self, now: float) -> None:
+    def _on_result(self, now: float) -> None:
         """In print mode 2.1.325 holds the first result back until the second turn is over: both come at the end."""
         self._results += 1
         self.in_turn = False
-        self._nameless_call = False
+        self._call_without_id = False
         self._calls = {key: call for key, call in self._calls.items() if call.parent and self._tasks}
-        self.expecting_since = now if self._untold or self._turns_begun > self._results else None
+        self.expecting_since = now if self._end_unreported or self._turns_begun > self._results else None
 
 
 def _task_in(message: Record) -> tuple[str, _Task]:
     kind = text(message.get("task_type")) or COMMAND
     return text(message.get("task_id")) or "", _Task(kind, text(message.get("tool_use_id")))
+
+
+class UnapprovedCalls:
+    """Finds calls that were made without asking, and that the policy would have denied.
+
+    The hook by which a CLI asks can be switched off behind our back: 1.0.128 and 2.0.62 do so if the repository's
+    settings say `disableAllHooks` (measured; 2.1.325 asks all the same). What was done is done, but a run that goes on
+    would be one that claims a policy and has none.
+    """
+
+    def __init__(self, policy: ToolPolicy) -> None:
+        self._policy = policy
+        self._matters = not policy.allows_all
+        self._asked: set[str] = set()
+        self._denied: dict[str, str] = {}
+
+    def asked(self, call: str | None) -> None:
+        """Note a question. 1.0.128 does not name the call where it asks by itself: then no call can be judged."""
+        if call is None:
+            self._matters = False
+        else:
+            self._asked.add(call)
+
+    def found(self, message: Record) -> str | None:
+        """Why the policy would have denied the call, if this message reports such a call."""
+        kind = message.get("type") if self._matters else None
+        for block in blocks(message):
+            if kind == "assistant" and block.get("type") == "tool_use":
+                self._announced(block)
+            elif kind == "user" and block.get("type") == "tool_result" and (broken := self._returned(block)):
+                return broken
+        return None
+
+    def _announced(self, use: Record) -> None:
+        call, tool = text(use.get("id")), text(use.get("name"))
+        allowed, reason = self._policy.decide_request(tool, use.get("input"))
+        if call and not allowed:
+            self._denied[call] = reason
+
+    def _returned(self, result: Record) -> str | None:
+        """A call that failed may have been refused before the question: for its input, by the CLI's own mode."""
+        call = text(result.get("tool_use_id")) or ""
+        reason = self._denied.pop(call, None)
+        return None if call in self._asked or result.get("is_error") else reason

@@ -1,4 +1,7 @@
-"""What `python -m youbencha.control` is told. Plain argparse: it starts beside every agent, and has to be quick."""
+"""The program `python -m youbencha.control`: drive one agent, and write what its session used.
+
+Plain argparse: it starts beside every agent, and has to be quick.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,8 @@ from youbencha.usage import SessionUsage
 
 DONE, FAILED, BAD_USAGE = 0, 1, 2
 
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
 _PORT = 9876
 
 _ANY_PORT = 65_535
@@ -43,14 +48,14 @@ class Options(NamedTuple):
     metrics_file: Path | None
     port: int
     policy: ToolPolicy
-    patience: Timeouts
+    timeouts: Timeouts
     debug: bool
     command: tuple[str, ...]
-    """What to drive over standard input and output; empty: who connects is driven."""
+    """The CLI to start and drive over stdio; empty: the agent that connects is driven."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    own, command = _divided(arguments)
+    own, command = _split(arguments)
     parser = _parser()
     try:
         options = _options(parser, parser.parse_args(own), command)
@@ -66,8 +71,8 @@ def main(arguments: Sequence[str]) -> int:
         return FAILED
 
 
-def _divided(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
-    """Ours, and behind `--` the agent's."""
+def _split(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Our arguments, and the agent's behind `--`."""
     if "--" not in arguments:
         return list(arguments), ()
     at = list(arguments).index("--")
@@ -93,10 +98,10 @@ def _parser() -> argparse.ArgumentParser:
         metavar="MINUTES",
         help="of silence, while no tool runs (%(default)g)",
     )
-    add("--connect-timeout", type=float, default=60.0, metavar="SECONDS", help="until somebody connects (%(default)g)")
+    add("--connect-timeout", type=float, default=60.0, metavar="SECONDS", help="until an agent connects (%(default)g)")
     add("--allow", action="append", metavar="RULE", help="allow only these tools: Read, 'Bash(git *)'; repeatable")
     add("--deny", action="append", metavar="RULE", default=[], help="deny these tools; repeatable")
-    add("--debug", action="store_true", help="tell on standard error what is said")
+    add("--debug", action="store_true", help="print every message to standard error")
     return parser
 
 
@@ -115,7 +120,7 @@ def _options(parser: argparse.ArgumentParser, given: argparse.Namespace, command
         metrics_file=given.metrics_file,
         port=given.port,
         policy=ToolPolicy(tuple(given.allow) if given.allow else None, tuple(given.deny), root=str(Path.cwd())),
-        patience=Timeouts(connect_s=given.connect_timeout, silence_s=given.idle_timeout * 60),
+        timeouts=Timeouts(connect_s=given.connect_timeout, silence_s=given.idle_timeout * 60),
         debug=given.debug,
         command=command,
     )
@@ -131,34 +136,29 @@ def _task(parser: argparse.ArgumentParser, path: Path) -> str:
     return task
 
 
-# One session from the command line, by either transport.
-
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-
-class _Heard:
-    """Hands what comes by the WebSocket to the driver, and tells of it."""
+class _Listener:
+    """Hands what comes by the WebSocket to the driver, and prints it with `--debug`."""
 
     def __init__(self, driver: Driver, debug: bool) -> None:
         self._driver = driver
         self._debug = debug
 
-    def opened(self, send: Callable[[str], None]) -> None:
+    def connected(self, send: Callable[[str], None]) -> None:
         self._driver.connected(send)
 
-    def heard(self, line: str) -> None:
+    def received(self, line: str) -> None:
         if self._debug:
-            _note(Redactor().text(line.strip()))
-        self._driver.heard(line)
+            _print(Redactor().text(line.strip()))
+        self._driver.received(line)
 
-    def gone(self) -> None:
-        self._driver.closed()
+    def disconnected(self) -> None:
+        self._driver.disconnected()
 
 
 async def serve(options: Options) -> int:
-    """For whoever connects first."""
+    """Drive the agent that connects first."""
     with _session(options) as driver:
-        server = ControlServer(_Heard(driver, options.debug))
+        server = ControlServer(_Listener(driver, options.debug))
         try:
             port = await server.listen_on_port(options.port)
             print(f"listening on ws://127.0.0.1:{port}", flush=True)
@@ -170,7 +170,7 @@ async def serve(options: Options) -> int:
 
 
 async def drive(options: Options) -> int:
-    """A CLI of our own. What it prints goes on to standard output as it comes."""
+    """Start a CLI and drive it. What it prints goes on to standard output as it comes."""
     with _session(options) as driver:
         async with StdioTransport(driver, knows_end_session=True) as line:
 
@@ -179,7 +179,7 @@ async def drive(options: Options) -> int:
                 sys.stdout.buffer.flush()
                 line.line(text)
 
-            command = Command(_found(options.command), Path.cwd(), dict(os.environ), stdin=line.stdin)
+            command = Command(_resolved(options.command), Path.cwd(), dict(os.environ), stdin=line.stdin)
             done = await run(command, on_line=on_line, stop=line.stop)
         for said in done.output.splitlines():
             if not said.startswith("{"):  # the rest was standard output
@@ -188,8 +188,8 @@ async def drive(options: Options) -> int:
     return _verdict(driver) and (ended_by_itself or FAILED)
 
 
-def _found(command: tuple[str, ...]) -> tuple[str, ...]:
-    """A path as it is; a name, where PATH leads."""
+def _resolved(command: tuple[str, ...]) -> tuple[str, ...]:
+    """The command with its program as a path; a name is looked up on PATH."""
     if Path(command[0]).name != command[0]:
         return (str(Path(command[0]).absolute()), *command[1:])
     program = find_executable(command[0], os.environ)
@@ -202,13 +202,13 @@ def _found(command: tuple[str, ...]) -> tuple[str, ...]:
 def _session(options: Options) -> Iterator[Driver]:
     """A driver that a signal interrupts, and whose metrics are written however it ends."""
     loop = asyncio.get_running_loop()
-    machine = Machine(options.task, policy=options.policy, patience=options.patience, now=loop.time())
+    machine = Machine(options.task, policy=options.policy, timeouts=options.timeouts, now=loop.time())
     metrics = SessionMetrics()
-    tell = _teller(options.debug)
+    show = _printer(options.debug)
 
     def on_event(event: Event) -> None:
         metrics.on_event(event)
-        tell(event)
+        show(event)
 
     driver = Driver(machine, on_event=on_event, on_record=metrics.on_record)
     with contextlib.suppress(NotImplementedError):  # Windows
@@ -217,7 +217,7 @@ def _session(options: Options) -> Iterator[Driver]:
     try:
         yield driver
     finally:
-        driver.closed()
+        driver.disconnected()
         if options.metrics_file:
             _write(options.metrics_file, metrics.sidecar(machine))
 
@@ -225,30 +225,30 @@ def _session(options: Options) -> Iterator[Driver]:
 def _write(path: Path, metrics: Mapping[str, Any]) -> None:
     try:
         write_sidecar(path, metrics)
-    except OSError as error:  # the session was what it was
-        _note(f"cannot write {path}: {error.strerror or error}")
+    except OSError as error:  # it must not change how the session ended
+        _print(f"cannot write {path}: {error.strerror or error}")
 
 
 def _verdict(driver: Driver) -> int:
     over = driver.over
     if over is None or not over.ok:
-        _note(over.reason if over else "it ended without a word")
+        _print(over.reason if over else "it ended without a result")
         return FAILED
     return DONE
 
 
-def _teller(debug: bool) -> Callable[[Event], None]:
-    def tell(event: Event) -> None:
+def _printer(debug: bool) -> Callable[[Event], None]:
+    def show(event: Event) -> None:
         if isinstance(event, WarningRaised):
-            _note(event.message)
+            _print(event.message)
         elif isinstance(event, ToolDecided) and (debug or not event.allowed):
-            _note(f"{'allowed' if event.allowed else 'denied'} {event.name}: {event.reason}")
+            _print(f"{'allowed' if event.allowed else 'denied'} {event.name}: {event.reason}")
 
-    return tell
+    return show
 
 
-def _note(words: str) -> None:
-    print(f"youbencha.control: {words}", file=sys.stderr, flush=True)
+def _print(message: str) -> None:
+    print(f"youbencha.control: {message}", file=sys.stderr, flush=True)
 
 
 class SessionMetrics:
@@ -288,7 +288,7 @@ class SessionMetrics:
 
 
 def write_sidecar(path: Path, metrics: Mapping[str, Any]) -> None:
-    """Whole or not at all; and never through a link that somebody has put in its place."""
+    """Write it whole or not at all, and never through a link in its place."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(metrics, indent=2) + "\n"
     replace_file(path, text.encode(), mode=0o644)  # another user may have to read it

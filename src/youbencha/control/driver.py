@@ -1,4 +1,4 @@
-"""Ties the state machine to the event loop's clock and to whoever moves the messages."""
+"""Run the state machine inside an event loop: its clock, its messages, and the transport over stdio."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from youbencha.control.machine import Action, Decided, Machine, Send, SessionEnded, Warn
-from youbencha.control.messages import END_SESSION, LEAVES_WITHIN_S
-from youbencha.control.permissions import ToolHooks
+from youbencha.control.messages import END_SESSION, LEAVES_WITHIN_S, ToolHooks
 from youbencha.events import Event, EventSink, ToolDecided, WarningRaised
 from youbencha.json_lines import Record, decode, encode
 from youbencha.process import Input, OutputSource
@@ -32,28 +31,28 @@ class Driver:
         self.interrupting = asyncio.Event()
         """From here on, a result is the answer to our interrupt."""
         self.on_over: Callable[[SessionEnded], None] | None = None
-        """How the transport takes its leave."""
+        """How the transport closes."""
         self._hooks = hooks or ToolHooks()
         self._on_event = on_event
         self._on_record = on_record
         self._send: Callable[[str], None] | None = None
-        self._told: set[tuple[str | None, bool]] = set()
+        self._reported: set[tuple[str | None, bool]] = set()
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._set_timer()
 
     def connected(self, send: Callable[[str], None]) -> None:
-        """Somebody is there. `send` takes a line and never waits."""
+        """The agent is there. `send` takes a line and never waits."""
         self._send = send
         self._do(self.machine.connected(self._loop.time()))
 
-    def heard(self, line: bytes | str) -> None:
+    def received(self, line: bytes | str) -> None:
         if not line.strip():
             return
         message = decode(line)
         if message is None:
             said = line if isinstance(line, str) else line.decode("utf-8", "replace")
-            self._do(self.machine.garbled(said, self._loop.time()))
+            self._do(self.machine.malformed(said, self._loop.time()))
             return
         if self._on_record:
             self._on_record(message)
@@ -65,9 +64,9 @@ class Driver:
             self.interrupting.set()
             self._do(self.machine.interrupt(reason, self._loop.time()))
 
-    def closed(self) -> None:
-        """Nobody is there any more."""
-        self._do(self.machine.closed(self._loop.time()))
+    def disconnected(self) -> None:
+        """The agent is gone."""
+        self._do(self.machine.disconnected(self._loop.time()))
         self.close()
 
     def close(self) -> None:
@@ -92,10 +91,10 @@ class Driver:
 
     def _decided(self, event: ToolDecided) -> None:
         """Where the hook only forbids, the CLI asks about the same call again."""
-        if (event.call_id, event.allowed) not in self._told:
+        if (event.call_id, event.allowed) not in self._reported:
             self._tell(event)
         if event.call_id is not None:
-            self._told.add((event.call_id, event.allowed))
+            self._reported.add((event.call_id, event.allowed))
 
     def _tell(self, event: Event) -> None:
         if self._on_event:
@@ -113,14 +112,14 @@ class Driver:
             self._timer = self._loop.call_at(deadline, self._tick)
 
 
-# The protocol over standard input and output: Claude Code of any version that has it.
-
-
 class StdioTransport:
-    """What a program writes goes to `line`; what it reads is `stdin`. When `stop` is set, it is to be ended."""
+    """The protocol over standard input and output, which every version has that speaks it.
+
+    What a program writes goes to `line`; what it reads is `stdin`. When `stop` is set, the program has to be ended.
+    """
 
     flags: tuple[str, ...] = ()
-    """What the CLI has to be told, beside that it is to speak stream-json both ways."""
+    """Flags for the CLI, beside those for stream-json both ways."""
     sources: Sequence[OutputSource] = ()
 
     def __init__(self, driver: Driver, *, knows_end_session: bool = False) -> None:
@@ -131,7 +130,7 @@ class StdioTransport:
         self._driver = driver
         self._knows_end_session = knows_end_session
         self._leaving: asyncio.TimerHandle | None = None
-        driver.on_over = self._take_leave
+        driver.on_over = self._leave
 
     async def __aenter__(self) -> StdioTransport:
         assert self.stdin is not None
@@ -140,16 +139,16 @@ class StdioTransport:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._driver.closed()
+        self._driver.disconnected()
         if self._leaving:
             self._leaving.cancel()
         if self.stdin:
             self.stdin.close()
 
     def line(self, line: bytes) -> None:
-        self._driver.heard(line)
+        self._driver.received(line)
 
-    def _take_leave(self, over: SessionEnded) -> None:
+    def _leave(self, over: SessionEnded) -> None:
         assert self.stdin is not None
         if self._driver.interrupting.is_set() or self._driver.machine.result is None:
             self.stop.set()  # there is nothing to wait for

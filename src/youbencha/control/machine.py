@@ -3,8 +3,8 @@
 ```
 WAITING --connected--> INITIALIZING --prompt sent--> RUNNING --last result--> DONE
 ```
-and FAILED from anywhere: nobody came, nothing was heard, the agent left without a result. DONE means that a result
-came, good or bad: `SessionEnded.ok` and `failure` tell which.
+and FAILED from anywhere: no agent connected, it went silent, it left without a result. DONE means that a result came,
+good or bad: `SessionEnded.ok` and `failure` say which.
 """
 
 from __future__ import annotations
@@ -14,14 +14,29 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from youbencha.control import messages
-from youbencha.control.activity import Activity
-from youbencha.control.messages import ControlRequest
-from youbencha.control.permissions import UnapprovedCalls, approval
-from youbencha.control.policy import ALLOW_ALL, ToolPolicy
-from youbencha.json_lines import Record, text, texts
+from youbencha.control.activity import Activity, UnapprovedCalls
+from youbencha.control.messages import ControlRequest, result_verdict
+from youbencha.control.policy import ALLOW_ALL, PolicyDecision, ToolPolicy
+from youbencha.json_lines import Record, mapping, text
+
+MALFORMED = "CONTROL_MALFORMED_MESSAGE"
+
+NO_HANDSHAKE = "CONTROL_NO_HANDSHAKE"
+
+UNKNOWN_REQUEST = "CONTROL_UNKNOWN_REQUEST"
+
+REPEATED_REQUEST = "CONTROL_REPEATED_REQUEST"
+
+LEFT_RUNNING = "CONTROL_BACKGROUND_LEFT_RUNNING"
+
+_MOST_WARNINGS = 20
+
+_QUOTED = 200
 
 
 class Send(NamedTuple):
+    """A message to the agent."""
+
     message: dict[str, Any]
 
 
@@ -49,12 +64,11 @@ class SessionEnded(NamedTuple):
 Action = Send | Decided | Warn | SessionEnded
 
 
-# How long to wait, and for what, in seconds.
-
-
 class Timeouts(NamedTuple):
+    """How long to wait, and for what."""
+
     connect_s: float = 60
-    """For somebody to connect."""
+    """For an agent to connect."""
     handshake_s: float = 20
     """For an answer to `initialize`; a cold start took 15 s. Then the prompt goes out: not every client answers."""
     silence_s: float = 300
@@ -67,9 +81,7 @@ class Timeouts(NamedTuple):
     """For the turn in which the agent looks at background work that has ended. It begins within milliseconds."""
 
 
-PATIENT = Timeouts()
-
-_QUOTED = 200
+DEFAULT_TIMEOUTS = Timeouts()
 
 
 class State(StrEnum):
@@ -93,19 +105,19 @@ class Machine:
         prompt: str,
         *,
         policy: ToolPolicy = ALLOW_ALL,
-        patience: Timeouts = PATIENT,
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
         now: float,
         awaits_model: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`awaits_model`: whether a request of the agent's to its model is under way, as far as anybody knows."""
+        """`awaits_model`: whether a request of the agent to its model is known to be under way."""
         self._prompt = prompt
         self._policy = policy
-        self._patience = patience
+        self._timeouts = timeouts
         self._awaits_model = awaits_model
-        self._unasked = UnapprovedCalls(policy)
+        self._unapproved = UnapprovedCalls(policy)
         self._state = State.WAITING
         self._since = self._heard = self._result_at = now
-        self._work = Activity()
+        self._activity = Activity()
         self._answered: set[messages.Identity] = set()
         self._interrupted: tuple[float, str] | None = None
         self._result: Record | None = None
@@ -159,15 +171,15 @@ class Machine:
             return []
         actions = self.connected(now)
         self._heard = now
-        self._work.note(message, now)
+        self._activity.note(message, now)
         actions += self._react(message, now)
-        if not self._is_over and (broken := self._unasked.found(message)):
+        if not self._is_over and (broken := self._unapproved.found(message)):
             return [*actions, self._over(False, f"the agent used a tool without asking, though {broken}", now)]
         if self._result is not None and not self._is_over:
             actions += self._after_result(message, now)
         return actions
 
-    def garbled(self, text: str, now: float) -> list[Action]:
+    def malformed(self, text: str, now: float) -> list[Action]:
         if self._is_over:
             return []
         self._heard = now
@@ -182,7 +194,7 @@ class Machine:
         self._interrupted = (now, reason)
         return [Send(messages.interrupt())]
 
-    def closed(self, now: float) -> list[Action]:
+    def disconnected(self, now: float) -> list[Action]:
         if self._is_over:
             return []
         if self._interrupted:
@@ -201,20 +213,20 @@ class Machine:
         return self._state in (State.DONE, State.FAILED)
 
     def _wait(self) -> _Wait | None:
-        patience, work = self._patience, self._work
+        timeouts, activity = self._timeouts, self._activity
         if self._is_over:
             return None
         if self._interrupted:
-            return _Wait(self._interrupted[0] + patience.interrupt_s, self._give_up_interrupted)
+            return _Wait(self._interrupted[0] + timeouts.interrupt_s, self._give_up_interrupted)
         if self._state is State.WAITING:
-            return _Wait(self._since + patience.connect_s, self._connect_timed_out)
+            return _Wait(self._since + timeouts.connect_s, self._connect_timed_out)
         if self._state is State.INITIALIZING:
-            return _Wait(self._since + patience.handshake_s, self._go_on_unanswered)
-        if work.in_turn or work.agents_running:
-            return None if work.tool_running else _Wait(self._heard + patience.silence_s, self._silence_timed_out)
-        if work.commands_running:
-            return _Wait(self._result_at + patience.background_s, self._leave_running)
-        return _Wait((work.expecting_since or self._result_at) + patience.more_results_s, self._over_by_result)
+            return _Wait(self._since + timeouts.handshake_s, self._go_on_unanswered)
+        if activity.in_turn or activity.agents_running:
+            return None if activity.tool_running else _Wait(self._heard + timeouts.silence_s, self._silence_timed_out)
+        if activity.commands_running:
+            return _Wait(self._result_at + timeouts.background_s, self._leave_running)
+        return _Wait((activity.expecting_since or self._result_at) + timeouts.more_results_s, self._over_by_result)
 
     def _react(self, message: Record, now: float) -> list[Action]:
         kind = text(message.get("type"))
@@ -222,7 +234,7 @@ class Machine:
             return self._asked(messages.request_in(message))
         if kind == "control_response" and messages.answers_initialize(message):
             if messages.is_refusal(message) and not self._policy.allows_all:
-                return self._unasked_for_good("initialize was refused", now)
+                return self._cannot_enforce("initialize was refused", now)
             return self._begin(flat="response" not in message)
         if kind is None:
             return self._warned(MALFORMED, f"skipped a message without a type, with the keys {_keys(message)}")
@@ -231,7 +243,7 @@ class Machine:
     def _after_result(self, message: Record, now: float) -> list[Action]:
         if self._interrupted:
             return self._give_up_interrupted(now) if message.get("type") == "result" else []
-        return self._over_by_result(now) if self._work.finished else []
+        return self._over_by_result(now) if self._activity.finished else []
 
     def _begin(self, *, flat: bool = False) -> list[Action]:
         if self._state is not State.INITIALIZING:
@@ -250,47 +262,54 @@ class Machine:
             return self._decide(request)
         if request.subtype == "initialize":
             return [Send(messages.welcome(request)), *self._begin(flat=request.flat)]
-        told = self._warned(UNKNOWN_REQUEST, f"refused a control request: {request.subtype[:_QUOTED]!r}")
-        return [Send(messages.refuse(request)), *told]
+        warned = self._warned(UNKNOWN_REQUEST, f"refused a control request: {request.subtype[:_QUOTED]!r}")
+        return [Send(messages.refuse(request)), *warned]
 
     def _decide(self, request: ControlRequest) -> list[Action]:
-        asked = approval(request, self._policy, stopping=self._interrupted is not None)
-        allowed, reason = asked.decision
-        self._work.decided(asked.call, allowed=allowed)
-        self._unasked.asked(asked.call)
-        named = asked.call if asked.call is not None or request.id is None else str(request.id)
-        return [Send(asked.answer), Decided(named, asked.tool or "(unnamed)", allowed, reason)]
+        tool = text(request.body.get("tool_name", request.body.get("toolName")))
+        call = text(request.body.get("tool_use_id"))  # 1.0.128 does not name it
+        given = request.body.get("input")
+        if self._interrupted:
+            decision = PolicyDecision(False, "the session is being stopped")
+        else:
+            decision = self._policy.decide_request(tool, given)
+        allowed, reason = decision
+        self._activity.decided(call, allowed=allowed)
+        self._unapproved.asked(call)
+        answer = messages.allow(request, mapping(given)) if allowed else messages.deny(request, reason)
+        named = call if call is not None or request.id is None else str(request.id)
+        return [Send(answer), Decided(named, tool or "(unnamed)", allowed, reason)]
 
     def _connect_timed_out(self, now: float) -> list[Action]:
-        return [self._over(False, f"no agent connected within {self._patience.connect_s:g} s", now)]
+        return [self._over(False, f"no agent connected within {self._timeouts.connect_s:g} s", now)]
 
     def _go_on_unanswered(self, now: float) -> list[Action]:
-        waited = f"initialize was not answered within {self._patience.handshake_s:g} s"
+        waited = f"initialize was not answered within {self._timeouts.handshake_s:g} s"
         if not self._policy.allows_all:
-            return self._unasked_for_good(waited, now)
+            return self._cannot_enforce(waited, now)
         return [*self._warned(NO_HANDSHAKE, f"{waited}; the prompt was sent without it"), *self._begin()]
 
-    def _unasked_for_good(self, why: str, now: float) -> list[Action]:
+    def _cannot_enforce(self, why: str, now: float) -> list[Action]:
         return [self._over(False, f"{why}: the agent would use tools without asking, and there is a policy", now)]
 
     def _silence_timed_out(self, now: float) -> list[Action]:
         if self._awaits_model():  # it may think for as long as it likes
             self._heard = now
             return []
-        return [self._over(False, f"nothing was heard from the agent for {self._patience.silence_s:g} s", now)]
+        return [self._over(False, f"nothing was heard from the agent for {self._timeouts.silence_s:g} s", now)]
 
     def _give_up_interrupted(self, now: float) -> list[Action]:
         assert self._interrupted is not None
         return [self._over(False, self._interrupted[1], now)]
 
     def _leave_running(self, now: float) -> list[Action]:
-        left = f"{self._work.commands_running} of its commands"
-        words = f"{left} still ran in the background {self._patience.background_s:g} s after the agent was done"
+        left = f"{self._activity.commands_running} of its commands"
+        words = f"{left} still ran in the background {self._timeouts.background_s:g} s after the agent was done"
         return [*self._warned(LEFT_RUNNING, words), *self._over_by_result(now)]
 
     def _over_by_result(self, now: float) -> list[Action]:
         assert self._result is not None
-        return [self._over(*verdict_on(self._result), now)]
+        return [self._over(*result_verdict(self._result), now)]
 
     def _over(self, ok: bool, reason: str, now: float) -> SessionEnded:
         self._state = State.FAILED if self._result is None else State.DONE
@@ -303,64 +322,14 @@ def _keys(message: Record) -> str:
     return ", ".join(sorted(str(key) for key in message))[:_QUOTED] or "(none)"
 
 
-# Warnings, and not without end: a client that sends nothing but rubbish does not fill the log with it.
-
-MALFORMED = "CONTROL_MALFORMED_MESSAGE"
-
-NO_HANDSHAKE = "CONTROL_NO_HANDSHAKE"
-
-UNKNOWN_REQUEST = "CONTROL_UNKNOWN_REQUEST"
-
-REPEATED_REQUEST = "CONTROL_REPEATED_REQUEST"
-
-LEFT_RUNNING = "CONTROL_BACKGROUND_LEFT_RUNNING"
-
-_MOST = 20
-
-
 class LimitedWarnings:
+    """Warns up to a limit: a client that sends nothing but noise does not fill the log."""
+
     def __init__(self) -> None:
         self._given = 0
 
     def __call__(self, code: str, words: str) -> list[Action]:
         self._given += 1
-        if self._given < _MOST:
+        if self._given < _MOST_WARNINGS:
             return [Warn(code, words)]
-        return [Warn(code, f"{words} (no more warnings follow)")] if self._given == _MOST else []
-
-
-# What a `result` says, in words.
-
-COMPLETED = "completed"
-
-_LONGEST = 500
-
-_SUBTYPES = {
-    "error_max_turns": "the agent reached its limit of turns",
-    "error_max_budget_usd": "the agent reached its own budget",
-    "error_during_execution": "the agent stopped in the middle of its work",
-}
-
-
-class ResultVerdict(NamedTuple):
-    ok: bool
-    reason: str
-
-
-def verdict_on(result: Record) -> ResultVerdict:
-    """An absent `subtype` or `is_error` is no error; a wrong `is_error` is one. API errors come as "success"."""
-    subtype = result.get("subtype")
-    wrong = result.get("is_error", False) is not False
-    if subtype in (None, "success") and not wrong:
-        return ResultVerdict(True, COMPLETED)
-    if subtype in (None, "success"):
-        return ResultVerdict(False, _in_words("the agent reported an error", result))
-    return ResultVerdict(
-        False, _in_words(_SUBTYPES.get(str(subtype), f"the agent ended with {str(subtype)[:80]}"), result)
-    )
-
-
-def _in_words(what: str, result: Record) -> str:
-    listed = texts(result.get("errors")) or (text(result.get("result")) or "",)
-    details = " ".join(" ".join(listed).split())
-    return f"{what}: {details[:_LONGEST]}" if details else what
+        return [Warn(code, f"{words} (no more warnings follow)")] if self._given == _MOST_WARNINGS else []

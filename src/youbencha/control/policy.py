@@ -3,13 +3,13 @@
 | rule | covers |
 |---|---|
 | `Bash` | every use of the tool |
-| `Bash(git *)`, `Bash(git:*)` | `git` and `git …`: each command of the line, see `shell` |
+| `Bash(git *)`, `Bash(git:*)` | `git` and `git …`: each command of the line, see `commands_in` |
 | `Edit(src/*)` | a main argument: `*` is any text, in paths too |
 | `WebFetch(domain:*.example.org)` | a host |
 | `mcp__server`, `mcp__server__*` | every tool of a server |
 | `*` | every tool |
 
-A way to measure an agent with fewer tools. Not a boundary: a program that is allowed can start any other.
+It measures an agent with fewer tools. It is not a boundary: a program that is allowed can start any other.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ARGUMENTS: dict[str, tuple[str, str]] = {
     "Skill": ("skill", _PLAIN),
     "SlashCommand": ("command", _PLAIN),
 }
-"""What a rule's argument is about. Of other tools nobody knows: such a rule never allows them, and always denies."""
+"""What a rule's argument is about. For other tools it is unknown: such a rule never allows them, and always denies."""
 
 _DOMAIN = "domain:"
 
@@ -72,7 +72,7 @@ class Rule(NamedTuple):
         return _odd(kind, value) or _FITS[kind](self.argument, value, root) or self._anywhere(kind, value, root)
 
     def _anywhere(self, kind: str, value: str, root: str) -> bool:
-        """A path that is relative to a place nobody told."""
+        """Whether a path fits that is relative to an unknown directory."""
         argument = self.argument or ""
         if kind != _PATH or (root and not argument.startswith("~/")):
             return False
@@ -216,6 +216,17 @@ class ToolPolicy(NamedTuple):
         rules = [parsed(text) for text in self.allow]
         return self._allowed([rule for rule in rules if rule.names(tool)], tool, given)
 
+    def decide_request(self, tool: str | None, given: object) -> PolicyDecision:
+        """Decide about a request of any shape. Never raises: a CLI that gets an error for an answer uses the tool."""
+        if not tool:
+            return PolicyDecision(False, "the request names no tool")
+        if not isinstance(given, Mapping):
+            return PolicyDecision(False, "the tool's input is not an object")
+        try:
+            return self.decide(tool, given)
+        except Exception as error:  # noqa: BLE001
+            return PolicyDecision(False, f"it could not be decided: {type(error).__name__}")
+
     def _allowed(self, rules: list[Rule], tool: str, given: Mapping[str, object]) -> PolicyDecision:
         if not rules:
             return PolicyDecision(False, f"no rule allows {tool}")
@@ -246,9 +257,9 @@ def rule_error(rule: str) -> str | None:
 
 # The simple commands in a line of shell, for rules that look at each of them.
 #
-# Not a shell: whatever cannot be taken apart with certainty is `Unreadable`, and a rule with an argument then does not
-# allow it. Quotes, comments and escapes are followed, because a command that hides in them is how such rules are
-# fooled.
+# Not a shell: whatever cannot be taken apart with certainty is an `UnparsableCommand`, and a rule with an argument then
+# does not allow it. Quotes, comments and escapes are followed, because a command that hides in them is how such rules
+# are fooled.
 
 _PIECE = re.compile(
     r"""
@@ -292,7 +303,7 @@ class UnparsableCommand(Exception):
 
 
 def commands_in(line: str) -> list[str]:
-    """The simple commands, without comments and without redirections to nowhere. Raises `Unreadable`."""
+    """The simple commands, without comments and without redirections to nowhere. Raises `UnparsableCommand`."""
     commands: list[list[str]] = [[]]
     for kind, piece in _pieces(line):
         if kind == "separator":

@@ -22,9 +22,17 @@ from youbencha.sandbox.base import ForwardedPort
 if TYPE_CHECKING:
     from aiohttp import web
 
+LARGEST_MESSAGE = 64 * 1024 * 1024
+"""One line of Claude Code was seen with 15 MB; aiohttp's own limit is 4 MB."""
+
+_COMES_BACK_WITHIN_S = 10.0
+"""A CLI whose connection breaks connects again, within a second or two."""
+
+_CLOSES_WITHIN_S = 1.0
+
 
 class MessageSource:
-    """What came by the WebSocket, as a `process.Source`: it then is in the captured output like any other."""
+    """What came by the WebSocket, as a source of output: it is captured like any other."""
 
     stream = Stream.OUT
     skipped_bytes = 0
@@ -47,7 +55,7 @@ class MessageSource:
 
 
 class WebSocketTransport:
-    """Beside a program that connects to us. When `stop` is set, it is to be ended."""
+    """Beside a program that connects to us. When `stop` is set, the program has to be ended."""
 
     stdin: Input | None = None
 
@@ -56,7 +64,7 @@ class WebSocketTransport:
     ) -> None:
         """`forwarded`: how a program in a sandbox reaches the server; without it, by loopback.
 
-        `leaves_by_itself`: 2.1.50 and later exit when told to; the others would connect again, for ever."""
+        `leaves_by_itself`: 2.1.50 and later exit when asked to; the others would connect again, for ever."""
         self.stop = asyncio.Event()
         self.flags: tuple[str, ...] = ()
         self.sources: Sequence[OutputSource] = (messages := MessageSource(),)
@@ -66,7 +74,7 @@ class WebSocketTransport:
         self._leaves_by_itself = leaves_by_itself
         self._server = ControlServer(self, token=secrets.token_urlsafe(24))
         self._leaving: asyncio.Task[None] | None = None
-        driver.on_over = self._take_leave
+        driver.on_over = self._on_over
 
     async def __aenter__(self) -> WebSocketTransport:
         if self._forwarded is not None:
@@ -78,7 +86,7 @@ class WebSocketTransport:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._driver.closed()
+        self._driver.disconnected()
         if self._leaving:
             self._leaving.cancel()
         await self._server.close()
@@ -86,17 +94,17 @@ class WebSocketTransport:
     def line(self, line: bytes) -> None:
         """Standard output: these versions say nothing there."""
 
-    def opened(self, send: Callable[[str], None]) -> None:
+    def connected(self, send: Callable[[str], None]) -> None:
         self._driver.connected(send)
 
-    def heard(self, line: str) -> None:
+    def received(self, line: str) -> None:
         self._messages.add(line)
-        self._driver.heard(line)
+        self._driver.received(line)
 
-    def gone(self) -> None:
-        self._driver.closed()
+    def disconnected(self) -> None:
+        self._driver.disconnected()
 
-    def _take_leave(self, over: SessionEnded) -> None:
+    def _on_over(self, over: SessionEnded) -> None:
         self._leaving = asyncio.get_running_loop().create_task(self._leave())
 
     async def _leave(self) -> None:
@@ -107,43 +115,34 @@ class WebSocketTransport:
         self.stop.set()
 
 
-# A WebSocket server for one agent: on loopback, or on a Unix socket that a sandbox leads to.
-
-LARGEST_MESSAGE = 64 * 1024 * 1024
-"""One line of Claude Code was seen with 15 MB; aiohttp's own limit is 4 MB."""
-
-_COMES_BACK_WITHIN_S = 10.0
-"""A CLI whose connection breaks connects again, within a second or two."""
-
-_CLOSES_WITHIN_S = 1.0
-
-
 class Listener(Protocol):
-    """Who hears what the agent says."""
+    """What gets the messages of the agent."""
 
-    def opened(self, send: Callable[[str], None]) -> None:
-        """It is there, for the first time. `send` never waits."""
+    def connected(self, send: Callable[[str], None]) -> None:
+        """The agent has connected for the first time. `send` never waits."""
         ...
 
-    def heard(self, line: str) -> None: ...
+    def received(self, line: str) -> None: ...
 
-    def gone(self) -> None:
+    def disconnected(self) -> None:
         """The connection broke, and it did not come back."""
         ...
 
 
 class ControlServer:
+    """A WebSocket server for one agent: on loopback, or on a Unix socket that a sandbox forwards to."""
+
     def __init__(self, listener: Listener, *, token: str = "") -> None:
-        """With a token, only who names it in the path of the URL is let in."""
+        """With a token, only a client that names it in the path of the URL is let in."""
         self._listener = listener
         self._token = token
         self._outbox: deque[str] = deque()
         self._news = asyncio.Event()
         self._connection: web.WebSocketResponse | None = None
         self._sending: asyncio.Task[None] | None = None
-        self._greeted = False
+        self._was_connected = False
         self._closing = False
-        self._missing: asyncio.TimerHandle | None = None
+        self._reconnect_timer: asyncio.TimerHandle | None = None
         self._runner: web.AppRunner | None = None
 
     @property
@@ -165,13 +164,13 @@ class ControlServer:
         await self._start(web.UnixSite(await self._set_up(), path), str(path))
 
     async def hang_up(self, goodbye: str = "") -> None:
-        """For good: who comes now is sent away."""
+        """Close for good: no client is let in any more."""
         self._closing = True
-        if self._missing:
-            self._missing.cancel()
+        if self._reconnect_timer:
+            self._reconnect_timer.cancel()
         if self._connection is None:
             return
-        if self._sending:  # what it has not sent, we do
+        if self._sending:  # its messages are sent below
             self._sending.cancel()
         with contextlib.suppress(ConnectionError, TimeoutError):
             async with asyncio.timeout(_CLOSES_WITHIN_S):
@@ -208,47 +207,47 @@ class ControlServer:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         from aiohttp import web
 
-        if "Origin" in request.headers:  # a page in a browser sends it, whoever wrote the page; a CLI does not
+        if "Origin" in request.headers:  # a page in a browser sends it; a CLI does not
             raise web.HTTPForbidden(text="not for browsers")
         if self._token and not hmac.compare_digest(request.path.encode(), self.path.encode()):
             raise web.HTTPForbidden(text="wrong token")
         if self._closing:
             raise web.HTTPGone(text="the session is over")
         if self._connection is not None:
-            raise web.HTTPConflict(text="somebody is connected already")
+            raise web.HTTPConflict(text="an agent is connected already")
         connection = web.WebSocketResponse(max_msg_size=LARGEST_MESSAGE, compress=False)
-        self._connection = connection  # before the first wait: of two who come at once, one is let in
+        self._connection = connection  # before the first wait: of two clients that come at once, one is let in
         try:
             await connection.prepare(request)
-            await self._converse(connection)
+            await self._exchange(connection)
         finally:
             self._connection = None
             self._expect_back()
         return connection
 
-    async def _converse(self, connection: web.WebSocketResponse) -> None:
+    async def _exchange(self, connection: web.WebSocketResponse) -> None:
         from aiohttp import WSMsgType
 
-        if self._missing:
-            self._missing.cancel()
+        if self._reconnect_timer:
+            self._reconnect_timer.cancel()
         self._sending = asyncio.create_task(self._send_all(connection))
         frames = Frames()
         try:
-            if not self._greeted:
-                self._greeted = True
-                self._listener.opened(self._send)
+            if not self._was_connected:
+                self._was_connected = True
+                self._listener.connected(self._send)
             async for message in connection:
                 if message.type is WSMsgType.TEXT:
-                    self._hear(frames.feed(message.data))
+                    self._deliver(frames.feed(message.data))
                 elif message.type is WSMsgType.BINARY:
-                    self._hear(frames.feed(message.data.decode("utf-8", "replace")))
-            self._hear(frames.finish())
+                    self._deliver(frames.feed(message.data.decode("utf-8", "replace")))
+            self._deliver(frames.finish())
         finally:
             self._sending.cancel()
 
-    def _hear(self, lines: list[str]) -> None:
+    def _deliver(self, lines: list[str]) -> None:
         for line in lines:
-            self._listener.heard(line)
+            self._listener.received(line)
 
     def _send(self, line: str) -> None:
         self._outbox.append(line)
@@ -265,9 +264,9 @@ class ControlServer:
                 await self._news.wait()
 
     def _expect_back(self) -> None:
-        if self._greeted and not self._closing:
+        if self._was_connected and not self._closing:
             loop = asyncio.get_running_loop()
-            self._missing = loop.call_later(_COMES_BACK_WITHIN_S, self._listener.gone)
+            self._reconnect_timer = loop.call_later(_COMES_BACK_WITHIN_S, self._listener.disconnected)
 
 
 class Frames:

@@ -21,7 +21,7 @@ from youbencha.adapters.claude_code.rejected_key import debug_log_watched, watch
 from youbencha.adapters.claude_code.versions import Feature, supports
 from youbencha.control.driver import Driver, StdioTransport
 from youbencha.control.machine import Machine, Timeouts
-from youbencha.control.permissions import ToolHooks
+from youbencha.control.messages import ToolHooks
 from youbencha.control.policy import ToolPolicy
 from youbencha.control.websocket import WebSocketTransport
 from youbencha.events import Event, ToolDecided, WarningRaised
@@ -100,7 +100,7 @@ class ControlSession:
                 rules.deny if rules else (),
                 root=invocation.inside(invocation.workspace),
             ),
-            patience=Timeouts(
+            timeouts=Timeouts(
                 connect_s=_STARTS_WITHIN_S,
                 handshake_s=_STARTS_WITHIN_S,
                 silence_s=config.silence_timeout_s,
