@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from talking import parse_events
 
 from youbencha.gateway.cassette.placeholders import PlaceholderWriter, Span, fill, forms_of, texts_of
-from youbencha.gateway.cassette.recording import DeltaField, record_answer, replay_of, rewrite, slots_of
+from youbencha.gateway.cassette.recording import DeltaField, delta_fields, record_answer, replay_answer, rewrite
 from youbencha.process import Redactor
 
 SECRET = "correct-horse-battery-staple"
@@ -45,12 +45,12 @@ def pieces(text: str, cuts: list[int]) -> list[str]:
 
 def replayed(events: list[dict[str, Any]], *, secrets: tuple[str, ...] = ()) -> list[dict[str, Any]]:
     raw = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events).encode()
-    emptying = PlaceholderWriter(forms_of(places()), {})
-    kept = record_answer(200, SSE, [(1.0, raw)], emptying, Redactor(secrets))
+    writer = PlaceholderWriter(forms_of(places()), {})
+    kept = record_answer(200, SSE, [(1.0, raw)], writer, Redactor(secrets))
     assert kept is not None
     for secret in secrets:
         assert secret not in json.dumps(kept)
-    return parse_events(whole(replay_of(kept, fill(texts_of(places(THERE))), "instant")))
+    return parse_events(whole(replay_answer(kept, fill(texts_of(places(THERE))), "instant")))
 
 
 def moved(text: str) -> str:
@@ -113,16 +113,16 @@ def test_responses(kind: str) -> None:
     assert "".join(event["delta"] for event in got[:-1]) == f"at {THERE}/a"
 
 
-def test_chat_calls_and_gemini_texts_are_slots() -> None:
+def test_chat_calls_and_gemini_texts_are_found() -> None:
     calls = [{"index": 1, "function": {"arguments": "{"}}]
     chunk = {"choices": [{"index": 0, "delta": {"content": "a", "tool_calls": calls}}]}
-    assert [(slot.stream, slot.text, slot.is_json) for slot in slots_of(chunk)] == [
+    assert [(field.stream, field.text, field.is_json) for field in delta_fields(chunk)] == [
         (("choice", 0, "content"), "a", False),
         (("call", 0, 1), "{", True),
     ]
     parts = [{"text": "hm", "thought": True}, {"text": "yes"}, {"functionCall": {}}]
-    found = slots_of({"candidates": [{"index": 0, "content": {"parts": parts}}]})
-    assert [(slot.stream, slot.text) for slot in found] == [
+    found = delta_fields({"candidates": [{"index": 0, "content": {"parts": parts}}]})
+    assert [(field.stream, field.text) for field in found] == [
         (("candidate", 0, True), "hm"),
         (("candidate", 0, None), "yes"),
     ]
@@ -137,6 +137,6 @@ def test_rewriting_is_what_it_is_on_the_whole_text(parts: list[str], data: st.Da
     for span in spans:
         expected += text[done : span.start] + span.text
         done = span.end
-    slots = [DeltaField(("x",), {"t": part}, "t", is_json=False) for part in parts]
-    rewrite(slots, spans)
-    assert "".join(slot.text for slot in slots) == expected + text[done:]
+    fields = [DeltaField(("x",), {"t": part}, "t", is_json=False) for part in parts]
+    rewrite(fields, spans)
+    assert "".join(field.text for field in fields) == expected + text[done:]

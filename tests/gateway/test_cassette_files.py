@@ -15,7 +15,7 @@ from cassette_lab import HERE, JSON, SSE, THERE, asking, everything_in, keep_tex
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.cassette.cassette import Cassette
 from youbencha.gateway.cassette.matching import ModelRequest
-from youbencha.gateway.cassette.store import put_together, taken_apart
+from youbencha.gateway.cassette.store import join_body, split_body
 from youbencha.process import Redactor
 
 SECRET = "correct-horse-battery-staple"
@@ -134,9 +134,9 @@ def test_parts_are_put_together_again() -> None:
         "tools": [{"$lines": 1, "$$part": 2, "name": "x" * 2000}, {"$part": "y"}],
         "messages": [{"role": "user", "content": "m" * (number % 3 * 700), "n": [[number]]} for number in range(25)],
     }
-    small, parts = taken_apart(body)
+    small, parts = split_body(body)
     assert len(json.dumps(small)) < 2500
-    assert put_together(json.loads(json.dumps(small)), lambda name: json.loads(json.dumps(parts[name]))) == body
+    assert join_body(json.loads(json.dumps(small)), lambda name: json.loads(json.dumps(parts[name]))) == body
 
 
 def test_what_a_file_is_called_does_not_matter(tmp_path: Path) -> None:
@@ -212,9 +212,9 @@ def test_what_a_kill_leaves_behind_is_passed_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ("{", "is no JSON"),
-        ("", "is no JSON"),
-        ("[]", "is not an exchange"),
+        ("{", "is not JSON"),
+        ("", "is not JSON"),
+        ("[]", "is not a recording"),
         (
             '{"version": 1, "fingerprint": "a", "request": {"method": "", "path": "", "body": 1}, "takes": [[{}]]}',
             "status",

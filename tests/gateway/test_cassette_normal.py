@@ -23,7 +23,7 @@ def normal(
     body: object, where: Places | None = None, path: str = "/v1/messages", today: date = DAY, **more: Any
 ) -> CanonicalRequest:
     asked = asking(body, path)._replace(**more)
-    return RequestMatcher(forms_of(where or places()), Redactor()).normal(asked, around(today))
+    return RequestMatcher(forms_of(where or places()), Redactor()).canonical(asked, around(today))
 
 
 def text_of(body: object, where: Places | None = None) -> str:

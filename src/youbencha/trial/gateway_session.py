@@ -82,8 +82,8 @@ async def open_trial_gateway(
     on_event: EventSink,
     opened: AsyncExitStack,
     *,
-    shared: Gateway | None = None,
     env: Mapping[str, str],
+    shared: Gateway | None = None,
 ) -> TrialGateway:
     """Open until its `close`, or until `opened` is closed. Without `shared`, the trial has a gateway of its own."""
     running = AsyncExitStack()

@@ -1,3 +1,1 @@
-"""Recorded exchanges with a model's API: a whole run again, offline, elsewhere, on another day."""
-
-from __future__ import annotations
+"""Record answers of a model's API and replay them: a whole run again, offline, elsewhere, on another day."""

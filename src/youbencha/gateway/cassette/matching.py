@@ -1,4 +1,8 @@
-"""A request as it would be in any run: what is volatile in it has a name, and what does not matter is gone. Pure."""
+"""Turn a request into its canonical form, the same in every run, and into a fingerprint. Pure.
+
+What is volatile in it becomes a placeholder, and what does not matter is left out. Any change here changes
+fingerprints, so that recorded cassettes no longer match.
+"""
 
 from __future__ import annotations
 
@@ -23,62 +27,6 @@ from youbencha.gateway.cassette.volatile import (
 from youbencha.json_lines import canonical
 from youbencha.process import Redactor
 
-Origin = Literal["tool", "model", "told"]
-
-_OUTPUT_KEYS = frozenset({"functionResponse", "function_response", "codeExecutionResult"})
-
-_ID_KEYS = frozenset({"id", "tool_use_id", "tool_call_id", "call_id", "item_id"})
-"""Made up by a program, in whosever words they stand."""
-
-_TOOL_ROLES = frozenset({"tool", "function"})
-
-_MODEL_ROLES = frozenset({"assistant", "model"})
-
-_TAGS = "env|task-notification|bash-stdout|bash-stderr|local-command-stdout"
-
-_BLOCK = re.compile(
-    # A reminder with CLAUDE.md in it holds what people want.
-    r"<system-reminder>(?!(?:(?!</system-reminder>).)*# claudeMd\b).*?</system-reminder>"
-    rf"|<(?P<tag>{_TAGS})>.*?</(?P=tag)>"
-    r"|(?:\A|(?<=\n))gitStatus: .*?(?:\nRecent commits:\n(?:[^\n]+\n?)*|\Z)"
-    r"|(?:\A|(?<=\n))Recent commits:\n(?:[^\n]+\n?)*"
-    r"|(?:\A|(?<=\n))And got this output:\n.*\Z"  # Aider: it has no tools, and tells it as a person would
-    r"|\ACommand: [^\n]*\nOutput: .*\Z",  # Claude Code asks a small model which files a command has read
-    re.S,
-)
-
-_MARK = re.compile(
-    r"<system-reminder>|<env>|<task-|<bash-|<local-|Recent commits:|gitStatus:|got this output:|\nOutput: "
-)
-
-
-def origin_of(value: Mapping[str, Any], around: Origin) -> Origin:
-    """Of an object in a request: a message, a block of one, an item."""
-    if around == "tool":
-        return around
-    kind, role = str(value.get("type", "")), value.get("role")
-    if kind.endswith(("tool_result", "_call_output")) or role in _TOOL_ROLES:
-        return "tool"
-    return "model" if role in _MODEL_ROLES or kind.endswith("_call") or kind == "reasoning" else around
-
-
-def origin_at(key: str, around: Origin) -> Origin:
-    return "tool" if key in _OUTPUT_KEYS or key in _ID_KEYS else around
-
-
-def sections(text: str, origin: Origin) -> Iterator[tuple[int, int, Origin]]:
-    """A text from start to end. What an agent puts among a person's words, it mostly marks: that is tools' output."""
-    done = 0
-    if origin == "told" and _MARK.search(text):
-        for match in _BLOCK.finditer(text):
-            yield done, match.start(), origin
-            yield match.start(), match.end(), "tool"
-            done = match.end()
-    yield done, len(text), origin
-
-
-# What goes into a cassette and comes out of it, as plain data.
-
 
 class ModelRequest(NamedTuple):
     """A request, as far as an answer may depend on it."""
@@ -90,22 +38,22 @@ class ModelRequest(NamedTuple):
     headers: Mapping[str, str]
     """By lower-case names."""
     body: object
-    """Parsed JSON; None if there was none, or if it was none."""
+    """Parsed; None if there is none, or if it is not JSON."""
     raw: bytes = b""
-    """Only looked at where it is no JSON."""
+    """Only used if it is not JSON."""
 
 
 class ReplayedAnswer(NamedTuple):
-    """A recorded answer, made to fit the run that asks now."""
+    """A recorded answer, filled in for the run that asks."""
 
     status: int
     headers: Mapping[str, str]
     chunks: Sequence[tuple[float, bytes]]
-    """How many milliseconds to wait after the chunk before, and what to send then."""
+    """Milliseconds to wait after the previous chunk, and what to send then."""
 
 
 class Mismatch(NamedTuple):
-    """Why nothing that was recorded answers a request."""
+    """Why no recording answers a request."""
 
     summary: str
     """In one line."""
@@ -113,28 +61,30 @@ class Mismatch(NamedTuple):
     """The summary, and a diff to the nearest request that was recorded."""
 
 
+# -- the canonical form ----------------------------------------------------------------------------------------
+
 _DROPPED = frozenset({"metadata", "user", "prompt_cache_key", "safety_identifier", "client_metadata"})
-"""Keys of the whole body that say who asks, not what."""
+"""Keys of the body that say who asks, not what."""
 
 _NEVER = frozenset({"cache_control"})
-"""Says what to pay for, not what to answer; and agents move it from message to message as they go on."""
+"""Says what to pay for, not what to answer; and agents move it from message to message."""
 
-_TALK = ("messages", "input", "contents")
-"""Comes last, so that what was said before keeps its numbers when something is added."""
+MESSAGES = ("messages", "input", "contents")
+"""Keys of the conversation. It comes last, so that all before it keeps its numbers when a message is added."""
 
 _SEALED = frozenset({"signature", "thoughtSignature", "thought_signature", "encrypted_content"})
 
 _SEAL = re.compile(r"\S{16,}\Z")
 
 _TEMPORARY = frozenset({"{{tmp}}", "{{temp}}"})
-"""Places in which names are mostly made up."""
+"""Directories in which names are mostly random."""
 
 _NO_DAYS: frozenset[date] = frozenset()
 
 _CACHED_CHARACTERS = 8_000_000
 
 _UNBROKEN = 4096
-"""A text that begins with so many characters and no space is a picture or the like: nothing is volatile in it."""
+"""A text that begins with so many characters without a space is an image or the like: nothing is volatile in it."""
 
 
 class CanonicalRequest(NamedTuple):
@@ -145,7 +95,7 @@ class CanonicalRequest(NamedTuple):
 
 
 class RequestMatcher:
-    """Of one session: it knows its places and its secrets, and remembers the texts that come again and again."""
+    """Makes the requests of one session canonical. Texts that come again are looked up in a cache."""
 
     def __init__(self, forms: Forms, redactor: Redactor) -> None:
         self._redactor = redactor
@@ -154,9 +104,9 @@ class RequestMatcher:
         self._known: OrderedDict[tuple[str, Origin, frozenset[date]], tuple[Piece, ...]] = OrderedDict()
         self._size = 0
 
-    def normal(self, asking: ModelRequest, days: frozenset[date]) -> CanonicalRequest:
+    def canonical(self, request: ModelRequest, days: frozenset[date]) -> CanonicalRequest:
         """`days`: those that a text may call today."""
-        return _Normalising(self, days).normal(asking)
+        return _Canonicalisation(self, days).canonical(request)
 
     def pieces(self, text: str, origin: Origin, days: frozenset[date]) -> tuple[Piece, ...]:
         known = text, origin, days
@@ -175,38 +125,38 @@ class RequestMatcher:
         if len(text) > _UNBROKEN and not any(space in text[:_UNBROKEN] for space in " \n"):
             yield text
             return
-        readings: Mapping[Origin, Patterns] = {
+        patterns: Mapping[Origin, Patterns] = {
             "tool": TOOL_PATTERNS,
             "model": prompt_patterns(_NO_DAYS),
-            "told": prompt_patterns(days),
+            "prompt": prompt_patterns(days),
         }
         for start, end, whose in sections(text, origin):
-            yield from self._stretch(text, start, end, readings[whose])
+            yield from self._section(text, start, end, patterns[whose])
 
-    def _stretch(self, text: str, done: int, end: int, reading: Patterns) -> Iterator[Piece]:
+    def _section(self, text: str, done: int, end: int, patterns: Patterns) -> Iterator[Piece]:
         for match in self._place.finditer(text, done, end) if self._place else ():
-            yield from pieces_of(text, done, match.start(), reading)
+            yield from pieces_of(text, done, match.start(), patterns)
             place, done = self._places[match.group()], match.end()
             yield place
             if place in _TEMPORARY:
-                names, done = first_name(text, done, reading)
+                names, done = first_name(text, done, patterns)
                 yield from names
-        yield from pieces_of(text, done, end, reading)
+        yield from pieces_of(text, done, end, patterns)
 
 
-class _Normalising:
-    """Of one request."""
+class _Canonicalisation:
+    """Makes one request canonical."""
 
-    def __init__(self, normaliser: RequestMatcher, days: frozenset[date]) -> None:
-        self._normaliser, self._days = normaliser, days
+    def __init__(self, matcher: RequestMatcher, days: frozenset[date]) -> None:
+        self._matcher, self._days = matcher, days
 
-    def normal(self, asking: ModelRequest) -> CanonicalRequest:
-        numbering = _Numbering({name.value for name in self._loose(asking.body, "told")})
-        body = self._value(_without(asking.body), numbering, "told")
-        if body is None and asking.raw:
-            body = {"raw": sha256(asking.raw).hexdigest()}
-        told = canonical([asking.method, asking.path, body])
-        return CanonicalRequest(body, numbering.names, sha256(told).hexdigest())
+    def canonical(self, request: ModelRequest) -> CanonicalRequest:
+        numbering = _Numbering({name.value for name in self._loose(request.body, "prompt")})
+        body = self._value(_without_sender(request.body), numbering, "prompt")
+        if body is None and request.raw:
+            body = {"raw": sha256(request.raw).hexdigest()}
+        fingerprint = sha256(canonical([request.method, request.path, body])).hexdigest()
+        return CanonicalRequest(body, numbering.names, fingerprint)
 
     def _value(self, value: object, numbering: _Numbering, origin: Origin) -> object:
         if isinstance(value, str):
@@ -218,7 +168,7 @@ class _Normalising:
             return {
                 numbering.text(self._pieces(key, origin)): _sealed(key, each)
                 or self._value(_plain(key, each), numbering, origin_at(key, origin))
-                for key, each in sorted(value.items(), key=_talk_last)
+                for key, each in sorted(value.items(), key=_messages_last)
                 if key not in _NEVER
             }
         return value
@@ -235,11 +185,11 @@ class _Normalising:
                 yield from self._loose(each, origin_at(key, origin))
 
     def _pieces(self, text: str, origin: Origin) -> tuple[Piece, ...]:
-        return self._normaliser.pieces(text, origin, self._days)
+        return self._matcher.pieces(text, origin, self._days)
 
 
 class _Numbering:
-    """The first id of a request is {{id-1}}, wherever it comes again: so a result keeps its call."""
+    """Numbers the volatile values of a request: its first id is {{id-1}} wherever it occurs."""
 
     def __init__(self, loose: set[str]) -> None:
         self.names: dict[str, str] = {}
@@ -267,21 +217,21 @@ class _Numbering:
         return known
 
 
-def _without(body: object) -> object:
+def _without_sender(body: object) -> object:
     return {key: value for key, value in body.items() if key not in _DROPPED} if isinstance(body, dict) else body
 
 
-def _talk_last(item: tuple[str, object]) -> tuple[bool, str]:
-    return item[0] in _TALK, item[0]
+def _messages_last(item: tuple[str, object]) -> tuple[bool, str]:
+    return item[0] in MESSAGES, item[0]
 
 
 def _sealed(key: str, value: object) -> str | None:
-    """What only the provider can read is other each time."""
+    """What only the provider can read differs each time."""
     return "{{sealed}}" if key in _SEALED and isinstance(value, str) and _SEAL.match(value) else None
 
 
 def _plain(key: str, value: Any) -> object:
-    """A text alone says the same as a list of one text, and agents change from one to the other as they go on."""
+    """A text says the same as a list of one text, and agents change from one to the other."""
     if key != "content" or not isinstance(value, list) or len(value) != 1 or not isinstance(value[0], dict):
         return value
     block = {name: each for name, each in value[0].items() if name not in _NEVER}
@@ -290,5 +240,61 @@ def _plain(key: str, value: Any) -> object:
 
 
 def numbered(text: str, days: frozenset[date]) -> str:
-    """A text by itself, with a name of ours for what is volatile in it."""
+    """Return a text with placeholders for what is volatile in it."""
     return _Numbering(set()).text(tuple(pieces_of(text, 0, len(text), prompt_patterns(days))))
+
+
+# -- whose text it is: output of a tool, the model's, or the prompt's -----------------------------------------------
+
+Origin = Literal["tool", "model", "prompt"]
+
+_OUTPUT_KEYS = frozenset({"functionResponse", "function_response", "codeExecutionResult"})
+
+_ID_KEYS = frozenset({"id", "tool_use_id", "tool_call_id", "call_id", "item_id"})
+"""Made by a program, whoever uses them."""
+
+_TOOL_ROLES = frozenset({"tool", "function"})
+
+_MODEL_ROLES = frozenset({"assistant", "model"})
+
+_TAGS = "env|task-notification|bash-stdout|bash-stderr|local-command-stdout"
+
+_BLOCK = re.compile(
+    # A reminder with CLAUDE.md in it holds instructions.
+    r"<system-reminder>(?!(?:(?!</system-reminder>).)*# claudeMd\b).*?</system-reminder>"
+    rf"|<(?P<tag>{_TAGS})>.*?</(?P=tag)>"
+    r"|(?:\A|(?<=\n))gitStatus: .*?(?:\nRecent commits:\n(?:[^\n]+\n?)*|\Z)"
+    r"|(?:\A|(?<=\n))Recent commits:\n(?:[^\n]+\n?)*"
+    r"|(?:\A|(?<=\n))And got this output:\n.*\Z"  # Aider has no tools, and quotes the output in a prompt
+    r"|\ACommand: [^\n]*\nOutput: .*\Z",  # Claude Code asks a small model which files a command has read
+    re.S,
+)
+
+_MARK = re.compile(
+    r"<system-reminder>|<env>|<task-|<bash-|<local-|Recent commits:|gitStatus:|got this output:|\nOutput: "
+)
+
+
+def origin_of(value: Mapping[str, Any], around: Origin) -> Origin:
+    """Return whose text an object of a request holds: a message, a block of one, an item."""
+    if around == "tool":
+        return around
+    kind, role = str(value.get("type", "")), value.get("role")
+    if kind.endswith(("tool_result", "_call_output")) or role in _TOOL_ROLES:
+        return "tool"
+    return "model" if role in _MODEL_ROLES or kind.endswith("_call") or kind == "reasoning" else around
+
+
+def origin_at(key: str, around: Origin) -> Origin:
+    return "tool" if key in _OUTPUT_KEYS or key in _ID_KEYS else around
+
+
+def sections(text: str, origin: Origin) -> Iterator[tuple[int, int, Origin]]:
+    """Split a text by origin. What an agent adds to a prompt is mostly marked as such: that is output of tools."""
+    done = 0
+    if origin == "prompt" and _MARK.search(text):
+        for match in _BLOCK.finditer(text):
+            yield done, match.start(), origin
+            yield match.start(), match.end(), "tool"
+            done = match.end()
+    yield done, len(text), origin

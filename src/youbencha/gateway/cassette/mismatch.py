@@ -1,4 +1,4 @@
-"""For a request that nothing answers: the recorded one that is most like it, and what differs."""
+"""Find the recorded request that is most like one that no recording answers, and show what differs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from youbencha.gateway.cassette.matching import Mismatch, ModelRequest
-from youbencha.gateway.cassette.store import TALK, CassetteStore, Recording
+from youbencha.gateway.cassette.matching import MESSAGES, Mismatch, ModelRequest
+from youbencha.gateway.cassette.store import CassetteStore, Recording, messages_of
 from youbencha.json_lines import dumps
 
 _COMPARED_CHARACTERS = 4000
@@ -23,81 +23,81 @@ _OUTDATED = "It was recorded by an older youBencha, which compared requests in a
 
 
 class _Likeness(NamedTuple):
-    """What counts more comes first."""
+    """How similar two requests are; what counts more comes first."""
 
     model: bool
     leading: int
-    """So many messages from the first on are the same."""
+    """How many messages are the same, from the first on."""
     instructions: bool
     tools: bool
     same_length: float
     wording: float = 0.0
 
 
-def mismatch(asking: ModelRequest, body: Any, store: CassetteStore) -> Mismatch:
-    """`body` as it is compared."""
+def mismatch(request: ModelRequest, body: Any, store: CassetteStore) -> Mismatch:
+    """`body` is the canonical one."""
     recorded = [store.read(file) for file in store.files()]
-    here = [each for each in recorded if (each.method, each.path) == (asking.method, asking.path)]
+    here = [each for each in recorded if (each.method, each.path) == (request.method, request.path)]
     if not here:
-        summary = f"nothing is recorded for {asking.method} {asking.path}; {_what_there_is(recorded)}"
+        summary = f"nothing is recorded for {request.method} {request.path}; {_what_is_recorded(recorded)}"
         return Mismatch(summary, summary)
     near, other = _nearest(body, _likely(body, here), store)
-    summary = "; ".join(_differences(body, other)) or "it is the same, but for what is not kept"
-    head = [f"{asking.method} {asking.path}: {summary}", f"The nearest recorded request is {near.file.name}."]
+    summary = "; ".join(_differences(body, other)) or "it is the same, except for what is not recorded"
+    head = [f"{request.method} {request.path}: {summary}", f"The nearest recorded request is {near.file.name}."]
     head += [_OUTDATED] if near.outdated else []
     return Mismatch(summary, "\n".join([*head, "", *diff(lines_of(other), lines_of(body))]))
 
 
-def _what_there_is(recorded: list[Recording]) -> str:
+def _what_is_recorded(recorded: list[Recording]) -> str:
     counts = Counter(f"{each.method} {each.path}" for each in recorded)
     return "recorded: " + ", ".join(f"{count} of {what}" for what, count in counts.most_common(5))
 
 
 def _likely(body: Any, recorded: list[Recording]) -> list[Recording]:
-    """Those worth putting together and comparing: of the same model, and about as long."""
-    model, length = _at(body, "model"), len(talk_of(body))
+    """Return those worth comparing in full: of the same model, and about as long."""
+    model, length = _at(body, "model"), len(messages_of(body))
 
-    def distance(exchange: Recording) -> tuple[bool, int]:
-        return _at(exchange.body, "model") != model, abs(_messages_in(exchange) - length)
+    def distance(recording: Recording) -> tuple[bool, int]:
+        return _at(recording.body, "model") != model, abs(_messages_in(recording) - length)
 
     return sorted(recorded, key=distance)[:_MOST_COMPARED]
 
 
-def _messages_in(exchange: Recording) -> int:
-    """As its file is called, since many of them may stand in one part; if somebody called it otherwise, a guess."""
-    named = _NUMBER_OF_MESSAGES.search(exchange.file.name)
-    return int(named[1]) if named else len(talk_of(exchange.body))
+def _messages_in(recording: Recording) -> int:
+    """As the file name says, since one part may hold many; if the file was renamed, a guess."""
+    named = _NUMBER_OF_MESSAGES.search(recording.file.name)
+    return int(named[1]) if named else len(messages_of(recording.body))
 
 
 def _nearest(body: Any, recorded: list[Recording], store: CassetteStore) -> tuple[Recording, Any]:
     bodies = [(each, store.whole_body(each)) for each in recorded]
     rated = [(_likeness(body, other), each, other) for each, other in bodies]
-    best = max(text_similarity for text_similarity, _, _ in rated)
-    _, exchange, other = max(
-        ((_wording(body, other), each, other) for text_similarity, each, other in rated if text_similarity == best),
+    best = max(likeness for likeness, _, _ in rated)
+    _, recording, other = max(
+        ((_wording(body, other), each, other) for likeness, each, other in rated if likeness == best),
         key=lambda found: found[0],
     )
-    return exchange, other
+    return recording, other
 
 
 def _likeness(body: Any, other: Any) -> _Likeness:
-    talk, recorded = talk_of(body), talk_of(other)
+    messages, recorded = messages_of(body), messages_of(other)
     leading = 0
-    while leading < min(len(talk), len(recorded)) and talk[leading] == recorded[leading]:
+    while leading < min(len(messages), len(recorded)) and messages[leading] == recorded[leading]:
         leading += 1
     return _Likeness(
         model=_at(body, "model") == _at(other, "model"),
         leading=leading,
         instructions=_instructions(body) == _instructions(other),
         tools=_at(body, "tools") == _at(other, "tools"),
-        same_length=-abs(len(talk) - len(recorded)),
+        same_length=-abs(len(messages) - len(recorded)),
     )
 
 
 def _wording(body: Any, other: Any) -> float:
     from rapidfuzz import fuzz
 
-    first, second = (dumps(talk_of(each))[-_COMPARED_CHARACTERS:] for each in (body, other))
+    first, second = (dumps(messages_of(each))[-_COMPARED_CHARACTERS:] for each in (body, other))
     return fuzz.ratio(first, second)
 
 
@@ -105,10 +105,10 @@ def _differences(body: Any, other: Any) -> Iterator[str]:
     if not isinstance(body, dict) or not isinstance(other, dict):
         yield from () if body == other else ("the body differs",)
         return
-    for key in sorted((body.keys() | other.keys()) - set(TALK)):
+    for key in sorted((body.keys() | other.keys()) - set(MESSAGES)):
         if body.get(key) != other.get(key):
             yield _of_tools(body, other) if key == "tools" else _of_key(key, body, other)
-    yield from _of_talk(talk_of(body), talk_of(other))
+    yield from _of_messages(messages_of(body), messages_of(other))
 
 
 def _of_key(key: str, body: dict[str, Any], other: dict[str, Any]) -> str:
@@ -120,9 +120,9 @@ def _of_key(key: str, body: dict[str, Any], other: dict[str, Any]) -> str:
 def _of_tools(body: dict[str, Any], other: dict[str, Any]) -> str:
     now, then = _tool_names(body.get("tools")), _tool_names(other.get("tools"))
     new, gone = sorted(now - then), sorted(then - now)
-    told = [f"new: {', '.join(new)}"] if new else []
-    told += [f"gone: {', '.join(gone)}"] if gone else []
-    return f"the tools differ ({'; '.join(told) or 'in how they are described'})"
+    changes = [f"new: {', '.join(new)}"] if new else []
+    changes += [f"gone: {', '.join(gone)}"] if gone else []
+    return f"the tools differ ({'; '.join(changes) or 'in how they are described'})"
 
 
 def _tool_names(tools: Any) -> set[str]:
@@ -131,14 +131,14 @@ def _tool_names(tools: Any) -> set[str]:
     return {str(each["name"]) for each in [*named, *inner] if isinstance(each, dict) and "name" in each}
 
 
-def _of_talk(talk: list[Any], recorded: list[Any]) -> Iterator[str]:
-    for number, (now, then) in enumerate(zip(talk, recorded, strict=False), 1):
+def _of_messages(messages: list[Any], recorded: list[Any]) -> Iterator[str]:
+    for number, (now, then) in enumerate(zip(messages, recorded, strict=False), 1):
         if now != then:
             role = f" ({now['role']})" if isinstance(now, dict) and "role" in now else ""
             yield f"message {number}{role} differs: {_first_difference(now, then)}"
             return
-    if len(talk) != len(recorded):
-        yield f"it has {len(talk)} messages, recorded were {len(recorded)}"
+    if len(messages) != len(recorded):
+        yield f"it has {len(messages)} messages, recorded were {len(recorded)}"
 
 
 def _first_difference(now: Any, then: Any) -> str:
@@ -155,11 +155,6 @@ def _shown(line: str) -> str:
     return repr(clipped(line.strip()))
 
 
-def talk_of(body: Any) -> list[Any]:
-    found = [body[key] for key in TALK if isinstance(body.get(key), list)] if isinstance(body, dict) else []
-    return found[0] if found else []
-
-
 def _instructions(body: Any) -> list[Any]:
     return [_at(body, key) for key in ("system", "instructions", "systemInstruction")]
 
@@ -168,7 +163,7 @@ def _at(body: Any, key: str) -> Any:
     return body.get(key) if isinstance(body, dict) else None
 
 
-# A request as lines that a person can read, and how two of them differ, in not too many. Pure.
+# -- requests as lines that a person can read, and a short diff of two --------------------------------------------
 
 _WIDEST = 200
 
@@ -186,7 +181,7 @@ def lines_of(value: Any) -> list[str]:
 
 
 def diff(recorded: list[str], now: list[str]) -> list[str]:
-    """As `diff -u` has it. What is equal before the first difference and after the last is not even looked at."""
+    """Return a unified diff. What is equal before the first difference and after the last is not compared."""
     start, end = equal_ends(recorded, now)
     skipped = max(0, start - _CONTEXT)
     before, after = (lines[skipped : len(lines) - max(0, end - _CONTEXT)] for lines in (recorded, now))
@@ -201,7 +196,7 @@ def diff(recorded: list[str], now: list[str]) -> list[str]:
 
 
 def from_difference(one: str, other: str) -> tuple[str, str]:
-    """Two long lines, without most of what they have in common before they differ."""
+    """Shorten two long lines by what they have in common before they differ."""
     same = _equal(one, other)
     if same < _SHORT - _LEAD:
         return one, other
@@ -213,7 +208,7 @@ def clipped(text: str, width: int = _SHORT) -> str:
 
 
 def equal_ends(first: list[str], second: list[str]) -> tuple[int, int]:
-    """How many lines are the same from the beginning on, and how many of the others at the end."""
+    """Return how many lines are the same at the beginning, and how many of the others at the end."""
     start = _equal(first, second)
     return start, _equal(first[start:][::-1], second[start:][::-1])
 
@@ -239,7 +234,7 @@ def _lines(value: Any, indent: str) -> Iterator[str]:
 
 
 def _item(head: str, value: Any, indent: str) -> Iterator[str]:
-    """In one line with its key, if it has but one."""
+    """In one line with its key, if it has only one."""
     if isinstance(value, str) and "\n" not in value:
         yield f"{head} {value}"
     elif isinstance(value, dict | list | str) and value:

@@ -1,4 +1,4 @@
-"""Names of ours in the text of a recorded answer, for what is another text in another run. Pure.
+"""Placeholders in recorded answers, for text that differs in another run; and masked secrets. Pure.
 
 `{{workspace}}` is filled with the workspace of the run that asks; `{{id-3}}` with the third id in its request. An
 answer that really says `{{workspace}}` is written `{{=workspace}}`.
@@ -18,18 +18,15 @@ from youbencha.process import Redactor
 
 
 class Span(NamedTuple):
-    """A stretch of a text, and what shall stand there instead."""
+    """A section of a text, and its replacement."""
 
     start: int
     end: int
     text: str
 
 
-# The gateway's own records, as plain data: a call, what a key may do, and what it did.
-
-
 class Places(NamedTuple):
-    """Directories whose names differ from run to run: a cassette writes a name of ours for each."""
+    """Directories whose names differ from run to run: a cassette has a placeholder for each."""
 
     named: tuple[tuple[str, Path], ...] = ()
     """For example ("workspace", …/src-modified), ("home", …). The longest path is replaced first."""
@@ -38,20 +35,20 @@ class Places(NamedTuple):
 NO_PLACES = Places()
 
 
-# The ways in which the name of a directory may stand in a text. Pure, but for the links that a path may go through.
+# -- the forms in which the path of a directory occurs in texts ----------------------------------------------------
 
 Forms = Mapping[str, str]
-"""A placeholder's name, and the text that stands in its place: `workspace`, `workspace:dashes` …"""
+"""A placeholder's name, and the text that it replaces: `workspace`, `workspace:dashes` …"""
 
 _PATH_STARTS = r"(?:(?<![\w.~/\\}-])|(?<=\\[nrt])|(?<=://)|(?<=:///)|(?<=[\s\"']-[A-Za-z]))"
-"""After what belongs to no path; at the start of a line in JSON; in a URL; after an option, as in `-I/usr/include`."""
+"""After what is not part of a path; at the start of a line in JSON; in a URL; after an option: `-I/usr/include`."""
 
 _WHOLE_PATH = re.compile(r"[/\\]|[A-Za-z]:")
 
 _SHORTEST = 2
 
 _SHORTEST_DASHED = 12
-"""`-tmp` would be found in many a word."""
+"""`-tmp` would be found in many words."""
 
 
 def forms_of(places: Places) -> Forms:
@@ -73,7 +70,7 @@ def texts_of(places: Places) -> Forms:
 
 
 def pattern_of(text: str) -> str:
-    """Not in the middle of a longer name: `/tmp` is no part of `/home/me/tmp`, nor of `/tmpfs`."""
+    """Return a pattern that does not match inside a longer name: not in `/home/me/tmp` or `/tmpfs` for `/tmp`."""
     before = _PATH_STARTS if _WHOLE_PATH.match(text) else r"(?<![A-Za-z0-9])"
     return f"{before}{re.escape(text)}(?![A-Za-z0-9_])"
 
@@ -84,8 +81,8 @@ def in_json(text: str) -> str:
 
 
 def _texts(path: Path) -> dict[str, str]:
-    """The same path, as it is; through its links; with slashes, as many tools write it on Windows; inside JSON; and as
-    Claude Code names the directory of a project, with a dash for whatever is no letter and no digit."""
+    """Return the path as it is; with its links resolved; with slashes, as many tools write it on Windows; in JSON; and
+    as Claude Code names the directory of a project, with a dash for all but letters and digits."""
     plain = str(path)
     if len(plain) < _SHORTEST:
         return {}
@@ -103,18 +100,18 @@ _PLACEHOLDER = r"\{\{(?P<literal>=*)(?P<name>[A-Za-z][\w-]*(?::[a-z-]+)?)\}\}"
 _FILLED = re.compile(_PLACEHOLDER)
 
 _ID = re.compile(r"(?=.*[A-Za-z])(?=.*[0-9])[\w.-]{6,}\Z", re.S)
-"""Long and odd enough that, where it comes in an answer, it can only be the one in the request."""
+"""Long and unusual enough that, where it occurs in an answer, it can only be the one in the request."""
 
 
 class PlaceholderWriter:
-    """Finds what must be replaced in an answer before it is kept."""
+    """Writes placeholders into an answer before it is recorded."""
 
     def __init__(self, forms: Forms, names: Mapping[str, str]) -> None:
         self._forms = forms
         self._names = {name: value for name, value in names.items() if name.startswith("id-") and _ID.match(value)}
 
     def among(self, texts: Iterable[str]) -> PlaceholderWriter:
-        """Only for those ids that are in one of the texts: a long talk has hundreds, an answer names two."""
+        """Return a writer for only those ids that occur in the texts: a conversation has hundreds, an answer two."""
         whole = "\n".join(texts)
         return PlaceholderWriter(self._forms, {name: value for name, value in self._names.items() if value in whole})
 
@@ -158,7 +155,7 @@ class _Finder:
 
 
 def fill(texts: Mapping[str, str]) -> Callable[[str, bool], str]:
-    """A function that fills in what belongs there now; the second argument says whether the text is JSON."""
+    """Return a function that fills the placeholders of a text; its second argument says whether the text is JSON."""
 
     def filled(text: str, is_json: bool) -> str:
         def fill(match: re.Match[str]) -> str:
@@ -172,11 +169,10 @@ def fill(texts: Mapping[str, str]) -> Callable[[str, bool], str]:
     return filled
 
 
-# Secrets out of the texts of requests and answers. Pure.
-#
-# What JSON can say, Python can hold, but not always write: half a surrogate pair must pass here too.
+# -- secrets ---------------------------------------------------------------------------------------------------
 
 _HALVES = "surrogatepass"
+"""JSON may hold half a surrogate pair, which UTF-8 cannot."""
 
 
 def masked(text: str, redactor: Redactor) -> str:
@@ -189,7 +185,7 @@ def masked_bytes(data: bytes, redactor: Redactor) -> bytes:
 
 
 def secrets_in(text: str, redactor: Redactor) -> list[Span]:
-    """Where they are, for a text that stands in pieces."""
+    """Return where they are, for a text that comes in pieces."""
     data = text.encode("utf-8", _HALVES)
     spans, position = [], 0
     while (match := redactor.next_match(data, position)) is not None:

@@ -1,5 +1,6 @@
-"""The files of a cassette: one for each exchange, one for each large part of a request. Nothing else, so that two
-cassettes are merged by copying one over the other, and no file is ever written by half.
+"""The files of a cassette: one for each recording, one for each large part of a request.
+
+There is nothing else, so that two cassettes are merged by copying one over the other; files are replaced whole.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 from youbencha.errors import YouBenchaError
 from youbencha.files import replace_file
 from youbencha.gateway.api import WireName
-from youbencha.gateway.cassette.matching import CanonicalRequest, ModelRequest
+from youbencha.gateway.cassette.matching import MESSAGES, CanonicalRequest, ModelRequest
 from youbencha.gateway.cassette.recording import RecordedAnswer
 from youbencha.json_lines import canonical, dumps, loads
 
@@ -26,7 +27,7 @@ _REQUEST_HEADERS = ("anthropic-version", "anthropic-beta", "openai-beta")
 _SHOWN = 5
 
 AnswersByTrial = list[list[RecordedAnswer]]
-"""What each of the trials was answered, in the order in which it asked."""
+"""The answers to each trial, in order."""
 
 
 class Recording(NamedTuple):
@@ -39,9 +40,9 @@ class Recording(NamedTuple):
     """In parts."""
     takes: AnswersByTrial
     day: date | None
-    """On which it was recorded."""
+    """When it was recorded."""
     outdated: bool
-    """Written when other requests were taken for the same."""
+    """Written when fingerprints were made in another way."""
 
 
 class FoundRecording(NamedTuple):
@@ -50,6 +51,8 @@ class FoundRecording(NamedTuple):
 
 
 class CassetteStore:
+    """Reads and writes the files."""
+
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._exchanges, self._parts = directory / "exchanges", directory / "parts"
@@ -63,13 +66,13 @@ class CassetteStore:
             raise _not_writable(self.directory, error) from error
 
     def check(self) -> dict[str, FoundRecording]:
-        """The exchange of each fingerprint. Names all files that cannot be read, at once."""
+        """Return the recording of each fingerprint. Raises YouBenchaError that names all files that cannot be read."""
         broken = []
         found = {}
         for file in self.files():
             try:
-                exchange = self.read(file)
-                found[exchange.fingerprint] = FoundRecording(file, exchange.day)
+                recording = self.read(file)
+                found[recording.fingerprint] = FoundRecording(file, recording.day)
             except YouBenchaError as error:
                 broken.append(error.message)
         if broken:
@@ -87,7 +90,7 @@ class CassetteStore:
                 raise _broken(f"{file} was written by a newer youBencha", "Update youBencha.")
             request, takes = value["request"], value["takes"]
             day = date.fromisoformat(value["day"]) if "day" in value else None
-            exchange = Recording(
+            recording = Recording(
                 file,
                 str(value["fingerprint"]),
                 request["method"],
@@ -103,25 +106,31 @@ class CassetteStore:
         except OSError as error:
             raise _broken(f"{file} cannot be read: {error.strerror or error}") from error
         except (KeyError, TypeError, IndexError, ValueError) as error:
-            raise _broken(f"{file} is not an exchange as youBencha writes it: {error}") from error
-        return exchange
+            raise _broken(f"{file} is not a recording as youBencha writes it: {error}") from error
+        return recording
 
-    def whole_body(self, exchange: Recording) -> Any:
-        """A part that is not there is named in its place: it is only needed to show what differs."""
-        return put_together(exchange.body, self._part)
+    def whole_body(self, recording: Recording) -> Any:
+        """Return the request's body. A missing part is named in its place: it is only needed to show what differs."""
+        return join_body(recording.body, self._part)
 
-    def write(self, asking: ModelRequest, normal: CanonicalRequest, takes: AnswersByTrial, day: date) -> Path:
-        """Raises YouBenchaError if it cannot be written, whatever is in the way."""
-        body, parts = taken_apart(normal.body)
+    def write(self, request: ModelRequest, matched: CanonicalRequest, takes: AnswersByTrial, day: date) -> Path:
+        """Raises YouBenchaError if it cannot be written."""
+        body, parts = split_body(matched.body)
         for name, part in parts.items():
             if name not in self._written:
                 self._write(self._parts / f"{name}.json", part, unless_there=True)
                 self._written.add(name)
-        headers = {name: asking.headers[name] for name in _REQUEST_HEADERS if name in asking.headers}
-        request = {"method": asking.method, "path": asking.path, "wire": asking.wire, "headers": headers, "body": body}
-        file = self._exchanges / _file_name(asking, normal)
-        told = {"version": VERSION, "fingerprint": normal.fingerprint, "day": day.isoformat()}
-        self._write(file, {**told, "request": request, "takes": takes})
+        headers = {name: request.headers[name] for name in _REQUEST_HEADERS if name in request.headers}
+        asked = {
+            "method": request.method,
+            "path": request.path,
+            "wire": request.wire,
+            "headers": headers,
+            "body": body,
+        }
+        file = self._exchanges / _file_name(request, matched)
+        head = {"version": VERSION, "fingerprint": matched.fingerprint, "day": day.isoformat()}
+        self._write(file, {**head, "request": asked, "takes": takes})
         return file
 
     def _part(self, name: str) -> Any:
@@ -143,16 +152,22 @@ def _parsed(file: Path) -> Any:
     try:
         return loads(file.read_bytes())
     except ValueError as error:
-        raise _broken(f"{file} is no JSON: {error}") from error
+        raise _broken(f"{file} is not JSON: {error}") from error
 
 
-def _file_name(asking: ModelRequest, normal: CanonicalRequest) -> str:
-    body = normal.body if isinstance(normal.body, dict) else {}
-    talk: list[Any] = next((body[key] for key in TALK if isinstance(body.get(key), list)), [])
+def _file_name(request: ModelRequest, matched: CanonicalRequest) -> str:
+    body = matched.body if isinstance(matched.body, dict) else {}
+    messages = messages_of(body)
     model = body.get("model")
-    name = model if isinstance(model, str) else asking.path.rpartition("/")[2]
+    name = model if isinstance(model, str) else request.path.rpartition("/")[2]
     clean = re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.")[:60] or "request"
-    return f"{clean}-{len(talk):03}-{normal.fingerprint[:12]}.json"
+    return f"{clean}-{len(messages):03}-{matched.fingerprint[:12]}.json"
+
+
+def messages_of(body: Any) -> list[Any]:
+    """Return the conversation of a request, whatever its API calls it."""
+    found = [body[key] for key in MESSAGES if isinstance(body.get(key), list)] if isinstance(body, dict) else []
+    return found[0] if found else []
 
 
 def _broken(
@@ -169,39 +184,41 @@ def _not_writable(file: Path, error: OSError) -> YouBenchaError:
     )
 
 
-# A request in parts, so that what it has in common with others is written once. Pure.
+# -- requests in parts, so that what they have in common is written once --------------------------------------------
 #
-# An agent sends its instructions, its tools and the whole talk again with every turn. A large part is named by its
-# content, and stands in a file of its own; so a talk takes as much room as was said in it, not the square of that.
+# An agent sends its instructions, its tools and all messages again with every turn. A large part is named by its
+# content and has a file of its own; so the size of a cassette grows with the conversation, not with its square.
 
 PART, LINES = "$part", "$lines"
-
-TALK = ("messages", "input", "contents")
 
 _LARGE = 1000
 
 _TOGETHER = 10
-"""So many messages, once they are complete, are one part."""
+"""So many messages are one part."""
 
 _SHORT_LINE = 16
 
 _OURS = re.compile(r"\$+(?:part|lines)\Z")
 
 
-def taken_apart(body: Any) -> tuple[Any, dict[str, Any]]:
-    """The body with references, and what they refer to."""
+def split_body(body: Any) -> tuple[Any, dict[str, Any]]:
+    """Return the body with references, and what they refer to."""
     parts: dict[str, Any] = {}
     if not isinstance(body, dict):
-        return _apart(body, parts), parts
-    return {_key(key): (_talk if key in TALK else _apart)(value, parts) for key, value in body.items()}, parts
+        return _split(body, parts), parts
+    split = {
+        _key(key): _split_messages(value, parts) if key in MESSAGES else _split(value, parts)
+        for key, value in body.items()
+    }
+    return split, parts
 
 
-def put_together(body: Any, part: Callable[[str], Any]) -> Any:
-    """`part` gives what a reference refers to."""
+def join_body(body: Any, part: Callable[[str], Any]) -> Any:
+    """Return the whole body; `part` returns what a reference refers to."""
     whole = _whole(body, part)
     if not isinstance(whole, dict):
         return whole
-    return {key: _one_list(value) if key in TALK else value for key, value in whole.items()}
+    return {key: _one_list(value) if key in MESSAGES else value for key, value in whole.items()}
 
 
 def _whole(value: Any, part: Callable[[str], Any]) -> Any:
@@ -216,12 +233,12 @@ def _whole(value: Any, part: Callable[[str], Any]) -> Any:
     return {_own_key(key): _whole(each, part) for key, each in value.items()}
 
 
-def _talk(value: Any, parts: dict[str, Any]) -> Any:
-    """The beginning of a talk stays as it is when it goes on, so it is cut at the same places every time."""
+def _split_messages(value: Any, parts: dict[str, Any]) -> Any:
+    """Split at the same places every time: the beginning of a conversation does not change when it goes on."""
     if not isinstance(value, list):
-        return _apart(value, parts)
+        return _split(value, parts)
     whole = len(value) // _TOGETHER * _TOGETHER
-    messages = [_apart(each, parts) for each in value]
+    messages = [_split(each, parts) for each in value]
     groups = [messages[at : at + _TOGETHER] for at in range(0, whole, _TOGETHER)]
     return [*(_reference(group, parts) for group in groups), *messages[whole:]]
 
@@ -232,20 +249,20 @@ def _one_list(value: Any) -> Any:
     return [each for item in value for each in (item if isinstance(item, list) else [item])]
 
 
-def _apart(value: Any, parts: dict[str, Any]) -> Any:
+def _split(value: Any, parts: dict[str, Any]) -> Any:
     if isinstance(value, str):
         return _reference(_in_lines(value), parts) if len(value) >= _LARGE else value
     if isinstance(value, list):
-        small: Any = [_apart(each, parts) for each in value]
+        small: Any = [_split(each, parts) for each in value]
     elif isinstance(value, dict):
-        small = {_key(key): _apart(each, parts) for key, each in value.items()}
+        small = {_key(key): _split(each, parts) for key, each in value.items()}
     else:
         return value
     return _reference(small, parts) if len(canonical(small)) >= _LARGE else small
 
 
 def _in_lines(text: str) -> Any:
-    """For `git diff`; but not if the quotes would be more than the text."""
+    """Split into lines, for `git diff`; but not if the quotes would be more than the text."""
     lines = text.split("\n")
     return {LINES: lines} if len(text) >= _SHORT_LINE * len(lines) else text
 
@@ -257,7 +274,7 @@ def _reference(value: Any, parts: dict[str, Any]) -> dict[str, str]:
 
 
 def _key(key: str) -> str:
-    """A key of the body's own that looks like one of ours gets a dollar more."""
+    """Add a dollar to a key of the body that looks like one of ours."""
     return f"${key}" if _OURS.match(key) else key
 
 
@@ -265,7 +282,7 @@ def _own_key(key: str) -> str:
     return key[1:] if key.startswith("$$") and _OURS.match(key) else key
 
 
-# JSON in short lines, for people and for `git diff`.
+# -- JSON in short lines, for people and for `git diff` -------------------------------------------------------------
 
 _WIDTH = 110
 

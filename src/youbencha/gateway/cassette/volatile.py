@@ -1,6 +1,8 @@
-"""What differs from run to run in the text of a request, though nothing has changed. Pure.
+"""Find what differs from run to run in the text of a request: ids, dates, durations, ports. Pure.
 
-Each kind was seen in what real agents send (docs/cassettes.md says which).
+Each kind was seen in what real agents send (docs/cassettes.md says which). In a tool's output, it does little harm to
+take too much for volatile. In a prompt it does: a changed task would match the recorded one. So there it must be an id
+that nobody would write by hand.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
 )
-"""Not from `calendar`, which speaks the language of the machine."""
+"""Not from `calendar`, which depends on the locale."""
 
 _NTH = "(?:st|nd|rd|th)?"
 
@@ -34,7 +36,7 @@ _EPOCH_BLOCK = 100_000
 
 
 def around(day: date) -> frozenset[date]:
-    """The day before and after, too: a run may go on over midnight, and a container live in another time zone."""
+    """Return the day, the one before and the one after: a run may pass midnight, a container have another time zone."""
     return frozenset(day + timedelta(days=shift) for shift in (-1, 0, 1))
 
 
@@ -73,7 +75,7 @@ def _iso(day: date) -> str:
 
 
 def _slashes(day: date) -> str:
-    """As it is written in America and elsewhere, and in Germany with dots."""
+    """Month first and day first, with slashes; day first with dots."""
     year = rf"(?:{day.year}|{day:%y})"
     month_and_day = rf"(?:0?{day.month}/0?{day.day}|0?{day.day}/0?{day.month})/{year}"
     return rf"(?:{month_and_day}|{day.year}/0?{day.month}/0?{day.day}|0?{day.day}\.0?{day.month}\.{day.year})(?![\w/])"
@@ -101,10 +103,7 @@ def _any_of(patterns: Iterable[str]) -> str:
     return "(?:" + "|".join(patterns) + ")"
 
 
-# The kinds of what differs from run to run: how each is written. Pure.
-#
-# In what a tool gave back, to take too much for volatile does little harm. In a person's words it does: a changed task
-# would be taken for the one that was recorded. So there it must be an id that nobody would write by hand.
+# -- patterns of each kind --------------------------------------------------------------------------------------
 
 _END = r"(?![A-Za-z0-9])"
 
@@ -118,21 +117,21 @@ _LINE = r"(?:(?<![^\n])|(?<=\\n))"
 """Where a line starts, also in text that is itself in JSON."""
 
 _LOOSE = r"(?=[A-Za-z]{0,19}\d)[A-Za-z0-9]{6,20}"
-"""With a digit: else it may be any word."""
+"""With a digit: otherwise it may be any word."""
 
 _MADE_UP = "[a-z0-9]{6,12}"
-"""Without one too, where nobody but Claude Code would write it."""
+"""Also without a digit, where only Claude Code writes one."""
 
 MIXED = r"(?<![A-Za-z0-9])(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]"
 
 COUNTED = rf"[A-Za-z]+\d+{_END}"
-"""A word with a number, as people call the second of its kind."""
+"""A word with a number, as people name the second of its kind."""
 
 _TEMPORARY = r"(?:(?<=/tmp/)|(?<=/shm/)|(?<=/T/)|(?<=\\Temp\\))"
 
 FILE_NAME = r"[^/\s\"'`<>|:;,()\[\]{}\\*?$]+"
 
-# -- in anybody's words ---------------------------------------------------------------------------------------------
+# -- in any text ----------------------------------------------------------------------------------------------------
 
 DIGIT_FIRST: Mapping[str, str] = {"run": rf"\d{{4}}-\d\d-\d\d-\d{{6}}-[0-9a-f]{{6}}{_END}"}
 
@@ -158,7 +157,7 @@ ANY_FIRST: Mapping[str, str] = {
     "hex": rf"(?=[a-fA-F]*\d)(?=\d*[a-fA-F])(?:[0-9a-fA-F]{{12,}}|[0-9a-f]{{7,11}}){_END}",
 }
 
-# -- in what a tool gave back ---------------------------------------------------------------------------------------
+# -- in a tool's output ---------------------------------------------------------------------------------------------
 
 TOOL_DIGIT_FIRST: Mapping[str, str] = {
     **DIGIT_FIRST,
@@ -198,23 +197,23 @@ TOOL_ANY_FIRST: Mapping[str, str] = {
 
 
 class Name(NamedTuple):
-    """A volatile name: which one it is matters, how it is spelt does not. So each gets a number."""
+    """A volatile value: which one it is matters, not how it is spelt. So each gets a number."""
 
     kind: str
     value: str
     loose: bool = False
-    """Known for one by its surroundings alone: it is then looked for elsewhere too."""
+    """Recognised by its context alone: it is then looked for elsewhere too."""
 
 
 Piece = str | Name
 
 
 class Patterns(NamedTuple):
-    """What to look for, in whose words."""
+    """What to look for in texts of one origin."""
 
     pattern: re.Pattern[str]
     random: re.Pattern[str]
-    """A name in a directory for temporary files that nobody has chosen."""
+    """A random name in a directory for temporary files."""
 
 
 def _either(patterns: Mapping[str, str]) -> str:
@@ -223,13 +222,13 @@ def _either(patterns: Mapping[str, str]) -> str:
 
 def _volatile(letter: Mapping[str, str], either: Mapping[str, str], digit: Mapping[str, str]) -> re.Pattern[str]:
     return re.compile(
-        # Where a word starts, or a line does in text that is itself in JSON: all else is passed over at once.
+        # Where a word starts, or a line in text that is itself in JSON: everything else is skipped quickly.
         r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
         rf"(?:(?=[A-Za-z]){_either(letter)}|{_either(either)}|(?=\d){_either(digit)})"
     )
 
 
-_CHOSEN_BY_NOBODY = re.compile(
+_RANDOM_NAME = re.compile(
     rf"^tmp|^youbencha-|^claude-\d+$|\d{{5}}|(?!{COUNTED}){MIXED}{{6}}|[-._](?=[A-Za-z]*[a-z][A-Z])[A-Za-z]{{6}}$"
 )
 
@@ -241,31 +240,31 @@ TOOL_PATTERNS = Patterns(
 
 @lru_cache(maxsize=8)
 def prompt_patterns(days: frozenset[date]) -> Patterns:
-    """Of whoever speaks; with these days as the day of the run."""
+    """Return the patterns for prompts and models, with these days as the day of the run."""
     letter, digit = letter_first(days), digit_first(days)
-    return Patterns(_volatile({**LETTER_FIRST, **letter}, ANY_FIRST, {**DIGIT_FIRST, **digit}), _CHOSEN_BY_NOBODY)
+    return Patterns(_volatile({**LETTER_FIRST, **letter}, ANY_FIRST, {**DIGIT_FIRST, **digit}), _RANDOM_NAME)
 
 
 _HINT = re.compile(
     r"\d[^\n\d]|[^\n\d]\d|\d{7}|ID|[_-]id|Id|tasks/|tool-results/|/tmp/|/T/|Temp|====|billing|(?<![^\n])[a-f]{7}"
 )
-"""A line without any of these has nothing volatile in it: no words without digits, no short number alone."""
+"""A line without any of these has nothing volatile in it, so the far slower pattern is not tried."""
 
 _CHILD = re.compile(rf"(?P<separator>[/\\]+)(?P<child>{FILE_NAME})")
 
 Match = re.Match[str]
 
 
-def pieces_of(text: str, start: int, end: int, reading: Patterns) -> list[Piece]:
-    """A stretch of the text, with a name of ours for what is volatile in it."""
+def pieces_of(text: str, start: int, end: int, patterns: Patterns) -> list[Piece]:
+    """Split a section of a text into literal text and volatile names."""
     pieces: list[Piece] = []
     done = start
-    for match in _matches(text, start, end, reading.pattern):
+    for match in _matches(text, start, end, patterns.pattern):
         kind = match.lastgroup
         assert kind is not None
         if match.start() > done:
             pieces.append(text[done : match.start()])
-        chosen = kind == "temporary" and not reading.random.search(match.group())
+        chosen = kind == "temporary" and not patterns.random.search(match.group())
         pieces += [match.group()] if chosen else _REPLACED[kind](match)
         done = match.end()
     if done < end:
@@ -273,16 +272,16 @@ def pieces_of(text: str, start: int, end: int, reading: Patterns) -> list[Piece]
     return pieces
 
 
-def first_name(text: str, start: int, reading: Patterns) -> tuple[list[Piece], int]:
-    """What comes right after a directory for temporary files, and where that ends."""
+def first_name(text: str, start: int, patterns: Patterns) -> tuple[list[Piece], int]:
+    """Return the random name right after a directory for temporary files, and where it ends."""
     match = _CHILD.match(text, start)
-    if match is None or not reading.random.search(match["child"]):
+    if match is None or not patterns.random.search(match["child"]):
         return [], start
     return [match["separator"], Name("id", match["child"])], match.end()
 
 
 def _matches(text: str, start: int, stop: int, pattern: re.Pattern[str]) -> Iterator[Match]:
-    """Line by line: most lines of a prompt need no second look, and the pattern is far slower than the hint."""
+    """Search line by line, and only lines with a hint."""
     while start < stop:
         end = text.find("\n", start, stop) + 1 or stop
         if _HINT.search(text, start, end):
@@ -299,7 +298,7 @@ def _name(kind: str) -> Callable[[Match], list[Piece]]:
 
 
 def _inner(group: str, kind: str, *, loose: bool = False) -> Callable[[Match], list[Piece]]:
-    """Only a part of what was found is volatile; the rest are its surroundings."""
+    """Replace a group of the match; the rest is context."""
 
     def pieces(match: Match) -> list[Piece]:
         before = match.string[match.start() : match.start(group)]
@@ -351,4 +350,4 @@ _REPLACED: Mapping[str, Callable[[Match], list[Piece]]] = {
     "system": _constant("{{system}}"),
     "rule": _constant("===="),
 }
-"""`rule`: pytest fills its lines up to the width of the terminal, so they are as long as the time in them is short."""
+"""`rule`: pytest fills its lines up to the width of the terminal, so their length depends on the time in them."""
