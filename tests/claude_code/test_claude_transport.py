@@ -161,3 +161,14 @@ async def test_a_long_prompt_is_one_message(lab: ClaudeLab, transport: str) -> N
     session = await lab.run(script(says("ok")), config={"transport": transport, "prompt": prompt})
     assert session.result.status == "success"
     assert session.prompt == prompt
+
+
+@by((OLD, "websocket"))
+async def test_a_secret_in_an_allowed_command_is_executed_as_the_model_wrote_it(lab: ClaudeLab, transport: str) -> None:
+    """In a mode of its own the CLI asks for the input back and executes that: it must not be the mask."""
+    writes = f"python3 -c \"open('out.txt', 'w').write('{API_KEY}')\""
+    config = {"transport": transport, "permission_mode": "acceptEdits", "tool_policy": {"allow": ["Bash"]}}
+    session = await lab.run(script(bash(writes), says("Done.")), config=config)
+    assert (lab.workspace / "out.txt").read_text() == API_KEY
+    assert API_KEY not in session.log.model_dump_json()
+    assert "[REDACTED]" in session.log.tool_calls[0].arguments

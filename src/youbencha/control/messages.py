@@ -226,6 +226,9 @@ class ToolHooks:
 
 
 def _unmasked(answer: Record) -> dict[str, Any]:
-    """We see standard output with secrets masked; what is given back is executed, and must not be the mask."""
+    """Leave out a masked input: standard output comes masked, and what is given back is executed.
+
+    2.1.325 takes an answer without it; 1.0.128 and 2.0.62 then refuse the call (measured), which is still better.
+    """
     masked = _MASKED in repr(answer.get("updatedInput", ""))
     return {key: value for key, value in answer.items() if key != "updatedInput" or not masked}

@@ -98,6 +98,7 @@ class WebSocketTransport:
         self._driver.connected(send)
 
     def received(self, line: str) -> None:
+        """The driver gets it as it came: the input that it gives back must not be masked, as captured output is."""
         self._messages.add(line)
         self._driver.received(line)
 
