@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tiny_agent import FAULTS, TinyAdapter, TinyAgent
 
-from youbencha.testing import AdapterContract, Agent, Situation, contract
+from youbencha.testing import AdapterContract, Agent, Situation, contract, kit
 from youbencha.testing.agent import MARKER
-from youbencha.testing.contract import Kit, SharedSession
+from youbencha.testing.kit import Kit, SharedSession
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the faults need a shell")
@@ -48,7 +48,7 @@ async def test_an_agent_that_was_cut_off_before_it_spoke_is_given_more_time(tmp_
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """An adapter that ignores its deadline or a stop is given up on after less time."""
     monkeypatch.setattr(contract, "_DEADLINE_MARGIN_S", 2.0)
-    monkeypatch.setattr(contract, "_PATIENCE_S", 5.0)
+    monkeypatch.setattr(kit, "_PATIENCE_S", 5.0)
 
 
 async def is_found(directory: Path, fault: type[TinyAdapter], names: str) -> bool:

@@ -1,12 +1,28 @@
-"""An agent behind a gateway, as the kit sees it: what its processes hold, and what its model is asked with."""
+"""Kit: run an agent in a situation, and look at what its processes hold and what its model is asked with."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import NamedTuple
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
+import pytest
+
+from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult, UsesGateway
 from youbencha.gateway.api import GatewayAccess
+from youbencha.testing.agent import MARKER, Agent, NotApplicable, Prepared, Situation
+
+LONG_MS = 120_000
+
+_SHORT_MS = 5_000  # for most agents long enough to say their word
+
+_PATIENCE_S = 10.0
+"""Beyond a run's timeout: then the kit ends it itself, or an adapter that ignores timeouts would never fail."""
 
 PROBE = "KIT_PROBE"
 
@@ -33,6 +49,157 @@ REAL_CREDENTIALS: Mapping[str, str] = {
     "GOOGLE_GENAI_USE_VERTEXAI": "true",
 }
 """What a test case may give an agent. None of it is to arrive, and none of it to have any effect."""
+
+
+class Kit:
+    """One workspace, and the agent working in it."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        directory: Path,
+        adapter: AgentAdapter | None = None,
+        *,
+        shared: dict[tuple[Situation, int], SharedSession] | None = None,
+    ) -> None:
+        self.agent = agent
+        self._adapter = adapter
+        self._shared = shared
+        self.late_s = 0.0
+        self.real_keys: list[str] = []
+        self.expected_exit_code: int | None = None
+        self.workspace = directory / "kit" / "workspace"
+        self.artifacts = directory / "kit" / "artifacts"
+        self.workspace.mkdir(parents=True)
+        self._contexts: list[AgentExecutionContext] = []
+
+    @property
+    def short_ms(self) -> int:
+        """A timeout that leaves the agent just enough time to speak."""
+        return self.agent.time_to_speak_ms or _SHORT_MS
+
+    @property
+    def last_context(self) -> AgentExecutionContext:
+        return self._contexts[-1]
+
+    async def execute(
+        self,
+        situation: Situation,
+        *,
+        prompt: str = "Do what you are told.",
+        timeout: int = LONG_MS,
+        env: dict[str, str] | None = None,
+    ) -> AgentExecutionResult:
+        key = (situation, timeout)
+        if self._shared is not None and env is None:
+            if key not in self._shared:
+                self._shared[key] = SharedSession(self, await self._execute(situation, prompt, timeout, {}))
+            first = self._shared[key]
+            vars(self).update(vars(first.kit))
+            return first.result
+        return await self._execute(situation, prompt, timeout, env or {})
+
+    async def cut_off(self) -> AgentExecutionResult:
+        """By its timeout, after it spoke. One that comes before that shows little: then a longer one is given."""
+        timeout = self.short_ms
+        result = await self.execute(Situation.HANGS, timeout=timeout)
+        while MARKER not in result.output and timeout < LONG_MS:
+            timeout = min(3 * timeout, LONG_MS)
+            result = await self.execute(Situation.HANGS, timeout=timeout)
+        return result
+
+    async def _execute(
+        self, situation: Situation, prompt: str, timeout: int, env: dict[str, str]
+    ) -> AgentExecutionResult:
+        async with self._prepared(situation) as prepared:
+            start = time.monotonic()
+            result = await self._run(prepared, prompt, timeout, env)
+            self.late_s = time.monotonic() - start - timeout / 1000
+            return result
+
+    async def prompts_seen(self, prompt: str) -> list[str]:
+        async with self._prepared(Situation.ANSWERS) as prepared:
+            if prepared.prompts is None:
+                pytest.skip("what reaches this agent's model cannot be seen")
+            await self._run(prepared, prompt, LONG_MS, {})
+            return prepared.prompts()
+
+    async def behind_gateway(self) -> GatewayRun:
+        """Let the agent speak through a gateway, with real keys around it; then look at its processes, and stop it."""
+        adapter = self._adapter or self.agent.adapter()
+        if not isinstance(adapter, UsesGateway):
+            pytest.skip("this adapter knows of no gateway")
+        async with self._prepared(Situation.HANGS) as prepared:
+            self.real_keys = self._real_keys(adapter, prepared)
+            probe = f"{PROBE}-{uuid.uuid4().hex}"
+            access = GatewayAccess(prepared.model_url or NOWHERE, f"kit-virtual-{uuid.uuid4().hex}")
+            context = replace(
+                self._context(prepared, "Do what you are told.", LONG_MS, {**REAL_CREDENTIALS, PROBE: probe}),
+                gateway=access,
+                stop=asyncio.Event(),
+            )
+            running = asyncio.create_task(adapter.execute(context))
+            try:
+                await self._spoken(running)
+                environments = list(environments_with(probe))
+            finally:
+                assert context.stop is not None
+                context.stop.set()
+                await asyncio.wait({running}, timeout=_PATIENCE_S)
+                running.cancel()
+                await asyncio.wait({running})
+            assert not running.cancelled(), "the agent did not end when it was told to stop"
+            keys = prepared.keys() if prepared.keys else None
+            return GatewayRun(access, context, running.result(), environments, keys)
+
+    def _real_keys(self, adapter: UsesGateway, prepared: Prepared) -> list[str]:
+        """What the agent's own preparation gives it, but for the address that the gateway has here, too."""
+        values = [prepared.env[name] for name in adapter.credentials_in(prepared.env)]
+        address = prepared.model_url or NOWHERE
+        return [value for value in values if address not in value and len(value) > len("anthropic")]
+
+    async def _spoken(self, running: asyncio.Task[AgentExecutionResult]) -> None:
+        """Until its word is in the log, which is written as the agent runs; or until it ends without one."""
+        async with asyncio.timeout(LONG_MS / 1000):
+            while not running.done():
+                logs = self.artifacts.rglob("terminal-output-*.log")
+                if any(MARKER.encode() in log.read_bytes() for log in logs):
+                    return
+                await asyncio.sleep(0.05)
+
+    async def _run(self, prepared: Prepared, prompt: str, timeout: int, env: dict[str, str]) -> AgentExecutionResult:
+        context = self._context(prepared, prompt, timeout, env)
+        async with asyncio.timeout(timeout / 1000 + _PATIENCE_S):
+            return await (self._adapter or self.agent.adapter()).execute(context)
+
+    def _context(self, prepared: Prepared, prompt: str, timeout: int, env: Mapping[str, str]) -> AgentExecutionContext:
+        config: dict[str, Any] = {**prepared.config, self.agent.prompt_key: prompt}
+        context = AgentExecutionContext(
+            workspace_dir=self.workspace,
+            repo_dir=self.workspace,
+            artifacts_dir=self.artifacts,
+            config=config,
+            timeout=timeout,
+            env={**prepared.env, **env},
+        )
+        self._contexts.append(context)
+        self.expected_exit_code = prepared.exit_code
+        return context
+
+    @asynccontextmanager
+    async def _prepared(self, situation: Situation) -> AsyncIterator[Prepared]:
+        try:
+            async with self.agent.in_situation(situation, self.workspace) as prepared:
+                yield prepared
+        except NotApplicable as reason:
+            pytest.skip(str(reason))
+
+
+class SharedSession(NamedTuple):
+    """A session that several tests look at."""
+
+    kit: Kit
+    result: AgentExecutionResult
 
 
 class GatewayRun(NamedTuple):
