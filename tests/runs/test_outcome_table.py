@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from typing import get_args
 
 import pytest
 
+from youbencha.adapters.cli_agent import codes
 from youbencha.log import ErrorRecord, EvaluationResult, EvaluationStatus, GatewayReport, OutcomeName, Status
-from youbencha.trial.outcome import POLICIES, cause_of, outcome_of, summary_of
+from youbencha.log.model import FailureCause
+from youbencha.trial.outcome import OUTCOMES, POLICIES, outcome_of, summary_of
 
 AT = "2026-01-01T00:00:00.000Z"
 
@@ -126,7 +129,12 @@ def test_what_did_not_measure_the_agent_may_be_tried_again() -> None:
     assert all(policy.retry is not policy.valid for policy in POLICIES.values())
 
 
-def test_causes_are_told_by_the_end_of_a_code() -> None:
-    assert cause_of("CLAUDE_TIMEOUT") == "limit"
-    assert cause_of("TIMEOUTS_ARE_FINE") is None
-    assert cause_of(None) is None
+def test_the_cause_is_the_end_of_a_code() -> None:
+    assert error("CLAUDE_TIMEOUT").cause == error("MY_AGENT_TIMEOUT").cause == "TIMEOUT"
+    assert error("TIMEOUTS_ARE_FINE").cause is None
+    assert error(None).cause is None
+
+
+def test_every_cause_has_an_outcome() -> None:
+    assert set(OUTCOMES) == set(get_args(FailureCause))
+    assert set(OUTCOMES) <= {value for name, value in vars(codes).items() if name.isupper()}

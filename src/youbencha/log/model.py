@@ -6,7 +6,7 @@ Unknown is null. A zero in here was measured.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter
 from pydantic.functional_validators import AfterValidator
@@ -60,6 +60,12 @@ class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
+FailureCause = Literal[
+    "TIMEOUT", "MAX_TURNS", "MAX_BUDGET", "STOPPED", "SANDBOX_LIMIT", "REFUSED", "AUTH_FAILED", "RATE_LIMIT",
+    "API_ERROR", "GAVE_UP", "CLI_NOT_FOUND", "CRASHED", "EXIT_CODE", "EXECUTION_ERROR", "NO_RESULT", "UNRESPONSIVE",
+]  # fmt: skip
+
+
 class ErrorRecord(_Record):
     message: Annotated[str, Field(min_length=1)]
     timestamp: Timestamp
@@ -67,6 +73,12 @@ class ErrorRecord(_Record):
     hint: str | None = None
     stack_trace: str | None = None
     context: dict[str, Any] | None = None
+
+    @property
+    def cause(self) -> FailureCause | None:
+        """Why a run failed: the end of the code, which is the same for all agents (`CLAUDE_RATE_LIMIT`)."""
+        causes: tuple[FailureCause, ...] = get_args(FailureCause)
+        return next((cause for cause in causes if (self.code or "").endswith(f"_{cause}")), None)
 
 
 class AgentInfo(_Record):

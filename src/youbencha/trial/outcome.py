@@ -18,6 +18,7 @@ from youbencha.log import (
     Status,
     Summary,
 )
+from youbencha.log.model import FailureCause
 
 
 class Policy(NamedTuple):
@@ -36,7 +37,7 @@ POLICIES: Mapping[OutcomeName, Policy] = {
     "verifier_error": Policy(valid=False, retry=True),
 }
 
-CAUSES: Mapping[str, OutcomeName] = {
+OUTCOMES: Mapping[FailureCause, OutcomeName] = {
     "TIMEOUT": "limit",
     "MAX_TURNS": "limit",
     "MAX_BUDGET": "limit",
@@ -54,7 +55,6 @@ CAUSES: Mapping[str, OutcomeName] = {
     "NO_RESULT": "agent_error",
     "UNRESPONSIVE": "agent_error",
 }
-"""By what follows the agent's own prefix in an error's code: CLAUDE_RATE_LIMIT, COPILOT_RATE_LIMIT …"""
 
 
 def summary_of(results: Sequence[EvaluationResult], *, expected: int, agent: Status | None, complete: bool) -> Summary:
@@ -120,16 +120,12 @@ def _why_not(status: Status, errors: Sequence[ErrorRecord]) -> tuple[OutcomeName
     if status == "timeout" and unanswered:  # it had all the time, and no model
         return "provider_error", unanswered[0].message
     for error in errors:
-        cause = cause_of(error.code)
-        if cause is not None and (status != "timeout" or cause == "limit"):
-            return cause, error.message
+        outcome = OUTCOMES[error.cause] if error.cause else None
+        if outcome is not None and (status != "timeout" or outcome == "limit"):
+            return outcome, error.message
     if status == "timeout":
         return "limit", "the agent did not finish in time"
     return "agent_error", errors[0].message if errors else "the agent failed and did not say why"
-
-
-def cause_of(code: str | None) -> OutcomeName | None:
-    return next((outcome for suffix, outcome in CAUSES.items() if (code or "").endswith(f"_{suffix}")), None)
 
 
 def _judged(results: Sequence[EvaluationResult]) -> tuple[OutcomeName, str]:
