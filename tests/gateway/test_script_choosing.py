@@ -25,7 +25,7 @@ def chosen(script: str, *bodies: dict[str, Any], headers: dict[str, str] | None 
     progress = ScriptedProgress(parse_script(script))
     result: list[Any] = []
     for body in bodies:
-        choice = progress.choose(WIRE.asked(came(headers or {}, body)))
+        choice = progress.choose(WIRE.read(came(headers or {}, body)))
         if choice.answer is None:
             result.append(f"exhausted after {choice.given}")
         else:
@@ -103,7 +103,7 @@ def test_only_the_first_user_message_is_the_prompt() -> None:
 
 def test_who_is_asking() -> None:
     def session_of(headers: dict[str, str], more: dict[str, Any]) -> str:
-        return WIRE.asked(came(headers, request(**more))).session
+        return WIRE.read(came(headers, request(**more))).session
 
     body = {"metadata": {"user_id": "user_1_session_2"}}
     keyed = {"x-api-key": "k1"}
@@ -127,7 +127,7 @@ def test_who_is_asking() -> None:
 )
 def test_where_the_agent_works(system: str, prompt: str, cwd: str | None) -> None:
     body = request(system=system, messages=[{"role": "user", "content": prompt}])
-    assert WIRE.asked(came({}, body)).cwd == cwd
+    assert WIRE.read(came({}, body)).cwd == cwd
 
 
 @pytest.mark.parametrize(
@@ -143,4 +143,4 @@ def test_where_the_agent_works(system: str, prompt: str, cwd: str | None) -> Non
     ],
 )
 def test_a_body_that_the_api_would_refuse(body: Any, wrong: str | None) -> None:
-    assert WIRE.complaint(came({}, body), Action.ANSWER) == wrong
+    assert WIRE.problem_with(came({}, body), Action.ANSWER) == wrong

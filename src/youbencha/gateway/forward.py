@@ -19,6 +19,7 @@ from multidict import CIMultiDict
 
 from youbencha.gateway.api import Action, Provider
 from youbencha.gateway.call import PendingCall
+from youbencha.gateway.http import lower_names
 from youbencha.gateway.keys import PROVIDER_IS_BUSY
 from youbencha.gateway.litellm.translate import provider_error, provider_headers, unmetered_option
 from youbencha.gateway.refusals import Refusal
@@ -27,7 +28,6 @@ from youbencha.gateway.request import (
     ClientRequest,
     body_to_send,
     headers_for,
-    lower_names,
     payload,
     retry_after_s,
     returned_headers,

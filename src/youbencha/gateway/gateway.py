@@ -22,6 +22,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.gateway.api import GatewayAccess, Provider
 from youbencha.gateway.budget import NO_CAPS, Account, Caps
 from youbencha.gateway.call import Call, Labels
+from youbencha.gateway.http import url_of
 from youbencha.gateway.keys import VirtualKey, VirtualKeys
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices
@@ -158,8 +159,7 @@ class Gateway:
     async def __aenter__(self) -> Self:
         host, port = self._address
         self._not_served = _listen(host, port)
-        named = f"[{host}]" if ":" in host else host
-        self._url = f"http://{named}:{self._not_served[0].getsockname()[1]}"
+        self._url = url_of(host, self._not_served[0].getsockname()[1])
         self._starting = asyncio.create_task(self._start())
         return self
 

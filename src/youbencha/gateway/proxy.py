@@ -20,6 +20,7 @@ from youbencha.gateway.bounds import CONTEXT_TOKENS, has_unbounded_input, measur
 from youbencha.gateway.budget import BudgetRefusal, WorstCase
 from youbencha.gateway.call import Call, Labels, PendingCall
 from youbencha.gateway.forward import Forwarder
+from youbencha.gateway.http import lower_names
 from youbencha.gateway.keys import VirtualKey, VirtualKeys, presented_key
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices
@@ -28,7 +29,6 @@ from youbencha.gateway.relay import Chunks, replay
 from youbencha.gateway.request import (
     ClientRequest,
     body_to_send,
-    lower_names,
     path_of,
     peer_of,
     read_request,

@@ -12,9 +12,10 @@ from multidict import CIMultiDict
 
 from youbencha.gateway.api import WireName
 from youbencha.gateway.call import PendingCall
+from youbencha.gateway.http import abort
 from youbencha.gateway.metering.meter import Meter, meter_for
 from youbencha.gateway.metering.usage_chunk import UsageChunkFilter
-from youbencha.gateway.request import Headers, abort, returned_headers
+from youbencha.gateway.request import Headers, returned_headers
 
 if TYPE_CHECKING:
     from youbencha.gateway.cassette.matching import ReplayedAnswer

@@ -215,16 +215,6 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     return float(value) if re.fullmatch(r"\d{1,9}(?:\.\d+)?", value) else None
 
 
-def lower_names(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
-
-
-def abort(request: web.Request) -> None:
-    """Close the connection without the end mark of the body, so that the client sees that it was cut off."""
-    if request.transport is not None:
-        request.transport.close()
-
-
 def _named_by_connection(headers: Headers) -> set[str]:
     """Headers that `Connection` names are for the next hop alone."""
     values = (value for name, value in headers if name.lower() == "connection")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from youbencha.gateway.cassette.matching import ReplayedAnswer
 from youbencha.gateway.cassette.placeholders import PlaceholderWriter, Span, masked, masked_bytes, secrets_in
 from youbencha.gateway.encoding import MAX_DECODED_BYTES, Decoder, encoding_of
+from youbencha.gateway.http import lower_names
 from youbencha.gateway.sse import SseParser, write_event
 from youbencha.json_lines import dumps, loads
 from youbencha.process import Redactor
@@ -47,7 +48,7 @@ def record_answer(
     status: int, headers: Mapping[str, str], chunks: Chunks, writer: PlaceholderWriter, redactor: Redactor
 ) -> RecordedAnswer | None:
     """Return None for what is not to be recorded: a transient failure, or an answer that is not complete."""
-    lower = {name.lower(): value for name, value in headers.items()}
+    lower = lower_names(headers)
     decoded = _decoded(chunks, lower.get("content-encoding", ""))
     if not is_recordable(status) or decoded is None:
         return None

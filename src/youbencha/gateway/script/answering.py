@@ -1,4 +1,4 @@
-"""What a request is answered with. No I/O; the only state is the script's progress."""
+"""Choose the answer to a request, and make its bytes, faults included. No I/O: the server only sends it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class ScriptedProgress:
 
 
 def conversation_for(script: Script, request: ScriptRequest) -> int | None:
-    matching = (n for n, talk in enumerate(script.conversations) if matches(talk.when, request))
+    matching = (n for n, each in enumerate(script.conversations) if matches(each.when, request))
     return next(matching, None)
 
 
@@ -84,7 +84,7 @@ def matches(when: When, request: ScriptRequest) -> bool:
 
 
 def turn_at(turns: Sequence[Turn], number: int) -> int | None:
-    """The turn that gives the answer with this number, counted from 0; None if there is none."""
+    """Return the turn that gives the answer with this number, counted from 0; None if there is none."""
     for index, turn in enumerate(turns):
         if turn.times == "forever" or number < turn.times:
             return index
@@ -96,7 +96,7 @@ def total(turns: Sequence[Turn]) -> int:
     return sum(turn.times for turn in turns if turn.times != "forever")
 
 
-# What goes over the wire for an answer, fault included, as data. Pure; the server only plays it.
+# -- the reply to an answer ----------------------------------------------------------------------------------
 
 EVENT_STREAM = "text/event-stream; charset=utf-8"
 
@@ -142,7 +142,7 @@ def error_reply(wire: Wire, error: HttpError, *, delay: float = 0.0) -> Reply:
 
 
 def refusal(wire: Wire, status: int, message: str) -> Reply:
-    """An error of the server itself. The header tells every client that to try again is no use."""
+    """Return an error of the server itself. The header tells clients not to retry."""
     return error_reply(wire, HttpError(status=status, message=message, headers={"x-should-retry": "false"}))
 
 
@@ -182,7 +182,7 @@ def _stream(wire: Wire, answer: ScriptedAnswer, events: list[Event]) -> Reply:
 
 
 def _whole(wire: Wire, answer: ScriptedAnswer, message: Message) -> Reply:
-    """The same faults for a client that did not ask for a stream, as far as they can happen to it."""
+    """The same faults for a client without a stream, as far as they can happen to it."""
     if answer.error_mid_stream is not None:
         error = answer.error_mid_stream
         instead = HttpError(status=error.status, type=error.type, message=error.message)
@@ -212,6 +212,8 @@ def _cut(parts: Sequence[bytes], size: int | None) -> tuple[bytes, ...]:
     return tuple(body[start : start + size] for start in range(0, len(body), size))
 
 
+# -- deciding ------------------------------------------------------------------------------------------------
+
 Kind = Literal["turn", "side", "other"]
 
 
@@ -231,7 +233,7 @@ class Decider:
         self._progress = ScriptedProgress(script)
 
     def decide(self, method: str, request: HttpRequest) -> ScriptedDecision:
-        if method == "HEAD":  # Claude Code 2.1.197 looks this way whether its base URL is alive
+        if method == "HEAD":  # Claude Code 2.1.197 probes its base URL with it
             return ScriptedDecision(Reply())
         if method == "GET" and request.path.endswith("/healthz"):
             return ScriptedDecision(json_reply(ANTHROPIC, {"status": "ok"}))
@@ -243,14 +245,14 @@ class Decider:
             return ScriptedDecision(refusal(wire, 401, wire.bad_key), wire)
         if endpoint.action is Action.MODELS:
             return ScriptedDecision(json_reply(wire, wire.models(self._script.model)), wire)
-        if wrong := wire.complaint(request, endpoint.action):
+        if wrong := wire.problem_with(request, endpoint.action):
             return ScriptedDecision(refusal(wire, 400, wrong), wire)
         if endpoint.action is Action.COUNT:
             return ScriptedDecision(json_reply(wire, wire.counted(len(json.dumps(request.body)) // 4)), wire)
         return self._answer(wire, request)
 
     def _answer(self, wire: Wire, request: HttpRequest) -> ScriptedDecision:
-        asked = wire.asked(request)
+        asked = wire.read(request)
         chosen = self._progress.choose(asked)
         kind: Kind = "side" if chosen.answer is self._script.side else "turn"
         if chosen.answer is None:
@@ -281,10 +283,10 @@ def _unknown_variable(name: str, known: Mapping[str, str]) -> str:
     return f"the script names an unknown variable '{name}'{hint} (known: {names})"
 
 
-# The API that a request speaks, as the scripted model speaks it.
+# -- the API of a request ------------------------------------------------------------------------------------
 
 ANTHROPIC = AnthropicMessages()
-"""Also what is spoken to a client whose path tells nothing."""
+"""Also for a client whose path does not say which API it uses."""
 
 _WIRES: Mapping[WireName, Wire] = {wire.name: wire for wire in (ANTHROPIC, OpenAIChat(), OpenAIResponses(), Gemini())}
 

@@ -1,4 +1,4 @@
-"""The Messages API: what Claude Code speaks."""
+"""Anthropic's Messages API, which Claude Code uses."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from youbencha.gateway.script.wire import (
     ScriptedMessage,
     ScriptRequest,
     Wire,
-    asked,
-    complaint,
-    mappings,
+    json_text,
     new_id,
     pieces,
+    problem_with,
+    script_request,
     texts_in,
     texts_of,
-    written,
 )
+from youbencha.json_lines import records
 
 _COUNTED: tuple[Required, ...] = (("model", (str,), "text"), ("messages", (list,), "a list"))
 
 _ANSWERED: tuple[Required, ...] = (_COUNTED[0], ("max_tokens", (int,), "a whole number"), _COUNTED[1])
-"""To count tokens, a client need not say how many it wants back."""
+"""To count tokens, a client does not limit the answer."""
 
 
 class AnthropicMessages(Wire):
@@ -39,25 +39,25 @@ class AnthropicMessages(Wire):
     request_id_header = "request-id"
     bad_key = "invalid x-api-key"
 
-    def complaint(self, request: HttpRequest, action: Action) -> str | None:
-        if wrong := complaint(request.body, _ANSWERED if action is Action.ANSWER else _COUNTED):
+    def problem_with(self, request: HttpRequest, action: Action) -> str | None:
+        if wrong := problem_with(request.body, _ANSWERED if action is Action.ANSWER else _COUNTED):
             return wrong
         return None if request.body["messages"] else "messages: at least one message is required"
 
-    def asked(self, request: HttpRequest) -> ScriptRequest:
+    def read(self, request: HttpRequest) -> ScriptRequest:
         body = request.body
-        talk = [
-            ScriptedMessage(str(m.get("role")), tuple(texts_of(m.get("content")))) for m in mappings(body["messages"])
+        messages = [
+            ScriptedMessage(str(m.get("role")), tuple(texts_of(m.get("content")))) for m in records(body["messages"])
         ]
-        first = next((said for said in talk if said.role == "user"), None)
-        return asked(
+        first = next((message for message in messages if message.role == "user"), None)
+        return script_request(
             session=session_of(request),
             model=body["model"],
             stream=body.get("stream") is True,
             has_tools=bool(body.get("tools")),
             system="\n".join(texts_of(body.get("system"))),
             prompt="\n".join(first.texts if first else ()),
-            talk=talk,
+            messages=messages,
         )
 
     def message(self, answer: ScriptedAnswer, model: str, tokens: ClaimedTokens, request: HttpRequest) -> Message:
@@ -85,13 +85,13 @@ class AnthropicMessages(Wire):
 
 
 def session_of(request: HttpRequest) -> str:
-    """Who is asking. Claude Code sends the header from 2.1.86 on, and has its session in the user id before."""
+    """Return the client's session. Claude Code sends the header from 2.1.86 on; before, it is in the user id."""
     metadata: Any = request.body.get("metadata")
     user = metadata.get("user_id") if isinstance(metadata, Mapping) else None
     return request.headers.get("x-claude-code-session-id") or (user if isinstance(user, str) else "") or request.key
 
 
-# The error answers of the Messages API.
+# -- errors --------------------------------------------------------------------------------------------------
 
 TYPE_OF_STATUS: Mapping[int, str] = {
     400: "invalid_request_error",
@@ -131,7 +131,7 @@ def error_body(status: int, message: str | None, kind: str | None, request_id: s
     return body | ({"request_id": request_id} if request_id else {})
 
 
-# An answer as the Messages API would write it: one JSON message, or the events of a stream. Pure.
+# -- an answer: one JSON message, or the events of a stream --------------------------------------------------
 
 
 def message_json(answer: ScriptedAnswer, model: str, tokens: ClaimedTokens) -> Message:
@@ -174,7 +174,7 @@ def usage_json(tokens: ClaimedTokens) -> dict[str, Any]:
 
 
 def message_events(message: Message) -> Iterator[Event]:
-    """The stream that a client puts together to `message` again.
+    """Yield the stream from which a client makes `message` again.
 
     As from the real API, message_start counts one token of output and message_delta all of them.
     """
@@ -215,5 +215,5 @@ def _deltas(block: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"type": "signature_delta", "signature": block["signature"]}
     else:
         yield {"type": "input_json_delta", "partial_json": ""}
-        for piece in pieces(written(block["input"])):
+        for piece in pieces(json_text(block["input"])):
             yield {"type": "input_json_delta", "partial_json": piece}

@@ -1,4 +1,4 @@
-"""What a script may say."""
+"""The format of a script file: models, durations, variables, loading."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ class Script(_Part):
         return self
 
 
-# Script files.
+# -- loading -------------------------------------------------------------------------------------------------
 
 _CODE = "SCRIPT_INVALID"
 
@@ -285,7 +285,7 @@ def load_script(path: Path, *, variables: Mapping[str, str] | None = None) -> Sc
 
 
 def parse_script(text: str, *, variables: Mapping[str, str] | None = None) -> Script:
-    """The same from text: handy in tests."""
+    """Parse a script from text."""
     return parse_yaml_model(text, Script, code=_CODE, what=_WHAT, context=_context(variables))
 
 
@@ -293,7 +293,7 @@ def _context(variables: Mapping[str, str] | None) -> dict[str, Any] | None:
     return None if variables is None else {VARIABLES: variables}
 
 
-# `${name}` in a script: what it stands for, and where the working directory is found in a request.
+# -- `${name}` in a script, and the working directory in a request -------------------------------------------
 
 _WORKING_DIRECTORY = re.compile(
     r"^[ \t]*(?:[-*] )?(?:primary |current )?working directory:[ \t]*(\S.*?)\s*?$"
@@ -310,7 +310,7 @@ AUTOMATIC = frozenset({"cwd"})
 
 
 class UnknownVariableError(Exception):
-    """A script names a variable that nobody gave."""
+    """A script names a variable that has no value."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -318,7 +318,7 @@ class UnknownVariableError(Exception):
 
 
 def substitute(value: Any, variables: Mapping[str, str]) -> Any:
-    """The same value with every `${name}` in its texts replaced; `$${name}` stays as `${name}`."""
+    """Replace every `${name}` in the texts of a value; `$${name}` becomes `${name}`."""
     if isinstance(value, str):
         return REFERENCE.sub(lambda found: _replacement(found, variables), value)
     if isinstance(value, Mapping):
@@ -338,7 +338,7 @@ def _replacement(found: re.Match[str], variables: Mapping[str, str]) -> str:
 
 
 def working_directory(*texts: str) -> str | None:
-    """Where the agent says that it works; the first text that says so wins."""
+    """Return the working directory that a request states; the first text that states one wins."""
     for text in texts:
         if found := _WORKING_DIRECTORY.search(text):
             return next(group for group in found.groups() if group)

@@ -1,4 +1,4 @@
-"""The Gemini API: what Gemini CLI speaks."""
+"""The Gemini API, which Gemini CLI uses."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from youbencha.gateway.script.wire import (
     ScriptedMessage,
     ScriptRequest,
     Wire,
-    asked,
-    complaint,
-    mappings,
+    first_prompt,
     new_id,
-    opening,
     pieces,
+    problem_with,
+    script_request,
     texts_in,
     texts_of,
 )
+from youbencha.json_lines import records
 
 _REQUIRED: tuple[Required, ...] = (("contents", (list,), "a list"),)
 
 _CALLED = re.compile(r"/models/(?P<model>[^/:]+):(?P<method>[A-Za-z]+)/?$")
 
 _USER_HEADER = "x-gemini-api-privileged-user-id"
-"""Gemini CLI names no session, but the installation that it runs in."""
+"""Gemini CLI does not name a session, only the installation that it runs in."""
 
 _FINISH: Mapping[StopReason, str] = {
     "max_tokens": "MAX_TOKENS",
     "model_context_window_exceeded": "MAX_TOKENS",
     "refusal": "SAFETY",
 }
-"""All else is STOP, a call of a tool too."""
+"""Anything else is STOP, also a tool call."""
 
 _STATUS: Mapping[int, str] = {
     401: "UNAUTHENTICATED",
@@ -70,31 +70,31 @@ class Gemini(Wire):
     name = "gemini"
     bad_key = _MESSAGE["UNAUTHENTICATED"]
 
-    def complaint(self, request: HttpRequest, action: Action) -> str | None:
+    def problem_with(self, request: HttpRequest, action: Action) -> str | None:
         if _method(request) == "streamGenerateContent" and request.query.get("alt") != "sse":
             return "alt: only sse is served here"
         if action is Action.COUNT and isinstance(request.body, Mapping) and "generateContentRequest" in request.body:
-            return complaint(request.body["generateContentRequest"], _REQUIRED)
-        if wrong := complaint(request.body, _REQUIRED):
+            return problem_with(request.body["generateContentRequest"], _REQUIRED)
+        if wrong := problem_with(request.body, _REQUIRED):
             return wrong
         return None if request.body["contents"] else "contents is not specified"
 
-    def asked(self, request: HttpRequest) -> ScriptRequest:
+    def read(self, request: HttpRequest) -> ScriptRequest:
         body = request.body
-        talk = [
+        messages = [
             ScriptedMessage(str(c.get("role", "user")), tuple(texts_of(c.get("parts"))))
-            for c in mappings(body["contents"])
+            for c in records(body["contents"])
         ]
         system = body.get("systemInstruction") or body.get("system_instruction")
         found = _CALLED.search(request.path)
-        return asked(
+        return script_request(
             session=request.headers.get(_USER_HEADER) or request.key,
             model=found["model"] if found else MODEL_WITHOUT_NAME,
             stream=_method(request) == "streamGenerateContent",
             has_tools=bool(body.get("tools")),
             system="\n".join(texts_of(system.get("parts") if isinstance(system, Mapping) else system)),
-            prompt=opening(talk),
-            talk=talk,
+            prompt=first_prompt(messages),
+            messages=messages,
         )
 
     def message(self, answer: ScriptedAnswer, model: str, tokens: ClaimedTokens, request: HttpRequest) -> Message:
@@ -157,7 +157,7 @@ def _parts(answer: ScriptedAnswer) -> list[dict[str, Any]]:
 
 
 def _pieces(part: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A text comes in pieces, a call of a tool always whole."""
+    """Split a text into pieces; a tool call is always whole."""
     texts = pieces(part["text"]) if "text" in part else []
     return [{**part, "text": text} for text in texts] or [dict(part)]
 

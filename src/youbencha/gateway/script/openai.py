@@ -1,4 +1,4 @@
-"""What the two APIs of OpenAI have in common."""
+"""OpenAI's two APIs: chat completions, which most agents use, and responses, which Codex uses."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from youbencha.gateway.script.wire import (
     ScriptedMessage,
     ScriptRequest,
     Wire,
-    asked,
-    complaint,
-    mappings,
+    first_prompt,
+    json_text,
     new_id,
-    opening,
     pieces,
+    problem_with,
+    script_request,
     system_of,
     text_in,
     texts_in,
     texts_of,
-    written,
 )
+from youbencha.json_lines import records
 
 _SESSION_HEADERS = ("session-id", "session_id")
 """Codex: with a hyphen today, with an underscore before."""
@@ -54,7 +54,7 @@ _OF_STATUS: Mapping[int, _Kind] = {
     503: _Kind("server_error", "server_is_overloaded", "The engine is currently overloaded."),
     529: _Kind("server_error", "server_is_overloaded", "The engine is currently overloaded."),
 }
-"""529 is no status of this API: what it means is said with 503 here."""
+"""529 is not a status of this API, which uses 503 for the same."""
 
 
 class OpenAI(Wire):
@@ -72,13 +72,13 @@ class OpenAI(Wire):
 
 
 def session_of(request: HttpRequest) -> str:
-    """Who is asking: a conversation that says its name, else a user, else a key."""
-    said = (request.headers.get(name, "") for name in _SESSION_HEADERS)
-    written = (text_in(request.body, name) for name in ("prompt_cache_key", "user"))
-    return next((name for name in (*said, *written) if name), request.key)
+    """Return the client's session: as it names it, else its user, else its key."""
+    in_headers = (request.headers.get(name, "") for name in _SESSION_HEADERS)
+    in_body = (text_in(request.body, name) for name in ("prompt_cache_key", "user"))
+    return next((name for name in (*in_headers, *in_body) if name), request.key)
 
 
-# OpenAI's chat completions: what most other agents, and most other servers, speak.
+# -- chat completions ----------------------------------------------------------------------------------------
 
 _CHAT_REQUIRED: tuple[Required, ...] = (("model", (str,), "text"), ("messages", (list,), "a list"))
 
@@ -97,24 +97,24 @@ class OpenAIChat(OpenAI):
     name = "openai-chat"
     closing = b"data: [DONE]\n\n"
 
-    def complaint(self, request: HttpRequest, action: Action) -> str | None:
-        if wrong := complaint(request.body, _CHAT_REQUIRED):
+    def problem_with(self, request: HttpRequest, action: Action) -> str | None:
+        if wrong := problem_with(request.body, _CHAT_REQUIRED):
             return wrong
         return None if request.body["messages"] else "messages: at least one message is required"
 
-    def asked(self, request: HttpRequest) -> ScriptRequest:
+    def read(self, request: HttpRequest) -> ScriptRequest:
         body = request.body
-        talk = [
-            ScriptedMessage(str(m.get("role")), tuple(texts_of(m.get("content")))) for m in mappings(body["messages"])
+        messages = [
+            ScriptedMessage(str(m.get("role")), tuple(texts_of(m.get("content")))) for m in records(body["messages"])
         ]
-        return asked(
+        return script_request(
             session=session_of(request),
             model=body["model"],
             stream=body.get("stream") is True,
             has_tools=bool(body.get("tools")),
-            system=system_of(talk),
-            prompt=opening(talk),
-            talk=talk,
+            system=system_of(messages),
+            prompt=first_prompt(messages),
+            messages=messages,
         )
 
     def message(self, answer: ScriptedAnswer, model: str, tokens: ClaimedTokens, request: HttpRequest) -> Message:
@@ -149,7 +149,7 @@ class OpenAIChat(OpenAI):
 
 
 def _message(answer: ScriptedAnswer) -> dict[str, Any]:
-    """Thinking goes under the name that DeepSeek began with and that others took over: the API has none."""
+    """Thinking has the name that DeepSeek introduced and others adopted: the API itself has none."""
     texts = texts_in(answer)
     message: dict[str, Any] = {"role": "assistant", "content": "\n".join(texts) if texts else None, "refusal": None}
     if answer.thinking is not None:
@@ -159,7 +159,7 @@ def _message(answer: ScriptedAnswer) -> dict[str, Any]:
             {
                 "id": tool.id or new_id("call"),
                 "type": "function",
-                "function": {"name": tool.name, "arguments": written(tool.input)},
+                "function": {"name": tool.name, "arguments": json_text(tool.input)},
             }
             for tool in answer.tools
         ]
@@ -194,7 +194,7 @@ def _chat_usage(tokens: ClaimedTokens) -> dict[str, Any]:
     }
 
 
-# OpenAI's responses: what Codex speaks. The stream is in `openai_response_events`.
+# -- responses -----------------------------------------------------------------------------------------------
 
 _RESPONSES_REQUIRED: tuple[Required, ...] = (("model", (str,), "text"), ("input", (str, list), "text or a list"))
 
@@ -209,23 +209,23 @@ _INCOMPLETE: Mapping[StopReason, str] = {
 class OpenAIResponses(OpenAI):
     name = "openai-responses"
 
-    def complaint(self, request: HttpRequest, action: Action) -> str | None:
-        if wrong := complaint(request.body, _RESPONSES_REQUIRED):
+    def problem_with(self, request: HttpRequest, action: Action) -> str | None:
+        if wrong := problem_with(request.body, _RESPONSES_REQUIRED):
             return wrong
         return None if request.body["input"] else "input: at least one item is required"
 
-    def asked(self, request: HttpRequest) -> ScriptRequest:
+    def read(self, request: HttpRequest) -> ScriptRequest:
         body = request.body
-        talk = _talk(body["input"])
-        system = (text_in(body, "instructions"), system_of(talk))
-        return asked(
+        messages = _messages(body["input"])
+        system = (text_in(body, "instructions"), system_of(messages))
+        return script_request(
             session=session_of(request),
             model=body["model"],
             stream=body.get("stream") is True,
             has_tools=bool(offered_tools(body)),
             system="\n".join(text for text in system if text),
-            prompt=opening(talk),
-            talk=talk,
+            prompt=first_prompt(messages),
+            messages=messages,
         )
 
     def message(self, answer: ScriptedAnswer, model: str, tokens: ClaimedTokens, request: HttpRequest) -> Message:
@@ -257,13 +257,13 @@ class OpenAIResponses(OpenAI):
         return {"type": "response.failed", "response": failed, "sequence_number": len(begun)}
 
 
-def _talk(given: Any) -> list[ScriptedMessage]:
-    """Items that are no messages (calls of tools, thoughts) are the model's: what follows them is no opening."""
+def _messages(given: Any) -> list[ScriptedMessage]:
+    """Read the input. Items other than messages (tool calls, reasoning) are the model's."""
     if isinstance(given, str):
         return [ScriptedMessage("user", (given,))]
     return [
         ScriptedMessage(str(item.get("role", "assistant")), tuple(texts_of(item.get("content"))))
-        for item in mappings(given)
+        for item in records(given)
     ]
 
 
@@ -281,10 +281,10 @@ def _items(answer: ScriptedAnswer, offered: Mapping[str, Offered]) -> list[dict[
         call = {"call_id": tool.id or new_id("call"), "name": tool.name}
         call |= {"namespace": kind.namespace} if kind.namespace else {}
         if kind.free_form:
-            given = text_in(tool.input, "input") or written(tool.input)
+            given = text_in(tool.input, "input") or json_text(tool.input)
             items.append(_item("ctc", type="custom_tool_call", **call, input=given))
         else:
-            items.append(_item("fc", type="function_call", **call, arguments=written(tool.input)))
+            items.append(_item("fc", type="function_call", **call, arguments=json_text(tool.input)))
     return items
 
 
@@ -303,7 +303,7 @@ def _responses_usage(tokens: ClaimedTokens) -> dict[str, Any]:
     }
 
 
-# A response of OpenAI's as the events of its stream. Pure.
+# -- a response as the events of its stream ------------------------------------------------------------------
 
 
 def response_events(response: Message) -> Iterator[Event]:
@@ -369,7 +369,7 @@ _PARTS = {
 }
 
 
-# The tools that a request to OpenAI's responses offers. Pure.
+# -- the tools that a request to responses offers ------------------------------------------------------------
 
 
 class Offered(NamedTuple):
@@ -380,12 +380,12 @@ class Offered(NamedTuple):
 
 def offered_tools(body: Mapping[str, Any]) -> dict[str, Offered]:
     """By name. For its newest models, Codex 0.166 puts them into the conversation instead of the request's `tools`."""
-    added = [item for item in mappings(body.get("input")) if item.get("type") == "additional_tools"]
+    added = [item for item in records(body.get("input")) if item.get("type") == "additional_tools"]
     return {name: tool for holder in (body, *added) for name, tool in _named(holder, None)}
 
 
 def _named(holder: Mapping[str, Any], namespace: str | None) -> Iterator[tuple[str, Offered]]:
-    for tool in mappings(holder.get("tools")):
+    for tool in records(holder.get("tools")):
         name, kind = text_in(tool, "name"), tool.get("type")
         if kind == "namespace":
             yield from _named(tool, name)

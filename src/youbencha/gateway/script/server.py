@@ -1,10 +1,9 @@
-"""The scripted model as an HTTP server: reads requests, lets the pure parts decide, plays the reply."""
+"""The scripted model's HTTP server."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,17 +13,19 @@ from typing import Any, Self
 from aiohttp import web
 
 from youbencha.gateway.api import WireName
+from youbencha.gateway.http import abort, lower_names, url_of
 from youbencha.gateway.script.answering import Decider, Kind, Reply, ScriptedEnding
 from youbencha.gateway.script.format import Script
 from youbencha.gateway.script.wire import HttpRequest
+from youbencha.json_lines import loads
 
 MAX_REQUEST_BYTES = 64 * 1024 * 1024
-"""A prompt of a million characters is tried in earnest, and agents send it again with every turn."""
+"""Prompts of a million characters are tested, and agents send them again with every turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """A request as it came, and what was decided about it."""
+    """A request as it was received, and what it was answered with."""
 
     method: str
     path: str
@@ -32,12 +33,12 @@ class RecordedRequest:
     headers: Mapping[str, str]
     """Names in lower case."""
     body: Any
-    """Parsed JSON; None if there was none, or if it was none."""
+    """Parsed; None if there is none, or if it is not JSON."""
     status: int
     """Of the answer, as it begins: a stream that fails later began with 200."""
     kind: Kind = "other"
     wire: WireName | None = None
-    """The API that was spoken; None if the path is none of theirs."""
+    """The API of the path; None if it is unknown."""
     turn: int | None = None
     conversation: int | None = None
     at: float = field(default_factory=time.time)
@@ -82,9 +83,7 @@ class ScriptedModel:
         except OSError:
             await self._runner.cleanup()
             raise
-        port = self._runner.addresses[0][1]
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        self._url = f"http://{host}:{port}"
+        self._url = url_of(self._host, self._runner.addresses[0][1])
         return self
 
     async def __aexit__(
@@ -96,7 +95,7 @@ class ScriptedModel:
             await self._runner.cleanup()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        headers = {name.lower(): value for name, value in request.headers.items()}
+        headers = lower_names(request.headers)
         incoming = HttpRequest(request.path, request.query, headers, _parsed(await request.read()))
         decision = self._decider.decide(request.method, incoming)
         chosen = decision.chosen
@@ -114,13 +113,13 @@ class ScriptedModel:
         self.requests.append(recorded)
         if self._on_request is not None:
             self._on_request(recorded)
-        return await self._play(request, decision.reply)
+        return await self._send(request, decision.reply)
 
-    async def _play(self, request: web.Request, reply: Reply) -> web.StreamResponse:
+    async def _send(self, request: web.Request, reply: Reply) -> web.StreamResponse:
         response = web.StreamResponse(status=reply.status, headers=reply.headers)
         await self._wait(reply.delay)
         await response.prepare(request)
-        # A client that leaves early is its own business: nothing is left to do for it.
+        # A client that leaves early needs nothing more.
         with contextlib.suppress(ConnectionResetError):
             for number, piece in enumerate(reply.pieces):
                 if number:
@@ -129,15 +128,15 @@ class ScriptedModel:
             match reply.ending:
                 case ScriptedEnding.HANG:
                     await self._closing.wait()
-                    _close(request)
+                    abort(request)
                 case ScriptedEnding.DROP:
-                    _close(request)
+                    abort(request)
                 case ScriptedEnding.COMPLETE:
                     await response.write_eof()
         return response
 
     async def _wait(self, seconds: float) -> None:
-        """Sleeps, but no longer than the server lives. Without a pause, others still get their turn."""
+        """Sleep, but no longer than the server runs. Without a pause, other tasks still get their turn."""
         if not seconds:
             await asyncio.sleep(0)
             return
@@ -145,14 +144,8 @@ class ScriptedModel:
             await asyncio.wait_for(self._closing.wait(), seconds)
 
 
-def _close(request: web.Request) -> None:
-    """Without the end mark of the body, so that the client sees that it was cut off."""
-    if request.transport is not None:
-        request.transport.close()
-
-
 def _parsed(raw: bytes) -> Any:
     try:
-        return json.loads(raw) if raw else None
+        return loads(raw) if raw else None
     except ValueError:
         return None

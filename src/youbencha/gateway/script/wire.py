@@ -1,4 +1,4 @@
-"""What a request says, as far as a script cares, whatever the API it is written for. Pure."""
+"""The base of an API that a script is served as: read a request, write an answer. Pure."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from youbencha.gateway.api import Action, WireName
 from youbencha.gateway.script.format import ScriptedAnswer, ScriptedUsage, working_directory
 from youbencha.gateway.sse import write_event
+from youbencha.json_lines import records
 
 Required = tuple[str, tuple[type, ...], str]
 """A key that a body must have, the types that it may be of, and how an error calls them."""
@@ -31,7 +32,7 @@ class ScriptRequest:
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """A request as it came."""
+    """A request as it was received."""
 
     path: str
     query: Mapping[str, str]
@@ -55,8 +56,8 @@ class ScriptedMessage:
     texts: tuple[str, ...]
 
 
-def complaint(body: Any, required: Iterable[Required]) -> str | None:
-    """What the API would refuse this body for; None if it is good enough to be answered."""
+def problem_with(body: Any, required: Iterable[Required]) -> str | None:
+    """Return why the API would refuse this body; None if it would not."""
     if not isinstance(body, Mapping):
         return "the request body must be a JSON object"
     for key, kinds, name in required:
@@ -67,7 +68,7 @@ def complaint(body: Any, required: Iterable[Required]) -> str | None:
     return None
 
 
-def asked(
+def script_request(
     *,
     session: str,
     model: str,
@@ -75,40 +76,36 @@ def asked(
     has_tools: bool,
     system: str,
     prompt: str,
-    talk: Iterable[ScriptedMessage],
+    messages: Iterable[ScriptedMessage],
 ) -> ScriptRequest:
-    """The parts that are found alike in every API are found here."""
-    cwd = working_directory(system, prompt, *(text for said in talk for text in said.texts))
+    """Add the working directory, which is found alike in every API."""
+    cwd = working_directory(system, prompt, *(text for message in messages for text in message.texts))
     return ScriptRequest(session, model, stream, has_tools, system, prompt, cwd)
 
 
-def opening(talk: Iterable[ScriptedMessage]) -> str:
-    """All that is said to the model before its first word.
+def first_prompt(messages: Iterable[ScriptedMessage]) -> str:
+    """Return the user's texts before the model's first message.
 
-    Codex puts what it knows of its surroundings into a user message of its own, before the person's.
+    Codex puts what it knows of its environment into a user message of its own, before the person's.
     """
     texts: list[str] = []
-    for said in talk:
-        if said.role not in ("user", "system", "developer"):
+    for message in messages:
+        if message.role not in ("user", "system", "developer"):
             break
-        texts += said.texts if said.role == "user" else ()
+        texts += message.texts if message.role == "user" else ()
     return "\n".join(texts)
 
 
-def system_of(talk: Iterable[ScriptedMessage]) -> str:
-    return "\n".join(text for said in talk if said.role in ("system", "developer") for text in said.texts)
-
-
-def mappings(value: Any) -> list[Mapping[str, Any]]:
-    """The objects of a list; none if it is no list."""
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+def system_of(messages: Iterable[ScriptedMessage]) -> str:
+    system = [message for message in messages if message.role in ("system", "developer")]
+    return "\n".join(text for message in system for text in message.texts)
 
 
 def texts_of(content: Any) -> Iterator[str]:
-    """The texts of a field that is a string or a list of blocks."""
+    """Yield the texts of a field that is a string or a list of blocks."""
     if isinstance(content, str):
         yield content
-    for block in mappings(content):
+    for block in records(content):
         if isinstance(block.get("text"), str):
             yield block["text"]
 
@@ -118,7 +115,7 @@ def text_in(body: Mapping[str, Any], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-# How many tokens an answer claims to have used, before an API gives the numbers its names.
+# -- tokens that an answer claims to have used ---------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +134,7 @@ class ClaimedTokens:
 
     @property
     def thought(self) -> int:
-        """Thinking is a part of what is written: there can be no more of it."""
+        """Thinking is a part of the output: there can be no more of it."""
         return min(self.reasoning, self.output)
 
 
@@ -151,12 +148,12 @@ _NAMES = {
 
 
 def tokens_of(answer: ScriptedAnswer, default: ScriptedUsage) -> ClaimedTokens:
-    """Each number from the answer, else from the script, else a small one."""
-    said = default.model_dump(exclude_none=True) | answer.usage.model_dump(exclude_none=True)
-    return ClaimedTokens(**{_NAMES[name]: number for name, number in said.items()})
+    """Return each number from the answer, else from the script, else a small one."""
+    given = default.model_dump(exclude_none=True) | answer.usage.model_dump(exclude_none=True)
+    return ClaimedTokens(**{_NAMES[name]: number for name, number in given.items()})
 
 
-# What there is to know about an API that a script is served as, and what all of them share. Pure.
+# -- the API -------------------------------------------------------------------------------------------------
 
 Event = dict[str, Any]
 
@@ -165,7 +162,7 @@ Message = dict[str, Any]
 MODEL_WITHOUT_NAME = "scripted-model"
 
 DELTAS = 4
-"""A text comes in so many pieces: enough to see that a client puts them together."""
+"""A text comes in so many pieces: enough to see that a client joins them."""
 
 
 class Wire(ABC):
@@ -174,42 +171,42 @@ class Wire(ABC):
     name: ClassVar[WireName]
     request_id_header: ClassVar[str | None] = None
     bad_key: ClassVar[str]
-    """What is said to a client without the right key."""
+    """The message for a client without the right key."""
     closing: ClassVar[bytes] = b""
     """What follows the last event of a stream."""
 
     @abstractmethod
-    def complaint(self, request: HttpRequest, action: Action) -> str | None:
-        """What the API would refuse this request for; None if it is good enough to be answered."""
+    def problem_with(self, request: HttpRequest, action: Action) -> str | None:
+        """Return why the API would refuse this request; None if it would not."""
 
     @abstractmethod
-    def asked(self, request: HttpRequest) -> ScriptRequest:
-        """`request` is one that `complaint` has nothing against."""
+    def read(self, request: HttpRequest) -> ScriptRequest:
+        """Read a request that `problem_with` found no problem with."""
 
     @abstractmethod
     def message(self, answer: ScriptedAnswer, model: str, tokens: ClaimedTokens, request: HttpRequest) -> Message:
-        """The answer to a client that wants it in one piece."""
+        """Return the answer in one piece."""
 
     @abstractmethod
     def events(self, message: Message, request: HttpRequest) -> list[Event]:
-        """The stream that a client puts together to `message` again."""
+        """Return the stream from which a client makes `message` again."""
 
     @abstractmethod
     def is_delta(self, event: Event) -> bool:
-        """Whether the client has heard a word with this event."""
+        """Whether this event holds a part of the answer."""
 
     @abstractmethod
     def error_body(self, status: int, message: str | None, kind: str | None, request_id: str | None) -> Message: ...
 
     @abstractmethod
     def error_event(self, body: Message, begun: list[Event]) -> Event:
-        """An error (its `body`) in the middle of a stream that has `begun`."""
+        """Return an error (its `body`) in the middle of a stream that has `begun`."""
 
     @abstractmethod
     def models(self, name: str | None) -> Message: ...
 
     def counted(self, tokens: int) -> Message:
-        """The answer to a client that wants to know how large its request is."""
+        """Return the answer to a client that asks how many tokens its request has."""
         raise NotImplementedError(f"{self.name} counts no tokens")
 
 
@@ -232,6 +229,6 @@ def texts_in(answer: ScriptedAnswer) -> list[str]:
     return [answer.text] if isinstance(answer.text, str) else answer.text or []
 
 
-def written(arguments: Mapping[str, Any]) -> str:
-    """A tool's input, for the APIs that send it as text."""
+def json_text(arguments: Mapping[str, Any]) -> str:
+    """Write a tool's input for the APIs that send it as text."""
     return json.dumps(arguments, ensure_ascii=False)

@@ -1,0 +1,24 @@
+"""What servers and clients of HTTP have in common here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+
+def lower_names(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def url_of(host: str, port: int) -> str:
+    """Return the base URL of a server; an IPv6 address stands in brackets."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def abort(request: web.Request) -> None:
+    """Close the connection without the end mark of the body, so that the client sees that it was cut off."""
+    if request.transport is not None:
+        request.transport.close()
