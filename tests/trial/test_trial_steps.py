@@ -18,7 +18,7 @@ from youbencha.spec import NamedEvaluator
 from youbencha.trial.agent import end_agent, run_agent
 from youbencha.trial.evaluation import evaluate_all
 from youbencha.trial.prepare import open_trial
-from youbencha.trial.run import run_trial
+from youbencha.trial.run import load_ahead, run_trial
 from youbencha.usage import SIDECAR
 from youbencha.workspace import Changes
 
@@ -118,3 +118,8 @@ async def test_evaluators_run_by_themselves(trials: TrialLab) -> None:
     assert results[2].error is not None
     assert results[2].error.code == "EVALUATOR_UNKNOWN"
     assert sorted(path.name for path in (trials.root / "artifacts/evaluators").iterdir()) == ["command", "command-2"]
+
+
+async def test_what_is_loaded_ahead_exists() -> None:
+    """In a trial, a failure of it would only cost time."""
+    await load_ahead()

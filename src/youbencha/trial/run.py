@@ -7,13 +7,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from importlib import import_module
 from pathlib import Path
+
+from pydantic import BaseModel
 
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import EvaluationContext
 from youbencha.events import EvaluatorFinished, Event, EventSink
-from youbencha.log import EvaluationResult
+from youbencha.log import (
+    AgentInfo,
+    AgentRun,
+    Artifact,
+    ArtifactManifest,
+    Environment,
+    EvaluationResult,
+    Execution,
+    Hooks,
+    Identity,
+    Message,
+    ModelInfo,
+    Outcome,
+    ResultsBundle,
+    RunExecution,
+    SandboxReport,
+    Summary,
+    TestCaseInfo,
+    YouBenchaLog,
+)
 from youbencha.trial.agent import end_agent, reclaim, run_agent
 from youbencha.trial.context import Host, TrialContext
 from youbencha.trial.evaluation import evaluate_all
@@ -189,23 +209,32 @@ async def _close_gateway(context: TrialContext) -> None:
             context.warn(code, message)
 
 
-_STEPS = (
-    ("youbencha.log.model", ()),
-    ("youbencha.log.results", ("SandboxReport", "TestCaseInfo", "Environment", "RunExecution", "AgentRun", "Summary")),
-    ("youbencha.log.results", ("Identity", "Hooks", "ArtifactManifest", "ResultsBundle")),
-    ("youbencha.adapters.cli_agent.session", ("SessionFacts",)),
-    ("youbencha.log.model", ("Execution", "AgentInfo", "ModelInfo", "Message", "YouBenchaLog")),
-    ("youbencha.log.results", ("Artifact", "EvaluationResult", "Outcome")),
-    ("youbencha.report.markdown", ()),
+_MODELS: tuple[type[BaseModel], ...] = (
+    SandboxReport,
+    TestCaseInfo,
+    Environment,
+    RunExecution,
+    AgentRun,
+    Summary,
+    Identity,
+    Hooks,
+    ArtifactManifest,
+    ResultsBundle,
+    Execution,
+    AgentInfo,
+    ModelInfo,
+    Message,
+    YouBenchaLog,
+    Artifact,
+    EvaluationResult,
+    Outcome,
 )
-"""Modules, and models in them whose validators take a millisecond to build, in the order in which they are needed."""
+"""In the order in which they are needed."""
 
 
 async def load_ahead() -> None:
-    """Load what a trial needs later while it waits for git and its agent. Yields after each small step."""
-    for name, models in _STEPS:
-        module = import_module(name)
+    """Build validators, a millisecond each, while the trial waits for git and its agent, and import the report."""
+    for model in _MODELS:
+        model.model_rebuild()
         await asyncio.sleep(0)
-        for model in models:
-            getattr(module, model).model_rebuild()
-            await asyncio.sleep(0)
+    import youbencha.report.markdown  # noqa: F401
