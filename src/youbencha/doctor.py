@@ -1,4 +1,7 @@
-"""Is everything here that a run needs? Looks, asks, and says how to mend what is missing."""
+"""Check whether everything is here that a run needs, and suggest fixes.
+
+All checks run at once, each with its own deadline: a program that hangs holds up nothing but its own line.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,28 @@ State = Literal["ok", "note", "failed"]
 
 Group = Literal["system", "storage", "agents"]
 
+DEADLINE_S = 30.0
+"""For each check. The first start of a large CLI from a cold disk was seen to take 15 s."""
+
+_ANY_PROGRAM = "command"
+"""It runs whatever the test case names, so there is nothing to look for."""
+
+_GB = 1_000_000_000
+
+_LITTLE = 2 * _GB
+"""Less than what two agents and a large repository take."""
+
+_TOO_LITTLE = _GB // 5
+
+_OLDEST_PYTHON = (3, 11)
+
+_OLDEST_GIT = (2, 25)
+"""From there on, `git clone --filter` and partial checkouts do what we ask of them."""
+
+_OLDEST_NODE = (20, 0)
+
+_NUMBERS = re.compile(r"(\d+)\.(\d+)(?:\.\d+)*")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
@@ -65,14 +90,8 @@ class Diagnosis:
         return not self.missing
 
 
-# All checks at once, each with a deadline of its own: one program that hangs holds up nothing but its own line.
-
-DEADLINE_S = 30.0
-"""For each check. The first start of a large CLI from a cold disk was seen to take 15 s."""
-
-
 async def examine(directory: Path, home: Path, env: Mapping[str, str], *, deadline_s: float = DEADLINE_S) -> Diagnosis:
-    """Look at this computer as a run in `directory` would find it."""
+    """Check this computer as a run in `directory` would find it."""
 
     def begin(group: Group, name: str, check: Coroutine[Any, Any, Finding]) -> asyncio.Task[Finding]:
         return asyncio.create_task(_in_time(group, name, check, deadline_s))
@@ -106,15 +125,9 @@ async def _in_time(group: Group, name: str, check: Coroutine[Any, Any, Finding],
         fix = f"Start {name} by hand to see what it waits for; `yb doctor --timeout SECONDS` waits longer."
     except YouBenchaError as error:
         detail, fix = error.message, error.hint or ""
-    except Exception as error:  # noqa: BLE001 (somebody else's adapter may raise anything: that is its own line)
+    except Exception as error:  # noqa: BLE001 (an adapter of another package may raise anything: it gets its own line)
         detail, fix = f"its check failed: {type(error).__name__}: {error}", ""
     return Finding(group=group, name=name, state="failed", detail=" ".join(detail.split()), fix=fix or None)
-
-
-# Each agent: where it is, which version, and whether it may talk to a model.
-
-_ANY_PROGRAM = "command"
-"""It runs whatever the test case names, so there is nothing to look for."""
 
 
 def examined_agents() -> list[str]:
@@ -122,7 +135,7 @@ def examined_agents() -> list[str]:
 
 
 async def check_agent(name: str, env: Mapping[str, str]) -> Finding:
-    """Not to be there is no fault: nobody has all of them. To be there and of no use is one."""
+    """Check one agent: a missing one is a note, one that is there but cannot be used is a failure."""
     where = await _where(name, env)
     try:
         available = await get_adapter(name).check_availability()
@@ -167,10 +180,8 @@ def _can_be_installed(name: str) -> bool:
     return True
 
 
-# Which models a gateway could reach from here: whose keys there are.
-
-
 def check_gateway(settings: LoadedSettings, env: Mapping[str, str]) -> Finding:
+    """Check whose keys a gateway would have."""
     spec = settings.gateway
     try:
         secrets = read_secrets(Path(spec.secrets_file)) if spec.secrets_file else {}
@@ -191,9 +202,6 @@ def check_gateway(settings: LoadedSettings, env: Mapping[str, str]) -> Finding:
     )
 
 
-# The settings files: are they right, and where do they send what a run leaves?
-
-
 @dataclass(frozen=True, slots=True)
 class CheckedSettings:
     finding: Finding
@@ -202,32 +210,24 @@ class CheckedSettings:
 
 
 def check_settings(directory: Path, home: Path) -> CheckedSettings:
+    """Check the settings files."""
     try:
         loaded = load_settings(directory, home)
     except ConfigError as error:
-        told = "; ".join(str(problem) for problem in error.problems)
+        detail = "; ".join(str(problem) for problem in error.problems)
         finding = Finding(
-            group="storage", name="settings", state="failed", detail=told, fix="Mend it, or `yb config unset` the key."
+            group="storage", name="settings", state="failed", detail=detail, fix="Fix it, or `yb config unset` the key."
         )
         return CheckedSettings(finding, LoadedSettings(Settings(), directory, home))
     files = ", ".join(str(file) for file in loaded.files) or "none, so the defaults hold"
     if loaded.warnings:
-        told = "; ".join(loaded.warnings)
-        return CheckedSettings(Finding(group="storage", name="settings", state="note", detail=told), loaded)
+        detail = "; ".join(loaded.warnings)
+        return CheckedSettings(Finding(group="storage", name="settings", state="note", detail=detail), loaded)
     return CheckedSettings(Finding(group="storage", name="settings", state="ok", detail=files), loaded)
 
 
-# Is there room, and may we write?
-
-_GB = 1_000_000_000
-
-_LITTLE = 2 * _GB
-"""Less than what two agents and a large repository take."""
-
-_TOO_LITTLE = _GB // 5
-
-
 def check_storage(settings: LoadedSettings) -> list[Finding]:
+    """Check that the workspace can be written, and the free space of each disk."""
     cache = settings.cache_dir or default_cache_dir()
     places = {"workspace": settings.workspace_dir, "cache": cache, "toolbox": default_root()}
     return [_check_writable(settings.workspace_dir), *_check_room(places)]
@@ -276,18 +276,6 @@ def _nearest(place: Path) -> Path:
     """The place itself, or what it would be made in."""
     place = place.absolute()
     return next((each for each in (place, *place.parents) if os.path.lexists(each)), Path(place.anchor))
-
-
-# Python, git, Node.js, Docker.
-
-_OLDEST_PYTHON = (3, 11)
-
-_OLDEST_GIT = (2, 25)
-"""From there on, `git clone --filter` and partial checkouts do what we ask of them."""
-
-_OLDEST_NODE = (20, 0)
-
-_NUMBERS = re.compile(r"(\d+)\.(\d+)(?:\.\d+)*")
 
 
 def check_python() -> Finding:

@@ -26,8 +26,39 @@ from youbencha.events import (
     WarningRaised,
     WorkspaceReady,
 )
+from youbencha.text import one_line
 
 MOST_CHARACTERS = 100
+
+_MAIN_ARGUMENTS = ("command", "file_path", "path", "pattern", "url", "query", "description", "prompt")
+"""The argument that says most about a tool call: the first of these that it has."""
+
+_PHASES = {
+    "checkout": "checking out",
+    "pre_execution": "running pre-execution hooks",
+    "agent": "running the agent",
+    "freeze": "collecting changes",
+    "evaluation": "evaluating",
+    "post_evaluation": "running post-evaluation hooks",
+}
+
+_VERDICTS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "yellow")}
+
+_GATEWAY = {
+    "budget_exceeded": "request refused: the budget is spent",
+    "call_over_cap": "request refused: it may cost more than is left of the budget",
+    "price_unknown": "request refused: no known price for this model, so the budget cannot be enforced",
+    "circuit_open": "request refused: the provider failed too often, and is not asked for a while",
+    "rate_limited": "the provider asks to wait",
+    "provider_failed": "the provider failed",
+    "upstream_unreachable": "the provider does not answer",
+    "not_recorded": "nothing recorded answers this request",
+}
+
+_SILENT = frozenset({"client_gone", "key_ended", "not_found", "provider_refused"})
+"""The agent reports these itself, or causes them."""
+
+N = TypeVar("N", int, float)
 
 
 class StepProgress(Protocol):
@@ -46,36 +77,6 @@ def notes_to(on_event: EventSink) -> StepProgress:
     return lambda step, detail="", /: on_event(ProgressNote(text=step_text(step, detail)))
 
 
-_TELLING = ("command", "file_path", "path", "pattern", "url", "query", "description", "prompt")
-"""The argument that says most about a tool call, most telling first."""
-
-_PHASES = {
-    "checkout": "checking out",
-    "pre_execution": "running pre-execution hooks",
-    "agent": "running the agent",
-    "freeze": "taking stock of what changed",
-    "evaluation": "evaluating",
-    "post_evaluation": "running post-evaluation hooks",
-}
-
-_VERDICTS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "yellow")}
-
-
-_GATEWAY = {
-    "budget_exceeded": "the budget is spent, the request was refused",
-    "call_over_cap": "the request may cost too much, and was refused",
-    "price_unknown": "the model's price is not known, so that the budget cannot be kept",
-    "circuit_open": "the provider failed too often, and is not asked for a while",
-    "rate_limited": "the provider asks to wait",
-    "provider_failed": "the provider failed",
-    "upstream_unreachable": "the provider does not answer",
-    "not_recorded": "nothing recorded answers this request",
-}
-
-_SILENT = frozenset({"client_gone", "key_ended", "not_found", "provider_refused"})
-"""The agent tells of these itself, or they are its own doing."""
-
-
 class Line(NamedTuple):
     mark: str
     style: str
@@ -88,7 +89,7 @@ class Line(NamedTuple):
 
 
 def line_of(event: Event, inside: Path | None = None) -> Line | None:
-    """None for what is not worth a line."""
+    """Return the line for an event; None if it is not worth one."""
     prefix = f"{inside}{os.sep}" if inside else ""
 
     def short(text: str) -> str:
@@ -101,8 +102,8 @@ def line_of(event: Event, inside: Path | None = None) -> Line | None:
             return Line(" ", "dim", "", short(text))
         case SessionStarted(model=model, agent_version=version):
             known = {"version": version, "model": model}  # some agents say neither
-            told = ", ".join(f"{name} {value}" for name, value in known.items() if value)
-            return Line(" ", "dim", "", f"session started: {told}" if told else "session started")
+            listed = ", ".join(f"{name} {value}" for name, value in known.items() if value)
+            return Line(" ", "dim", "", f"session started: {listed}" if listed else "session started")
         case AssistantText(text=text):
             return Line("●", "bold", "", short(text))
         case ToolCalled(name=name, arguments=arguments):
@@ -127,8 +128,8 @@ def line_of(event: Event, inside: Path | None = None) -> Line | None:
 
 
 def main_argument(arguments: Mapping[str, Any]) -> str:
-    """What says most about a tool call."""
-    for name in _TELLING:
+    """Return the argument that says most about a tool call."""
+    for name in _MAIN_ARGUMENTS:
         if isinstance(arguments.get(name), str):
             return str(arguments[name])
     if not arguments:
@@ -139,17 +140,9 @@ def main_argument(arguments: Mapping[str, Any]) -> str:
 
 
 def _short(text: str, prefix: str) -> str:
-    line = " ".join(_printable(text[: 20 * MOST_CHARACTERS]).split())
-    line = line.replace(prefix, "") if prefix else line
-    return line if len(line) <= MOST_CHARACTERS else line[: MOST_CHARACTERS - 1] + "…"
-
-
-def _printable(text: str) -> str:
-    """No escape sequence of an agent reaches the person's terminal."""
-    return "".join(character if character.isprintable() or character.isspace() else "·" for character in text)
-
-
-N = TypeVar("N", int, float)
+    """One line in which no escape sequence of an agent reaches the terminal, with paths in `prefix` shortened."""
+    text = text[: 20 * MOST_CHARACTERS]
+    return one_line(text.replace(prefix, "") if prefix else text, MOST_CHARACTERS)
 
 
 @dataclass
@@ -176,7 +169,7 @@ class Progress:
     evaluators: list[tuple[str, str]] = field(default_factory=list)
 
     def take(self, event: Event) -> Line | None:
-        """Fold an event in; the line that tells it, if it is worth one."""
+        """Fold an event in, and return its line if it is worth one."""
         match event:
             case PhaseStarted(phase=name, at=at):
                 self._close(at)

@@ -1,4 +1,10 @@
-"""Format untrusted text, numbers, money and durations for display."""
+"""Format untrusted text, numbers, money and durations for display.
+
+Characters that cannot be seen can deceive: they turn lines around, move a terminal's cursor, hide a word. Here each
+becomes a sign that can be seen. What a format takes for markup is the business of that format.
+
+What is unknown is called so; it is never a zero.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +16,36 @@ from collections.abc import Iterable
 from typing import Any
 
 NEAR_ENOUGH = 65
+
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+"""Only this escape sequence is harmless, and common in what test runners print."""
+
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff"
+    "\U000e0000-\U000e007f]"
+)
+
+_BLANK = re.compile("[ \t\n]+")
+"""Not `split()`, which takes the thin spaces in our own numbers, too."""
+
+_LONGEST_LINE = 300
+
+UNKNOWN = "unknown"
+
+THIN = "\u202f"
+"""Between thousands: narrow, and no line breaks there."""
+
+_LONGEST_VALUE = 600
+
+_LONGEST = 160
+
+_MIDDLE = "..."
+
+_UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
+
+_LONG_WORD = re.compile(rf"\S{{{_LONGEST + 1},}}")
+
+_LONGEST_TEXT = 2000
 
 
 def did_you_mean(written: str, choices: Iterable[str]) -> str | None:
@@ -36,27 +72,8 @@ def _fold(word: str) -> str:
     return word.lower().replace("-", "_")
 
 
-# Text from agents, repositories and other people's files, made fit to be looked at.
-#
-# Characters that cannot be seen can deceive: they turn lines around, move a terminal's cursor, hide a word. Here each
-# becomes a sign that can be seen. What a format takes for markup is the business of that format.
-
-_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
-"""Only this escape sequence is harmless, and common in what test runners print."""
-
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff"
-    "\U000e0000-\U000e007f]"
-)
-
-_BLANK = re.compile("[ \t\n]+")
-"""Not `split()`, which takes the thin spaces in our own numbers, too."""
-
-_LONGEST_LINE = 300
-
-
 def visible(text: str) -> str:
-    """Every character can be seen; only line ends and tabs stay what they are."""
+    """Make every character visible; only line ends and tabs stay as they are."""
     if text.isprintable():
         return text
     text = _COLOUR.sub("", text) if "\x1b" in text else text
@@ -65,7 +82,7 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str, limit: int = _LONGEST_LINE) -> str:
-    """For a cell or a headline. What is left out shows as `…`."""
+    """Return the text on one line, for a cell or a headline; `…` stands for what is left out."""
     return shortened(_BLANK.sub(" ", visible(text[: limit * 8])).strip(" "), limit)
 
 
@@ -74,7 +91,7 @@ def shortened(text: str, limit: int) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first line that says anything."""
+    """Return the first line that is not blank."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
@@ -85,18 +102,8 @@ def _sign(found: re.Match[str]) -> str:
     if code == 0x7F:
         return "␡"
     if 0xDC80 <= code <= 0xDCFF:
-        return f"\\x{code - 0xDC00:02x}"  # how Python keeps a byte that is no UTF-8
+        return f"\\x{code - 0xDC00:02x}"  # how Python keeps a byte that is not UTF-8
     return f"⟨U+{code:04X}⟩"
-
-
-# Numbers as people read them. What is unknown is called so; it is never a zero.
-
-UNKNOWN = "unknown"
-
-THIN = "\u202f"
-"""Between thousands: narrow, and no line breaks there."""
-
-_LONGEST_VALUE = 600
 
 
 def duration(milliseconds: float | None) -> str:
@@ -147,7 +154,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def value(anything: Any) -> str:
-    """Whatever an evaluator measured, on one line. Nested values are JSON: every reader knows it."""
+    """Return what an evaluator measured on one line; nested values as JSON."""
     match anything:
         case None:
             return UNKNOWN
@@ -181,27 +188,14 @@ def _decimal(number: float) -> str:
     return f"{number:,.4f}".rstrip("0").rstrip(".").replace(",", THIN) if abs(number) >= 0.001 else f"{number:.3g}"
 
 
-# Names that an agent chose, as a message may show them: short, on one line, and text.
-
-_LONGEST = 160
-
-_MIDDLE = "..."
-
-_UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
-
-_LONG_WORD = re.compile(rf"\S{{{_LONGEST + 1},}}")
-
-_LONGEST_TEXT = 2000
-
-
 def shown(path: str | bytes | os.PathLike[str]) -> str:
-    """What is no text becomes a replacement character; a long path loses its middle."""
+    """Return a path for a message: short, on one line, with replacement characters for what is not text."""
     text = os.fsencode(path).decode("utf-8", "replace")
     return _shortened("".join(each if each.isprintable() else _UNPRINTABLE for each in text))
 
 
 def without_long_words(text: str) -> str:
-    """A message of another program, which may name paths of 4,000 characters, and thousands of them."""
+    """Shorten a message of another program, which may name thousands of long paths."""
     return _LONG_WORD.sub(lambda found: _shortened(found[0]), text[:_LONGEST_TEXT])
 
 

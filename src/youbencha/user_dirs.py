@@ -7,11 +7,13 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+TOOLBOX_VARIABLE = "YOUBENCHA_TOOLBOX"
+
 
 def default_cache_dir(
     env: Mapping[str, str] = os.environ, platform: str = sys.platform, home: Path | None = None
 ) -> Path:
-    """The place that this system has for what can be had again."""
+    """Return where this system keeps what can be fetched again."""
     return _user_cache(env, platform, home or Path.home()) / "youbencha"
 
 
@@ -25,25 +27,17 @@ def _user_cache(env: Mapping[str, str], platform: str, home: Path) -> Path:
     return xdg if xdg.is_absolute() else home / ".cache"
 
 
-# The project that a file belongs to.
-
-
 def project_directories(directory: Path) -> list[Path]:
-    """From a directory up to the top of its repository; without one, that directory alone."""
+    """Return a directory and those above it up to the top of its repository; without one, that directory alone."""
     directory = directory.absolute()
     up = [directory, *directory.parents]
     top = next((number for number, place in enumerate(up) if (place / ".git").exists()), 0)
     return up[: top + 1]
 
 
-# Where the toolbox lies when nobody says.
-
-VARIABLE = "YOUBENCHA_TOOLBOX"
-
-
 def default_root(env: Mapping[str, str] = os.environ, platform: str = sys.platform, home: Path | None = None) -> Path:
-    """`$YOUBENCHA_TOOLBOX`, else the place that this system has for a user's data."""
-    if given := env.get(VARIABLE):
+    """Return the directory of the toolbox: `$YOUBENCHA_TOOLBOX`, else where this system keeps a user's data."""
+    if given := env.get(TOOLBOX_VARIABLE):
         return Path(given).expanduser().absolute()
     return _user_data(env, platform, home or Path.home()) / "youbencha" / "toolbox"
 

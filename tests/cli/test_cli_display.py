@@ -65,7 +65,7 @@ def test_what_nobody_wants_to_see_line_by_line() -> None:
 
 
 def test_an_agents_escape_sequences_do_not_reach_the_terminal() -> None:
-    assert shown(AssistantText(text="a\x1b]0;title\x07b\x9b2Jc")) == "● a·]0;title·b·2Jc"
+    assert shown(AssistantText(text="a\x1b]0;title\x07b\x9b2Jc")) == "● a␛]0;title␇b⟨U+009B⟩2Jc"
 
 
 def test_a_long_text_is_cut() -> None:

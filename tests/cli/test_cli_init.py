@@ -135,7 +135,7 @@ def test_without_force_agent_files_of_ones_own_stay(tmp_path: Path) -> None:
     mine.write_text("mine\n")
     done = yb("init", cwd=tmp_path)
     assert done.returncode == 0
-    assert "skipped      .claude/agents/agentic-judge.md  (it is there already; --force overwrites it)" in done.stdout
+    assert "skipped      .claude/agents/agentic-judge.md  (already exists; use --force to overwrite)" in done.stdout
     assert mine.read_text() == "mine\n"
     assert (tmp_path / AGENT_FILES[0]).read_text() == judge_definition()
 

@@ -28,7 +28,7 @@ def test_one_that_is_there_is_skipped_and_the_other_created(tmp_path: Path) -> N
     (tmp_path / COPILOT).write_text("mine\n")
     done = yb("install-agents", cwd=tmp_path)
     assert done.returncode == 0
-    assert done.stdout.startswith(f"skipped      {COPILOT.as_posix()}  (it is there already")
+    assert done.stdout.startswith(f"skipped      {COPILOT.as_posix()}  (already exists")
     assert f"created      {CLAUDE.as_posix()}" in done.stdout
     assert (tmp_path / COPILOT).read_text() == "mine\n"
 

@@ -17,7 +17,7 @@ from hook_server import server, status
 from systems import posix_only
 from youbencha import __version__
 from youbencha.hooks import RetryPolicy, run_post_evaluation
-from youbencha.hooks.webhook import MIB, read_artifacts, retry_after_s
+from youbencha.hooks.webhook import MIB, read_artifacts, parse_retry_after
 from youbencha.log import ArtifactManifest, HookResult, ResultsBundle
 from youbencha.spec import WebhookConfig, WebhookHook
 
@@ -137,12 +137,12 @@ async def test_it_waits_as_long_as_the_server_asks_within_reason(
 
 
 def test_a_date_to_wait_for() -> None:
-    in_an_hour = retry_after_s(formatdate(4_000_000_000, usegmt=True))
+    in_an_hour = parse_retry_after(formatdate(4_000_000_000, usegmt=True))
     assert in_an_hour is not None
     assert in_an_hour > 3600
-    assert retry_after_s(formatdate(1, usegmt=True)) == 0.0
-    assert retry_after_s(None) is None
-    assert retry_after_s("9" * 400) == 999_999_999.0
+    assert parse_retry_after(formatdate(1, usegmt=True)) == 0.0
+    assert parse_retry_after(None) is None
+    assert parse_retry_after("9" * 400) == 999_999_999.0
 
 
 async def test_no_answer_in_time_is_tried_again(hook_lab: Lab) -> None:

@@ -26,6 +26,14 @@ INTERRUPTED = 130
 
 Result = TypeVar("Result")
 
+_RUN = "Run and judge"
+
+_WRITE = "Write test cases"
+
+_SET_UP = "Set up and tidy up"
+
+_MODELS = "Models"
+
 
 class CommandEntry(NamedTuple):
     section: str
@@ -35,11 +43,6 @@ class CommandEntry(NamedTuple):
     summary: str
     """The first sentence of the command's own help: so that the help of `yb` imports no command."""
 
-
-_RUN = "Run and judge"
-_WRITE = "Write test cases"
-_SET_UP = "Set up and tidy up"
-_MODELS = "Models"
 
 COMMANDS = {
     "run": CommandEntry(

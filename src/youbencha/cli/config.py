@@ -23,6 +23,8 @@ NOT_SET = 1
 
 _NEW_FILE = ".youbencharc"
 
+Global = Annotated[bool, typer.Option("--global", help="The settings in your home directory, not the project's.")]
+
 
 def _keys(incomplete: str) -> list[str]:
     """For the shell's completion."""
@@ -30,8 +32,6 @@ def _keys(incomplete: str) -> list[str]:
 
     return [key for key in known_keys() if key.startswith(incomplete)]
 
-
-Global = Annotated[bool, typer.Option("--global", help="The settings in your home directory, not the project's.")]
 
 Key = Annotated[str, typer.Argument(metavar="KEY", help="In dots, for example agent.model.", autocompletion=_keys)]
 

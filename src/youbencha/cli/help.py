@@ -25,6 +25,15 @@ _LEAST_TEXT = 40
 
 Row = tuple[str, str]
 
+_BOLD, _CYAN, _DIM, _PLAIN = "\x1b[1m", "\x1b[36m", "\x1b[2m", "\x1b[0m"
+
+_LOOKS = (
+    (r"^([A-Z][a-z ]+:)(?= |$)", _BOLD),  # headings
+    (r"(?<=^  )( *-[^ ,]+(?:(?:,| /) -[^ ,]+)?|[a-z][a-z-]+(?=  |$))", _CYAN),  # names
+    (r"(\[(?:default: [^]]+|required)\])", _DIM),
+    (r"`([^`]+)`", _CYAN),
+)
+
 
 class Commands(typer.Typer):
     """A group of commands that explain themselves as here."""
@@ -127,15 +136,6 @@ def _filled(text: str, width: int, indent: str = "") -> str:
 
 def _colours_wanted() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-_BOLD, _CYAN, _DIM, _PLAIN = "\x1b[1m", "\x1b[36m", "\x1b[2m", "\x1b[0m"
-_LOOKS = (
-    (r"^([A-Z][a-z ]+:)(?= |$)", _BOLD),  # headings
-    (r"(?<=^  )( *-[^ ,]+(?:(?:,| /) -[^ ,]+)?|[a-z][a-z-]+(?=  |$))", _CYAN),  # names
-    (r"(\[(?:default: [^]]+|required)\])", _DIM),
-    (r"`([^`]+)`", _CYAN),
-)
 
 
 def _coloured(text: str) -> str:

@@ -17,6 +17,10 @@ from typing import Any, NamedTuple, Self
 from youbencha.cli import startup
 from youbencha.errors import YouBenchaError
 
+_MOST_WAITING = 10_000
+
+_LAST_WORDS_S = 2.0
+
 
 class Address(NamedTuple):
     host: str
@@ -52,11 +56,6 @@ async def _with_signals(work: Callable[[asyncio.Event], Coroutine[Any, Any, None
         for number in (signal.SIGINT, *startup.ending_signals()):
             loop.add_signal_handler(number, stop.set)
     await work(stop)
-
-
-_MOST_WAITING = 10_000
-
-_LAST_WORDS_S = 2.0
 
 
 class StderrWriter:

@@ -64,7 +64,7 @@ def _make_place(place: Path) -> None:
 
 
 async def run_demo(demo: Demo, *, on_event: EventSink) -> TrialResult:
-    """Let Claude Code mend the bug, and judge whether it did."""
+    """Let Claude Code fix the bug, and judge whether it did."""
     settings = load_settings(demo.directory, demo.directory)  # not the user's: the demo is the same everywhere
     host = Host(os.environ, settings)
     script = load_script(_HERE / "script.yaml")

@@ -40,6 +40,16 @@ from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST
 from youbencha.workspace.trees import copy_tree, remove_tree
 
+_SEARCHED = 1024 * 1024
+"""Characters from the end. The program runs an agent's code, that may print anything for ever."""
+
+_LONGEST_LINE = 4_096
+
+_LARGEST_INT = 2**53
+"""Beyond, not every reader of JSON keeps all digits."""
+
+TAIL_CHARACTERS = 4_000
+
 
 class CommandEvaluator:
     name = "command"
@@ -171,16 +181,6 @@ def _log_file(directory: Path) -> Path:
 
 
 # Metrics out of what a program printed. Pure.
-
-_SEARCHED = 1024 * 1024
-"""Characters from the end. The program runs an agent's code, that may print anything for ever."""
-
-_LONGEST_LINE = 4_096
-
-_LARGEST_INT = 2**53
-"""Beyond, not every reader of JSON keeps all digits."""
-
-TAIL_CHARACTERS = 4_000
 
 
 def metrics_in(output: str, patterns: Mapping[str, MetricPattern]) -> dict[str, Any]:

@@ -21,6 +21,25 @@ DEFAULT_TIMEOUT_MS = 300_000
 
 Strings = Annotated[tuple[str, ...], Field(strict=False)]
 
+MetricName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$")]
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+_OWN = ("exit_code", "duration_ms", "timed_out", "signal", "output_tail", "output_truncated", "junit_error")
+
+_OWN_NUMBERS = ("exit_code", "duration_ms")
+
+_JUNIT = ("tests", "failures", "errors", "skipped", "pass_rate")
+
+_SHELL_WORDS = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "<", "2>", "2>&1", "&>"})
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+
+_PASSES = SYSTEM | TOOLS | PROXY | CERTIFICATES | {"NUMBER_OF_PROCESSORS"}
+"""What a program inherits that tests an agent's work. It runs the agent's code: nothing secret is for it."""
+
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
 
 def _one_or_more(value: object) -> object:
     return value if isinstance(value, list | tuple) else (value,)
@@ -51,11 +70,6 @@ class MetricPattern(StrictModel):
         if isinstance(self.group, int) and not 0 <= self.group <= pattern.groups:
             raise ProblemAt("group", f"there are only {pattern.groups} groups in `pattern`")
         return self
-
-
-MetricName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$")]
-
-Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class CommandEvaluatorConfig(StrictModel):
@@ -109,16 +123,6 @@ class CommandEvaluatorConfig(StrictModel):
 
 # What is wrong with a configuration whose parts are each right.
 
-_OWN = ("exit_code", "duration_ms", "timed_out", "signal", "output_tail", "output_truncated", "junit_error")
-
-_OWN_NUMBERS = ("exit_code", "duration_ms")
-
-_JUNIT = ("tests", "failures", "errors", "skipped", "pass_rate")
-
-_SHELL_WORDS = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "<", "2>", "2>&1", "&>"})
-
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-
 
 def contradictions(config: CommandEvaluatorConfig) -> Iterator[Problem]:
     yield from _about_command(config)
@@ -171,12 +175,6 @@ def _numbers(config: CommandEvaluatorConfig) -> Iterator[str]:
     if config.junit:
         yield from _JUNIT
     yield from (name for name, metric in config.metrics.items() if metric.type != "string")
-
-
-_PASSES = SYSTEM | TOOLS | PROXY | CERTIFICATES | {"NUMBER_OF_PROCESSORS"}
-"""What a program inherits that tests an agent's work. It runs the agent's code: nothing secret is for it."""
-
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def command_environment(

@@ -39,6 +39,20 @@ REPORT = "expected-diff-report.json"
 MOST_LISTED = 200
 """The least similar files, that a person looks at first. The report has them all."""
 
+_NO_REFERENCE = (
+    "There is no reference to compare with: give the test case `expected_source: branch` and `expected: NAME`, "
+    "or `yb eval` an `expected_directory`."
+)
+
+FileStatus = Literal["matched", "changed", "added", "removed"]
+
+_LEAST_EXACT_FIRST: tuple[Method, ...] = ("by_lines", "by_bytes")
+
+LARGEST_MEASURED = 16 * 1024 * 1024
+"""Larger files are identical or not: to measure them would take ten seconds each, and hundreds of megabytes."""
+
+_CHUNK = 1024 * 1024
+
 
 class ExpectedDiffConfig(StrictModel):
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.8
@@ -92,12 +106,6 @@ class ExpectedDiff:
         )
 
 
-_NO_REFERENCE = (
-    "There is no reference to compare with: give the test case `expected_source: branch` and `expected: NAME`, "
-    "or `yb eval` an `expected_directory`."
-)
-
-
 def _nothing_included(patterns: Sequence[str]) -> YouBenchaError:
     """Two empty sets are alike, but nobody means that: there is a mistake in the patterns."""
     return YouBenchaError(
@@ -144,8 +152,6 @@ def _message(comparison: Comparison, threshold: float, *, passed: bool) -> str:
 
 # Two trees, file by file, and one number for all of it.
 
-FileStatus = Literal["matched", "changed", "added", "removed"]
-
 
 @dataclass(frozen=True, slots=True)
 class ComparedFile:
@@ -188,9 +194,6 @@ class Comparison:
         return min(1.0, max(0.0, mean - (len(self.files) - len(shared)) / len(self.files)))
 
 
-_LEAST_EXACT_FIRST: tuple[Method, ...] = ("by_lines", "by_bytes")
-
-
 def compare_trees(
     ours: Path,
     expected: Path,
@@ -225,11 +228,6 @@ def _compared(path: str, ours: TreeFile | None, expected: TreeFile | None) -> Co
 
 
 # How alike two files are. No link is followed, and no file is read that would fill the memory.
-
-LARGEST_MEASURED = 16 * 1024 * 1024
-"""Larger files are identical or not: to measure them would take ten seconds each, and hundreds of megabytes."""
-
-_CHUNK = 1024 * 1024
 
 
 def file_likeness(ours: TreeFile, expected: TreeFile) -> Similarity:

@@ -39,6 +39,13 @@ MEASURES = ("files_changed", "lines_added", "lines_removed", "total_changes", "c
 
 LIMITS = tuple(f"{end}_{measure}" for measure in MEASURES for end in ("min", "max"))
 
+_NO_BEGINNING = "There is no beginning to compare with: the directory is not in a git repository."
+
+MOST_LISTED = 1_000
+"""An agent that installs packages changes a hundred thousand files; the patch has them all."""
+
+_MOST_NAMED = 20
+
 
 class DiffLimits(StrictModel):
     """The least and the most of each measure. Zero is a limit like any other."""
@@ -151,9 +158,6 @@ class GitDiff:
         )
 
 
-_NO_BEGINNING = "There is no beginning to compare with: the directory is not in a git repository."
-
-
 def _check_base(config: GitDiffConfig, changes: Changes) -> None:
     """A commit that is not the start would give other numbers than the person expects: better none."""
     wanted = config.base_commit
@@ -178,9 +182,6 @@ def _message(metrics: Mapping[str, Any], violations: Sequence[str]) -> str:
 
 
 # Changes as numbers. Pure.
-
-MOST_LISTED = 1_000
-"""An agent that installs packages changes a hundred thousand files; the patch has them all."""
 
 
 def change_metrics(files: Sequence[FileChange]) -> dict[str, Any]:
@@ -228,8 +229,6 @@ def _as_data(file: FileChange) -> dict[str, Any]:
 
 
 # Whether changes are where they should be. Pure.
-
-_MOST_NAMED = 20
 
 
 def required_results(patterns: Iterable[str], paths: Sequence[str]) -> Iterator[AssertionResult]:

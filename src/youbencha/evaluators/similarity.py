@@ -40,6 +40,10 @@ _WORD = re.compile(r"\w+\W*|\W+")
 _CUTS: tuple[Callable[[str], list[str]], ...] = (partial(str.splitlines, keepends=True), _WORD.findall)
 """Into lines first, then into words."""
 
+_LOOKS = 3
+"""How often each piece is looked at on average. A hostile text could yield one more anchor each time; an ordinary one
+has nearly all of them after two."""
+
 
 @dataclass(frozen=True, slots=True)
 class Similarity:
@@ -152,10 +156,6 @@ def _common_end(one: str, other: str) -> int:
 #
 # Pieces that occur once on either side are anchors, if they come in the same order. Between two anchors the same is
 # done again: what is unique there may not have been so in the whole. Nothing here is quadratic, whatever the input.
-
-_LOOKS = 3
-"""How often each piece is looked at on average. A hostile text could yield one more anchor each time; an ordinary one
-has nearly all of them after two."""
 
 
 class Hunk(NamedTuple):

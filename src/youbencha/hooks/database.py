@@ -1,4 +1,4 @@
-"""Results kept beyond their run: a line in a file, or a row in a table."""
+"""The database hook: append a result to a file of JSON lines, or to a SQLite table."""
 
 from __future__ import annotations
 
@@ -22,161 +22,11 @@ from youbencha.workspace.lock import try_lock
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-
-async def export(config: DatabaseConfig, context: HookContext, bundle: ResultsBundle) -> HookOutcome:
-    path = context.path(context.exact(config.output_path, "output_path"))
-    await asyncio.to_thread(_guarded, _WRITERS[config.type], config, path, bundle)
-    what = "the whole result" if config.include_full_bundle else "a summary"
-    metadata = {"type": config.type, "output_path": str(path), "exported": what}
-    return HookOutcome(message=f"wrote {what} to {path.name}", metadata=metadata)
-
-
 Writer = Callable[[DatabaseConfig, Path, ResultsBundle, str], None]
-
-
-def _guarded(write: Writer, config: DatabaseConfig, path: Path, bundle: ResultsBundle) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write(config, path, bundle, iso_time(time.time()))
-    except OSError as error:
-        raise YouBenchaError(
-            "HOOK_DATABASE_FAILED",
-            f"cannot write to {path}: {error.strerror or error}",
-            hint="Look at the path, its permissions and the room on the disk.",
-        ) from error
-
-
-def _to_json_file(config: DatabaseConfig, path: Path, bundle: ResultsBundle, exported_at: str) -> None:
-
-    whole = {**as_plain_data(bundle), "exported_at": exported_at}
-    line = as_json_bytes(whole if config.include_full_bundle else summary_of(bundle, exported_at))
-    (append_line if config.append else replace_with_line)(path, line)
-
-
-def _to_sqlite(config: DatabaseConfig, path: Path, bundle: ResultsBundle, exported_at: str) -> None:
-
-    whole = as_json_bytes(as_plain_data(bundle)).decode() if config.include_full_bundle else None
-    row = {**summary_of(bundle, exported_at), "bundle": whole}
-    write_row(path, config.table, row, replace_all=not config.append)
-
-
-_WRITERS: dict[str, Writer] = {"json-file": _to_json_file, "sqlite": _to_sqlite}
-
-
-# A result as data that other programs read: whole, or what a table needs of it.
-
-
-def as_plain_data(bundle: ResultsBundle) -> dict[str, Any]:
-    return bundle.model_dump(mode="json")
-
-
-def as_json_bytes(data: Mapping[str, Any]) -> bytes:
-    """One line, and pure ASCII: a file name of the agent's may hold bytes that are no UTF-8, which only this way of
-    writing them survives."""
-    return json.dumps(data, separators=(",", ":")).encode("ascii")
-
-
-def summary_of(bundle: ResultsBundle, exported_at: str) -> dict[str, str | int | float | bool | None]:
-    """One flat row. What is not known is null."""
-    agent, outcome = bundle.agent, bundle.outcome
-    usage = (agent.usage if agent else None) or Usage()
-    return {
-        "run_id": bundle.identity.run_id,
-        "exported_at": exported_at,
-        "test_case": bundle.test_case.name,
-        "agent": agent.type if agent else None,
-        "model": agent.model if agent else None,
-        "overall_status": bundle.summary.overall_status,
-        "outcome": outcome.name if outcome else None,
-        "valid": outcome.valid if outcome else None,
-        "duration_ms": bundle.execution.duration_ms,
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cost_usd": usage.cost_usd,
-        "started_at": bundle.execution.started_at,
-        "commit": bundle.test_case.commit,
-    }
-
-
-# One more line in a file that many runs write to at once.
-
-
-def append_line(path: Path, line: bytes) -> None:
-    """All of it or nothing. A last line without its end (an editor, a crash) is given one first."""
-    with opened_and_locked(path) as fd:
-        size = os.fstat(fd).st_size
-        start = b"" if size == 0 or _last_byte(fd, size) == b"\n" else b"\n"
-        try:
-            _write_all(fd, start + line + b"\n")
-        except OSError:  # a full disk: half a line would spoil the file for every reader
-            with contextlib.suppress(OSError):
-                os.ftruncate(fd, size)
-            raise
-
-
-def replace_with_line(path: Path, line: bytes) -> None:
-    """A reader sees the old file or the new one, never a part."""
-    replace_file(path.resolve(), line + b"\n")
-
-
-def _last_byte(fd: int, size: int) -> bytes:
-    os.lseek(fd, size - 1, os.SEEK_SET)
-    return os.read(fd, 1)
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(fd, rest) :]
-
-
-# One writer at a time, also among processes.
-#
-# The operating system holds the lock on the file itself and drops it with the process: there is no lock file that
-# could
-# be left behind.
 
 PATIENCE_S = 30.0
 
 _PAUSE_S = 0.005
-
-
-@contextmanager
-def opened_and_locked(path: Path, *, patience_s: float = PATIENCE_S) -> Iterator[int]:
-    """The file, made if need be, for appending, and nobody else's until the end."""
-    deadline = time.monotonic() + patience_s
-    while True:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o666)
-        try:
-            _wait_for_lock(fd, path, deadline)
-            if _still_there(fd, path):
-                yield fd
-                return
-        finally:
-            os.close(fd)
-
-
-def _wait_for_lock(fd: int, path: Path, deadline: float) -> None:
-    """In small steps, and not for ever: a thread that waits in the kernel could not be called off."""
-    while not try_lock(fd):
-        if time.monotonic() > deadline:
-            raise YouBenchaError(
-                "HOOK_DATABASE_FAILED",
-                f"another program keeps {path} locked",
-                hint="See which one has it open (`lsof`), and end it or wait for it.",
-            )
-        time.sleep(_PAUSE_S)
-
-
-def _still_there(fd: int, path: Path) -> bool:
-    """Whether the file of that name is the one we have locked: while we waited, it may have been replaced."""
-    try:
-        return os.path.samestat(os.fstat(fd), path.stat())
-    except FileNotFoundError:
-        return False
-
-
-# A row for each run in a table of SQLite, which `sqlite3 results.db` or a notebook can ask.
 
 COLUMNS: Mapping[str, str] = {
     "run_id": "TEXT PRIMARY KEY",
@@ -198,8 +48,144 @@ COLUMNS: Mapping[str, str] = {
 """Names are always quoted: `commit` is a word of SQL."""
 
 
+async def export(config: DatabaseConfig, context: HookContext, bundle: ResultsBundle) -> HookOutcome:
+    path = context.path(context.exact(config.output_path, "output_path"))
+    await asyncio.to_thread(_guarded, _WRITERS[config.type], config, path, bundle)
+    what = "the whole result" if config.include_full_bundle else "a summary"
+    metadata = {"type": config.type, "output_path": str(path), "exported": what}
+    return HookOutcome(message=f"wrote {what} to {path.name}", metadata=metadata)
+
+
+def _guarded(write: Writer, config: DatabaseConfig, path: Path, bundle: ResultsBundle) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(config, path, bundle, iso_time(time.time()))
+    except OSError as error:
+        raise YouBenchaError(
+            "HOOK_DATABASE_FAILED",
+            f"cannot write to {path}: {error.strerror or error}",
+            hint="Check the path, its permissions and free disk space.",
+        ) from error
+
+
+def _to_json_file(config: DatabaseConfig, path: Path, bundle: ResultsBundle, exported_at: str) -> None:
+    whole = {**as_plain_data(bundle), "exported_at": exported_at}
+    line = as_json_bytes(whole if config.include_full_bundle else summary_of(bundle, exported_at))
+    (append_line if config.append else replace_with_line)(path, line)
+
+
+def _to_sqlite(config: DatabaseConfig, path: Path, bundle: ResultsBundle, exported_at: str) -> None:
+    whole = as_json_bytes(as_plain_data(bundle)).decode() if config.include_full_bundle else None
+    row = {**summary_of(bundle, exported_at), "bundle": whole}
+    write_row(path, config.table, row, replace_all=not config.append)
+
+
+_WRITERS: dict[str, Writer] = {"json-file": _to_json_file, "sqlite": _to_sqlite}
+
+
+def as_plain_data(bundle: ResultsBundle) -> dict[str, Any]:
+    return bundle.model_dump(mode="json")
+
+
+def as_json_bytes(data: Mapping[str, Any]) -> bytes:
+    """Encode as one line of ASCII: file names may hold bytes that are not UTF-8, which only survive escaped."""
+    return json.dumps(data, separators=(",", ":")).encode("ascii")
+
+
+def summary_of(bundle: ResultsBundle, exported_at: str) -> dict[str, str | int | float | bool | None]:
+    """Return one flat row. What is not known is null."""
+    agent, outcome = bundle.agent, bundle.outcome
+    usage = (agent.usage if agent else None) or Usage()
+    return {
+        "run_id": bundle.identity.run_id,
+        "exported_at": exported_at,
+        "test_case": bundle.test_case.name,
+        "agent": agent.type if agent else None,
+        "model": agent.model if agent else None,
+        "overall_status": bundle.summary.overall_status,
+        "outcome": outcome.name if outcome else None,
+        "valid": outcome.valid if outcome else None,
+        "duration_ms": bundle.execution.duration_ms,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cost_usd": usage.cost_usd,
+        "started_at": bundle.execution.started_at,
+        "commit": bundle.test_case.commit,
+    }
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Append a whole line or nothing to a file that many runs may write to at once.
+
+    A last line without its end (an editor, a crash) is given one first.
+    """
+    with opened_and_locked(path) as fd:
+        size = os.fstat(fd).st_size
+        start = b"" if size == 0 or _last_byte(fd, size) == b"\n" else b"\n"
+        try:
+            _write_all(fd, start + line + b"\n")
+        except OSError:  # a full disk: half a line would spoil the file for every reader
+            with contextlib.suppress(OSError):
+                os.ftruncate(fd, size)
+            raise
+
+
+def replace_with_line(path: Path, line: bytes) -> None:
+    """Replace the content of the file in one step; a link is followed."""
+    replace_file(path.resolve(), line + b"\n")
+
+
+def _last_byte(fd: int, size: int) -> bytes:
+    os.lseek(fd, size - 1, os.SEEK_SET)
+    return os.read(fd, 1)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+
+
+@contextmanager
+def opened_and_locked(path: Path, *, patience_s: float = PATIENCE_S) -> Iterator[int]:
+    """Open the file for appending, made if need be, and lock it among processes.
+
+    The operating system holds the lock on the file itself and drops it with the process: none is left behind.
+    """
+    deadline = time.monotonic() + patience_s
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o666)
+        try:
+            _wait_for_lock(fd, path, deadline)
+            if _still_there(fd, path):
+                yield fd
+                return
+        finally:
+            os.close(fd)
+
+
+def _wait_for_lock(fd: int, path: Path, deadline: float) -> None:
+    """Try in small steps until the deadline: a thread that waits in the kernel could not be cancelled."""
+    while not try_lock(fd):
+        if time.monotonic() > deadline:
+            raise YouBenchaError(
+                "HOOK_DATABASE_FAILED",
+                f"another program keeps {path} locked",
+                hint="See which one has it open (`lsof`), and end it or wait for it.",
+            )
+        time.sleep(_PAUSE_S)
+
+
+def _still_there(fd: int, path: Path) -> bool:
+    """Whether the file of that name is the one we have locked: while we waited, it may have been replaced."""
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except FileNotFoundError:
+        return False
+
+
 def write_row(path: Path, table: str, row: Mapping[str, Any], *, replace_all: bool = False) -> None:
-    """One transaction. The same run written twice is one row; writers wait for each other."""
+    """Write a row in one transaction. The same run written twice is one row; writers wait for each other."""
     import sqlite3
 
     try:

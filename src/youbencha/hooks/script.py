@@ -1,4 +1,4 @@
-"""A person's own program as a hook: no shell unless asked for, a deadline, and nothing of it left running."""
+"""The script hook: run the user's own program, with a deadline and without a shell unless one is asked for."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ from youbencha.spec import ScriptConfig
 _TAIL_CHARACTERS = 2000
 
 _NAME_CHARACTERS = 80
+
+NO_PROGRAM_HINT = "A path with a slash (./setup.sh) starts at the test case's file; a bare name is looked for on PATH."
+
+SEVERAL_WORDS_HINT = "`command` is one program: put its arguments into `args`, or write `shell: true`."
 
 
 async def run_script(config: ScriptConfig, context: HookContext, log_name: str) -> HookOutcome:
@@ -68,8 +72,8 @@ def _no_program(config: ScriptConfig, reason: str) -> YouBenchaError:
 
 
 def _shell_argv(config: ScriptConfig, context: HookContext, *, platform: str = sys.platform) -> tuple[str, ...]:
-    """The line is the shell's own: it finds our variables in its environment, and so nothing is put into its text,
-    where a quote in a path would become syntax."""
+    """Return the arguments for a shell. It finds our variables in its environment: put into its text, a quote in a path
+    would become syntax."""
     arguments = tuple(context.lenient(argument) for argument in config.args)
     if platform == "win32":
         shell = context.env.get("COMSPEC", r"C:\Windows\System32\cmd.exe")
@@ -106,13 +110,6 @@ def _shortened(command: str) -> str:
     return first[:_NAME_CHARACTERS] + "…" if more or len(first) > _NAME_CHARACTERS else first
 
 
-# Which program a script's `command` means.
-
-NO_PROGRAM_HINT = "A path with a slash (./setup.sh) starts at the test case's file; a bare name is looked for on PATH."
-
-SEVERAL_WORDS_HINT = "`command` is one program: put its arguments into `args`, or write `shell: true`."
-
-
 def is_path(program: str) -> bool:
-    """Rather than a name on PATH."""
+    """Return whether a `command` is a path rather than a name on PATH."""
     return program.startswith("~") or Path(program).name != program

@@ -1,6 +1,6 @@
-"""The results, sent as JSON to an address.
+"""The webhook hook: send the results as JSON to an address.
 
-Nothing that may be a secret is told again: no header's value, no password or query of the address, and not the
+Nothing that may be a secret is shown: no header's value, no password or query of the address, and not the
 address itself beyond what the person wrote (of `${SLACK_URL}`, only that).
 """
 
@@ -35,6 +35,19 @@ _EXCERPT_BYTES = 500
 _SHORTEST_SECRET = 6
 """As everywhere: shorter ones ("prod") are words of ordinary texts."""
 
+_WORTH_ANOTHER_TRY = frozenset({408, 425, 429})
+"""Besides 5xx: the server was busy or broken. Any other refusal would only be repeated."""
+
+_SCHEMES = ("http://", "https://")
+
+_CREDENTIALS = re.compile(r"https?://[^/?#]*@", re.IGNORECASE)
+
+MIB = 1024 * 1024
+
+LARGEST = MIB
+
+LARGEST_IN_ALL = 10 * MIB
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Request:
@@ -53,7 +66,7 @@ class _Answer:
 
     status: int | None
     reason: str
-    asked_wait_s: float | None = None
+    retry_after_s: float | None = None
     moved_to: str | None = None
 
     @property
@@ -61,7 +74,7 @@ class _Answer:
         return self.status is not None and 200 <= self.status < 300
 
     @property
-    def may_pass(self) -> bool:
+    def is_retryable(self) -> bool:
         return self.status is None or is_retryable(self.status)
 
 
@@ -150,8 +163,8 @@ async def _deliver(request: _Request, policy: RetryPolicy) -> tuple[_Answer, int
         while True:
             attempts += 1
             answer = await _attempt(session, request)
-            wait_s = policy.wait_s(attempts, answer.asked_wait_s)
-            if answer.accepted or not answer.may_pass or wait_s is None:
+            wait_s = policy.wait_s(attempts, answer.retry_after_s)
+            if answer.accepted or not answer.is_retryable or wait_s is None:
                 return answer, attempts
             await policy.sleep(wait_s)
 
@@ -174,7 +187,7 @@ async def _attempt(session: ClientSession, request: _Request) -> _Answer:
             return _Answer(
                 status=response.status,
                 reason=f"status {response.status}" + (f": {said}" if said else ""),
-                asked_wait_s=retry_after_s(response.headers.get("Retry-After")),
+                retry_after_s=parse_retry_after(response.headers.get("Retry-After")),
                 moved_to=_host(response.headers.get("Location")) if 300 <= response.status < 400 else None,
             )
     except TimeoutError:
@@ -191,12 +204,6 @@ def _host(location: str | None) -> str | None:
         return f"{address.scheme}://{address.hostname}" if address.hostname else None
     except ValueError:
         return None
-
-
-# When a webhook is tried again, and how long to wait before.
-
-_WORTH_ANOTHER_TRY = frozenset({408, 425, 429})
-"""Besides 5xx: the server was busy or broken. Any other refusal would only be repeated."""
 
 
 @dataclass(frozen=True)
@@ -219,8 +226,8 @@ def is_retryable(status: int) -> bool:
     return status in _WORTH_ANOTHER_TRY or status >= 500
 
 
-def retry_after_s(retry_after: str | None) -> float | None:
-    """`Retry-After`: seconds, or a date."""
+def parse_retry_after(retry_after: str | None) -> float | None:
+    """Return the seconds that a `Retry-After` header asks for: it holds seconds, or a date."""
     text = (retry_after or "").strip()
     if text.isdecimal() and text.isascii():
         return float(text[:9])  # a longer one is for ever, too
@@ -234,15 +241,8 @@ def retry_after_s(retry_after: str | None) -> float | None:
         return None
 
 
-# Where a webhook goes to, as far as its text tells.
-
-_SCHEMES = ("http://", "https://")
-
-_CREDENTIALS = re.compile(r"https?://[^/?#]*@", re.IGNORECASE)
-
-
 def address_of(url: str) -> SplitResult | None:
-    """None if nothing can be sent there."""
+    """Parse the address of a webhook; None if it cannot be used."""
     try:
         address = urlsplit(url)
         usable = address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
@@ -252,7 +252,7 @@ def address_of(url: str) -> SplitResult | None:
 
 
 def may_become_an_address(url: str) -> bool:
-    """Of a text that may hold `${NAME}`: what stands before the first, nothing can mend."""
+    """Return whether a text that may hold `${NAME}` can be an address, by what stands before the first reference."""
     known, reference, _ = url.strip().partition("${")
     if not reference:
         return address_of(known) is not None
@@ -264,28 +264,19 @@ def may_become_an_address(url: str) -> bool:
 
 
 def holds_credentials(url: str) -> bool:
-    """`user:password@` before the host, references or not."""
+    """Return whether `user:password@` stands before the host."""
     return _CREDENTIALS.match(url.strip()) is not None
-
-
-# The texts of a run's artifacts, as far as they can travel in one request.
-
-MIB = 1024 * 1024
-
-LARGEST = MIB
-
-LARGEST_IN_ALL = 10 * MIB
 
 
 @dataclass
 class ArtifactTexts:
     contents: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
-    """Which were not taken, and why: nobody should take a missing one for an empty one."""
+    """Which were left out, and why: a missing one must not be taken for an empty one."""
 
 
 def read_artifacts(manifest: ArtifactManifest, artifacts_dir: Path) -> ArtifactTexts:
-    """What people read first comes first: should there be too much, the rest is left out."""
+    """Read the artifacts' texts, the most important first; what does not fit into one request is left out."""
     texts, room = ArtifactTexts(), LARGEST_IN_ALL
     single = [path for path in (manifest.diff, manifest.agent_log) if path]
     for path in dict.fromkeys((*manifest.reports, *single, *manifest.evaluator_artifacts)):

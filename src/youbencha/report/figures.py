@@ -25,6 +25,8 @@ AS_CODE = frozenset(
 )
 """Figures that are names for a machine: paths, hashes."""
 
+_REACHED = {"gateway": "reaching only the gateway", "none": "reaching nothing", "open": "with a network"}
+
 
 class Figure(NamedTuple):
     label: str
@@ -36,7 +38,7 @@ class Figure(NamedTuple):
 
 
 def tokens(usage: Usage | None) -> str:
-    """Cache tokens are named only where somebody counted them; most agents have none."""
+    """Return the tokens; those of the cache only where they were counted: most agents have none."""
     if usage is None or (usage.input_tokens is None and usage.output_tokens is None):
         return UNKNOWN
     parts = [f"{count(usage.input_tokens)} in", f"{count(usage.output_tokens)} out"]
@@ -136,9 +138,6 @@ def _sandbox(sandbox: SandboxReport) -> str | None:
     return ", ".join(part for part in (f"{sandbox.type}: {sandbox.image}", reached) if part)
 
 
-_REACHED = {"gateway": "reaching only the gateway", "none": "reaching nothing", "open": "with a network"}
-
-
 def gateway_figures(gateway: GatewayReport) -> list[Figure]:
     """What only the gateway knows. Nothing that did not happen is named."""
     asked = [plural(gateway.requests, "request")]
@@ -183,15 +182,15 @@ def _difference(gateway: GatewayReport) -> str | None:
         "cache read": differs.cache_read_tokens,
         "cache write": differs.cache_creation_tokens,
     }
-    told = [f"{number:+,} {name}" for name, number in counts.items() if number]
-    told += [f"{'-' if differs.cost_usd < 0 else '+'}{usd(abs(differs.cost_usd))}"] if differs.cost_usd else []
-    return f"gateway's is {', '.join(told)}" if told else "the same"
+    parts = [f"{number:+,} {name}" for name, number in counts.items() if number]
+    parts += [f"{'-' if differs.cost_usd < 0 else '+'}{usd(abs(differs.cost_usd))}"] if differs.cost_usd else []
+    return f"gateway's is {', '.join(parts)}" if parts else "the same"
 
 
 def _cassette(cassette: CassetteReport) -> str:
     counts = {"replayed": cassette.replayed, "recorded": cassette.recorded, "WITHOUT AN ANSWER": cassette.unmatched}
-    told = ", ".join(f"{count(number)} {name}" for name, number in counts.items() if number)
-    return f"{cassette.mode}: {told or 'nothing'}"
+    counted = ", ".join(f"{count(number)} {name}" for name, number in counts.items() if number)
+    return f"{cassette.mode}: {counted or 'nothing'}"
 
 
 def outcome_figures(bundle: ResultsBundle) -> list[Figure]:

@@ -1,6 +1,6 @@
 """What an evaluator found, sorted for showing: figures, lists of files, and the rest as JSON.
 
-By the shape of its metrics, not by its name: an evaluator that somebody else wrote is shown as well as ours.
+By the shape of its metrics, not by its name: an evaluator of another package is shown as well as ours.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A report as a file: in one piece, or not at all."""
+"""Render a report in one of its formats, and write it to a file."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def write_report(bundle: ResultsBundle, form: ReportFormat, results_file: Path, 
 
 
 def write_text(target: Path, text: str) -> None:
-    """Whoever reads `target` sees the old text or all of the new one."""
+    """Write a file in one step; a pipe or a device is written to."""
     content = text.encode("utf-8", "replace")
     try:
         if target.exists() and not target.is_file():
@@ -80,11 +80,8 @@ def write_text(target: Path, text: str) -> None:
         raise YouBenchaError(
             "REPORT_NOT_WRITTEN",
             f"Cannot write {target}: {error.strerror}.",
-            hint="Choose another file with --output, or look at the directory's permissions and the room on the disk.",
+            hint="Choose another file with --output, or check the directory's permissions and free disk space.",
         ) from error
-
-
-# The bundle itself, for programs.
 
 
 def render_json(bundle: ResultsBundle) -> str:

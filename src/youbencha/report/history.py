@@ -1,4 +1,4 @@
-"""The runs of a workspace, a line each: what was run, how it went, what it took."""
+"""Summarise the runs of a workspace: what was run, how it went, what it took."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TO_THE_RIGHT = {"TOKENS", "COST", "TIME"}
 _LONGEST_CELL = 40
 
 _NO_FIGURE = 10**15
-"""Somebody's files may say anything. From here on it is not what a run took."""
+"""A results file may hold anything. A larger number is not a figure of a run."""
 
 
 class RunSummary(NamedTuple):
@@ -40,7 +40,7 @@ class RunSummary(NamedTuple):
 
 
 def past_runs(roots: Iterable[Path], newest: int | None = None) -> list[RunSummary]:
-    """The newest first. A run that died, or whose results nobody can read, is one, too."""
+    """Return the runs, the newest first, those that died or cannot be read included."""
     found = {run for root in roots for run in runs_below(root.absolute())}
     return [_read(run) for run in sorted(found, reverse=True)[:newest]]
 
@@ -100,11 +100,11 @@ def _figure(number: _N | None) -> _N | None:
 
 
 def _row(run: RunSummary) -> tuple[str, ...]:
-    told = as_data(run)
+    data = as_data(run)
     usage = run.bundle.agent.usage if run.bundle and run.bundle.agent else None
-    outcome = (told["outcome"] or "").replace("_", " ")
-    words = (outcome, told["test_case"] or "", told["agent"] or "", told["model"] or "")
-    figures = (count(told["total_tokens"]), usd(told["cost_usd"]), duration(told["duration_ms"]))
+    outcome = (data["outcome"] or "").replace("_", " ")
+    words = (outcome, data["test_case"] or "", data["agent"] or "", data["model"] or "")
+    figures = (count(data["total_tokens"]), usd(data["cost_usd"]), duration(data["duration_ms"]))
     return (
         f"{run.began:%Y-%m-%d %H:%M}",
         run.state,

@@ -1,4 +1,8 @@
-"""Render a run as one HTML page."""
+"""Render a run as one HTML page, with the changes and the agent's log that lie beside its results.
+
+Results may come from someone else: their paths lead nowhere but into their own directory, and no file is read whole
+whatever its size.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar
 from urllib.parse import quote
 
 from youbencha.files import open_untrusted
-from youbencha.report import figures as told
+from youbencha.progress import main_argument
+from youbencha.report import figures
 from youbencha.report.findings import findings
 from youbencha.report.patch import FilePatch, read_patch
 from youbencha.text import UNKNOWN, count, duration, first_line, one_line, percent, plural, size, usd, visible
@@ -36,6 +41,24 @@ _OPEN_FILES = 8
 _OPEN_LINES = 150
 
 _COLOURS = {"passed": "#1a7f37", "failed": "#cf222e", "partial": "#9a6700"}
+
+MOST_ENTRIES = 200
+
+LONGEST_TEXT = 6000
+
+_FOLDED_FROM = 1200
+
+_FOLDED_LINES = 16
+
+Entry = TypeVar("Entry")
+
+DIFF = "git-diff.patch"
+
+LOG = "youbencha-log.json"
+
+_LARGEST_DIFF = 4 * 1024 * 1024
+
+_LARGEST_LOG = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -78,8 +101,8 @@ def render_html(bundle: ResultsBundle, attachments: Attachments | None = None) -
             patch=patch,
             opened=_opened(patch.files) if patch else frozenset(),
             timeline=timeline(beside.log) if beside.log else None,
-            artifacts=told.artifacts(bundle),
-            told=told,
+            artifacts=figures.artifacts(bundle),
+            figures=figures,
         )
     )
 
@@ -118,7 +141,7 @@ def _link(path: str) -> str:
 
 
 def _tiles(bundle: ResultsBundle) -> list[Tile]:
-    summary, agent, judging = bundle.summary, bundle.agent, told.judging_cost(bundle)
+    summary, agent, judging = bundle.summary, bundle.agent, figures.judging_cost(bundle)
     tiles = [
         Tile("Evaluators passed", f"{summary.passed} of {summary.total_evaluators}", _not_passed(summary)),
         Tile("Duration", duration(bundle.execution.duration_ms), _agent_share(bundle)),
@@ -127,9 +150,9 @@ def _tiles(bundle: ResultsBundle) -> list[Tile]:
         usage = agent.usage
         lower_bound = "at least " if usage and usage.partial else ""
         price = usd(usage.cost_usd if usage else None)
-        source = told.COST_SOURCES.get(usage.cost_source or "", "") if usage and usage.cost_usd is not None else ""
+        source = figures.COST_SOURCES.get(usage.cost_source or "", "") if usage and usage.cost_usd is not None else ""
         total = count(usage.total_tokens if usage else None)
-        detail = told.tokens(usage)
+        detail = figures.tokens(usage)
         tiles += [
             Tile("Agent", one_line(agent.type, 40), _version_and_status(agent)),
             Tile("Model", one_line(agent.model or UNKNOWN, 60)),
@@ -148,7 +171,7 @@ def _and_judging(source: str, judging: str | None) -> str:
 
 
 def _version_and_status(agent: AgentRun) -> str:
-    return " · ".join(filter(None, (agent.version and one_line(agent.version, 40), told.agent_status(agent))))
+    return " · ".join(filter(None, (agent.version and one_line(agent.version, 40), figures.agent_status(agent))))
 
 
 def _not_passed(summary: Summary) -> str:
@@ -162,13 +185,13 @@ def _agent_share(bundle: ResultsBundle) -> str:
 
 
 def _most_used_tools(tools_used: dict[str, int] | None) -> str:
-    most = told.most_used(tools_used)[:4]
+    most = figures.most_used(tools_used)[:4]
     return ", ".join(f"{one_line(name, 30)} {count(number)}" for name, number in most)
 
 
 def _phases(bundle: ResultsBundle) -> list[PhaseBar]:
     """Parts of one line that is 1000 wide."""
-    spent = list(told.phases(bundle))
+    spent = list(figures.phases(bundle))
     total = sum(each for _, each in spent) or 1
     phases, start = [], 0.0
     for name, each in spent:
@@ -192,22 +215,6 @@ def _unfolded(bundle: ResultsBundle) -> frozenset[int]:
 def _opened(files: Sequence[FilePatch]) -> frozenset[int]:
     """Small changes are seen at once; a large file waits until it is asked for."""
     return frozenset(at for at, file in enumerate(files) if at < _OPEN_FILES and len(file.rows) <= _OPEN_LINES)
-
-
-# The agent's log, in portions that a page can show. Pure.
-
-MOST_ENTRIES = 200
-
-LONGEST_TEXT = 6000
-
-_FOLDED_FROM = 1200
-
-_FOLDED_LINES = 16
-
-_TELLING = ("command", "file_path", "path", "pattern", "url", "query", "description", "prompt")
-"""The argument that says most about a tool call, most telling first."""
-
-Entry = TypeVar("Entry")
 
 
 @dataclass(frozen=True)
@@ -288,7 +295,7 @@ def _called(call: ToolCall) -> ToolEntry:
     pretty = arguments if isinstance(arguments, str) else json.dumps(arguments, indent=2, ensure_ascii=False)
     return ToolEntry(
         name=call.name,
-        headline=one_line(_telling(arguments), 160),
+        headline=one_line(main_argument(arguments) if isinstance(arguments, dict) else str(arguments), 160),
         arguments=cut(pretty),
         result=None if call.result is None else cut(call.result),
         failed=call.is_error,
@@ -296,30 +303,9 @@ def _called(call: ToolCall) -> ToolEntry:
     )
 
 
-def _telling(arguments: Any) -> str:
-    if not isinstance(arguments, dict):
-        return str(arguments)
-    found = (arguments[name] for name in _TELLING if isinstance(arguments.get(name), str))
-    return next(found, json.dumps(arguments, ensure_ascii=False) if arguments else "")
-
-
 def cut(text: str, limit: int = LONGEST_TEXT) -> str:
-    """With a word about what is missing: a text that just stops would look like the whole."""
+    """Shorten a text, and say how much is missing."""
     return text if len(text) <= limit else f"{text[:limit]}\n… {count(len(text) - limit)} more characters"
-
-
-# What lies beside results.json and is worth showing: the changes, and the agent's log.
-#
-# A bundle may come from somebody else. Its paths lead nowhere but into its own directory, and no file is read whole
-# whatever its size.
-
-DIFF = "git-diff.patch"
-
-LOG = "youbencha-log.json"
-
-_LARGEST_DIFF = 4 * 1024 * 1024
-
-_LARGEST_LOG = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -334,7 +320,7 @@ class Attachments:
 
 
 def read_attachments(directory: Path, bundle: ResultsBundle) -> Attachments:
-    """What is missing is missing: a report without it is still a report."""
+    """Read the changes and the log, as far as they are there."""
     diff, diff_name, left_out = None, None, 0
     for name, file in _open_first(directory, bundle.artifacts.diff, DIFF):
         diff_name = name
@@ -380,9 +366,9 @@ def _log(file: BinaryIO) -> tuple[YouBenchaLog | None, str | None]:
             return None, f"The agent's log is too large to be shown ({size(bytes_in_it)})."
         document = json.loads(file.read())
         if isinstance(document, dict) and "agent_info" not in document:
-            from youbencha.report.loading import modern_log
+            from youbencha.report.loading import upgrade_log
 
-            document = modern_log(document)
+            document = upgrade_log(document)
         return YouBenchaLog.model_validate(document), None
     except (OSError, ValueError, RecursionError, ValidationError) as error:
         return None, f"The agent's log could not be read ({type(error).__name__})."

@@ -1,4 +1,8 @@
-"""results.json -> ResultsBundle, wherever a person points: the file, its directory, a run, or all runs."""
+"""Find and load results: of a file, its directory, a run, or the newest of all runs.
+
+Files of the original youBencha are upgraded, leniently: what was not written then is unknown now. Its tokens and costs
+are not taken over: they were guessed from the length of the text.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +32,15 @@ _MOST_PROBLEMS = 5
 
 _HALF_A_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 
+_EPOCH = "1970-01-01T00:00:00.000Z"
+
+_STATUSES = ("success", "failed", "timeout")
+
+_ROLES = ("user", "assistant", "system")
+
 
 def find_results(path: Path) -> Path:
-    """The results file that is meant. Where there are several runs, the newest."""
+    """Return the results file for a path. Where there are several runs, the newest counts."""
     if path.is_file():
         return path
     if not path.exists():
@@ -47,11 +57,11 @@ def find_results(path: Path) -> Path:
 
 
 def load_results(path: Path) -> ResultsBundle:
-    """Takes what `find_results` takes. Files of the original youBencha, too."""
+    """Load the results that `find_results` finds, those of the original youBencha included."""
     file = find_results(path)
     document = _document(file)
     if "identity" not in document:
-        document = modern_results(document, run_id=_run_name(file))
+        document = upgrade_results(document, run_id=_run_name(file))
     return _bundle(document, file)
 
 
@@ -69,21 +79,21 @@ class RunLocation(NamedTuple):
     def has_results(self) -> bool:
         try:
             return self.results.is_file()
-        except OSError:  # nobody may look
+        except OSError:
             return False
 
 
 def runs_below(directory: Path) -> Iterator[RunLocation]:
-    """The runs in a directory, and in the workspaces in it."""
+    """Yield the runs in a directory, and in the workspaces in it."""
     for root in (directory, *(directory / name for name in _WORKSPACES)):
         if root.is_dir():
             yield from (run for each in root.iterdir() if (run := _run(each)))
 
 
 def _run(path: Path) -> RunLocation | None:
-    """What has results, or is called as we call a run and has none: passed over, it would be taken for another.
+    """Return a directory that has results, or has the name of a run: one without results must not be skipped.
 
-    An agent may have left one that nobody can look into; or it is being removed in this moment.
+    An agent may have left one that cannot be read; or it is being removed in this moment.
     """
     made = run_started_at(path.name)
     began = made.timestamp() if made else None
@@ -104,32 +114,32 @@ def _document(file: Path) -> dict[str, Any]:
             raise _invalid(file, f"it has {size:,} bytes, and {LARGEST_RESULTS:,} is the most that is read")
         text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise _invalid(file, f"it is no UTF-8 text (byte {error.start})") from error
+        raise _invalid(file, f"it is not UTF-8 text (byte {error.start})") from error
     except OSError as error:
         raise _not_found(f"Cannot read {file}: {error.strerror}.") from error
     if not text.strip():
         raise _invalid(file, "it is empty")
     try:
         document = json.loads(text, parse_constant=lambda name: None)  # NaN says that nothing is known
-        document = _mended(document) if _HALF_A_CHARACTER.search(text) else document
+        document = _without_surrogates(document) if _HALF_A_CHARACTER.search(text) else document
     except RecursionError as error:
         raise _invalid(file, "it is nested too deeply") from error
     except ValueError as error:  # besides wrong JSON: a number with too many digits
-        raise _invalid(file, f"it is no JSON: {error}") from error
+        raise _invalid(file, f"invalid JSON: {error}") from error
     if not isinstance(document, dict):
         raise _invalid(file, "it holds no object")
     return document
 
 
-def _mended(value: Any) -> Any:
-    """Programs escape file names that are no text in halves of characters, which no model takes."""
+def _without_surrogates(value: Any) -> Any:
+    """Escape halves of surrogate pairs: JSON may hold them (file names that are not text), models may not."""
     match value:
         case str():
             return value.encode("utf-8", "backslashreplace").decode()
         case list():
-            return [_mended(each) for each in value]
+            return [_without_surrogates(each) for each in value]
         case dict():
-            return {_mended(name): _mended(each) for name, each in value.items()}
+            return {_without_surrogates(name): _without_surrogates(each) for name, each in value.items()}
     return value
 
 
@@ -178,7 +188,7 @@ def _not_found(message: str) -> YouBenchaError:
 
 
 def _newest_has_none(newest: RunLocation, other: RunLocation | None) -> YouBenchaError:
-    """To report an older one in its place would be to tell a person of a run that they do not mean."""
+    """Not reported in its place: an older run, which is not the one that was meant."""
     message = f"The newest run, {newest.path}, has no {RESULTS}: it was ended before there were any, or goes on."
     if other is None:
         return _not_found(message)
@@ -188,21 +198,10 @@ def _newest_has_none(newest: RunLocation, other: RunLocation | None) -> YouBench
 
 def _invalid(file: Path, reason: str) -> YouBenchaError:
     hint = "A results.json is what `yb run` and `yb eval` leave in a run's artifacts directory."
-    return YouBenchaError("RESULTS_INVALID", f"{file} holds no results: {reason}", hint=hint)
+    return YouBenchaError("RESULTS_INVALID", f"{file} is not a valid results file: {reason}", hint=hint)
 
 
-# Files of the original youBencha, as they would be today. Lenient: what was not written then is unknown now.
-#
-# Its tokens and costs are not taken over: they were guessed from the length of the text.
-
-_EPOCH = "1970-01-01T00:00:00.000Z"
-
-_STATUSES = ("success", "failed", "timeout")
-
-_ROLES = ("user", "assistant", "system")
-
-
-def modern_results(old: Mapping[str, Any], run_id: str) -> dict[str, Any]:
+def upgrade_results(old: Mapping[str, Any], run_id: str) -> dict[str, Any]:
     """A document for ResultsBundle. What is missing and cannot be done without is left missing: the model says so."""
     case = _map(old.get("test_case") or old.get("suite"))
     execution = _map(old.get("execution"))
@@ -221,7 +220,7 @@ def modern_results(old: Mapping[str, Any], run_id: str) -> dict[str, Any]:
     return document
 
 
-def modern_log(old: Mapping[str, Any]) -> dict[str, Any]:
+def upgrade_log(old: Mapping[str, Any]) -> dict[str, Any]:
     """A document for YouBenchaLog: the conversation, and the tools that were called in it."""
     messages = [_map(each) for each in _list(old.get("messages"))]
     results = {each.get("tool_call_id"): each.get("content") for each in messages if each.get("role") == "tool"}

@@ -1,4 +1,4 @@
-"""`report.md`: a run for people, made to be read on GitHub."""
+"""Render `report.md`, as GitHub shows it. Untrusted text stays text, in a table as anywhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from youbencha.report import figures as told
+from youbencha.report import figures
 from youbencha.report.figures import STATUS_SIGNS, Figure
 from youbencha.report.findings import AssertionRow, FileTable, findings
 from youbencha.text import count, duration, one_line, shortened, visible
@@ -17,6 +17,24 @@ if TYPE_CHECKING:
 
 _AGENT_IN_SHORT = frozenset({"Agent", "Agent status", "Model", "Tokens", "Cost"})
 
+_GAP = "&#8203;"
+"""Unseen, and enough to keep `@name` and `#1` from calling people and issues."""
+
+_ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "\\": "&#92;", "@": "@" + _GAP, "#": "#" + _GAP}
+_ESCAPED |= {sign: f"\\{sign}" for sign in "`*_[]~"}
+"""Where a character would mean something to GitHub, a backslash or an entity takes its meaning away.
+
+Entities where a backslash is not enough: `\\|` ends a cell after another backslash.
+"""
+
+_MEANINGFUL = re.compile(r"[&<>|\\`*_\[\]~]|@(?=\w)|#(?=\d)")
+
+_BLOCK_START = re.compile(r"^(\d*)([-+#=:]|(?<=\d)[.)])")
+
+_BACKTICKS = re.compile("`+")
+
+_LONGEST_BLOCK = 8000
+
 
 def render_markdown(bundle: ResultsBundle) -> str:
     """Pure: the same bundle gives the same text."""
@@ -26,16 +44,19 @@ def render_markdown(bundle: ResultsBundle) -> str:
 
 
 def summary_table(bundle: ResultsBundle) -> str:
-    """The run on one screen."""
+    """Return the run on one screen."""
     sign = STATUS_SIGNS[bundle.summary.overall_status]
-    figures = [Figure("Verdict", f"{sign} {told.verdict(bundle)}"), Figure("Evaluators", told.evaluator_counts(bundle))]
-    figures += told.outcome_figures(bundle)[:2]
-    figures += [Figure("Duration", duration(bundle.execution.duration_ms))]
+    rows = [
+        Figure("Verdict", f"{sign} {figures.verdict(bundle)}"),
+        Figure("Evaluators", figures.evaluator_counts(bundle)),
+    ]
+    rows += figures.outcome_figures(bundle)[:2]
+    rows += [Figure("Duration", duration(bundle.execution.duration_ms))]
     if bundle.agent is not None:
-        figures += [each for each in told.agent_figures(bundle.agent) if each.label in _AGENT_IN_SHORT]
-    if judging := told.judging_cost(bundle):
-        figures.append(Figure("Judging cost", judging))
-    return _figure_table(figures)
+        rows += [each for each in figures.agent_figures(bundle.agent) if each.label in _AGENT_IN_SHORT]
+    if judging := figures.judging_cost(bundle):
+        rows.append(Figure("Judging cost", judging))
+    return _figure_table(rows)
 
 
 def verdict_table(bundle: ResultsBundle) -> str:
@@ -67,21 +88,21 @@ def _summary(bundle: ResultsBundle) -> Iterator[str]:
 def _outcome(bundle: ResultsBundle) -> Iterator[str]:
     if bundle.outcome is not None:
         yield "## Outcome"
-        yield _figure_table(told.outcome_figures(bundle))
+        yield _figure_table(figures.outcome_figures(bundle))
 
 
 def _test_case(bundle: ResultsBundle) -> Iterator[str]:
     yield "## Test Case"
-    yield _figure_table(told.case_figures(bundle))
+    yield _figure_table(figures.case_figures(bundle))
 
 
 def _execution(bundle: ResultsBundle) -> Iterator[str]:
     yield "## Execution"
-    yield _figure_table(told.execution_figures(bundle))
+    yield _figure_table(figures.execution_figures(bundle))
     if bundle.execution.phases_ms:
-        rows = ((escaped(name), duration(spent)) for name, spent in told.phases(bundle))
+        rows = ((escaped(name), duration(spent)) for name, spent in figures.phases(bundle))
         yield table(("Phase", "Time"), rows, numbers=(1,))
-    yield _folded("Run identity", _figure_table(told.identity_figures(bundle)))
+    yield _folded("Run identity", _figure_table(figures.identity_figures(bundle)))
 
 
 def _agent(bundle: ResultsBundle) -> Iterator[str]:
@@ -90,9 +111,9 @@ def _agent(bundle: ResultsBundle) -> Iterator[str]:
     if agent is None:
         yield "No agent ran: a directory was judged as it is."
         return
-    yield _figure_table(told.agent_figures(agent))
+    yield _figure_table(figures.agent_figures(agent))
     if agent.tools_used:
-        rows = ((code(name), count(number)) for name, number in told.most_used(agent.tools_used))
+        rows = ((code(name), count(number)) for name, number in figures.most_used(agent.tools_used))
         yield table(("Tool", "Calls"), rows, numbers=(1,))
     yield from _records(agent)
 
@@ -133,13 +154,13 @@ def _hook(moment: str, hook: HookResult) -> tuple[str, ...]:
 
 
 def _artifacts(bundle: ResultsBundle) -> Iterator[str]:
-    rows = [(each.label, code(each.value)) for each in told.artifacts(bundle)]
+    rows = [(each.label, code(each.value)) for each in figures.artifacts(bundle)]
     yield "## Artifacts"
     yield table(("What", "File"), rows) if rows else "None."
 
 
-def _figure_table(figures: Iterable[Figure]) -> str:
-    return table(("", ""), ((f"**{each.label}**", _value(each)) for each in figures))
+def _figure_table(rows: Iterable[Figure]) -> str:
+    return table(("", ""), ((f"**{each.label}**", _value(each)) for each in rows))
 
 
 def _value(figure: Figure) -> str:
@@ -148,9 +169,6 @@ def _value(figure: Figure) -> str:
 
 def _folded(heading: str, content: str) -> str:
     return f"<details>\n<summary>{heading}</summary>\n\n{content}\n\n</details>"
-
-
-# One evaluator's section of the markdown report.
 
 
 def evaluator_section(result: EvaluationResult) -> Iterator[str]:
@@ -216,41 +234,19 @@ def _error(error: EvaluationError) -> Iterator[str]:
         yield f"<details>\n<summary>Stack trace</summary>\n\n{trace}\n\n</details>"
 
 
-# Untrusted text inside markdown, as GitHub reads it: it stays text, in a table as anywhere.
-#
-# Where a character would mean something, a backslash or an entity takes its meaning away. Entities where a backslash
-# is
-# not enough: `\|` ends a cell after another backslash, and `$` begins a formula whatever stands before it.
-
-_GAP = "&#8203;"
-"""Unseen, and enough to keep `@name` and `#1` from calling people and issues."""
-
-_ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "\\": "&#92;", "@": "@" + _GAP, "#": "#" + _GAP}
-
-_ESCAPED |= {sign: f"\\{sign}" for sign in "`*_[]~"}
-
-_MEANINGFUL = re.compile(r"[&<>|\\`*_\[\]~]|@(?=\w)|#(?=\d)")
-
-_BLOCK_START = re.compile(r"^(\d*)([-+#=:]|(?<=\d)[.)])")
-
-_BACKTICKS = re.compile("`+")
-
-_LONGEST_BLOCK = 8000
-
-
 def escaped(text: str, limit: int = 300) -> str:
-    """On one line, meaning nothing but itself. For cells and inside of sentences."""
+    """Escape a text for cells and sentences: one line, without markup."""
     text = _MEANINGFUL.sub(lambda found: _ESCAPED[found.group()], one_line(text, limit))
     return text.replace("$", "&#36;") if text.count("$") > 1 else text  # one alone begins no formula
 
 
 def paragraph(text: str, limit: int = 2000) -> str:
-    """A line of its own: neither a heading, a list, nor a table."""
+    """Escape a text for a line of its own: neither a heading, a list, nor a table."""
     return _BLOCK_START.sub(lambda found: f"{found[1]}&#{ord(found[2])};", escaped(text, limit))
 
 
 def code(text: str, limit: int = 300) -> str:
-    """A name, a path, a hash. As HTML where backticks would not hold."""
+    """Format a name, a path or a hash as code; as HTML where backticks would not hold."""
     line = one_line(text, limit)
     if not line:
         return ""
@@ -260,7 +256,7 @@ def code(text: str, limit: int = 300) -> str:
 
 
 def block(text: str, language: str = "text") -> str:
-    """Several lines as they are. The fence is longer than any in the text."""
+    """Format several lines as they are. The fence is longer than any in the text."""
     body = shortened(visible(text[: _LONGEST_BLOCK * 2]), _LONGEST_BLOCK).strip("\n")
     fence = "`" * max(3, 1 + max((len(run) for run in _BACKTICKS.findall(body)), default=0))
     return f"{fence}{language}\n{body}\n{fence}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from youbencha.report import figures as told
+from youbencha.report import figures
 from youbencha.text import THIN, UNKNOWN, count, duration, one_line, visible
 
 if TYPE_CHECKING:
@@ -18,16 +18,26 @@ _LONGEST = 200
 
 _MOST_WARNINGS = 5
 
+_MOST_ANNOTATIONS = 10
+"""GitHub shows no more of one step."""
+
+_LONGEST_SUMMARY = 900_000
+"""GitHub takes 1 MiB from a step, and drops all of it if it is more."""
+
+_IN_DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+
+_IN_PROPERTIES = {**_IN_DATA, ":": "%3A", ",": "%2C"}
+
 
 def render_terminal(bundle: ResultsBundle, where: Path | None = None) -> list[tuple[str, str]]:
     """Labels and values, each on one line: whatever is in them, it gives the terminal (or CI) no orders."""
-    lines = [("Verdict", told.verdict(bundle))]
+    lines = [("Verdict", figures.verdict(bundle))]
     if bundle.outcome is not None:
         lines.append(("Outcome", f"{bundle.outcome.name.replace('_', ' ')}: {bundle.outcome.reason}"))
     lines += _what_to_do(bundle.agent, bundle.outcome) if bundle.agent else []
     lines += _agent(bundle.agent) if bundle.agent else []
     lines.append(("Duration", duration(bundle.execution.duration_ms)))
-    if judging := told.judging_cost(bundle):
+    if judging := figures.judging_cost(bundle):
         lines.append(("Judging cost", judging))
     for each in bundle.evaluators:
         lines.append((each.evaluator, _evaluator(each)))
@@ -39,17 +49,17 @@ def render_terminal(bundle: ResultsBundle, where: Path | None = None) -> list[tu
 
 
 def terminal_text(lines: Iterable[tuple[str, str]]) -> str:
-    """The values below each other."""
+    """Align the values below each other."""
     pairs = list(lines)
     width = max((len(label) for label, _ in pairs), default=0)
     return "\n".join(f"{label:<{width}}  {value}" for label, value in pairs)
 
 
 def _agent(agent: AgentRun) -> list[tuple[str, str]]:
-    """What nobody knows is named in one line: a program that is no model has no tokens, no cost, no turns."""
-    figures = told.agent_figures(agent)
-    unknown = ", ".join(figure.label.lower() for figure in figures if figure.value == UNKNOWN)
-    known = [(figure.label, figure.value) for figure in figures if figure.value != UNKNOWN]
+    """Return the agent's figures, the unknown ones in one line: a plain program has no tokens, cost or turns."""
+    shown = figures.agent_figures(agent)
+    unknown = ", ".join(figure.label.lower() for figure in shown if figure.value == UNKNOWN)
+    known = [(figure.label, figure.value) for figure in shown if figure.value != UNKNOWN]
     return [*known, ("Not known", unknown)] if unknown else known
 
 
@@ -62,7 +72,7 @@ def _what_to_do(agent: AgentRun, outcome: Outcome | None) -> list[tuple[str, str
 
 
 def _warnings(agent: AgentRun) -> list[tuple[str, str]]:
-    """An agent that was denied its tools can succeed all the same: whoever reads `passed` has to see that."""
+    """Return the warnings: an agent that was denied its tools can still pass, and the reader has to see that."""
     lines = [("Warning", warning.message) for warning in agent.warnings[:_MOST_WARNINGS]]
     more = len(agent.warnings) - len(lines)
     return [*lines, ("Warning", f"and {count(more)} more: see the report")] if more else lines
@@ -82,21 +92,8 @@ def _plain(text: str, *, path: bool) -> str:
     return one_line(text.replace(THIN, " "), 4096 if path else _LONGEST)
 
 
-# What GitHub shows of a run: a summary on the workflow's page, and a mark for each evaluator that did not pass.
-
-_MOST_ANNOTATIONS = 10
-"""GitHub shows no more of one step."""
-
-_LONGEST_SUMMARY = 900_000
-"""GitHub takes 1 MiB from a step, and drops all of it if it is more."""
-
-_IN_DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
-
-_IN_PROPERTIES = {**_IN_DATA, ":": "%3A", ",": "%2C"}
-
-
 def write_step_summary(bundle: ResultsBundle, env: Mapping[str, str] | None = None) -> bool:
-    """Whether there is a summary now. A run does not fail because its summary cannot be shown."""
+    """Append to the summary on the workflow's page. Return False, and do not fail, if that cannot be done."""
     target = (os.environ if env is None else env).get("GITHUB_STEP_SUMMARY")
     if not target:
         return False
@@ -121,7 +118,7 @@ def render_step_summary(bundle: ResultsBundle) -> str:
 
 
 def github_annotations(bundle: ResultsBundle, env: Mapping[str, str] | None = None) -> list[str]:
-    """Lines to print, on stdout or stderr. None where nobody reads them."""
+    """Return lines for stdout or stderr that GitHub Actions shows as annotations; none elsewhere."""
     if (os.environ if env is None else env).get("GITHUB_ACTIONS") != "true":
         return []
     return list(_annotations(bundle))[:_MOST_ANNOTATIONS]

@@ -19,18 +19,19 @@ __all__ = ["AGENT_FILES", "TEST_CASE_FILE", "FileResult", "begin_project", "inst
 AGENT_FILES = (Path(".github/agents/agentic-judge.md"), Path(".claude/agents/agentic-judge.md"))
 """Both read the same header: a name and a description."""
 
+Action = Literal["created", "skipped", "overwritten", "error"]
+
+TEST_CASE_FILE = Path("testcase.yaml")
+
+_SOME_REPOSITORY = "https://github.com/octocat/Hello-World.git  # put yours here"
+
 
 def install_agent_files(root: Path, *, force: bool = False) -> list[FileResult]:
-    """Write both; one that cannot be written does not keep the other from it."""
+    """Write the judge's definition for each agent, and return what came of each."""
     from youbencha.evaluators.judge import judge_definition
 
     text = judge_definition()
     return [write_file(root, path, text, force=force) for path in AGENT_FILES]
-
-
-# Write a file, and say what came of it.
-
-Action = Literal["created", "skipped", "overwritten", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +43,11 @@ class FileResult:
 
 
 def write_file(root: Path, path: Path, text: str, *, force: bool) -> FileResult:
-    """What is there already stays, unless `force` says otherwise. A file is never left half written."""
+    """Write a file in one step; an existing one only with `force`."""
     target = root / path
     exists = os.path.lexists(target)
     if exists and not force:
-        return FileResult(path, "skipped", "it is there already; --force overwrites it")
+        return FileResult(path, "skipped", "already exists; use --force to overwrite")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         replace_file(target, text.encode())
@@ -55,19 +56,12 @@ def write_file(root: Path, path: Path, text: str, *, force: bool) -> FileResult:
     return FileResult(path, "overwritten" if exists else "created")
 
 
-# `yb init`: a test case that runs as it is, for the repository that one stands in.
-
-TEST_CASE_FILE = Path("testcase.yaml")
-
-_SOME_REPOSITORY = "https://github.com/octocat/Hello-World.git  # put yours here"
-
-
 async def begin_project(root: Path, *, force: bool = False) -> list[FileResult]:
     """Write the test case and the judge's definitions. Nothing is touched where a test case is already."""
     if os.path.lexists(root / TEST_CASE_FILE) and not force:
         raise YouBenchaError(
             "TESTCASE_EXISTS",
-            f"{root / TEST_CASE_FILE} is there already; nothing was written.",
+            f"{root / TEST_CASE_FILE} already exists; nothing was written.",
             hint="`yb init --force` overwrites it, and the agent files too.",
         )
     repo = await _repository_around(root) or _SOME_REPOSITORY

@@ -26,6 +26,8 @@ _THRESHOLD = 0.8
 _PATTERN = frozenset("*?[]{}")
 """A path that holds one of these would be taken for a pattern."""
 
+_HEADER = "# Suggested by `yb suggest-testcase`. Look it over, then: yb run -c {file}\n"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserAnswers:
@@ -131,12 +133,8 @@ def _description(prompt: str) -> str:
     return first if len(first) <= 120 else first[:119] + "…"
 
 
-# A test case as YAML that reads as if a person had written it.
-
-_HEADER = "# Suggested by `yb suggest-testcase`. Look it over, then: yb run -c {file}\n"
-
-
 def as_yaml(case: Mapping[str, Any], file: str) -> str:
+    """Write a test case as YAML that reads as if a person had written it."""
     from ruamel.yaml import YAML
 
     yaml = YAML()

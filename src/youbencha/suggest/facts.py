@@ -1,4 +1,4 @@
-"""What can be known of an agent's work without asking a model."""
+"""Collect what is known about an agent's work without asking a model."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ _HOW = ("--no-ext-diff", "--no-textconv", "--no-renames", "-z")
 _ADDRESS = re.compile(r"[\w.+@-]{2,}:")  # https://…, git@host:…, but no C:\\…
 
 _KINDS: Mapping[str, ChangeKind] = {"A": "added", "D": "deleted", "T": "type_changed"}
+
+_LARGEST = 1_000_000
+
+_NO_TESTS = "no test specified"
+"""What `npm init` writes where there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,7 @@ class Facts:
 
 
 async def find_repository(directory: Path) -> RepositoryInfo | None:
-    """None where there is no repository, or one without a commit."""
+    """Describe the repository that the folder is in; None if there is none, or none with a commit."""
     git = await ReadOnlyGit.open(directory)
     said = await git.ask("rev-parse", "--show-toplevel", "HEAD")
     if said is None:
@@ -141,7 +146,7 @@ def _number(text: str) -> int | None:
 
 
 def _lines(path: Path) -> int | None:
-    """None for what is no text, or too large to be looked at."""
+    """Count the lines; None for a file that is binary or too large."""
     try:
         if not path.is_file() or path.stat().st_size > _LARGEST_COUNTED:
             return None
@@ -151,16 +156,8 @@ def _lines(path: Path) -> int | None:
     return None if b"\0" in content else len(content.splitlines())
 
 
-# How a project runs its tests, as far as its files tell.
-
-_LARGEST = 1_000_000
-
-_NO_TESTS = "no test specified"
-"""What `npm init` writes where there are none."""
-
-
 def find_tests(directory: Path) -> str | None:
-    """One line, a program and its arguments: of the first that fits, None if none does."""
+    """Return the command that runs the project's tests, as far as its files show; None if unknown."""
     return next((command for fits, command in _KNOWN if fits(directory)), None)
 
 
@@ -176,8 +173,8 @@ def _text(path: Path) -> str:
 def _uses_pytest(directory: Path) -> bool:
     if any((directory / name).is_file() for name in ("pytest.ini", "conftest.py", "tests/conftest.py")):
         return True
-    told = ("pyproject.toml", "setup.cfg", "tox.ini", "requirements.txt", "requirements-dev.txt")
-    return any("pytest" in _text(directory / name) for name in told)
+    files = ("pyproject.toml", "setup.cfg", "tox.ini", "requirements.txt", "requirements-dev.txt")
+    return any("pytest" in _text(directory / name) for name in files)
 
 
 def _uses_unittest(directory: Path) -> bool:

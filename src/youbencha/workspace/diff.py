@@ -1,4 +1,9 @@
-"""What an agent changed, as data."""
+"""What an agent changed, as data: git's answer parsed, and a comparison for what git cannot hold.
+
+One answer of git holds the list of files, their lines and the patch. git reads a file whole to record it, and again to
+show it in a patch: one of 2 GB would end the run. Files that are too large, and paths that are too long, are compared
+by their hashes, never stored, and in no patch.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +18,32 @@ from threading import Event
 from typing import BinaryIO, Literal, NamedTuple
 
 from youbencha.errors import YouBenchaError
+from youbencha.files import replacing
 from youbencha.workspace.walk import open_up_to, unreadable
 
 ChangeKind = Literal["added", "modified", "deleted", "type_changed"]
+
+HOW = (
+    *("--raw", "--numstat", "-p", "-z", "--binary", "--full-index"),
+    *("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--no-relative"),
+)
+"""What to ask git for. Renames are a deletion and an addition: what counts as one is a matter of taste."""
+
+_KINDS: Mapping[bytes, ChangeKind] = {b"A": "added", b"M": "modified", b"D": "deleted", b"T": "type_changed"}
+
+_CHUNK = 1 << 20
+
+_BINARY = b"-"
+
+LARGE = 64 * 1024 * 1024
+"""Bytes. What is larger is too large."""
+
+_READ_AT_MOST = 8 * 1024 * 1024 * 1024
+"""Bytes, of all files together. A file of a terabyte that is all hole is made in no time, but not read."""
+
+_LINK, _FILE, _PROGRAM, _DIRECTORY = "120000", "100644", "100755", "040000"
+
+_SHA256_LENGTH = 64
 
 
 class FileChange(NamedTuple):
@@ -51,23 +79,8 @@ class Changes(NamedTuple):
     among the files, as binary ones."""
 
 
-# How git tells a difference, read: one answer holds the list of files, their lines, and the patch.
-
-HOW = (
-    *("--raw", "--numstat", "-p", "-z", "--binary", "--full-index"),
-    *("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--no-relative"),
-)
-"""What to ask git for. Renames are a deletion and an addition: what counts as one is a matter of taste."""
-
-_KINDS: Mapping[bytes, ChangeKind] = {b"A": "added", b"M": "modified", b"D": "deleted", b"T": "type_changed"}
-
-_CHUNK = 1 << 20
-
-_BINARY = b"-"
-
-
 def read_difference(answer: Path, patch_file: Path) -> tuple[FileChange, ...]:
-    """Write what is the patch to `patch_file`; tell the rest. Patches may be larger than memory."""
+    """Write the patch to `patch_file` and return the list of files. Patches may be larger than memory."""
     with answer.open("rb") as source:
         head, rest = _head(source)
         try:
@@ -82,16 +95,9 @@ def read_difference(answer: Path, patch_file: Path) -> tuple[FileChange, ...]:
 
 
 def _write_patch(begin: bytes, rest: BinaryIO, patch_file: Path) -> None:
-    """Into a new file, then in one move: a link in its place is replaced, not followed."""
-    partial = patch_file.with_name(f".{patch_file.name}.{os.urandom(4).hex()}")
-    try:
-        with partial.open("xb") as patch:
-            patch.write(begin)
-            shutil.copyfileobj(rest, patch, _CHUNK)
-        partial.replace(patch_file)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+    with replacing(patch_file) as partial, partial.open("xb") as patch:
+        patch.write(begin)
+        shutil.copyfileobj(rest, patch, _CHUNK)
 
 
 def _head(source: BinaryIO) -> tuple[bytes, bytes]:
@@ -128,22 +134,6 @@ def _files(head: bytes) -> tuple[FileChange, ...]:
 def _lines(field: bytes) -> tuple[bytes, tuple[int | None, int | None]]:
     added, deleted, path = field.split(b"\t", 2)
     return path, (None, None) if added == _BINARY else (int(added), int(deleted))
-
-
-# What git cannot hold: files that are too large, and paths that are too long. They are compared, never stored, and in
-# no patch.
-#
-# git reads a file whole to record it, and again to show it in a patch: one of 2 GB would end the run.
-
-LARGE = 64 * 1024 * 1024
-"""Bytes. What is larger is too large."""
-
-_READ_AT_MOST = 8 * 1024 * 1024 * 1024
-"""Bytes, of all files together. A file of a terabyte that is all hole is made in no time, but not read."""
-
-_LINK, _FILE, _PROGRAM, _DIRECTORY = "120000", "100644", "100755", "040000"
-
-_SHA256_LENGTH = 64
 
 
 class Entry(NamedTuple):
@@ -247,6 +237,6 @@ class _Reader:
         return digest.hexdigest()
 
     def _stand_in(self, about: os.stat_result) -> str:
-        """Of a file that nobody reads. The time of its last change (`ctime`) cannot be set by anybody."""
+        """Return an id for a file that is not read. No program can set its `ctime`."""
         known = f"{about.st_size} {about.st_ino} {about.st_ctime_ns}"
         return hashlib.new(self._hash_name, known.encode(), usedforsecurity=False).hexdigest()

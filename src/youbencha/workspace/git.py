@@ -68,6 +68,46 @@ _ENVIRONMENT: Mapping[str, str] = {
 
 _INHERITED = PROGRAM | TEMPORARY if _ON_WINDOWS else {"PATH"}
 
+_ASK_S = 60.0
+
+_NO_PROGRAMS: Mapping[str, str] = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": os.devnull,
+    "core.quotePath": "false",
+    "diff.external": "",
+}
+
+_FILTERS = r"^filter\..*\.(clean|smudge|process)$"
+
+LOOK_S = 120.0
+
+FETCH_S = 3600.0
+
+_KEPT_OF_GIT = ("GIT_SSH", "GIT_SSL_", "GIT_HTTP_", "GIT_PROXY_", "GIT_ASKPASS", "GIT_CONFIG", "GIT_EXEC_PATH")
+"""Of the variables that are git's own, these say how to reach a place; the others point into some repository."""
+
+_SETTINGS: Mapping[str, str] = {
+    **ALWAYS,
+    "fetch.recurseSubmodules": "false",
+    "fetch.writeCommitGraph": "false",
+    "http.lowSpeedLimit": "1000",
+    "http.lowSpeedTime": "60",  # a connection that hangs is given up
+}
+
+_NETWORK_ENVIRONMENT: Mapping[str, str] = {
+    "LC_ALL": "C",  # what git says is read below
+    "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",  # `file`: a user may have mapped an address to a place here
+    "GIT_TERMINAL_PROMPT": "0",
+    "GCM_INTERACTIVE": "never",
+}
+
+_SSH = "ssh -oBatchMode=yes"
+
+_OUR_SIDE = re.compile(
+    r"bad object|corrupt|missing object|not a git repository: '|did not send all necessary objects"
+    r"|unable to create|unable to write|cannot lock ref|No space left|packed-refs",
+)
+
 
 class GitFailed(YouBenchaError):
     """git failed; `reason` is what it printed, `status` its exit status (None if it has none)."""
@@ -159,25 +199,13 @@ async def _run(argv: list[str], cwd: Path, env: Mapping[str, str], stdin: bytes 
 
 
 async def _kill(process: asyncio.subprocess.Process) -> None:
-    """Whoever cancels gets no process left behind."""
+    """End git and all that it started."""
     with contextlib.suppress(ProcessLookupError):
         if _ON_WINDOWS:
             process.kill()
         else:
             os.killpg(process.pid, signal.SIGKILL)
     await process.communicate()
-
-
-_ASK_S = 60.0
-
-_NO_PROGRAMS: Mapping[str, str] = {
-    "core.fsmonitor": "false",
-    "core.hooksPath": os.devnull,
-    "core.quotePath": "false",
-    "diff.external": "",
-}
-
-_FILTERS = r"^filter\..*\.(clean|smudge|process)$"
 
 
 class ReadOnlyGit:
@@ -214,31 +242,6 @@ class ReadOnlyGit:
         return os.fsdecode(b"\n".join(lines)) if done.exit.code == 0 else None
 
 
-LOOK_S = 120.0
-
-FETCH_S = 3600.0
-
-_KEPT_OF_GIT = ("GIT_SSH", "GIT_SSL_", "GIT_HTTP_", "GIT_PROXY_", "GIT_ASKPASS", "GIT_CONFIG", "GIT_EXEC_PATH")
-"""Of the variables that are git's own, these say how to reach a place; the others point into some repository."""
-
-_SETTINGS: Mapping[str, str] = {
-    **ALWAYS,
-    "fetch.recurseSubmodules": "false",
-    "fetch.writeCommitGraph": "false",
-    "http.lowSpeedLimit": "1000",
-    "http.lowSpeedTime": "60",  # a connection that hangs is given up
-}
-
-_NETWORK_ENVIRONMENT: Mapping[str, str] = {
-    "LC_ALL": "C",  # what git says is read below
-    "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",  # `file`: a user may have mapped an address to a place here
-    "GIT_TERMINAL_PROMPT": "0",
-    "GCM_INTERACTIVE": "never",
-}
-
-_SSH = "ssh -oBatchMode=yes"
-
-
 class RemoteFailure(NamedTuple):
     says: re.Pattern[str]
     code: str
@@ -262,7 +265,7 @@ FAILURES = (
         r"repository .*not found|does not appear to be a git repository|not found: did you run|error: 404"
         r"|project you were looking for could not be found",
         "REPO_NOT_FOUND",
-        "There is no repository at {url}, or you may not see it.",
+        "There is no repository at {url}, or you have no access to it.",
         "Check the address, and that your credentials reach it.",
     ),
     _failure(
@@ -273,12 +276,6 @@ FAILURES = (
     ),
 )
 """What git says, and what it means; anything else means that the place was not reached."""
-
-
-_OUR_SIDE = re.compile(
-    r"bad object|corrupt|missing object|not a git repository: '|did not send all necessary objects"
-    r"|unable to create|unable to write|cannot lock ref|No space left|packed-refs",
-)
 
 
 async def ask_remote(

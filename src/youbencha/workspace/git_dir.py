@@ -1,4 +1,4 @@
-"""Git directories, written by hand: `git init` costs a process, and copies templates that somebody put there."""
+"""Write git directories and read HEAD without git: `git init` costs a process, and copies the user's templates."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ RAW = "* -text !eol -ident !filter !working-tree-encoding !diff\n"
 """Over whatever `.gitattributes` says: bytes are written and recorded as they are, and no program touches them."""
 
 _SHA256_LENGTH = 64
+
+_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+_SMALL = 4096
+
+_PACKED = 16 * 1024 * 1024
 
 
 class FileSystem(NamedTuple):
@@ -70,7 +76,7 @@ def make_agents_git_dir(path: Path, commit: str, branch: str) -> FileSystem:
 
 @contextmanager
 def scratch_git_dir(near: Path, commit: str) -> Iterator[Path]:
-    """For one question; on the same disk as `near`, and gone afterwards."""
+    """Make one for a single question, on the same disk as `near`; it is removed afterwards."""
     from youbencha.workspace.trees import remove_tree
 
     path = near.with_name(f".{near.name}-{os.urandom(4).hex()}.git")
@@ -112,17 +118,11 @@ def _write(path: Path, text: str) -> None:
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
 
 
-# What the agent's own HEAD names, read by hand: asking git there would mean to trust its configuration.
-
-_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-
-_SMALL = 4096
-
-_PACKED = 16 * 1024 * 1024
-
-
 def current_commit(tree: Path) -> str | None:
-    """The commit, or None if anything about it is odd. Its files need not be the ones in the tree."""
+    """Return the commit that the agent's own HEAD names, or None if anything about it is odd.
+
+    Read by hand: asking git there would mean to trust its configuration. Its files need not be the ones in the tree.
+    """
     git_dir = tree / ".git"
     if tree.is_symlink() or git_dir.is_symlink():
         return None

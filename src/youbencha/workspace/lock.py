@@ -41,7 +41,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    _TO_LOOK = os.O_RDONLY  # somebody else's can be looked at, too
+    _TO_LOOK = os.O_RDONLY  # another user's can be looked at, too
 
     def try_lock(fd: int) -> bool:
         return _flock(fd, fcntl.LOCK_EX)
@@ -58,7 +58,7 @@ else:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a live process holds it. Looks only: nothing is written, and no file is made."""
+    """Return whether a live process holds the lock. Nothing is written, and no file is made."""
     try:
         fd = os.open(path, _TO_LOOK | NO_FOLLOW)
     except OSError:
@@ -71,7 +71,7 @@ def is_locked(path: Path) -> bool:
 
 @contextmanager
 def lock_file(path: Path) -> Iterator[LockFile]:
-    """Not locked yet; unlocked at the end."""
+    """Open a lock file, not locked yet; it is unlocked at the end."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o644)
     try:
         yield LockFile(fd, path)
@@ -85,7 +85,7 @@ class LockFile:
         self._path = path
 
     def take(self, note: str | None = None) -> bool:
-        """Whether it is ours now. Never waits: who holds it may be a task of this very event loop.
+        """Take the lock, and return whether it is ours. Never waits: the holder may be a task of this event loop.
 
         The file then holds the note, by default the number of this process.
         """
@@ -97,7 +97,7 @@ class LockFile:
         return True
 
     def try_take(self) -> bool:
-        """The same, but the file is left as it is: it may be one that an agent put there."""
+        """Take the lock, but leave the file as it is: an agent may have put it there."""
         return try_lock(self._fd)
 
     async def wait(self, what: str, progress: StepProgress) -> None:

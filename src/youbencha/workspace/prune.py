@@ -39,9 +39,9 @@ class StoredRun(NamedTuple):
 
 
 def old_runs(root: Path, older_than: timedelta | None = None, keep: int | None = None) -> list[StoredRun]:
-    """Those older than that, and not among the newest `keep`; the oldest first. Without either: all.
+    """Return the runs older than that and not among the newest `keep`, the oldest first. Without either: all.
 
-    Only what is recognisably ours is told, by its name and by what is in it.
+    Only what is recognisably ours counts, by its name and by what is in it.
     """
     runs = sorted((found for found in _runs_in(root)), key=lambda run: (run[1], run[0].name))
     if keep is not None:
@@ -52,7 +52,7 @@ def old_runs(root: Path, older_than: timedelta | None = None, keep: int | None =
 
 
 def remove_run(run: StoredRun, *, sources_only: bool = False) -> None:
-    """All of it, or everything but its artifacts. Refused while a live process works in it.
+    """Remove a run, or everything but its artifacts. Refused while a live process works in it.
 
     Raises a YouBenchaError if this one cannot be removed; others may be.
     """
@@ -93,7 +93,7 @@ def orphaned_directories(root: Path, parents: Iterable[str] | None = None) -> di
 
 
 def remove_left_behind(run: Path, places: Iterable[Path]) -> bool:
-    """Whether it was done: not if somebody else is at it. Raises a YouBenchaError if it cannot be."""
+    """Remove the directories of a dead run. Return False if another process is removing them."""
     try:
         with lock_file(run / LOCK) as lock:
             if not lock.try_take():
@@ -106,7 +106,7 @@ def remove_left_behind(run: Path, places: Iterable[Path]) -> bool:
 
 
 def clear_left_behind(root: Path, parent: Path) -> None:
-    """When a new run begins that has its private directory in `parent`: costs one look there if nobody died.
+    """Remove what dead runs left in `parent`, when a new run begins: one look if there is nothing.
 
     What cannot be removed waits for `yb prune`, which tells why.
     """
@@ -116,7 +116,7 @@ def clear_left_behind(root: Path, parent: Path) -> None:
 
 
 def _died(path: Path) -> bool:
-    """It is ours, has said where its private directories are, and nobody holds it.
+    """Whether a run is ours, has noted where its private directories are, and is not locked.
 
     Who makes a run takes its lock before he writes to it. So one with no note may be about to be taken, and looking
     whether it is would be in the way.
@@ -180,6 +180,6 @@ def _is_file(path: Path) -> bool:
 def _looked_at(path: Path, made: datetime) -> StoredRun:
     try:
         complete = (path / ARTIFACTS / _RESULTS).is_file()
-    except OSError:  # nobody could read them
+    except OSError:
         complete = False
     return StoredRun(path, made, size_on_disk(path), is_locked(path / LOCK), complete)

@@ -21,7 +21,7 @@ Identity = tuple[int, int]
 
 _RIGHTS = stat.S_IRWXU
 
-_TOLD = 5
+_MOST_NAMED = 5
 
 _DEEPEST = 20
 """Of directories of logs: no harness nests them deeper."""
@@ -46,7 +46,7 @@ def kept_open(directory: Path) -> Iterator[None]:
 
 
 def restore_directory(place: Path, made: Identity, found: list[str]) -> Identity:
-    """The directory that we made is there, and we may write to it. Told is which one is there now."""
+    """Bring back the directory that we made, or make it anew, and return its identity."""
     about = _look(place)
     if about is None or (about.st_dev, about.st_ino) != made or not stat.S_ISDIR(about.st_mode):
         found.append(f"{shown(place.name)} was {'replaced' if about else 'removed or moved'}")
@@ -91,8 +91,8 @@ def clean_artifacts(artifacts: Path, kept: Collection[str], found: list[str]) ->
                 planted.append(entry.name)
                 remove_tree(path)
     if planted:
-        names = ", ".join(shown(name) for name in sorted(planted)[:_TOLD])
-        more = f" and {len(planted) - _TOLD} more" if len(planted) > _TOLD else ""
+        names = ", ".join(shown(name) for name in sorted(planted)[:_MOST_NAMED])
+        more = f" and {len(planted) - _MOST_NAMED} more" if len(planted) > _MOST_NAMED else ""
         found.append(f"planted in the artifacts, and removed: {names}{more}")
 
 
@@ -104,7 +104,7 @@ def make_accessible(directory: Path) -> None:
 
 
 def _clean(top: Path, artifacts: Path) -> list[str]:
-    """Remove links, pipes, sockets and the like: whoever reads logs later must not be led elsewhere, or wait."""
+    """Remove links, pipes, sockets and the like: a reader of logs must not be led elsewhere, or wait."""
     removed, waiting = [], [(top, 1)]
     while waiting:
         directory, depth = waiting.pop()

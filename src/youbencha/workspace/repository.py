@@ -23,6 +23,17 @@ from youbencha.workspace.walk import NAME, files_in, keep_rules
 
 _NO_BRANCH = "main"
 
+_SUBMODULE = 0o160000
+
+_ENOUGH = 65536
+
+_REFUSED = r"(?i)invalid path|malformed"
+
+_NO_ROOM = (
+    r"(?i)unable to (write|create|append)|cannot (create|write|mkdir)|could not write|write error"
+    r"|No space left|File too large|Disk quota|Read-only file system"
+)
+
 
 def _silent(_step: str, _detail: str = "") -> None:
     pass
@@ -42,7 +53,7 @@ async def open_repository(
 
     Without `branch` (which may also be a tag) and `commit`: the default branch. With both, the commit is taken, and
     the branch is only its name. A full commit that was fetched before needs no network. What is not committed in a
-    repository on this machine is no part of it. `refs` are the repository's, if they are known: then it is not asked.
+    repository on this machine is left out. `refs` are the repository's, if they are known: then it is not asked.
     """
     place = read_source(source, base)
     store: Store = _mirror(place, cache_dir, progress) if isinstance(place, RemoteUrl) else LocalStore(place)
@@ -124,7 +135,7 @@ class Repository:
         return await self._store.bring((await self._store.refs()).pick(name, source, self.public_url))
 
     async def write_tree(self, commit: str, directory: Path) -> None:
-        """The files of a commit that `resolve` told, and nothing of git. What was in that place is removed."""
+        """Write the files of a commit, without git's own. What was in that place is removed."""
 
         async def make() -> None:
             await write_tree(self._store.objects, commit, directory.absolute())
@@ -150,27 +161,11 @@ class Repository:
                 await make()
 
 
-# Writes the tree of a commit, with nothing around it that an agent could learn from, or that could run.
-#
-# Files are the very bytes that the repository holds: no filter, no conversion, no large file from elsewhere.
-# Directories of submodules stay empty.
-
-_SUBMODULE = 0o160000
-
-_ENOUGH = 65536
-
-_REFUSED = r"(?i)invalid path|malformed"
-
-_NO_ROOM = (
-    r"(?i)unable to (write|create|append)|cannot (create|write|mkdir)|could not write|write error"
-    r"|No space left|File too large|Disk quota|Read-only file system"
-)
-
-
 async def check_out(objects: Path, commit: str, branch: str, directory: Path) -> None:
-    """A repository of that one commit in `directory`: no remotes, no other refs, no objects but its own.
+    """Make a repository of that one commit in `directory`: no remotes, no other refs, no objects but its own.
 
-    What was there before is removed.
+    Nothing in it tells an agent more, or could run. Files are the very bytes that the repository holds: no filter, no
+    conversion, no large file from elsewhere; directories of submodules stay empty. What was there before is removed.
     """
     _make_fresh(directory)
     agents = directory / ".git"
@@ -192,7 +187,7 @@ async def check_out(objects: Path, commit: str, branch: str, directory: Path) ->
         try:
             await _both(writing, packing)
         except GitFailed as failed:
-            raise _told(failed, commit, directory) from failed
+            raise _checkout_error(failed, commit, directory) from failed
 
 
 async def write_tree(objects: Path, commit: str, directory: Path) -> None:
@@ -203,7 +198,7 @@ async def write_tree(objects: Path, commit: str, directory: Path) -> None:
             how = ("read-tree", "-u", "--reset", commit)
             await git(scratch, *how, tree=directory, index=scratch / "index", objects=objects)
         except GitFailed as failed:
-            raise _told(failed, commit, directory) from failed
+            raise _checkout_error(failed, commit, directory) from failed
 
 
 def _make_fresh(directory: Path) -> None:
@@ -224,7 +219,7 @@ async def _both(first: Coroutine[Any, Any, bytes], second: Coroutine[Any, Any, b
         await asyncio.wait(tasks)
 
 
-def _told(failed: GitFailed, commit: str, directory: Path) -> YouBenchaError:
+def _checkout_error(failed: GitFailed, commit: str, directory: Path) -> YouBenchaError:
     """What git says about the place it writes to, or about names that it will not write: `.git/config`, say."""
     if re.search(_NO_ROOM, failed.reason):
         return not_writable(directory, failed.reason)

@@ -36,9 +36,23 @@ ARTIFACTS, LOCK, PRIVATE_PARENT = "artifacts", ".lock", "private_parent"
 
 _IGNORE_ALL = "# Made by youBencha: what is in here belongs to no repository.\n*\n"
 
+_RUNS = "runs"
+
+_PRIVATE_NAME = re.compile(r"(.+)-[0-9a-f]{16}", re.DOTALL)
+
+_OWNER_ONLY = 0o700
+
+State = frozenset[tuple[object, ...]]
+
+_RANDOM_BYTES = 6
+"""A thousand runs that begin in the same second, in any number of directories, do not share a name."""
+
+_RUN_NAME = re.compile(r".+-(2\d{3}-\d{2}-\d{2}-\d{6})-(?:[0-9a-f]{6}){1,2}")
+"""Six digits are the names of earlier versions."""
+
 
 class RunDirectory:
-    """A run's own place. Locked from its making until it is closed, so that nobody takes it for an old one."""
+    """The directory of one run, locked until it is closed: `yb prune` does not touch it."""
 
     def __init__(self, path: Path, private: Path) -> None:
         self.path = path
@@ -48,7 +62,7 @@ class RunDirectory:
         """How it should be; made after the agent has ended, if at all."""
         self.artifacts = path / ARTIFACTS
         self.private = private
-        """For what only the harness needs. Lies elsewhere, and is gone when the run is closed."""
+        """For what only the harness needs. Lies elsewhere, and is removed when the run is closed."""
         self._scratch: list[Path] = []
         self._held, self._watched = ExitStack(), ExitStack()
         self._made: dict[Path, Identity | None] = {}
@@ -57,7 +71,7 @@ class RunDirectory:
 
     @classmethod
     def create(cls, root: Path, name: str | None = None, *, cache_dir: Path | None = None) -> Self:
-        """With a new name in `root`, which is made if need be, and is then ignored by the user's git.
+        """Make a directory with a new name in `root`, which is made if need be and then ignored by the user's git.
 
         Leaves nothing if it fails. The private directory is made below `cache_dir`, by default the user's.
         """
@@ -95,23 +109,22 @@ class RunDirectory:
         return self.new_scratch()
 
     def new_scratch(self) -> Path:
-        """A directory for what the agent needs beside its tree, a home for instance. Gone when the run is closed."""
+        """Make a directory for what the agent needs beside its tree (a home, say), until the run is closed."""
         made = make_another(self.path.name, self.private)
         self._scratch.append(made)
         return made
 
     def hand_over(self) -> None:
-        """Right before the agent starts: what is in the artifacts by now is ours, and so is the private directory
-        as it is. `reclaim` finds what is different."""
+        """Remember the state of the run right before the agent starts; `reclaim` finds what is different."""
         self._kept = frozenset(os.listdir(self.artifacts))  # noqa: PTH208 - only the names are wanted
         self._private_state = state_of(self.private)
 
     def reclaim(self) -> tuple[str, ...]:
-        """Right after the agent's processes are gone, before anything here is read or written.
+        """Make everything ours again, after the agent's processes have ended and before anything here is read.
 
         The run directory, its lock and its artifacts are then what we made, or made anew; `src-modified` is a
-        directory; nothing that an agent planted where the harness reads or writes is left. Told is what was found
-        and mended, in short sentences: as a rule, nothing.
+        directory; nothing that an agent planted where the harness reads or writes is left. Returns what was found
+        and repaired, in short sentences: as a rule, nothing.
         """
         found: list[str] = []
         with writing_to(self.path):
@@ -140,7 +153,7 @@ class RunDirectory:
         self.close()
 
     def close(self) -> None:
-        """The run is over: others may remove it. What was private is gone."""
+        """Remove the private directories and unlock the run: it is over."""
         with suppress(YouBenchaError):  # a run is over whatever is left in the cache
             for place in (self.private, *self._scratch):
                 remove_tree(place)
@@ -148,19 +161,19 @@ class RunDirectory:
         self._held.close()
 
     def delete_sources(self) -> None:
-        """Everything but the artifacts."""
+        """Close the run, and remove everything but its artifacts."""
         self.close()
         for name in os.listdir(self.path):  # noqa: PTH208 - only the names are wanted
             if name != ARTIFACTS:
                 remove_tree(self.path / name)
 
     def remove(self) -> None:
-        """All of it, because nothing ran."""
+        """Close the run and remove all of it, because nothing ran."""
         self.close()
         remove_tree(self.path)
 
     def _hold(self) -> bool:
-        """Whether it is ours. If not, then it is in use all the same: whoever has it keeps it from `yb prune`."""
+        """Take the lock. Return False if another process has it: that one then keeps the run from `yb prune`."""
         lock = self._held.enter_context(lock_file(self.path / LOCK))
         # Not which private directory is ours: an agent can read it here. Its name begins with the name of the run.
         note = {"pid": os.getpid(), "started_at": time.time(), PRIVATE_PARENT: str(self.private.parent)}
@@ -231,23 +244,12 @@ def _make_root(root: Path) -> None:
         (root / ".gitignore").write_text(_IGNORE_ALL)
 
 
-# A directory for what only the harness needs: how the tree was at the start, what its evaluators work with.
-#
-# Not beside the agent's tree, where `..` leads. An agent that runs as the same user without a sandbox can still look
-# for
-# it; so `state_of` tells whether anything in it was touched.
-
-_RUNS = "runs"
-
-_PRIVATE_NAME = re.compile(r"(.+)-[0-9a-f]{16}", re.DOTALL)
-
-_OWNER_ONLY = 0o700
-
-State = frozenset[tuple[object, ...]]
-
-
 def make_private(run: str, cache_dir: Path | None) -> Path:
-    """For the run of that name, in the cache directory or, if that cannot be written, where temporary files go."""
+    """Make a directory for what only the harness needs, in the cache or else where temporary files go.
+
+    Not beside the agent's tree, where `..` leads. An agent that runs as the same user without a sandbox can still find
+    it; `state_of` shows whether anything in it was changed.
+    """
     name = f"{run}-{os.urandom(8).hex()}"
     try:
         parent = _runs_in(cache_dir)
@@ -260,17 +262,17 @@ def make_private(run: str, cache_dir: Path | None) -> Path:
 
 
 def make_another(run: str, private: Path) -> Path:
-    """Beside the one that is there, with a name of the same form: if we die, both are found by the run's name."""
+    """Make one more beside `private`, with a name of the same form: if we die, both are found by the run's name."""
     return _made(private.parent / f"{run}-{os.urandom(8).hex()}")
 
 
 def find_private(run: str, parent: str) -> Iterator[Path]:
-    """Those of a run that died. An agent may have chosen `parent`: nothing but what has such a name is told."""
+    """Yield the private directories of a run that died. An agent may have chosen `parent`: only such names count."""
     return (path for name, path in private_in(parent) if name == run)
 
 
 def private_in(parent: str) -> Iterator[tuple[str, Path]]:
-    """The directories in there that have such a name, each with the name of its run."""
+    """Yield the private directories in `parent`, each with the name of its run."""
     try:
         names = os.listdir(parent) if os.path.isabs(parent) else []  # noqa: PTH117, PTH208
     except (OSError, ValueError):
@@ -282,7 +284,7 @@ def private_in(parent: str) -> Iterator[tuple[str, Path]]:
 
 
 def state_of(directory: Path) -> State:
-    """Changes if anything in it does. The time of a file's last change (`ctime`) cannot be set by anybody."""
+    """Return a value that changes if anything in the directory does. No program can set the `ctime` of a file."""
     found: set[tuple[object, ...]] = set()
     for folder, directories, files in os.walk(directory):
         for name in (*directories, *files):
@@ -305,15 +307,6 @@ def _runs_in(cache_dir: Path | None) -> Path:
 def _made(path: Path) -> Path:
     path.mkdir(mode=_OWNER_ONLY)
     return path
-
-
-# The name of a run's directory: its kind, the time it began, and random digits.
-
-_RANDOM_BYTES = 6
-"""A thousand runs that begin in the same second, in any number of directories, do not share a name."""
-
-_RUN_NAME = re.compile(r".+-(2\d{3}-\d{2}-\d{2}-\d{6})-(?:[0-9a-f]{6}){1,2}")
-"""Six digits are the names of earlier versions."""
 
 
 def new_run_name(kind: str) -> str:

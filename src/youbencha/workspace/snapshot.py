@@ -1,4 +1,4 @@
-"""What an agent changed, told by a git directory of our own beside its workspace.
+"""What an agent changed, found by a git directory of our own beside its workspace.
 
 The agent's own `.git` is never asked: it may have committed, rewritten history, or put commands into its
 configuration (filters, hooks, monitors) that would then run on this machine.
@@ -30,6 +30,11 @@ from youbencha.workspace.diff import (
 from youbencha.workspace.git import ONLY_RECORDED, GitFailed, git
 from youbencha.workspace.git_dir import current_commit, make_git_dir
 from youbencha.workspace.walk import TreeFiles, files_in, ignored_among, keep_rules, open_up_to
+
+_GLANCE_S = 0.05
+
+_LARGE_FILES = {"core.bigFileThreshold": str(LARGE)}
+"""git then reads them in pieces, and puts them into a pack."""
 
 
 class Snapshot(NamedTuple):
@@ -95,15 +100,9 @@ async def _recorded(tree: Path, git_dir: Path, found: TreeFiles) -> tuple[str, E
     return start, await entries_of(tree, index.large, found.too_deep, start)
 
 
-# A tree compared with a state that git holds. Whatever is too large for git is compared beside it.
-
-_GLANCE_S = 0.05
-
-_LARGE_FILES = {"core.bigFileThreshold": str(LARGE)}
-"""git then reads them in pieces, and puts them into a pack."""
-
-
 class TreeComparison(NamedTuple):
+    """Compares a tree with a state that git holds. What is too large for git is compared beside it."""
+
     tree: Path
     git_dir: Path
     start: str
@@ -202,8 +201,10 @@ async def indexed(
 
 
 async def _meets_large_file(recording: asyncio.Future[None], git_dir: Path) -> bool:
-    """Whether git has begun to put files into a pack, which it does with large ones only. So nobody needs to ask for
-    the size of every file, of which there are many."""
+    """Return whether git has begun to put files into a pack, which it does with large ones only.
+
+    So the size of every file need not be asked for: there may be many.
+    """
     before = _packs(git_dir)
     while True:
         done, _ = await asyncio.wait([recording], timeout=_GLANCE_S)
@@ -247,7 +248,7 @@ async def _differences(
 
 
 def _new_file(git_dir: Path, what: str) -> Path:
-    """One that nobody else has: a git that was killed leaves its lock beside it."""
+    """Return a new name: a git that was killed leaves its lock beside the file."""
     return git_dir / f"{what}-{os.urandom(4).hex()}"
 
 

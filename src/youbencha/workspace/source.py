@@ -1,4 +1,4 @@
-"""What a person writes for a repository, read: a place on this machine, or one that is reached over a network."""
+"""Read what a test case says about its repository: `repo`, and which branch, tag or commit."""
 
 from __future__ import annotations
 
@@ -26,6 +26,22 @@ _DEFAULT_PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
 
 _HINT = "Write an https, ssh or file URL, `user@host:path`, or a path."
 
+RefKind = Literal["branch", "tag", "commit"]
+
+_HEADS, _TAGS, _TRACKED = "refs/heads/", "refs/tags/", "refs/remotes/origin/"
+
+_PLACES: Mapping[str, tuple[str, ...]] = {"branch": (_HEADS, _TAGS, _TRACKED), "tag": (_TAGS,)}
+"""Where a name is looked for. A `branch` may be a tag; and in a clone on this machine it may be known only as a
+branch of where that came from."""
+
+_PEELED = "^{}"
+
+_FEW = 5
+
+LOCAL_FORMAT = "%(HEAD)%00%(objecttype)%00%(objectname)%00%(*objectname)%00%(refname)"
+
+LOCAL_PLACES = (_HEADS, _TAGS, _TRACKED)
+
 
 class RemoteUrl(NamedTuple):
     url: str
@@ -37,7 +53,7 @@ class RemoteUrl(NamedTuple):
 
 
 def read_source(written: str, base: Path) -> Path | RemoteUrl:
-    """A relative path starts at `base`. Whatever could be an option or a command of git's is refused."""
+    """Read an address, or a path relative to `base`. Anything that git could take for an option is refused."""
     text = written.strip()
     _refuse_what_is_odd(text)
     scheme = _SCHEME.match(text)
@@ -48,11 +64,11 @@ def read_source(written: str, base: Path) -> Path | RemoteUrl:
         return _path_of(text)
     if scheme[1].lower() in _REMOTE:
         return _url_place(text)
-    raise _invalid(f"Repositories cannot be had by {scheme[1]}.")
+    raise _invalid(f"Unsupported repository URL scheme: {scheme[1]}")
 
 
 def public_url(written: str) -> str:
-    """The same without credentials: what may be shown and stored."""
+    """Return the address without credentials: what may be shown and stored."""
     text = written.strip()
     if not _SCHEME.match(text):
         return text
@@ -134,23 +150,8 @@ def _invalid(message: str) -> YouBenchaError:
     return YouBenchaError("REPO_INVALID", message, hint=_HINT)
 
 
-# The branches and tags of a repository, and which of them somebody means.
-
-RefKind = Literal["branch", "tag", "commit"]
-
-_HEADS, _TAGS, _TRACKED = "refs/heads/", "refs/tags/", "refs/remotes/origin/"
-
-_PLACES: Mapping[str, tuple[str, ...]] = {"branch": (_HEADS, _TAGS, _TRACKED), "tag": (_TAGS,)}
-"""Where a name is looked for. A `branch` may be a tag; and in a clone on this machine it may be known only as a
-branch of where that came from."""
-
-_PEELED = "^{}"
-
-_FEW = 5
-
-
 class Refs(NamedTuple):
-    """What a repository has to offer at the moment."""
+    """The branches and tags of a repository."""
 
     ids: Mapping[str, str]
     """By full name. An annotated tag stands for what it names."""
@@ -162,7 +163,7 @@ class Refs(NamedTuple):
     """Ids that are known to be commits, and to be at hand."""
 
     def pick(self, name: str | None, kind: Literal["branch", "tag"], where: str) -> str:
-        """The id behind a name; without one, behind HEAD."""
+        """Return the id that a name refers to, or HEAD if there is none."""
         if not self.ids and self.head is None:
             raise YouBenchaError(
                 "REPO_EMPTY", f"The repository {where} is empty.", hint="It needs at least one commit to start from."
@@ -200,7 +201,7 @@ def short_name(name: str) -> str:
 
 
 def from_listing(output: str) -> Refs:
-    """As `git ls-remote --symref` tells them. What a server calls a ref and git would not, is left out."""
+    """Read the output of `git ls-remote --symref`. What is not a valid name of a ref is left out."""
     ids: dict[str, str] = {}
     head = branch = None
     for line in output.splitlines():
@@ -214,13 +215,8 @@ def from_listing(output: str) -> Refs:
     return Refs(ids, head, branch if branch and is_ref_name(branch) else None)
 
 
-LOCAL_FORMAT = "%(HEAD)%00%(objecttype)%00%(objectname)%00%(*objectname)%00%(refname)"
-
-LOCAL_PLACES = (_HEADS, _TAGS, _TRACKED)
-
-
 def from_local(output: bytes) -> Refs:
-    """As `git for-each-ref` tells them in `LOCAL_FORMAT`."""
+    """Read the output of `git for-each-ref` in `LOCAL_FORMAT`."""
     ids: dict[str, str] = {}
     commits: set[str] = set()
     head = branch = None

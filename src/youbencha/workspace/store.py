@@ -1,4 +1,4 @@
-"""Where the objects of a repository come from: a repository on this machine, or the mirror of one elsewhere."""
+"""Where the objects of a repository come from: a local repository, or the mirror of a remote one."""
 
 from __future__ import annotations
 
@@ -18,6 +18,30 @@ from youbencha.workspace.lock import lock_file
 from youbencha.workspace.source import LOCAL_FORMAT, LOCAL_PLACES, Refs, RemoteUrl, from_listing, from_local
 from youbencha.workspace.trees import remove_tree
 
+_POINTER = "gitdir:"
+
+_LONGEST_POINTER = 8192
+
+_REFSPECS = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+
+_FETCH = ("fetch", "--quiet", "--no-tags", "--prune", "--no-write-fetch-head", "--no-recurse-submodules")
+
+_LIST = ("ls-remote", "--symref")
+
+_LISTED = ("HEAD", "refs/heads/*", "refs/tags/*")
+
+_PARTIAL = ".partial-"
+
+_Identity = tuple[int, int]
+"""Tells one mirror from the next in the same place."""
+
+_UNDER_WAY = ".fetching"
+"""Exists while something is fetched. Found by the next who has the lock, it says that a fetch was killed."""
+
+_LENGTHS = (40, 64)
+
+_AT_LEAST = 4
+
 
 class Store(Protocol):
     known_refs: Refs | None
@@ -32,32 +56,27 @@ class Store(Protocol):
         ...
 
     async def refs(self) -> Refs:
-        """As they are now."""
+        """Return the branches and tags as they are now."""
         ...
 
     async def commit(self, written: str) -> str:
-        """The full id of a commit that somebody wrote, whole or its beginning. It is in the store afterwards."""
+        """Return the full id of a commit, given in full or by its beginning, and make sure that the store has it."""
         ...
 
     async def bring(self, object_id: str) -> str:
-        """The commit behind an id that `refs` told. It is in the store afterwards."""
+        """Return the commit behind an id of `refs`, and make sure that the store has it."""
         ...
 
     async def renew(self) -> bool:
-        """Get everything anew, because something here is damaged. False where that cannot be done."""
+        """Fetch everything again, because something here is damaged. Return False where that cannot be done."""
         ...
 
 
-# A repository on this machine: read where it is, without a copy and without a transport.
-#
-# What is not committed there is no part of it. Nothing in it is written, and nothing of its configuration is used.
-
-_POINTER = "gitdir:"
-
-_LONGEST_POINTER = 8192
-
-
 class LocalStore:
+    """A repository on this machine: read where it is, without a copy and without a transport.
+
+    What is not committed there is left out. Nothing in it is written, and nothing of its configuration is used."""
+
     def __init__(self, path: Path) -> None:
         self.public_url = str(path)
         try:
@@ -91,13 +110,13 @@ class LocalStore:
 
 
 def find_git_dir(path: Path) -> Path | None:
-    """Of a working tree or of a bare repository, whose name may be written without `.git`."""
+    """Find the git directory of a working tree or of a bare repository, whose `.git` may be left out."""
     candidates = (path, path.parent / f"{path.name}.git")
     return git_dir_of_tree(path) or next((each for each in candidates if _is_git_dir(each)), None)
 
 
 def git_dir_of_tree(path: Path) -> Path | None:
-    """Of the working tree whose top this is, a linked one too."""
+    """Return the git directory of the working tree, perhaps a linked one, whose top this is."""
     candidate = path / ".git"
     if candidate.is_file():
         candidate = _pointed_at(candidate) or candidate
@@ -109,7 +128,7 @@ def _is_git_dir(path: Path) -> bool:
 
 
 def common_dir(git_dir: Path) -> Path:
-    """The git directory that holds the objects: linked working trees share one."""
+    """Return the git directory that holds the objects: linked working trees share one."""
     pointer = git_dir / "commondir"
     if not pointer.is_file():
         return git_dir
@@ -129,36 +148,19 @@ def _not_found(path: Path) -> Path:
     elif not path.is_dir():
         reason, hint = f"{path} is a file, not a git repository.", "Name the directory that holds the repository."
     else:
-        reason, hint = f"{path} is no git repository.", "Make it one: `git init`, `git add .`, `git commit`."
+        reason, hint = f"{path} is not a git repository.", "Make it one: `git init`, `git add .`, `git commit`."
         if above := next((parent for parent in path.parents if git_dir_of_tree(parent)), None):
             hint = f"{above} is one: name that."
     raise YouBenchaError("REPO_NOT_FOUND", reason, hint=hint)
 
 
-# A copy of a remote repository on this machine, so that its second run needs next to nothing from the network.
-#
-# `<cache>/mirrors/<name>-<hash of the address>/mirror.git` holds all branches and tags that were ever fetched. Nothing
-# is cleaned up in it, so what was fetched once stays. It appears in one move when it is whole, and one process at a
-# time writes to it; reading needs no lock. The address is not written into it, and so no password either.
-
-_REFSPECS = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
-
-_FETCH = ("fetch", "--quiet", "--no-tags", "--prune", "--no-write-fetch-head", "--no-recurse-submodules")
-
-_LIST = ("ls-remote", "--symref")
-
-_LISTED = ("HEAD", "refs/heads/*", "refs/tags/*")
-
-_PARTIAL = ".partial-"
-
-_Identity = tuple[int, int]
-"""Tells one mirror from the next in the same place."""
-
-_UNDER_WAY = ".fetching"
-"""Exists while something is fetched. Found by the next who has the lock, it says that a fetch was killed."""
-
-
 class Mirror:
+    """A copy of a remote repository in the cache: a second run needs next to nothing from the network.
+
+    `<cache>/mirrors/<name>-<hash of the address>/mirror.git` holds all branches and tags that were ever fetched.
+    Nothing is removed from it, so what was fetched once stays. It appears in one move when it is complete, and one
+    process at a time writes to it; reading needs no lock. The address is not written into it, so no password is."""
+
     def __init__(self, place: RemoteUrl, cache_dir: Path, progress: StepProgress) -> None:
         self.public_url = place.public_url
         self._place = place
@@ -195,7 +197,7 @@ class Mirror:
         return await self.commit(object_id)
 
     async def renew(self) -> bool:
-        """Whoever comes second finds it done by the first."""
+        """Fetch again, unless another process has done so since we read from it."""
         async with self._locked():
             if _identity(self._git_dir) == self._known:
                 self._progress(f"the mirror of {self.public_url} is damaged: fetching it anew")
@@ -225,7 +227,7 @@ class Mirror:
                 await self._fetch(self._git_dir, f"+{wanted}:refs/youbencha/{wanted}", prune=False)
 
     async def _fetched(self) -> bool:
-        """False if the mirror is not fit for it."""
+        """Fetch into the mirror. Return False if it is damaged."""
         try:
             await self._fetch(self._git_dir, *_REFSPECS)
         except GitFailed:
@@ -247,7 +249,7 @@ class Mirror:
         return next((len(value) for value in (self.known_refs.ids.values() if self.known_refs else ())), 40)
 
     async def _build(self) -> None:
-        """Aside, then in one move. What was there before was in nobody's way until then."""
+        """Fetch into a new directory, and put it in the old one's place in one move."""
         partial = self._home / f"{_PARTIAL}{os.urandom(4).hex()}"
         try:
             make_git_dir(partial, "0" * self._object_id_length(), attributes=None)
@@ -269,7 +271,7 @@ class Mirror:
         mark.unlink()
 
     def _clear(self) -> None:
-        """What killed processes left. Only for who holds the lock."""
+        """Remove what killed processes left. The caller must hold the lock."""
         for path in self._home.glob(f"{_PARTIAL}*"):
             remove_tree(path)
         if (self._git_dir / _UNDER_WAY).exists():
@@ -319,17 +321,13 @@ def _identity(git_dir: Path) -> _Identity | None:
 
 # Commits in a store of objects: which id is meant, and whether it is there.
 
-_LENGTHS = (40, 64)
-
-_AT_LEAST = 4
-
 
 def is_full_id(text: str) -> bool:
     return len(text) in _LENGTHS and all(character in "0123456789abcdefABCDEF" for character in text)
 
 
 async def commit_at(git_dir: Path, object_id: str) -> str | None:
-    """The commit that a full id means: itself, or what the tag of that id names. None if it is not there."""
+    """Return the commit that a full id means: itself, or what the tag of that id names. None if it is not there."""
     try:
         output = await git(git_dir, "rev-parse", "--quiet", "--verify", f"{object_id}^{{commit}}")
     except GitFailed:
@@ -346,7 +344,7 @@ async def has_object(git_dir: Path, object_id: str) -> bool:
 
 
 async def commit_beginning(git_dir: Path, prefix: str, where: str) -> str | None:
-    """The one commit whose id begins so. Never a branch that happens to have such a name."""
+    """Return the one commit whose id begins with `prefix`, never a branch of that name; None if there is none."""
     if is_full_id(prefix):
         return await commit_at(git_dir, prefix.lower())
     if len(prefix) < _AT_LEAST:

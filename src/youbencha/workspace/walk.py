@@ -1,5 +1,11 @@
-"""The files of a tree. git is not left to walk it: it takes a repository inside for a submodule, hides what is in
-there, and fails if that has no commit. What lies inside any `.git`, wherever it is, is not looked at.
+"""List the files of a tree, without what its ignore rules exclude, and add up their size.
+
+Not by git: it takes a repository inside for a submodule, hides what is in there, and fails if that has no commit. What
+lies inside any `.git`, wherever it is, is left out.
+
+The ignore rules are those of the start: all its `.gitignore` files, copied to where an agent does not edit them by
+chance, and no others. So an agent that edits `.gitignore` hides nothing, and a file that was there at the start counts,
+whatever the rules say.
 """
 
 from __future__ import annotations
@@ -19,6 +25,22 @@ from youbencha.workspace.git import ONLY_RECORDED, GitFailed, git
 
 _LONGEST = os.pathconf("/", "PC_PATH_MAX") if hasattr(os, "pathconf") else 32767
 """Bytes of a path that a system call takes, with the zero at its end."""
+
+NAME = b".gitignore"
+
+_RULES = "start-rules"
+
+_LARGEST = 4 * 1024 * 1024
+
+_HERE = b"./"
+"""Before every path: a name that begins with a colon would mean something else to git."""
+
+_LONG_ENOUGH = 1000
+
+_NONE_IGNORED = 1
+"""The exit status of `git check-ignore`."""
+
+_BLOCK = 512
 
 
 class TreeFiles(NamedTuple):
@@ -49,7 +71,7 @@ def files_in(tree: Path, *, ours: bool = True, left_out: Collection[bytes] = ())
     """Files and links; no `.git` of any kind. If the tree itself is a link, there are none: it is not followed.
 
     What is neither (a pipe, a socket) has no content to compare. `ours`: a directory that cannot be read is made
-    readable. `left_out` are directories, by name or by path below the tree, that nobody wants to know of.
+    readable. `left_out` are directories that are skipped, by name or by path below the tree.
     """
     if tree.is_symlink():
         return TreeFiles([])
@@ -117,33 +139,12 @@ def unreadable(path: bytes, error: OSError) -> YouBenchaError:
     return YouBenchaError(
         "GIT_FAILED",
         f"Cannot read {shown(path)}: {error.strerror or error}",
-        hint="The agent made a directory that cannot be read; what is in it cannot be told.",
+        hint="The agent made a directory that cannot be read: its content is unknown.",
     )
 
 
-# Which new files do not count, because the repository itself ignores them: `__pycache__`, `node_modules`, …
-#
-# The rules are those of the start: all its `.gitignore` files, kept aside where an agent does not edit them by chance,
-# and no others (neither the agent's own nor those of the person who runs it). An agent that edits `.gitignore` hides
-# nothing. A file that was there at the start counts, whatever the rules say.
-
-NAME = b".gitignore"
-
-_RULES = "start-rules"
-
-_LARGEST = 4 * 1024 * 1024
-
-_HERE = b"./"
-"""Before every path: a name that begins with a colon would mean something else to git."""
-
-_LONG_ENOUGH = 1000
-
-_NONE_IGNORED = 1
-"""The exit status of `git check-ignore`."""
-
-
 def keep_rules(tree: Path, paths: Iterable[bytes], git_dir: Path) -> None:
-    """Copy those of `paths` that are rules; the tree is as it was at the start."""
+    """Copy the ignore files among `paths`, while the tree is as it was at the start."""
     rules = git_dir / _RULES
     if rules.exists():
         shutil.rmtree(rules)
@@ -157,7 +158,7 @@ def keep_rules(tree: Path, paths: Iterable[bytes], git_dir: Path) -> None:
 
 
 async def keep_rules_of(commit: str, git_dir: Path, objects: Path) -> None:
-    """The same from a commit that is not checked out as it is."""
+    """Copy the ignore files of a commit."""
     listed = await git(git_dir, "ls-tree", "-r", "-z", "--full-tree", commit, objects=objects)
     for entry in listed.split(b"\0"):
         about, _, path = entry.partition(b"\t")
@@ -168,7 +169,7 @@ async def keep_rules_of(commit: str, git_dir: Path, objects: Path) -> None:
 
 
 async def ignored_among(found: TreeFiles, git_dir: Path, prefix: bytes = b"") -> set[bytes]:
-    """Those that the rules of the start ignore, which are for `prefix` and the path. Costs nothing without rules."""
+    """Return the files that the rules of the start ignore; their paths are below `prefix` there."""
     asked = {prefix + path: path for path in found.files}
     asked |= {_shorter(prefix + path): path for path in found.too_deep}
     return {asked[path] for path in await _ignored(asked, git_dir)}
@@ -194,13 +195,8 @@ async def _ignored(paths: Collection[bytes], git_dir: Path) -> set[bytes]:
     return {path.removeprefix(_HERE) for path in output.split(b"\0") if path}
 
 
-# How much room a tree takes on the disk. An agent makes a file of five terabytes that is all hole in no time.
-
-_BLOCK = 512
-
-
 def size_on_disk(path: Path) -> int:
-    """Of its files, in blocks. What cannot be seen is not counted."""
+    """Return the bytes that the files of a tree take: holes take none, and what cannot be read is not counted."""
     total, waiting = 0, [os.fsencode(path)]
     seen: set[tuple[int, int]] = set()
     while waiting:
