@@ -115,7 +115,7 @@ def test_what_it_does_not_know(arguments: list[str], words: str) -> None:
     assert done.stdout == ""
     assert done.stderr.startswith("error ")
     assert words in done.stderr
-    assert re.search(r"\nhint  (for example `yb .+`; )?add --help to see what there is\n$", done.stderr)
+    assert re.search(r"\nhint  (for example `yb .+`; )?run with --help for usage\n$", done.stderr)
     assert "Traceback" not in done.stderr
 
 
@@ -156,7 +156,7 @@ def test_a_fault_of_ours_is_one_line_and_what_to_do() -> None:
     assert done.returncode == 2
     error, hint = done.stderr.splitlines()
     assert error == "error [INTERNAL] RuntimeError: a b [red]c"
-    assert hint.startswith("hint  this is a fault of youBencha: please report it")
+    assert hint.startswith("hint  This is a bug in youBencha. Please report it")
 
 
 @pytest.mark.usefixtures("fault")
@@ -184,7 +184,7 @@ def test_a_current_directory_that_is_gone(tmp_path: Path) -> None:
     line = f"rmdir '{gone}' && exec '{SCRIPT}' validate -c testcase.yaml"
     done = subprocess.run(["/bin/sh", "-c", line], cwd=gone, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr.startswith("error [CURRENT_DIRECTORY_GONE] The current directory is gone")
+    assert done.stderr.startswith("error [CURRENT_DIRECTORY_GONE] The current directory no longer exists")
 
 
 def test_a_wrong_choice_is_told_in_our_words() -> None:

@@ -59,7 +59,7 @@ def test_init_replaces_only_if_told_to(config: Config, project: Path) -> None:
     file.write_text("timeout_ms: 5\n")
     done = config("init")
     assert done.returncode == 2
-    assert done.stderr.startswith(f"error [SETTINGS_EXIST] {file} is there already\nhint  ")
+    assert done.stderr.startswith(f"error [SETTINGS_EXIST] {file} already exists\nhint  ")
     assert file.read_text() == "timeout_ms: 5\n"
     assert told(config("init", "--force")) == (0, f"wrote {file}\n", "")
     assert file.read_text() == template()

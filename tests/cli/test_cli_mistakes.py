@@ -24,8 +24,8 @@ def here(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
-        (["run", "case.yaml"], "for example `yb run -c testcase.yaml`; add --help to see what there is"),
-        (["report", "."], "for example `yb report --from .youbencha-workspace --format html --open`; add --help"),
+        (["run", "case.yaml"], "for example `yb run -c testcase.yaml`; run with --help for usage"),
+        (["report", "."], "for example `yb report --from .youbencha-workspace --format html --open`; run with --help"),
         (["run", "-c", "testcase.yaml"], "`yb init` writes a test case to begin with."),
         (["validate", "-c", "testcase.yaml"], "`yb init` writes a test case to begin with."),
         (["run", "-c", "eval.yaml"], "without an agent: `yb eval -c eval.yaml`."),

@@ -67,7 +67,7 @@ BOMB = '<!DOCTYPE b [<!ENTITY a "ha">' + "".join(f'<!ENTITY a{n} "&a{n - 1};&a{n
         ("<testsuite>&undefined;</testsuite>", "is not XML"),
         ("<testsuite>", "is not XML"),
         ("", "is not XML"),
-        ("<html/>", "is no JUnit report"),
+        ("<html/>", "is not a JUnit report"),
         (b'<?xml version="1.0" encoding="no-such-thing"?><testsuite/>', "is not XML"),
         (b'<?xml version="1.0" encoding="utf-7"?><testsuite/>', "is not XML"),
         (b"<testsuite>\xff</testsuite>", "is not XML"),

@@ -47,7 +47,7 @@ async def test_no_changes_pass_and_are_called_so(over: OverRun) -> None:
 async def test_without_a_beginning_it_is_skipped(over: OverRun) -> None:
     result = await over.evaluate("git-diff")
     assert result.status == "skipped"
-    assert "no beginning" in result.message
+    assert "Nothing to compare with" in result.message
 
 
 # Of the changes below: 2 files, 10 lines added, 6 removed, 16 in all, 8 each, so an entropy of 1 bit.

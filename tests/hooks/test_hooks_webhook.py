@@ -17,7 +17,7 @@ from hook_server import server, status
 from systems import posix_only
 from youbencha import __version__
 from youbencha.hooks import RetryPolicy, run_post_evaluation
-from youbencha.hooks.webhook import MIB, read_artifacts, parse_retry_after
+from youbencha.hooks.webhook import MIB, parse_retry_after, read_artifacts
 from youbencha.log import ArtifactManifest, HookResult, ResultsBundle
 from youbencha.spec import WebhookConfig, WebhookHook
 

@@ -44,8 +44,8 @@ async def test_the_plan_and_its_hash_are_of_what_was_chosen(runs: RunLab) -> Non
     [
         (["--agent", "codx"], "'codex'"),
         (["--agent", "codex@"], "no version is given"),
-        (["--model", "-x"], "no model's name"),
-        (["--model", "two words"], "no model's name"),
+        (["--model", "-x"], "not the name of a model"),
+        (["--model", "two words"], "not the name of a model"),
         (["--agent", "command"], "agent.config"),
     ],
 )

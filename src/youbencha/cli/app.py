@@ -1,4 +1,4 @@
-"""The commands of `yb`, and how an error reaches a person."""
+"""The commands of `yb`, and how errors and signals end them."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class _Call:
 
 
 def run_app(arguments: Sequence[str]) -> int:
-    """Run one command; the exit code."""
+    """Run one command, and return its exit code."""
     call = _Call()
     try:
         outcome = get_command(app)(args=list(arguments), standalone_mode=False, obj=call)
@@ -183,7 +183,7 @@ def run_app(arguments: Sequence[str]) -> int:
     except typer.TyperException as error:  # a wrong option or argument
         typer.echo(f"error {usage_message(error)}\nhint  {usage_hint(error)}", err=True)
         return CANNOT_RUN
-    except Exception as error:  # noqa: BLE001 (whatever it is, a person gets a sentence and not a traceback)
+    except Exception as error:  # noqa: BLE001 (the user gets a sentence, not a traceback)
         if call.debug:
             import traceback
 
@@ -193,18 +193,18 @@ def run_app(arguments: Sequence[str]) -> int:
 
 
 def unexpected_error(error: Exception) -> YouBenchaError:
-    if isinstance(error, FileNotFoundError) and _is_nowhere():
-        hint = "Go to one that is there (`cd`), and try again."
-        return YouBenchaError("CURRENT_DIRECTORY_GONE", "The current directory is gone: it was removed.", hint=hint)
+    if isinstance(error, FileNotFoundError) and _current_directory_is_gone():
+        hint = "Change to another one."
+        return YouBenchaError("CURRENT_DIRECTORY_GONE", "The current directory no longer exists.", hint=hint)
     message = " ".join(f"{type(error).__name__}: {error}".split())
     if isinstance(error, OSError):
-        hint = "look at the file, its permissions and the room on the disk; `yb --debug …` shows where it happened"
+        hint = "Check the file, its permissions and free disk space. `yb --debug …` shows where it happened."
         return YouBenchaError("SYSTEM", message, hint=hint)
-    hint = "this is a fault of youBencha: please report it, with what `yb --debug …` prints"
+    hint = "This is a bug in youBencha. Please report it with the output of `yb --debug …`."
     return YouBenchaError("INTERNAL", message, hint=hint)
 
 
-def _is_nowhere() -> bool:
+def _current_directory_is_gone() -> bool:
     try:
         os.getcwd()  # noqa: PTH109 (Path.cwd is the same)
     except FileNotFoundError:
@@ -227,7 +227,7 @@ def print_error(error: YouBenchaError) -> None:
 
 
 def run_async(work: Coroutine[Any, Any, Result]) -> Result:
-    """As `asyncio.run`; and SIGTERM and SIGHUP are like Ctrl-C: what was begun is ended."""
+    """As `asyncio.run`; SIGTERM and SIGHUP end it as Ctrl-C does."""
     startup.loaded()
     return asyncio.run(_interruptible(work))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from youbencha.cli.help import Commands
+from youbencha.cli.options import settings_here
 from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def init(
     if present and not force:
         raise YouBenchaError(
             "SETTINGS_EXIST",
-            f"{present} is there already",
+            f"{present} already exists",
             hint="Change it with `yb config set`, or replace it with `yb config init --force`.",
         )
     file = present or directory / _NEW_FILE
@@ -76,7 +77,7 @@ def list_settings(as_json: Annotated[bool, typer.Option("--json", help="For prog
 
     Example: `yb config list`
     """
-    loaded = _loaded()
+    loaded = settings_here()
     rows = list(_rows(loaded))
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
@@ -95,14 +96,14 @@ def list_settings(as_json: Annotated[bool, typer.Option("--json", help="For prog
 
 @app.command()
 def get(key: Key) -> None:
-    """Print the value that holds here, and nothing else. Exit code 1: there is none.
+    """Print the effective value. Exit code 1: it is not set.
 
     Example: `yb config get agent.model`
     """
     from youbencha.spec.settings_edit import check_key
 
     check_key(key)
-    value: Any = _loaded().settings.model_dump()
+    value: Any = settings_here().settings.model_dump()
     for step in key.split("."):
         value = value.get(step)
     if value is None:
@@ -143,15 +144,6 @@ def unset(key: Key, everywhere: Global = False) -> None:
     check_key(key)
     typer.echo(f"{key} is not set in {file}" if file else "there is no settings file", err=True)
     raise typer.Exit(NOT_SET)
-
-
-def _loaded() -> LoadedSettings:
-    from youbencha.spec.settings import load_settings
-
-    loaded = load_settings(Path.cwd(), Path.home())
-    for warning in loaded.warnings:
-        typer.echo(f"warning  {warning}", err=True)
-    return loaded
 
 
 def _file(everywhere: bool) -> Path | None:

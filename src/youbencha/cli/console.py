@@ -34,21 +34,21 @@ _STYLES = {"passed": "bold green", "failed": "bold red", "partial": "bold yellow
 
 @contextmanager
 def show_partial_results(display: Display) -> Iterator[Display]:
-    """Whoever interrupts a run learns where that is which was finished."""
+    """Say where the partial results are if the run is interrupted."""
     try:
         with display:
             yield display
     except KeyboardInterrupt:
         if display.progress.directory is not None:
-            typer.echo(f"interrupted; what was finished is in {display.progress.directory}", err=True)
+            typer.echo(f"interrupted; partial results: {display.progress.directory}", err=True)
         raise
 
 
 def show_result(bundle: ResultsBundle, artifacts: Path, *, as_json: bool, quiet: bool) -> int:
-    """Show what came of it: to a person, to a program, to GitHub. The exit code."""
-    _tell_github(bundle)
+    """Show the result to a person, a program or GitHub, and return the exit code."""
+    _show_on_github(bundle)
     try:
-        _tell(bundle, artifacts, as_json=as_json, quiet=quiet)
+        _print_result(bundle, artifacts, as_json=as_json, quiet=quiet)
     except (OSError, ValueError) as error:  # a reader that is gone, or a full disk, changes no verdict
         if not isinstance(error, BrokenPipeError):
             with suppress(OSError, ValueError):
@@ -56,7 +56,7 @@ def show_result(bundle: ResultsBundle, artifacts: Path, *, as_json: bool, quiet:
     return 0 if bundle.summary.overall_status == "passed" else NOT_PASSED
 
 
-def _tell(bundle: ResultsBundle, artifacts: Path, *, as_json: bool, quiet: bool) -> None:
+def _print_result(bundle: ResultsBundle, artifacts: Path, *, as_json: bool, quiet: bool) -> None:
     if as_json:
         from youbencha.report.formats import render_json
 
@@ -67,7 +67,7 @@ def _tell(bundle: ResultsBundle, artifacts: Path, *, as_json: bool, quiet: bool)
         _show(bundle, artifacts)
 
 
-def _tell_github(bundle: ResultsBundle) -> None:
+def _show_on_github(bundle: ResultsBundle) -> None:
     if not {"GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS"} & os.environ.keys():
         return
     from youbencha.report.summary import github_annotations, write_step_summary
@@ -92,8 +92,8 @@ def _show(bundle: ResultsBundle, artifacts: Path) -> None:
     for label, value in lines:
         # Never markup: a model may be called "opus[1m]". And never a table, which cuts a path that is too long.
         style = _STYLES.get(value.partition(":")[0].partition(",")[0], "")
-        told = value if label == "Results" else wrap(value, console.width, indent=width)
-        console.print(Text.assemble((f"{label:<{width}}", "dim"), (told, style)))
+        text = value if label == "Results" else wrap(value, console.width, indent=width)
+        console.print(Text.assemble((f"{label:<{width}}", "dim"), (text, style)))
 
 
 class StepPrinter:

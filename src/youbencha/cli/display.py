@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a live screen on a terminal, plain lines in a pipe, nothing if asked."""
+"""Show the progress of a run: live on a terminal, as plain lines in a pipe, or not at all."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
 from youbencha.events import Event
 from youbencha.progress import Line, Progress
+from youbencha.text import plural
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -65,7 +66,7 @@ class PlainDisplay:
         line = self.progress.take(event)
         if line is None:
             return
-        with contextlib.suppress(OSError, ValueError):  # nobody reads any more; the run goes on all the same
+        with contextlib.suppress(OSError, ValueError):  # the reader has gone; the run goes on
             print(f"{time.monotonic() - self._began:6.1f}s {line.plain()}", file=self._stream, flush=True)
 
     def __enter__(self) -> Self:
@@ -76,14 +77,14 @@ class PlainDisplay:
 
 
 class LiveDisplay:
-    """What happens, line by line, to stay. Below it phases, time, tokens and cost, gone when the run is over."""
+    """Prints a line for each event; below them, until the run is over, phases, time, tokens and cost."""
 
     def __init__(self, title: str, stream: TextIO, *, console: Console | None = None) -> None:
         from rich.console import Console
         from rich.live import Live
 
         self._title = title
-        self._told = False
+        self._printed = False
         self.progress = Progress()
         self._began = time.time()
         self._console = console or Console(file=stream, highlight=False)
@@ -93,8 +94,8 @@ class LiveDisplay:
         line = self.progress.take(event)
         if line is None:
             return
-        self._told = True
-        with contextlib.suppress(OSError, ValueError):  # the terminal is gone; the run goes on all the same
+        self._printed = True
+        with contextlib.suppress(OSError, ValueError):  # the terminal is gone; the run goes on
             self._console.print(_line_text(line), no_wrap=True, overflow="ellipsis")
 
     def __enter__(self) -> Self:
@@ -103,7 +104,7 @@ class LiveDisplay:
 
     def __exit__(self, *_: object) -> None:
         self._live.stop()
-        if self._told:
+        if self._printed:
             self._console.print()  # between what happened and what came of it
 
     def render(self) -> RenderableType:
@@ -135,7 +136,7 @@ class LiveDisplay:
         shown = self.progress
         parts = [f"model {shown.model}"] if shown.model else []
         if shown.tool_calls:
-            parts.append(f"{shown.tool_calls} tool call{'s' if shown.tool_calls != 1 else ''}")
+            parts.append(plural(shown.tool_calls, "tool call"))
         if shown.input_tokens is not None or shown.output_tokens is not None:
             parts.append(f"{_count(shown.input_tokens)} in / {_count(shown.output_tokens)} out")
         if shown.cost_usd is not None:

@@ -43,13 +43,13 @@ def _print_json(diagnosis: Diagnosis) -> None:
     import json
     from dataclasses import asdict
 
-    told = {
+    result = {
         "ready": diagnosis.ready,
         "usable_agents": list(diagnosis.usable_agents),
         "missing": list(diagnosis.missing),
         "findings": [asdict(finding) for finding in diagnosis.findings],
     }
-    typer.echo(json.dumps(told, indent=2))
+    typer.echo(json.dumps(result, indent=2))
 
 
 def _print(diagnosis: Diagnosis) -> None:

@@ -97,7 +97,7 @@ def _parameter_rows(ctx: Any, command: TyperCommand | TyperGroup) -> dict[str, l
         record = param.get_help_record(ctx)
         if record is None:  # hidden
             continue
-        names, text = record[0], re.sub(r"  \[x[<>]=.+\]$", "", record[1])  # whoever goes too far is told so
+        names, text = record[0], re.sub(r"  \[x[<>]=.+\]$", "", record[1])
         if param.param_type_name == "argument":
             sections["Arguments"].append((names.partition(" <")[0], text))
             continue
@@ -122,9 +122,9 @@ def _columns(rows: Iterable[Row], names: int, width: int) -> str:
     indent = " " * (names + 4 if names else 8)
     lines = []
     for name, text in rows:
-        told = _filled(text, width, indent)
-        beside = len(name) <= names and told
-        lines.append(f"  {name:<{names}}  {told.lstrip()}" if beside else f"  {name}\n{told}".rstrip())
+        filled = _filled(text, width, indent)
+        beside = len(name) <= names and filled
+        lines.append(f"  {name:<{names}}  {filled.lstrip()}" if beside else f"  {name}\n{filled}".rstrip())
     return "\n".join(lines)
 
 
@@ -155,4 +155,4 @@ def usage_hint(error: typer.TyperException) -> str:
     command = getattr(getattr(error, "ctx", None), "command", None)
     example = re.search(r"Example: `([^`]+)`", getattr(command, "help", None) or "")
     begun = f"for example `{example[1]}`; " if example and error.format_message().startswith("Missing") else ""
-    return f"{begun}add --help to see what there is"
+    return f"{begun}run with --help for usage"

@@ -144,11 +144,8 @@ WorkspaceDir = Annotated[
 ]
 
 
-# Options of `yb run` that say who does the work.
-
-
 def agent_choice(agent: str | None, model: str | None) -> AgentOverride:
-    """`agent` is TYPE or TYPE@VERSION, as `yb agents install` takes it."""
+    """Read --agent, which is TYPE or TYPE@VERSION as for `yb agents install`, and --model."""
     from youbencha.spec.testcase import AgentOverride
 
     kind, at, version = (agent or "").partition("@")
@@ -160,16 +157,16 @@ def agent_choice(agent: str | None, model: str | None) -> AgentOverride:
             raise YouBenchaError("OPTION_INVALID", f"--agent {agent}: no version is given", hint=hint)
         get_adapter(kind)  # an error of its own, with the names there are
     if model is not None and (not model or model.startswith("-") or any(letter.isspace() for letter in model)):
-        raise YouBenchaError("OPTION_INVALID", f"--model {model!r} is no model's name", hint="Such as --model opus")
+        raise YouBenchaError(
+            "OPTION_INVALID", f"--model {model!r}: not the name of a model", hint="Such as --model opus"
+        )
     return AgentOverride(kind or None, version or None, model)
-
-
-# Options that say how a model is reached: of `yb run`, and in part of `yb gateway`.
 
 
 def gateway_options(
     kind: str | None, budget: float | None, *, record: Path | None, replay: Path | None, auto: Path | None
 ) -> GatewayOptions:
+    """Read --gateway, --budget and the options for cassettes."""
     from youbencha.spec.gateway import GatewayType
     from youbencha.trial.gateway_plan import GatewayOptions
 
@@ -192,11 +189,8 @@ def cassette_given(record: Path | None, replay: Path | None, auto: Path | None) 
     return given[0] if given else None
 
 
-# Options of `yb run` that say where the agent runs.
-
-
 def sandbox_option(kind: str | None, image: str | None, network: str | None) -> SandboxSpec | None:
-    """None: as the test case and the settings say. An image, or a network, speaks of a container by itself."""
+    """Read --sandbox, --image and --network, of which the latter two imply a container; None if none is given."""
     if kind is None and image is None and network is None:
         return None
     from youbencha.spec.sandbox import Network, SandboxSpec, SandboxType
@@ -217,10 +211,8 @@ def _check(option: str, value: str | None, known: tuple[str, ...]) -> None:
         raise YouBenchaError("OPTION_INVALID", f"{option} cannot be {value}", hint=f"It is one of {', '.join(known)}.")
 
 
-# The settings that hold where a command is given, and the variables that it is given.
-
-
 def settings_here() -> LoadedSettings:
+    """Load the settings that hold in the current directory, and print their warnings."""
     from youbencha.spec.settings import load_settings
 
     loaded = load_settings(Path.cwd(), Path.home())
@@ -237,7 +229,7 @@ def host_here() -> Host:
 
 
 def variables_given(written: Sequence[str] | None) -> dict[str, Any]:
-    """`--var NAME=TEXT` or `--var NAME:=NUMBER`, as often as it was given."""
+    """Read `--var NAME=TEXT` and `--var NAME:=NUMBER`."""
     return dict(_variable(each) for each in written or ())
 
 
@@ -258,16 +250,13 @@ def _json_value(name: str, value: str) -> Any:
         found = None
     if not isinstance(found, int | float | str):
         hint = f"For text write {name}=TEXT."
-        raise YouBenchaError("VARIABLE_INVALID", f"--var {name}:={value}: no number, true or false", hint=hint)
+        raise YouBenchaError("VARIABLE_INVALID", f"--var {name}:={value}: not a number, true or false", hint=hint)
     return found
-
-
-# What to do about the mistakes that everybody makes once with a file.
 
 
 @contextmanager
 def add_hint(config: Path) -> Iterator[None]:
-    """A complaint about a file that is not there, or is for another command, says what to do next."""
+    """Add a hint to the error about a file that does not exist, or is for another command."""
     try:
         yield
     except ConfigError as error:

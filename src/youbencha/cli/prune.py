@@ -1,4 +1,4 @@
-"""`yb prune`: remove old runs from a workspace, and what nobody owns any more: containers, private directories."""
+"""`yb prune`: remove old runs from a workspace, and containers and private directories of dead runs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def prune(
         typer.echo(f"would remove {what}{plural(len(runs), 'run')}, {total:.1f} MB")
         return 0
     if not yes and not sys.stdin.isatty():
-        raise YouBenchaError("NOBODY_TO_ASK", "There is nobody to ask.", hint="Add --yes to remove them.")
+        raise YouBenchaError(
+            "NOBODY_TO_ASK", "Cannot ask for confirmation: stdin is not a terminal.", hint="Add --yes to remove them."
+        )
     if not yes and not typer.confirm(f"Remove {what}{plural(len(runs), 'run')} ({total:.1f} MB)?", err=True):
         raise typer.Abort
     kept = 0
@@ -72,7 +74,7 @@ def prune(
 
 
 def _reap(*, dry_run: bool) -> None:
-    """Without asking: nothing of value is in a container whose harness is dead."""
+    """Remove the containers of dead runs without asking: nothing of value is in them."""
     from youbencha.cli.app import run_async
     from youbencha.sandbox.docker.ownership import reap_containers
 
@@ -82,9 +84,10 @@ def _reap(*, dry_run: bool) -> None:
 
 
 def _clear(root: Path, *, dry_run: bool) -> bool:
-    """Without asking, and whatever their age: nothing of value is in the private directories of a run that died.
+    """Remove the private directories of dead runs without asking: nothing of value is in them.
 
-    Whether none of them is left."""
+    Return whether none of them is left.
+    """
     from youbencha.workspace.prune import orphaned_directories, remove_left_behind
 
     all_gone = True

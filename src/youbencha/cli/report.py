@@ -1,4 +1,4 @@
-"""`yb report`: the results of a run, in the form that somebody needs."""
+"""`yb report`: write the results of a run in one of several formats."""
 
 from __future__ import annotations
 

@@ -76,22 +76,19 @@ def run(
     return show_result(finished.bundle, finished.directory.artifacts, as_json=as_json, quiet=quiet)
 
 
-# `yb run --dry-run`: what would be done.
-
-
 def show_plan(plan: Plan, *, as_json: bool) -> None:
-    """For a person, or as JSON."""
-    told = _told(plan)
+    """Print what `yb run` would do, for a person or as JSON."""
+    rows = _plan_rows(plan)
     if as_json:
-        typer.echo(json.dumps(told, indent=2))
+        typer.echo(json.dumps(rows, indent=2))
         return
     typer.echo("Would run:")
-    for name, value in told.items():
+    for name, value in rows.items():
         if value not in (None, []):
             typer.echo(f"  {name:<16} {', '.join(value) if isinstance(value, list) else value}")
 
 
-def _told(plan: Plan) -> dict[str, object]:
+def _plan_rows(plan: Plan) -> dict[str, object]:
     from youbencha.workspace import public_url
 
     case = plan.case
@@ -105,9 +102,9 @@ def _told(plan: Plan) -> dict[str, object]:
         "agent": case.agent.type,
         "agent_version": case.agent.version,
         "model": plan.model,
-        "gateway": _told_gateway(plan),
-        **_told_cassette(plan),
-        "sandbox": _told_sandbox(plan),
+        "gateway": _gateway_text(plan),
+        **_cassette_rows(plan),
+        "sandbox": _sandbox_text(plan),
         "timeout_ms": plan.timeout_ms,
         "pre_execution": [hook.name for hook in case.pre_execution],
         "evaluators": [evaluator.name for evaluator in plan.evaluators],
@@ -116,21 +113,21 @@ def _told(plan: Plan) -> dict[str, object]:
     }
 
 
-def _told_gateway(plan: Plan) -> str:
+def _gateway_text(plan: Plan) -> str:
     if plan.gateway is None:
         return "none"
     cassette = plan.gateway.spec.cassette
     return plan.gateway.type + (f" ({cassette.mode} {plan.gateway.cassette_dir})" if cassette else "")
 
 
-def _told_cassette(plan: Plan) -> dict[str, str | list[str]]:
+def _cassette_rows(plan: Plan) -> dict[str, str | list[str]]:
     from youbencha.trial.plan import preview_recording
 
     found = preview_recording(plan)
     return {} if found is None else {"cassette": found.holds, "cassette_lacks": list(found.lacks)}
 
 
-def _told_sandbox(plan: Plan) -> str:
+def _sandbox_text(plan: Plan) -> str:
     from youbencha.spec.sandbox import DEFAULT_IMAGE
 
     spec = plan.sandbox

@@ -61,7 +61,7 @@ async def _with_signals(work: Callable[[asyncio.Event], Coroutine[Any, Any, None
 class StderrWriter:
     """Standard error, written to by a thread of its own.
 
-    Whoever started us may not read it, or no longer: neither must hold up or end what is served.
+    Its reader may be slow, or gone: neither must hold up or end what is served.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""How a command begins and ends: what is done so that nobody waits for it.
+"""How a command begins and ends, so that it does so quickly.
 
 `yb` is a short program around a long one, started again and again. Each thing here was measured to matter.
 """
@@ -26,9 +26,9 @@ def prepare() -> None:
 
 
 def ending_signals() -> list[signal.Signals]:
-    """A polite end (a service manager's; a terminal that is closed) is one like Ctrl-C: what was begun is cleaned up.
+    """Return the signals that end a command as Ctrl-C does: of a service manager, or of a terminal that is closed.
 
-    Unless we were told to live on without a terminal (nohup).
+    Those that are ignored (nohup) stay so.
     """
     names = ("SIGTERM", "SIGHUP")
     found = [signal.Signals[name] for name in names if name in signal.Signals.__members__]
@@ -36,7 +36,7 @@ def ending_signals() -> list[signal.Signals]:
 
 
 def loaded() -> None:
-    """All that is needed is there: from now on, what is no longer needed is given back."""
+    """Collect garbage again: all modules are loaded."""
     gc.freeze()
     gc.enable()
 
@@ -44,7 +44,7 @@ def loaded() -> None:
 def exit_now(code: int) -> NoReturn:
     """End now. Taking an interpreter apart, only to free what the system frees anyway, takes 40 ms."""
     atexit._run_exitfuncs()
-    for stream in filter(None, (sys.stdout, sys.stderr)):  # None: somebody closed it before we began
-        with contextlib.suppress(OSError, ValueError):  # whoever read it is gone
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # None: it was closed before we began
+        with contextlib.suppress(OSError, ValueError):  # its reader has gone
             stream.flush()
     os._exit(code)

@@ -40,7 +40,7 @@ def suggest_testcase(
     from youbencha.suggest import NO_AGENT, collect_facts, find_repository
 
     if agent != NO_AGENT:
-        get_adapter(agent)  # a wrong name is told before anything is asked
+        get_adapter(agent)  # report a wrong name before asking anything
     directory = _directory(output_dir)
     instructions = _instructions(agent_file)
     asking = sys.stdin.isatty()
@@ -138,7 +138,7 @@ def _show_facts(facts: Facts) -> None:
 
 def _may_save(save: Path, *, asking: bool, yes: bool, force: bool) -> bool:
     if save.exists() and not force:
-        return asking and typer.confirm(f"{save} is there already. Overwrite it?", default=False, err=True)
+        return asking and typer.confirm(f"{save} already exists. Overwrite it?", default=False, err=True)
     if yes or not asking:
         return yes
     return typer.confirm(f"Save it as {save}?", default=True, err=True)
@@ -146,7 +146,7 @@ def _may_save(save: Path, *, asking: bool, yes: bool, force: bool) -> bool:
 
 def _exists(save: Path) -> YouBenchaError:
     return YouBenchaError(
-        "TESTCASE_EXISTS", f"{save} is there already.", hint="Name another file with --save, or give --force."
+        "TESTCASE_EXISTS", f"{save} already exists.", hint="Name another file with --save, or give --force."
     )
 
 

@@ -47,8 +47,8 @@ def validate(
         raise
     warnings = [*missing_here(loaded), *advice_on(loaded, thorough=verbose)]
     if as_json:
-        told = {"valid": True, "problems": [], "warnings": [_as_data(warning) for warning in warnings]}
-        typer.echo(json.dumps(told, indent=2))
+        result = {"valid": True, "problems": [], "warnings": [_as_data(warning) for warning in warnings]}
+        typer.echo(json.dumps(result, indent=2))
         return 0
     for warning in warnings:
         typer.echo(f"warning  {warning}", err=True)

@@ -41,7 +41,7 @@ from youbencha.sandbox.local import HOST
 from youbencha.workspace.trees import copy_tree, remove_tree
 
 _SEARCHED = 1024 * 1024
-"""Characters from the end. The program runs an agent's code, that may print anything for ever."""
+"""Characters from the end. The program runs an agent's code, which may print anything for ever."""
 
 _LONGEST_LINE = 4_096
 
@@ -96,9 +96,9 @@ class CommandEvaluator:
 
 @asynccontextmanager
 async def _own_tree(context: EvaluationContext, config: CommandEvaluatorConfig) -> AsyncIterator[Path]:
-    """A copy, which is gone afterwards. In `yb eval` always: the directory may be where somebody works."""
-    in_somebodys_tree = context.log is None
-    if not config.in_copy and not in_somebodys_tree:
+    """Yield a copy of the tree for the command. In `yb eval` always: the directory may be the user's own."""
+    is_users_tree = context.log is None
+    if not config.in_copy and not is_users_tree:
         yield context.directory
         return
     place = Path(mkdtemp(prefix="command-", dir=context.scratch_dir))
@@ -112,7 +112,7 @@ async def _own_tree(context: EvaluationContext, config: CommandEvaluatorConfig) 
 
 
 def _copy(context: EvaluationContext, copy: Path, check_cancelled: CheckCancelled) -> None:
-    """Without what cannot be read: what an agent hides, it has not delivered, and it gets its verdict all the same."""
+    """Copy the tree without what cannot be read: what an agent hides, it has not delivered."""
     try:
         copy_tree(context.directory, copy, check_cancelled, skip=context.left_out, unreadable_ok=True)
     except OSError as error:
@@ -167,7 +167,7 @@ def _message(config: CommandEvaluatorConfig, metrics: Mapping[str, Any], failure
 
 
 def _called(config: CommandEvaluatorConfig) -> str:
-    """The person's name for it, or the beginning of the command."""
+    """Return the configured label, or the beginning of the command."""
     if config.label:
         return config.label
     line = config.command if isinstance(config.command, str) else " ".join(config.command)
@@ -180,11 +180,8 @@ def _log_file(directory: Path) -> Path:
     return next(path for path in map(directory.joinpath, names) if not path.exists())
 
 
-# Metrics out of what a program printed. Pure.
-
-
 def metrics_in(output: str, patterns: Mapping[str, MetricPattern]) -> dict[str, Any]:
-    """Each metric, None if there is no such line or its value is not of the type that was asked for."""
+    """Find each metric in the output; None if there is no such line, or its value has another type."""
     if not patterns:
         return {}
     lines = [line[:_LONGEST_LINE] for line in output[-_SEARCHED:].splitlines()]
@@ -192,7 +189,7 @@ def metrics_in(output: str, patterns: Mapping[str, MetricPattern]) -> dict[str, 
 
 
 def tail(output: str) -> str:
-    """The end, from the beginning of a line where there is one."""
+    """Return the end of the output, from the beginning of a line where there is one."""
     if len(output) <= TAIL_CHARACTERS:
         return output
     end = output[-TAIL_CHARACTERS:]
@@ -222,9 +219,6 @@ def _converted(text: str, kind: str) -> Any:
     return number if abs(number) <= _LARGEST_INT else None
 
 
-# What exactly is run, and where.
-
-
 class MissingInTree(Exception):
     """Something that the command needs is not in the tree: the agent's doing, and a verdict."""
 
@@ -240,7 +234,7 @@ def working_directory(config: CommandEvaluatorConfig, tree: Path) -> Path:
 
 
 def arguments(config: CommandEvaluatorConfig, directory: Path, env: Mapping[str, str]) -> tuple[str, ...]:
-    """The program by its full path, and what it is given."""
+    """Return the program by its full path, and its arguments."""
     if config.shell:
         assert isinstance(config.command, str)
         return _shell(config.command, config.args, env)
@@ -258,7 +252,7 @@ def arguments(config: CommandEvaluatorConfig, directory: Path, env: Mapping[str,
 
 
 def arguments_inside(config: CommandEvaluatorConfig, directory: Path, sandbox: Sandbox) -> tuple[str, ...]:
-    """As `arguments`, for a place that is not this system: what has no slash in it is looked for there."""
+    """As `arguments`, for a container: a name without a slash is looked for there."""
     if config.shell:
         assert isinstance(config.command, str)
         return "sh", "-c", config.command, "sh", *config.args
@@ -287,15 +281,12 @@ def _not_found(program: str, why: str) -> YouBenchaError:
     return YouBenchaError(
         "COMMAND_NOT_FOUND",
         f"Cannot run {program}: {why}.",
-        hint="Install it, mend the name, or set PATH under `env`. A program of the tree is named with a slash: ./NAME.",
+        hint="Install it, check the name, or set PATH under `env`. A program in the tree needs a slash: ./NAME.",
     )
 
 
-# From what happened to a verdict. Pure.
-
-
 def assertion_results(config: CommandEvaluatorConfig, metrics: Mapping[str, Any]) -> list[AssertionResult]:
-    """The exit code and the report, always; then what was asked for."""
+    """Check the exit code and the report always, then the configured assertions."""
     results = [_exit_result(config, metrics)]
     if config.junit:
         wrong = metrics.get("junit_error", "")
@@ -321,7 +312,7 @@ def _wrong_end(config: CommandEvaluatorConfig, metrics: Mapping[str, Any]) -> st
     if metrics["signal"]:
         return f"{metrics['signal']} ended it"
     if metrics["exit_code"] is None:
-        return "nobody knows how it ended"
+        return "its exit status is unknown"
     expected = " or ".join(map(str, config.expect_exit_code))
     return f"its exit code is {metrics['exit_code']}, not {expected}"
 
@@ -338,7 +329,7 @@ def process_metrics(result: ProcessResult, output_tail: str) -> dict[str, Any]:
 
 
 def summary(metrics: Mapping[str, Any]) -> str:
-    """What there is to say besides failures: how long it took, and how many tests there were."""
+    """Summarise besides failures: how long it took, and how many tests there were."""
     parts = [f"took {metrics['duration_ms'] / 1000:.1f} s"]
     if "tests" in metrics:
         bad = metrics["failures"] + metrics["errors"]

@@ -1,4 +1,4 @@
-"""What a person may write under `config` of command."""
+"""The configuration of the `command` evaluator, and the environment of its program."""
 
 from __future__ import annotations
 
@@ -121,10 +121,8 @@ class CommandEvaluatorConfig(StrictModel):
         return (*first, *self.args)
 
 
-# What is wrong with a configuration whose parts are each right.
-
-
 def contradictions(config: CommandEvaluatorConfig) -> Iterator[Problem]:
+    """Yield what is wrong with a configuration whose parts are each valid."""
     yield from _about_command(config)
     for name in config.metrics:
         if name in _OWN or (config.junit and name in _JUNIT):

@@ -1,4 +1,4 @@
-"""How close the agent came to a reference."""
+"""The `expected-diff` evaluator: how close the agent came to a reference."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class ExpectedDiff:
 
 
 def _nothing_included(patterns: Sequence[str]) -> YouBenchaError:
-    """Two empty sets are alike, but nobody means that: there is a mistake in the patterns."""
+    """Two empty sets are equal, but that is a mistake in the patterns."""
     return YouBenchaError(
         "EXPECTED_DIFF_NOTHING_TO_COMPARE",
         f"No file in either tree matches include_paths ({', '.join(patterns)}).",
@@ -148,9 +148,6 @@ def _message(comparison: Comparison, threshold: float, *, passed: bool) -> str:
     )
     verdict = "reaches" if passed else "is below"
     return f"Similarity {rounded_down(comparison.aggregate):g} {verdict} the threshold of {threshold:g}: {counts}."
-
-
-# Two trees, file by file, and one number for all of it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,11 +224,8 @@ def _compared(path: str, ours: TreeFile | None, expected: TreeFile | None) -> Co
     return ComparedFile(path, "matched" if like.similarity == 1.0 else "changed", like.similarity, like.method)
 
 
-# How alike two files are. No link is followed, and no file is read that would fill the memory.
-
-
 def file_likeness(ours: TreeFile, expected: TreeFile) -> Similarity:
-    """A link is compared by where it points to; with a file it has nothing in common."""
+    """Compare two files, or two links by their targets. No link is followed, and no large file is read whole."""
     if ours.is_link != expected.is_link:
         return Similarity(0.0, "exact")
     try:
@@ -252,7 +246,7 @@ def _of_files(ours: Path, expected: Path) -> Similarity:
 
 
 def _as_texts(one: bytes, other: bytes) -> tuple[str, str]:
-    """Characters, or, if either is no text, bytes: one edit is then one byte."""
+    """Compare characters or, if either is binary, bytes: one edit is then one byte."""
     if b"\0" not in one and b"\0" not in other:
         try:
             return one.decode(), other.decode()

@@ -1,4 +1,4 @@
-"""How much the agent changed, and where."""
+"""The `git-diff` evaluator: how much the agent changed, and where, held against limits and paths."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MEASURES = ("files_changed", "lines_added", "lines_removed", "total_changes", "c
 
 LIMITS = tuple(f"{end}_{measure}" for measure in MEASURES for end in ("min", "max"))
 
-_NO_BEGINNING = "There is no beginning to compare with: the directory is not in a git repository."
+_NO_BEGINNING = "Nothing to compare with: the directory is not in a git repository."
 
 MOST_LISTED = 1_000
 """An agent that installs packages changes a hundred thousand files; the patch has them all."""
@@ -113,9 +113,6 @@ def contradictions(config: GitDiffConfig) -> Iterator[Problem]:
             yield Problem(where, f"must not be more than {most}: nothing could pass")
 
 
-# The git-diff evaluator: changes since the agent's start, held against limits and paths.
-
-
 class GitDiff:
     name = "git-diff"
     description = "Counts what the agent changed (files, lines, entropy), with limits, required and forbidden paths."
@@ -181,9 +178,6 @@ def _message(metrics: Mapping[str, Any], violations: Sequence[str]) -> str:
     return f"{summary}; but {'; '.join(violations)}." if violations else f"{summary}."
 
 
-# Changes as numbers. Pure.
-
-
 def change_metrics(files: Sequence[FileChange]) -> dict[str, Any]:
     added = sum(file.additions or 0 for file in files)
     removed = sum(file.deletions or 0 for file in files)
@@ -226,9 +220,6 @@ def _as_data(file: FileChange) -> dict[str, Any]:
         "kind": file.kind,
         "binary": file.is_binary,
     }
-
-
-# Whether changes are where they should be. Pure.
 
 
 def required_results(patterns: Iterable[str], paths: Sequence[str]) -> Iterator[AssertionResult]:

@@ -56,7 +56,7 @@ class TestCounts:
 
 
 def reports(tree: Path, patterns: Iterable[str]) -> dict[Path, Stamp]:
-    """The files that match, each with what tells whether it was written since. No link leads to one."""
+    """Return the files that match, each with a value that shows whether it was written since. No links."""
     globs = tuple(map(Glob, patterns))
     if not globs:
         return {}
@@ -65,7 +65,7 @@ def reports(tree: Path, patterns: Iterable[str]) -> dict[Path, Stamp]:
 
 
 def junit_metrics(tree: Path, patterns: Iterable[str], before: Mapping[Path, Stamp]) -> dict[str, Any]:
-    """The counts, or `junit_error`: a report that was promised and says nothing is no success."""
+    """Return the counts, or `junit_error`: a promised report that says nothing is not a success."""
     try:
         return count_tests(tree, patterns, before).metrics()
     except Unusable as unusable:
@@ -108,12 +108,12 @@ def count_in(xml: bytes, counts: TestCounts, name: str = "report") -> None:
     parser.EndElementHandler = reader.end
     try:
         parser.Parse(xml, True)
-    except (expat.ExpatError, LookupError, ValueError) as error:  # the latter two: an encoding that nobody knows
+    except (expat.ExpatError, LookupError, ValueError) as error:  # the latter two: an unknown encoding
         raise Unusable(f"the JUnit report {name} is not XML: {error}") from None
     except _HasDoctype:
         raise Unusable(f"the JUnit report {name} declares a document type, which none needs") from None
     if not reader.is_junit:
-        raise Unusable(f"the XML file {name} is no JUnit report")
+        raise Unusable(f"the XML file {name} is not a JUnit report")
 
 
 class _HasDoctype(Exception):
@@ -151,9 +151,9 @@ class _Reader:
 
 
 def _stamp(path: Path) -> Stamp | None:
-    """Nobody sets the time of the last change of a file's state, unlike that of its content."""
+    """Return what changes with every write. Unlike the `mtime`, no program can set the `ctime`."""
     try:
         state = path.stat()
-    except OSError:  # gone, or its path is too long: nobody can read it
+    except OSError:  # removed, or its path is too long
         return None
     return state.st_ino, state.st_ctime_ns, state.st_mtime_ns, state.st_size

@@ -152,12 +152,6 @@ def _common_end(one: str, other: str) -> int:
     return low
 
 
-# Which pieces of two texts differ, in time that is nearly proportional to their length. Pure.
-#
-# Pieces that occur once on either side are anchors, if they come in the same order. Between two anchors the same is
-# done again: what is unique there may not have been so in the whole. Nothing here is quadratic, whatever the input.
-
-
 class Hunk(NamedTuple):
     """Pieces `left.start` to `left.stop` on the one side stand against those of `right` on the other."""
 
@@ -166,7 +160,11 @@ class Hunk(NamedTuple):
 
 
 def hunks(left: Sequence[str], right: Sequence[str]) -> Iterator[Hunk]:
-    """Where the two differ, in no order. All outside of the hunks is equal, and in the same order."""
+    """Return where the two differ, in no order. All outside of the hunks is equal, and in the same order.
+
+    Pieces that occur once on either side are anchors, if they come in the same order. Between two anchors the same is
+    done again: what is unique there may not have been so in the whole. Nothing here is quadratic, whatever the input.
+    """
     numbers: dict[str, int] = {}  # counted and compared three times faster than texts
     here = [numbers.setdefault(piece, len(numbers)) for piece in left]
     there = [numbers.setdefault(piece, len(numbers)) for piece in right]
