@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack
 
-from youbencha.user_dirs import VARIABLE, default_root
+from youbencha.user_dirs import TOOLBOX_VARIABLE, default_root
 
 if TYPE_CHECKING:
     from youbencha.log import SandboxReport
@@ -180,7 +180,7 @@ def _tools(harness: Mapping[str, str]) -> dict[str, str]:
     home = harness.get("HOME") or harness.get("USERPROFILE")
     tools = tool_homes(harness, Path(home)) if home else {}
     # Otherwise the toolbox would be looked for in the fresh home.
-    return {**tools, VARIABLE: str(default_root(harness))}
+    return {**tools, TOOLBOX_VARIABLE: str(default_root(harness))}
 
 
 def tool_homes(env: Mapping[str, str], home: Path, platform: str = sys.platform) -> dict[str, str]:
