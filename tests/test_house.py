@@ -280,3 +280,40 @@ def test_tests_import_public_names_from_their_package() -> None:
             if public and each.name not in exported(each.module):
                 wrong.append(f"{each}   (import it from {public})")
     assert wrong == []
+
+
+def test_a_public_class_has_a_name_of_its_own() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in modules():
+        for node in parsed(path).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(name_of(path))
+    assert {name: where for name, where in homes.items() if len(where) > 1} == {}
+
+
+def test_small_modules_have_more_than_one_importer() -> None:
+    """Code that only one module needs belongs into it. A command of `cli` is imported by its name in a table."""
+    names = {name_of(path): path for path in modules()}
+    importers: dict[str, set[str]] = {}
+    for path in modules():
+        for each in imports(path):
+            importers.setdefault(target_of(each, names), set()).add(name_of(path))
+    small = {
+        name
+        for name, path in names.items()
+        if path.name not in ("__init__.py", "__main__.py")
+        and not name.startswith("youbencha.cli.")
+        and len(importers.get(name, ())) < 2
+        and len(path.read_text(encoding="utf-8").splitlines()) < 60
+    }
+    assert small == set()
+
+
+MOST_FILES, MOST_LINES = 270, 47_000
+
+
+def test_the_source_stays_small() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in modules()]
+    lines = sum(len(source.splitlines()) for source in sources)
+    print(f"{len(sources)} files, {lines} lines")
+    assert (len(sources) <= MOST_FILES, lines <= MOST_LINES) == (True, True), f"{len(sources)} files, {lines} lines"

@@ -41,6 +41,7 @@ from youbencha.trial.checks import check_parts
 from youbencha.trial.outcome import POLICIES
 
 DOCS = Path(__file__).parents[2] / "docs"
+SOURCE = Path(__file__).parents[2] / "src" / "youbencha"
 PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("design/*.md"), *DOCS.parent.glob("*.md")])
 COMMON = set(AgentConfig.model_fields)
 YAML_BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -228,3 +229,23 @@ def test_contributing_names_every_package() -> None:
     (layout,) = re.findall(r"^## Layout\n(.*?)^## ", contributing, re.MULTILINE | re.DOTALL)
     named = re.findall(r"`([a-z_]+)`", " ".join(re.findall(r"^\| (`.*?) \|", layout, re.MULTILINE)))
     assert set(named) == packages | modules
+
+
+def test_the_architecture_page_names_what_is_there() -> None:
+    """Every file exists, and every name that follows a file is defined in it."""
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    missing = []
+    directory = Path()
+    for file, names in re.findall(
+        r"`((?:[a-z_]+/)*[a-z_]+\.(?:py|c))`((?:,?\s+(?:and\s+)?`(?!\w+\.py)[A-Za-z_.]+`(?![\w/]))*)", page
+    ):
+        path = SOURCE / file if (SOURCE / file).exists() else directory / file
+        if not path.exists():
+            missing.append(file)
+            continue
+        directory = path.parent
+        source = path.read_text(encoding="utf-8")
+        for name in re.findall(r"`([A-Za-z_]+)(?:\.[a-z_]+)?`", names):
+            if not re.search(rf"^(?:async def|def|class) {name}\b", source, re.M):
+                missing.append(f"{file}: {name}")
+    assert missing == []
