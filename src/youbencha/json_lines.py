@@ -65,7 +65,7 @@ def texts(value: object) -> tuple[str, ...]:
 def loads(data: bytes | str) -> Any:
     """Parse JSON; raise ValueError if it is invalid.
 
-    Takes what orjson refuses: a lone surrogate, and an integer of more than 64 bits.
+    Takes a lone surrogate, which orjson refuses. An integer of more than 64 bits becomes a float.
     """
     try:
         return orjson.loads(data)
@@ -91,7 +91,7 @@ def loads_lossy(data: bytes | bytearray) -> Any:
 
 
 def dumps(value: object) -> str:
-    """One line without blanks. Takes what orjson refuses, as `loads` does."""
+    """One line without blanks. Takes what orjson refuses: a lone surrogate, an integer of more than 64 bits."""
     try:
         return orjson.dumps(value).decode()
     except TypeError:
