@@ -25,7 +25,7 @@ DEFAULT_TIMEOUT_MS = 300_000
 
 @dataclass(frozen=True, kw_only=True)
 class AgentExecutionContext:
-    """All that an adapter is told about one run."""
+    """All that an adapter gets for one run."""
 
     workspace_dir: Path
     """Where the agent works: its current directory."""
@@ -46,7 +46,7 @@ class AgentExecutionContext:
     gateway: GatewayAccess | None = None
     """The only way to the model. The agent then gets no credential of the harness or of the test case, only this."""
     sandbox: Sandbox = HOST
-    """Where the agent runs. All that it is told of paths and variables has to be as they are in there."""
+    """Where the agent runs. Paths and variables that it gets have to be as they are in there."""
     scratch_dir: Path | None = None
     """For what the agent needs beside its tree; the caller removes it. None: where temporary files go."""
     stop: asyncio.Event | None = None
@@ -134,10 +134,10 @@ class ChecksReadiness(Protocol):
 
 @runtime_checkable
 class UsesGateway(Protocol):
-    """An adapter whose agent can be told to reach its model through a gateway, and only there."""
+    """An adapter whose agent can be made to reach its model through a gateway, and only there."""
 
     def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider | None:
-        """Whose API this agent will speak; None where that cannot be told. `env` is the test case's."""
+        """Whose API this agent will speak; None where that is not known. `env` is the test case's."""
         ...
 
     def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
@@ -145,8 +145,8 @@ class UsesGateway(Protocol):
         ...
 
     def credentials_in(self, env: Mapping[str, str]) -> Sequence[str]:
-        """Names in `env` that say where this agent's model is or prove who asks: whoever sets one of these for the
-        agent has decided how it reaches its model."""
+        """Names in `env` that say where this agent's model is or prove who asks: a test case that sets one of
+        these decides how the agent reaches its model."""
         ...
 
 
@@ -155,7 +155,7 @@ class StoresLogin(Protocol):
     """An adapter whose agent may be logged in for good, in the person's home, rather than by its environment."""
 
     def stored_login(self, env: Mapping[str, str]) -> bool:
-        """Whether there may be such a login. `env` is that of whoever is at home there."""
+        """Whether there may be such a login. `env` is the environment of the person whose home it is."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""AiderAdapter: the contract of `adapters/base.py` for Aider."""
+"""AiderAdapter: Aider gets its prompt in a file, writes plain text, and leaves its records in files."""
 
 from __future__ import annotations
 
@@ -23,6 +23,15 @@ from youbencha.process import Command, ProcessResult
 if TYPE_CHECKING:
     from youbencha.gateway.api import Provider
 
+AIDER = AgentKind(
+    name="aider",
+    title="Aider",
+    prefix="AIDER",
+    command="aider",
+    logs="aider-logs",
+    how_to_authenticate="Set the key of the model's provider (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, …) in "
+    "agent.env or your environment.",
+)
 
 _ALIASES = {
     "sonnet": "claude-sonnet", "haiku": "claude-haiku", "opus": "claude-opus",
@@ -67,54 +76,6 @@ VARIABLES = CREDENTIALS | {
     "AZURE_API_VERSION", "AWS_REGION", "AWS_REGION_NAME", "AWS_DEFAULT_REGION", "VERTEXAI_LOCATION",
     "OPENAI_ORGANIZATION",
 }  # fmt: skip
-
-
-def api_of(model: str | None, env: Mapping[str, str]) -> Provider | None:
-    """Without a model, Aider goes by the keys that it finds: one of them tells, two do not."""
-    if model is not None:
-        return provider_of(_ALIASES.get(model, model))
-    found = [provider for provider, name in _MAIN_KEYS.items() if env.get(name)]
-    return found[0] if len(found) == 1 else None
-
-
-def served_by(model: str | None) -> str | None:
-    """In the words of a log: LiteLLM's prefix, where it is not one of the three."""
-    if model is None:
-        return None
-    name = _ALIASES.get(model, model)
-    provider = provider_of(name)
-    if provider is None:
-        return name.partition("/")[0] if "/" in name else None
-    return "google" if provider == "gemini" else provider
-
-
-def pointing_at(access: GatewayAccess, provider: Provider | None) -> dict[str, str]:
-    """A provider that we do not know has OpenAI's API."""
-    provider = provider or "openai"
-    url = access.url + _PATHS[provider]
-    return {**dict.fromkeys(_BASES[provider], url), _MAIN_KEYS[provider]: access.key}
-
-
-def missing_key(model: str | None, env: Mapping[str, str]) -> str | None:
-    """What there is not, as far as that can be told without asking anybody."""
-    if not any(env.get(name) for name in CREDENTIALS):
-        return "there is no API key of any provider."
-    provider = None if model is None else api_of(model, env)
-    # Gemini's may come in several ways.
-    if provider in ("anthropic", "openai") and not any(env.get(name) for name in (_MAIN_KEYS[provider], *_HANDED_ON)):
-        return f"the model {model} needs {_MAIN_KEYS[provider]}."
-    return None
-
-
-AIDER = AgentKind(
-    name="aider",
-    title="Aider",
-    prefix="AIDER",
-    command="aider",
-    logs="aider-logs",
-    how_to_authenticate="Set the key of the model's provider (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, …) in "
-    "agent.env or your environment.",
-)
 
 
 class AiderAdapter(CliAdapter[AiderConfig]):
@@ -204,3 +165,40 @@ class AiderAdapter(CliAdapter[AiderConfig]):
 
     def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
         return pointing_at(access, api_of(model, env))
+
+
+def api_of(model: str | None, env: Mapping[str, str]) -> Provider | None:
+    """Without a model, Aider goes by the keys that it finds: one of them tells, two do not."""
+    if model is not None:
+        return provider_of(_ALIASES.get(model, model))
+    found = [provider for provider, name in _MAIN_KEYS.items() if env.get(name)]
+    return found[0] if len(found) == 1 else None
+
+
+def served_by(model: str | None) -> str | None:
+    """In the words of a log: LiteLLM's prefix, where it is not one of the three."""
+    if model is None:
+        return None
+    name = _ALIASES.get(model, model)
+    provider = provider_of(name)
+    if provider is None:
+        return name.partition("/")[0] if "/" in name else None
+    return "google" if provider == "gemini" else provider
+
+
+def pointing_at(access: GatewayAccess, provider: Provider | None) -> dict[str, str]:
+    """A provider that we do not know has OpenAI's API."""
+    provider = provider or "openai"
+    url = access.url + _PATHS[provider]
+    return {**dict.fromkeys(_BASES[provider], url), _MAIN_KEYS[provider]: access.key}
+
+
+def missing_key(model: str | None, env: Mapping[str, str]) -> str | None:
+    """Which key is missing, as far as the environment tells."""
+    if not any(env.get(name) for name in CREDENTIALS):
+        return "there is no API key of any provider."
+    provider = None if model is None else api_of(model, env)
+    # Gemini's may come in several ways.
+    if provider in ("anthropic", "openai") and not any(env.get(name) for name in (_MAIN_KEYS[provider], *_HANDED_ON)):
+        return f"the model {model} needs {_MAIN_KEYS[provider]}."
+    return None

@@ -1,4 +1,4 @@
-"""Aider's command line, and where each of its files lies: none of them in the workspace."""
+"""Aider's options and command line, and where each of its files lies: none of them in the workspace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UNATTENDED = (
 )  # fmt: skip
 
 _PRICES = Path("home", ".aider", "caches", "model_prices_and_context_window.json")
-"""Of Aider's own. Where there is one it asks nobody for a newer; LiteLLM, which it asks then, brings its own."""
+"""Aider's own copy. Where there is one it downloads none, and asks LiteLLM, which brings its own."""
 
 
 class Files(NamedTuple):
@@ -63,6 +63,56 @@ class Files(NamedTuple):
     def conversation(self) -> Path:
         """With the models, word for word."""
         return self.scratch / "llm-history.txt"
+
+
+Words = Annotated[tuple[NonEmptyArgument, ...], Field(strict=False)]
+
+
+class AiderConfig(AgentConfig):
+    """Options of the Aider adapter. What is left out is as Aider itself has it."""
+
+    own_flags = frozenset({
+        "--", "-h", "--help", "--version", "--model", "--message", "--msg", "-m", "--message-file", "-f",
+        "--edit-format", "--chat-mode", "--architect", "--weak-model", "--editor-model", "--file", "--read",
+        "--map-tokens", "--lint-cmd", "--auto-lint", "--no-auto-lint", "--test-cmd", "--auto-test", "--no-auto-test",
+        "--auto-commits", "--no-auto-commits", "--dirty-commits", "--no-dirty-commits", "--reasoning-effort",
+        "--thinking-tokens",
+        "--cache-prompts", "--no-cache-prompts", "--stream", "--no-stream", "--git", "--no-git", "--gitignore",
+        "--no-gitignore", "--pretty", "--no-pretty", "--fancy-input", "--no-fancy-input", "--yes-always", "--env-file",
+        "--analytics", "--no-analytics", "--analytics-log", "--chat-history-file", "--input-history-file",
+        "--llm-history-file", "--check-update", "--no-check-update", "--upgrade", "--update", "--install-main-branch",
+        "--gui", "--browser", "--exit", "--apply", "--list-models", "--models", "--commit", "--lint", "--test",
+        "--show-repo-map", "--show-prompts", "--just-check-update", "--watch-files", "--copy-paste",
+        # A key on a command line is there for all to read: `agent.env` is the place for it.
+        "--api-key", "--openai-api-key", "--anthropic-api-key",
+    })  # fmt: skip
+
+    edit_format: NonEmptyArgument | None = None
+    """`whole`, `diff`, `diff-fenced`, `udiff`, `architect`, `ask`, …; by default what suits the model."""
+    architect: bool = False
+    """One model plans, and `editor_model` edits."""
+    weak_model: NonEmptyArgument | None = None
+    """For commit messages and summaries."""
+    editor_model: NonEmptyArgument | None = None
+    files: Words = ()
+    """In the chat from the start, to be edited; relative to the repository. Aider adds those that are spoken of."""
+    read_only: Words = ()
+    """In the chat from the start, to be read: conventions, say."""
+    map_tokens: Annotated[int, Field(ge=0)] | None = None
+    """For the map of the repository; 0 for none."""
+    auto_lint: bool = True
+    """Aider looks at what it edited, and fixes what is wrong."""
+    lint_cmd: Words = ()
+    """A linter instead of its own, as `language: command`."""
+    test_cmd: NonEmptyArgument | None = None
+    """Run in a shell after each edit; Aider fixes what fails."""
+    auto_commits: bool = False
+    reasoning_effort: NonEmptyArgument | None = None
+    thinking_tokens: NonEmptyArgument | None = None
+    """Such as 8k."""
+    cache_prompts: bool = False
+    stream: bool = False
+    """Have answers in pieces. Aider then does not learn how many tokens they took."""
 
 
 def aider_command(invocation: Invocation[AiderConfig]) -> Command:
@@ -129,55 +179,3 @@ def _flags(invocation: Invocation[AiderConfig], files: Files) -> list[str]:
 
 def _switch(name: str, on: bool) -> str:
     return f"--{name}" if on else f"--no-{name}"
-
-
-# AiderConfig: what a person may write under `agent.config` for Aider.
-
-Words = Annotated[tuple[NonEmptyArgument, ...], Field(strict=False)]
-
-
-class AiderConfig(AgentConfig):
-    """Options of the Aider adapter. What is left out is as Aider itself has it."""
-
-    own_flags = frozenset({
-        "--", "-h", "--help", "--version", "--model", "--message", "--msg", "-m", "--message-file", "-f",
-        "--edit-format", "--chat-mode", "--architect", "--weak-model", "--editor-model", "--file", "--read",
-        "--map-tokens", "--lint-cmd", "--auto-lint", "--no-auto-lint", "--test-cmd", "--auto-test", "--no-auto-test",
-        "--auto-commits", "--no-auto-commits", "--dirty-commits", "--no-dirty-commits", "--reasoning-effort",
-        "--thinking-tokens",
-        "--cache-prompts", "--no-cache-prompts", "--stream", "--no-stream", "--git", "--no-git", "--gitignore",
-        "--no-gitignore", "--pretty", "--no-pretty", "--fancy-input", "--no-fancy-input", "--yes-always", "--env-file",
-        "--analytics", "--no-analytics", "--analytics-log", "--chat-history-file", "--input-history-file",
-        "--llm-history-file", "--check-update", "--no-check-update", "--upgrade", "--update", "--install-main-branch",
-        "--gui", "--browser", "--exit", "--apply", "--list-models", "--models", "--commit", "--lint", "--test",
-        "--show-repo-map", "--show-prompts", "--just-check-update", "--watch-files", "--copy-paste",
-        # A key on a command line is there for all to read: `agent.env` is the place for it.
-        "--api-key", "--openai-api-key", "--anthropic-api-key",
-    })  # fmt: skip
-
-    edit_format: NonEmptyArgument | None = None
-    """`whole`, `diff`, `diff-fenced`, `udiff`, `architect`, `ask`, …; by default what suits the model."""
-    architect: bool = False
-    """One model plans, and `editor_model` edits."""
-    weak_model: NonEmptyArgument | None = None
-    """For commit messages and summaries."""
-    editor_model: NonEmptyArgument | None = None
-    files: Words = ()
-    """In the chat from the start, to be edited; relative to the repository. Aider adds those that are spoken of."""
-    read_only: Words = ()
-    """In the chat from the start, to be read: conventions, say."""
-    map_tokens: Annotated[int, Field(ge=0)] | None = None
-    """For the map of the repository; 0 for none."""
-    auto_lint: bool = True
-    """Aider looks at what it edited, and mends what is wrong."""
-    lint_cmd: Words = ()
-    """A linter instead of its own, as `language: command`."""
-    test_cmd: NonEmptyArgument | None = None
-    """Run in a shell after each edit; Aider mends what fails."""
-    auto_commits: bool = False
-    reasoning_effort: NonEmptyArgument | None = None
-    thinking_tokens: NonEmptyArgument | None = None
-    """Such as 8k."""
-    cache_prompts: bool = False
-    stream: bool = False
-    """Have answers in pieces. Aider then does not learn how many tokens they took."""

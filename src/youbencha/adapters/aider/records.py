@@ -1,4 +1,4 @@
-"""The JSON lines that a run leaves: what Aider tells of itself, and what our guard notes of each call."""
+"""What a run of Aider left in files -> its session: its analytics, the calls that our guard noted, its conversation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class AnalyticsSummary(NamedTuple):
     """The last time it got none."""
     exception: str | None = None
     finished: bool = False
-    """It came to the end of what it was told to do, well or not."""
+    """It came to the end of its task, well or not."""
     cost_usd: float | None = None
     """By LiteLLM's prices, without what commit messages cost. None where it knows none."""
 
@@ -87,7 +87,7 @@ def read_calls(path: Path) -> Calls:
 
 
 def _tokens(usage: Record) -> Tokens:
-    """LiteLLM's words, in which a prompt's tokens hold the cached ones too, whoever the provider is."""
+    """LiteLLM's words, in which a prompt's tokens hold the cached ones too, whatever the provider is."""
     prompt = json_lines.count(usage.get("prompt_tokens"))
     details = json_lines.mapping(usage.get("prompt_tokens_details"))
     read = _first(usage.get("cache_read_input_tokens"), details.get("cached_tokens"))
@@ -110,7 +110,7 @@ def read_text(path: Path) -> str:
     return read_beginning(path.parent, path.name).decode("utf-8", "replace")
 
 
-# A run that is over -> what is known of it, from the files that it left.
+# -- the session -------------------------------------------------------------------------------------------------
 
 EDIT = "edit"
 """How a log calls what Aider does with an answer. It has no tools that the model could call."""
@@ -118,14 +118,14 @@ EDIT = "edit"
 
 def read_session(files: Files, done: ProcessResult, redactor: Redactor) -> SessionRecord:
     """The session with its conversation: what the model said, without what Aider said between."""
-    told, calls = read_analytics(files.analytics), read_calls(files.calls)
+    analytics, calls = read_analytics(files.analytics), read_calls(files.calls)
     answers = [redactor.text(clean_text(answer)) for answer in model_answers(read_text(files.conversation))]
     own = read_messages(clean_text(done.output), answers)
-    if told.launched and not files.guarded.exists():
+    if analytics.launched and not files.guarded.exists():
         own = own._replace(limit=NOT_GUARDED)
-    cut_off = done.timed_out or done.stopped or not told.finished
+    cut_off = done.timed_out or done.stopped or not analytics.finished
     return SessionRecord(
-        facts=_facts(told, calls, own, cut_off=cut_off),
+        facts=_facts(analytics, calls, own, cut_off=cut_off),
         messages=tuple(Message(role="assistant", content=answer) for answer in answers),
         tool_calls=tuple(map(_edit, own.edited)),
     )
@@ -135,18 +135,18 @@ def _edit(path: str) -> ToolCall:
     return ToolCall(name=EDIT, arguments=orjson.dumps({"path": path}).decode(), is_error=False)
 
 
-def _facts(told: AnalyticsSummary, calls: Calls, own: AiderMessages, *, cut_off: bool) -> SessionFacts:
+def _facts(analytics: AnalyticsSummary, calls: Calls, own: AiderMessages, *, cut_off: bool) -> SessionFacts:
     failure = None
-    if told.unanswered and not cut_off:
-        kind, status, said = own.failure or (None, None, told.exception or "")
+    if analytics.unanswered and not cut_off:
+        kind, status, said = own.failure or (None, None, analytics.exception or "")
         failure = CallFailed(kind=kind, status=status, text=said)
-    finished = told.finished and told.answered > 0 and failure is None
+    finished = analytics.finished and analytics.answered > 0 and failure is None
     result = SessionResult(subtype=own.limit, is_error=own.limit is not None, text=None, turns=None, duration_ms=None)
     return SessionFacts(
-        stream_seen=told.launched,
+        stream_seen=analytics.launched,
         model=calls.model,
-        usage=calls.usage(told.cost_usd, cut_off=cut_off),
-        turns=told.answered or None,
+        usage=calls.usage(analytics.cost_usd, cut_off=cut_off),
+        turns=analytics.answered or None,
         # Its exit code is 0 whatever happened: what counts is that it asked, and was answered to the end.
         results=1 if finished else 0,
         result=result if finished or own.limit else None,
@@ -156,7 +156,7 @@ def _facts(told: AnalyticsSummary, calls: Calls, own: AiderMessages, *, cut_off:
     )
 
 
-# What the model said, and what Aider itself said between: its output does not tell one from the other.
+# -- what the model said, and what Aider itself said between: its output does not tell one from the other --------
 
 _ANSWER = re.compile(r"^LLM RESPONSE [^\n]*\n((?:ASSISTANT[^\n]*\n)*)", re.MULTILINE)
 
@@ -208,7 +208,7 @@ class AiderMessages(NamedTuple):
     """Aider's."""
 
     failure: AiderFailure | None
-    """The last one that it told of."""
+    """The last one that it reported."""
     retries: tuple[RetriedCalls, ...]
     edited: tuple[str, ...]
     limit: str | None

@@ -84,7 +84,7 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
             command = Command(argv=(*cli.argv, "auth", "status"), cwd=cli.path.parent, env=env)
             status = await run(command, limits=Limits(timeout_s=_STATUS_TIMEOUT_S))
             if status.exit.code != 0:
-                raise CLAUDE.auth_failed("`claude auth status` says that nobody is logged in, and there is no API key.")
+                raise CLAUDE.auth_failed("`claude auth status` says that there is no login, and there is no API key.")
         elif not self.stored_login(env):
             # Before 2.1.40 `claude auth status` is no command: "auth" would be sent to the model as a prompt.
             raise CLAUDE.auth_failed("there is no API key and no stored login.")

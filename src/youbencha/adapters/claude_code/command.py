@@ -122,7 +122,7 @@ def delivery_of(invocation: ClaudeInvocation) -> Delivery:
 
 
 def first_message(invocation: ClaudeInvocation) -> str:
-    """What the agent is told: its task, or where to find it."""
+    """The task, or where to find it."""
     if delivery_of(invocation) == "file":
         path = invocation.inside(_prompt_file(invocation))
         return f"Read the file {path} completely; it holds your task. Then do what it says."
@@ -304,7 +304,7 @@ CREDENTIALS = frozenset({
     "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY", "CLAUDE_CODE_USE_MANTLE", "CLAUDE_CODE_USE_GATEWAY",
     "CLAUDE_CODE_USE_ANTHROPIC_AWS", "CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD",
 })  # fmt: skip
-"""Whoever sets one of these has decided how Claude Code reaches its model."""
+"""A test case that sets one of these decides how Claude Code reaches its model."""
 
 
 def settings_directory(scratch: Path) -> Path:

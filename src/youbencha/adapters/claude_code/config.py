@@ -112,7 +112,7 @@ class ClaudeCodeConfig(AgentConfig):
     permission_mode: (
         Literal["auto", "plan", "ask", "default", "acceptEdits", "bypassPermissions", "dontAsk", "manual"] | None
     ) = None
-    """Unset means that every tool is allowed: nobody is there to ask. `ask` is the CLI's `default`."""
+    """Unset means that every tool is allowed: there is no one to ask. `ask` is the CLI's `default`."""
     allowed_tools: tuple[ToolRule, ...] | None = Field(default=None, strict=False)
     """Tools that need no approval. To take tools away, use `disallowed_tools`."""
     disallowed_tools: tuple[ToolRule, ...] | None = Field(default=None, strict=False)

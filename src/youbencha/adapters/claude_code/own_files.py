@@ -36,10 +36,10 @@ def on_the_host(sandbox: Sandbox, env: Mapping[str, str]) -> dict[str, str]:
     return {**others, **{name: str(path) for name, path in seen.items() if path is not None}}
 
 
-# A custom agent's definition: `.claude/agents/NAME.md`, a YAML header and a prompt.
+# -- custom agents: `.claude/agents/NAME.md`, a YAML header and a prompt -----------------------------------------
 #
-# The CLI gets it both ways, as `--agents` with the definition and `--agent` with the name: a name alone is silently
-# ignored by some versions when the file is not where they look, and then the wrong agent is measured.
+# The CLI gets both `--agents` with the definition and `--agent` with the name: a name alone is silently ignored by some
+# versions when the file is not where they look, and then the wrong agent is measured.
 
 _AGENTS = Path(".claude", "agents")
 
@@ -135,7 +135,7 @@ def _read_header(header: str) -> Mapping[str, Any]:
     return fields if isinstance(fields, Mapping) else {}
 
 
-# What only the CLI's own record of a session tells: the model, the turns and the tokens where its output does not.
+# -- the CLI's own record of a session: the model, the turns and the tokens where its output does not tell them --
 #
 # Text mode prints the answer alone. And a session that was ended before its totals has one output token for each call
 # in the stream of 2.1.x; in its record they are final (seen in 1.0.128, 2.0.62 and 2.1.325). Side models are not in it,

@@ -22,7 +22,7 @@ OWN_CAUSES = (
     ),
 )
 
-# Plain text from the CLI, and what the seeds hope to find in it.
+# -- plain text, and what the seeds hope to find in it -----------------------------------------------------------
 #
 # No version of the CLI was seen to print these strings in `-p` mode (it prints the answer and nothing else), so they
 # are a fallback for wrappers and logs that do. Numbers come from stream-json wherever there is one.

@@ -51,7 +51,7 @@ _FIRST_VERSION: dict[Feature, CliVersion] = {
     Feature.EFFORT: CliVersion(2, 1, 38),
     Feature.AUTH_STATUS: CliVersion(2, 1, 40),
     Feature.RETRY_EVENTS: CliVersion(2, 1, 77),
-    Feature.ASKS_ABOUT_TOOLS: CliVersion(1, 0, 86),  # hooks that are answered by the host: see `control/permissions.py`
+    Feature.ASKS_ABOUT_TOOLS: CliVersion(1, 0, 86),  # hooks that are answered by the host: see `control/messages.py`
     Feature.SDK_URL: CliVersion(1, 0, 124),
     Feature.LEAVES_WEBSOCKET: CliVersion(2, 1, 50),
     Feature.END_SESSION: CliVersion(2, 1, 72),

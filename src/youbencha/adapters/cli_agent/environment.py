@@ -32,15 +32,14 @@ def base_environment(sandbox: Sandbox, harness: Mapping[str, str], own: Collecti
 
 
 def secrets_of(access: GatewayAccess | None) -> dict[str, str]:
-    """For whoever masks secrets: the key of a gateway is one, though good for one trial only."""
+    """What a redactor has to mask: the key of a gateway, though it is good for one trial only."""
     return {"GATEWAY_KEY": access.key} if access else {}
 
 
-# An agent behind a gateway: what is taken from its environment, and what stands there instead.
+# -- behind a gateway --------------------------------------------------------------------------------------------
 #
-# The names are those of models' providers, whichever agent it is: a key of another provider is a way around the
-# gateway
-# too. What a person gives their agent for other purposes (a database, a deployment) is theirs, and stays.
+# Whichever agent it is, credentials of all providers of models are removed: a key of another provider would get it past
+# the gateway, too. What a person gives their agent for other purposes (a database, a deployment) stays.
 
 _PROVIDERS = frozenset({
     "AI21", "AZURE", "AZURE_AI", "AZURE_OPENAI", "CEREBRAS", "CLAUDE", "CODEX", "COHERE", "DASHSCOPE", "DATABRICKS",
@@ -108,8 +107,6 @@ def _without_proxy(access: GatewayAccess, given: Mapping[str, str]) -> dict[str,
     return {"NO_PROXY": hosts, "no_proxy": hosts}
 
 
-# Whose API a model is reached by, as far as its name tells.
-
 _BEGINNINGS: Mapping[str, Provider] = {
     "claude": "anthropic",
     "gpt-": "openai",
@@ -123,14 +120,14 @@ _BEGINNINGS: Mapping[str, Provider] = {
 
 
 def provider_of(model: str | None) -> Provider | None:
-    """None for a name that does not tell."""
+    """Whose API a model is reached by; None for a name that does not tell."""
     before, slash, name = (model or "").partition("/")
     if slash:
         return PROVIDER_OF_PREFIX.get(before) if "/" not in name else None
     return next((provider for start, provider in _BEGINNINGS.items() if before.startswith(start)), None)
 
 
-# Whether an agent that runs on this computer gets a home of its own, or the person's.
+# -- the agent's home --------------------------------------------------------------------------------------------
 
 _OF_AWS = ("AWS_ACCESS_KEY_ID", "AWS_BEARER_TOKEN_BEDROCK", "CLAUDE_CODE_SKIP_BEDROCK_AUTH")
 
@@ -164,7 +161,9 @@ def fresh_home_for(
     agent_env: Mapping[str, str],
     behind_gateway: bool,
 ) -> bool:
-    """`auto`: a fresh one, unless the agent could then not prove who it is, and perhaps can in the person's own."""
+    """Whether an agent that runs on this computer gets a fresh home, or the person's.
+
+    `auto`: a fresh one, unless the agent could then not prove who it is, and perhaps can in the person's own."""
     if spec_home != "auto":
         return spec_home == "fresh"
     if behind_gateway or not isinstance(adapter, StoresLogin):

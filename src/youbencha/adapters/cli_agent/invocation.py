@@ -91,7 +91,7 @@ def _workspace(context: AgentExecutionContext) -> Iterator[Problem]:
 def scratch_directory(parent: Path | None = None) -> Iterator[Path]:
     """A directory for one run, for what an agent reads and writes beside its workspace.
 
-    In `parent`, so that whoever made that finds it even after a kill; else where temporary files go.
+    In `parent`, which the caller removes even after a kill; else where temporary files go.
     """
     path = Path(tempfile.mkdtemp(prefix="youbencha-", dir=parent)).absolute()
     with removed_afterwards(path):

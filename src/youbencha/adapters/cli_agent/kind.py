@@ -43,7 +43,7 @@ class AgentKind(NamedTuple):
         return self.error(codes.AUTH_FAILED, message, self.how_to_authenticate)
 
     def no_gateway(self) -> YouBenchaError:
-        message = f"{self.title} cannot be told to reach its model through a gateway."
+        message = f"{self.title} cannot reach its model through a gateway."
         return self.error(codes.NO_GATEWAY, message, "Write `gateway: none`, and give the agent its own key.")
 
     def invalid_config(self, problems: Sequence[Problem]) -> ConfigError:

@@ -70,7 +70,7 @@ class CliFinder:
 
     async def find(self, env: Mapping[str, str], version: str | None = None) -> AgentCli | None:
         """On PATH, else in the toolbox; with a version, whichever of them has it."""
-        # Not needed by agents that nobody installs, and slow to import.
+        # Slow to import, and not needed by the command agent.
         from youbencha.sandbox.toolbox.toolbox import Toolbox
         from youbencha.user_dirs import default_root
 
@@ -203,7 +203,7 @@ class ContainerFinder:
         from youbencha.user_dirs import default_root
 
         cli = await self._finder.explicit(path, version, env)
-        # Whoever names a file that we know nothing of has to know what it needs.
+        # What a file needs that we know nothing of, only the person who names it knows.
         carried = await portable_file(cli.path, default_root(env), env) or PortableCli((cli.path,), (cli.path,))
         return self._shared(cli, carried)
 

@@ -1,4 +1,4 @@
-"""Codex: `codex exec`, which gets its prompt on stdin, writes JSON events, and ends."""
+"""CodexAdapter: `codex exec` gets its prompt on stdin, writes JSON events, and ends."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ Effort = Annotated[str, Matches(r"[a-z]+", "must be a single word in small lette
 
 
 class CodexConfig(AgentConfig):
+    """Options of the Codex adapter."""
+
     own_flags: ClassVar[frozenset[str]] = frozenset(
         {
             "--json", "-m", "--model", "-C", "--cd", "--skip-git-repo-check", "-s", "--sandbox", "-p", "--profile",
@@ -63,11 +65,13 @@ _CREDENTIALS = frozenset({*_KEYS, _BASE_URL, "CODEX_ACCESS_TOKEN", "OPENAI_ORGAN
 
 _PROVIDER = "youbencha"
 
-_OWN_WAYS = frozenset({"model_provider", "oss_provider", "cli_auth_credentials_store"})
+_OTHER_LOGINS = frozenset({"model_provider", "oss_provider", "cli_auth_credentials_store"})
 """Settings of Codex that lead to a model without what we could see: another provider, a system's key ring."""
 
 
 class CodexAdapter(CliAdapter[CodexConfig]):
+    """Runs `codex exec` and reads its JSON events."""
+
     kind = KIND
     config_model = CodexConfig
     inherited_env = _CREDENTIALS | {"CODEX_HOME", "CODEX_CA_CERTIFICATE"}
@@ -107,7 +111,7 @@ class CodexAdapter(CliAdapter[CodexConfig]):
             return
         if self.stored_login(env):
             return
-        raise KIND.auth_failed("there is no API key in the environment, and nobody has logged in.")
+        raise KIND.auth_failed("there is no API key in the environment, and no stored login.")
 
     def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider:
         return "openai"
@@ -122,7 +126,7 @@ class CodexAdapter(CliAdapter[CodexConfig]):
 
     def stored_login(self, env: Mapping[str, str]) -> bool:
         home = codex_home(env)
-        return home is not None and ((home / "auth.json").exists() or _goes_its_own_way(home / "config.toml"))
+        return home is not None and ((home / "auth.json").exists() or _configures_login(home / "config.toml"))
 
 
 def codex_home(env: Mapping[str, str]) -> Path | None:
@@ -151,10 +155,10 @@ def _with_key(env: Mapping[str, str]) -> Mapping[str, str]:
     return {**env, "CODEX_API_KEY": key} if key and not env.get("CODEX_API_KEY") else env
 
 
-def _goes_its_own_way(settings: Path) -> bool:
+def _configures_login(settings: Path) -> bool:
     import tomllib  # few runs come here
 
     try:
-        return not _OWN_WAYS.isdisjoint(tomllib.loads(settings.read_text(encoding="utf-8")))
+        return not _OTHER_LOGINS.isdisjoint(tomllib.loads(settings.read_text(encoding="utf-8")))
     except (OSError, ValueError):
         return False

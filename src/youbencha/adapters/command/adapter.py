@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from youbencha.events import SessionResult
 from youbencha.gateway.api import Provider
 
+_GAVE_UP = 2
+"""The exit code of an agent that gave up, by the contract of Thunderdome's adapters."""
+
+_TAIL = 2_000
+
 
 class CommandAdapter(CliAdapter[CommandAgentConfig]):
     """Runs a program; its exit code decides, its output is its answer."""
@@ -68,10 +73,8 @@ class CommandAdapter(CliAdapter[CommandAgentConfig]):
         return find_program(config, env, context)
 
 
-# How a program that we do not know finds the gateway: by the variables that most look at.
-
-
 def usual_variables(access: GatewayAccess) -> dict[str, str]:
+    """How a program that we do not know finds the gateway: by the variables that most programs read."""
     return {
         "PROXY_URL": access.url,  # Thunderdome's adapters know this one
         "ANTHROPIC_BASE_URL": access.url,
@@ -84,13 +87,6 @@ def usual_variables(access: GatewayAccess) -> dict[str, str]:
         "GOOGLE_GEMINI_BASE_URL": access.url,
         "GEMINI_API_KEY": access.key,
     }
-
-
-# What an exit code means beyond good and bad, by the contract of Thunderdome's adapters: 2 is for giving up.
-
-_GAVE_UP = 2
-
-_TAIL = 2_000
 
 
 def with_ending(config: CommandAgentConfig, session: SessionRecord, done: ProcessResult) -> SessionRecord:

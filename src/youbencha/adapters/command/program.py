@@ -1,4 +1,7 @@
-"""Which program is meant, here or in a container."""
+"""The command agent's options: which program is meant, here or in a container, and with which arguments.
+
+A prompt is never interpreted: it is one argument, a file, or standard input.
+"""
 
 from __future__ import annotations
 
@@ -18,85 +21,13 @@ from youbencha.adapters.command.metrics import METRICS_VARIABLE, metrics_file, n
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.process import Command, find_executable
 
+COMMAND = AgentKind(name="command", title="The command", prefix="COMMAND", command="", logs="command-logs")
+
 _NOT_FOUND = "NOT_FOUND"
 
 _OF_ANY_SYSTEM = tuple(map(Path, ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/lib")))
-"""Whoever names a program there, for a container, means the one that the image has."""
+"""A program that is named there, for a container, is the one of the image."""
 
-
-def find_program(config: CommandAgentConfig, env: Mapping[str, str], context: AgentExecutionContext | None) -> AgentCli:
-    version = config.version or ""
-    if context is not None and context.sandbox.kind != "local":
-        return _in_container(config, context, version)
-    path = _shell(env) if config.shell else _program(config.executable or config.words[0], env, context)
-    return AgentCli(path, version)
-
-
-def config_dir_path(invocation: Invocation[Any], rest: str) -> str:
-    """`{config_dir}` and what follows it, as the program sees it.
-
-    Never all of that directory: what a trial is judged by lies there, too.
-    """
-    base = invocation.config_dir or invocation.workspace
-    if invocation.context.sandbox.kind == "local" or invocation.config_dir is None:
-        return f"{invocation.inside(base)}{rest}"
-    named = Path(f"{base}{rest}")
-    if named == base or not named.resolve().is_relative_to(base.resolve()) or not named.exists():
-        hint = "name a file below it, as in {config_dir}/agents/mend.py"
-        raise COMMAND.one_problem("args", "{config_dir} itself is not to be seen in a container", hint)
-    invocation.context.sandbox.share(named)
-    return invocation.inside(named)
-
-
-def _in_container(config: CommandAgentConfig, context: AgentExecutionContext, version: str) -> AgentCli:
-    """What is a file of this computer is shared, that file alone; any other name is one of the image's."""
-    name = "/bin/sh" if config.shell else config.executable or config.words[0]
-    written = Path(name).expanduser()
-    of_the_image = written.name == name or any(written.is_relative_to(place) for place in _OF_ANY_SYSTEM)
-    if of_the_image or (written.is_absolute() and not written.is_file()):
-        return AgentCli(written, version, (name,))
-    path = written if written.is_absolute() else _relative(written, context)
-    sandbox = context.sandbox
-    if not path.is_relative_to(context.workspace_dir.absolute()):
-        sandbox.share(path)
-    return AgentCli(path, version, (sandbox.inside(path),), needs=(path,))
-
-
-def _shell(env: Mapping[str, str]) -> Path:
-    if os.name != "nt":
-        return Path("/bin/sh")
-    return find_executable("cmd.exe", env) or Path("cmd.exe")
-
-
-def _program(name: str, env: Mapping[str, str], context: AgentExecutionContext | None) -> Path:
-    """By its name on PATH; a path beside the file that names it, or else in the workspace."""
-    written = Path(name).expanduser()
-    if written.name == name:
-        found = find_executable(name, env)
-        if found is None:
-            raise _missing(f"There is no program {name!r} on PATH.")
-        return found
-    if written.is_absolute() or context is None:
-        # What is relative may come with the repository, which is not here before the run.
-        if written.is_absolute() and not written.is_file():
-            raise _missing(f"There is no file {written}.")
-        return written
-    return _relative(written, context)
-
-
-def _relative(written: Path, context: AgentExecutionContext) -> Path:
-    places = [place.absolute() for place in (context.config_dir, context.workspace_dir) if place is not None]
-    for place in places:
-        if (place / written).is_file():
-            return place / written
-    raise _missing(f"There is no file {written} in {' or '.join(map(str, places))}.")
-
-
-def _missing(message: str) -> YouBenchaError:
-    return COMMAND.error(_NOT_FOUND, message, "Correct agent.config.command, or install the program.")
-
-
-# From configuration to command line. Never interprets a prompt: it is one argument, a file, or standard input.
 
 _PLACEHOLDER = re.compile(r"\{(prompt|prompt_file|model|agent_name|workspace)\}|\{config_dir\}(\S*)")
 
@@ -104,79 +35,6 @@ _OF_THE_PROMPT = re.compile(r"\{prompt(_file)?\}")
 
 PROMPT_VARIABLE = "YOUBENCHA_PROMPT"
 
-
-def command_for(invocation: Invocation[CommandAgentConfig]) -> Command:
-    config, prompt_file = invocation.config, invocation.scratch / "prompt.md"
-    if invocation.prompt:
-        prompt_file.write_bytes(invocation.prompt.encode())
-    note_existing_sidecar(invocation)
-    return Command(
-        argv=_shell_line(invocation) if config.shell else _argv(invocation, prompt_file),
-        cwd=invocation.workspace,
-        env={**_variables(invocation, prompt_file), **invocation.env},
-        stdin=invocation.prompt.encode() if config.prompt_by == "stdin" and invocation.prompt else None,
-    )
-
-
-def _argv(invocation: Invocation[CommandAgentConfig], prompt_file: Path) -> tuple[str, ...]:
-    values = {
-        "prompt": invocation.prompt,
-        "prompt_file": invocation.inside(prompt_file) if invocation.prompt else "",
-        "model": invocation.config.model or "",
-        "agent_name": invocation.config.agent_name or "",
-        "workspace": invocation.inside(invocation.workspace),
-    }
-    written = invocation.config.words[1:]
-    # In one pass: what a prompt holds in braces is not looked at again.
-    words = [
-        _PLACEHOLDER.sub(lambda found: values[found[1]] if found[1] else config_dir_path(invocation, found[2]), word)
-        for word in written
-    ]
-    if invocation.prompt and invocation.config.prompt_by == "argument" and not any(map(_OF_THE_PROMPT.search, written)):
-        words.append(invocation.prompt)
-    return (*invocation.cli.argv, *_fitting(words))
-
-
-def _shell_line(invocation: Invocation[CommandAgentConfig]) -> tuple[str, ...]:
-    assert isinstance(invocation.config.command, str)  # the configuration sees to it
-    rest = [*invocation.config.args, *invocation.config.extra_args]
-    if invocation.prompt and invocation.config.prompt_by == "argument":
-        rest.insert(0, invocation.prompt)
-    if os.name == "nt":
-        return (*invocation.cli.argv, "/d", "/s", "/c", invocation.config.command)
-    return (*invocation.cli.argv, "-c", invocation.config.command, "sh", *_fitting(rest))
-
-
-def _fitting(words: list[str]) -> list[str]:
-    if not all(map(fits_argument, words)):
-        raise _too_long("an argument cannot hold this prompt")
-    return words
-
-
-def _variables(invocation: Invocation[CommandAgentConfig], prompt_file: Path) -> dict[str, str]:
-    """What the program is told beside its arguments; the first two are those of Thunderdome's adapters."""
-    told = {
-        "TASK_DIR": invocation.inside(invocation.workspace),
-        METRICS_VARIABLE: invocation.inside(metrics_file(invocation)),
-    }
-    if invocation.prompt:
-        told["TASK_DESCRIPTION"] = invocation.inside(prompt_file)
-    if invocation.config.model:
-        told["YOUBENCHA_MODEL"] = invocation.config.model
-    if invocation.config.agent_name:
-        told["YOUBENCHA_AGENT_NAME"] = invocation.config.agent_name
-    if invocation.prompt and invocation.config.prompt_by == "environment":
-        if not fits_argument(f"{PROMPT_VARIABLE}={invocation.prompt}"):
-            raise _too_long("an environment variable cannot hold this prompt")
-        told[PROMPT_VARIABLE] = invocation.prompt
-    return told
-
-
-def _too_long(message: str) -> ConfigError:
-    return COMMAND.one_problem("prompt_by", message, "use stdin or file")
-
-
-# CommandConfig: which program, and how the prompt reaches it.
 
 Words = Annotated[tuple[Argument, ...], Field(strict=False)]
 
@@ -231,6 +89,144 @@ class CommandAgentConfig(AgentConfig):
             raise ProblemAt("command", "names no program")
 
 
-# What tells this agent from others.
+def find_program(config: CommandAgentConfig, env: Mapping[str, str], context: AgentExecutionContext | None) -> AgentCli:
+    version = config.version or ""
+    if context is not None and context.sandbox.kind != "local":
+        return _in_container(config, context, version)
+    path = _shell(env) if config.shell else _program(config.executable or config.words[0], env, context)
+    return AgentCli(path, version)
 
-COMMAND = AgentKind(name="command", title="The command", prefix="COMMAND", command="", logs="command-logs")
+
+def config_dir_path(invocation: Invocation[Any], rest: str) -> str:
+    """`{config_dir}` and what follows it, as the program sees it.
+
+    Never all of that directory: what a trial is judged by lies there, too.
+    """
+    base = invocation.config_dir or invocation.workspace
+    if invocation.context.sandbox.kind == "local" or invocation.config_dir is None:
+        return f"{invocation.inside(base)}{rest}"
+    named = Path(f"{base}{rest}")
+    if named == base or not named.resolve().is_relative_to(base.resolve()) or not named.exists():
+        hint = "name a file below it, as in {config_dir}/agents/fix.py"
+        raise COMMAND.one_problem("args", "{config_dir} itself is not to be seen in a container", hint)
+    invocation.context.sandbox.share(named)
+    return invocation.inside(named)
+
+
+def _in_container(config: CommandAgentConfig, context: AgentExecutionContext, version: str) -> AgentCli:
+    """What is a file of this computer is shared, that file alone; any other name is one of the image's."""
+    name = "/bin/sh" if config.shell else config.executable or config.words[0]
+    written = Path(name).expanduser()
+    of_the_image = written.name == name or any(written.is_relative_to(place) for place in _OF_ANY_SYSTEM)
+    if of_the_image or (written.is_absolute() and not written.is_file()):
+        return AgentCli(written, version, (name,))
+    path = written if written.is_absolute() else _relative(written, context)
+    sandbox = context.sandbox
+    if not path.is_relative_to(context.workspace_dir.absolute()):
+        sandbox.share(path)
+    return AgentCli(path, version, (sandbox.inside(path),), needs=(path,))
+
+
+def _shell(env: Mapping[str, str]) -> Path:
+    if os.name != "nt":
+        return Path("/bin/sh")
+    return find_executable("cmd.exe", env) or Path("cmd.exe")
+
+
+def _program(name: str, env: Mapping[str, str], context: AgentExecutionContext | None) -> Path:
+    """By its name on PATH; a path beside the file that names it, or else in the workspace."""
+    written = Path(name).expanduser()
+    if written.name == name:
+        found = find_executable(name, env)
+        if found is None:
+            raise _missing(f"There is no program {name!r} on PATH.")
+        return found
+    if written.is_absolute() or context is None:
+        # What is relative may come with the repository, which is not here before the run.
+        if written.is_absolute() and not written.is_file():
+            raise _missing(f"There is no file {written}.")
+        return written
+    return _relative(written, context)
+
+
+def _relative(written: Path, context: AgentExecutionContext) -> Path:
+    places = [place.absolute() for place in (context.config_dir, context.workspace_dir) if place is not None]
+    for place in places:
+        if (place / written).is_file():
+            return place / written
+    raise _missing(f"There is no file {written} in {' or '.join(map(str, places))}.")
+
+
+def _missing(message: str) -> YouBenchaError:
+    return COMMAND.error(_NOT_FOUND, message, "Correct agent.config.command, or install the program.")
+
+
+def command_for(invocation: Invocation[CommandAgentConfig]) -> Command:
+    config, prompt_file = invocation.config, invocation.scratch / "prompt.md"
+    if invocation.prompt:
+        prompt_file.write_bytes(invocation.prompt.encode())
+    note_existing_sidecar(invocation)
+    return Command(
+        argv=_shell_line(invocation) if config.shell else _argv(invocation, prompt_file),
+        cwd=invocation.workspace,
+        env={**_variables(invocation, prompt_file), **invocation.env},
+        stdin=invocation.prompt.encode() if config.prompt_by == "stdin" and invocation.prompt else None,
+    )
+
+
+def _argv(invocation: Invocation[CommandAgentConfig], prompt_file: Path) -> tuple[str, ...]:
+    values = {
+        "prompt": invocation.prompt,
+        "prompt_file": invocation.inside(prompt_file) if invocation.prompt else "",
+        "model": invocation.config.model or "",
+        "agent_name": invocation.config.agent_name or "",
+        "workspace": invocation.inside(invocation.workspace),
+    }
+    written = invocation.config.words[1:]
+    # In one pass: what a prompt holds in braces is not looked at again.
+    words = [
+        _PLACEHOLDER.sub(lambda found: values[found[1]] if found[1] else config_dir_path(invocation, found[2]), word)
+        for word in written
+    ]
+    if invocation.prompt and invocation.config.prompt_by == "argument" and not any(map(_OF_THE_PROMPT.search, written)):
+        words.append(invocation.prompt)
+    return (*invocation.cli.argv, *_fitting(words))
+
+
+def _shell_line(invocation: Invocation[CommandAgentConfig]) -> tuple[str, ...]:
+    assert isinstance(invocation.config.command, str)  # the configuration sees to it
+    rest = [*invocation.config.args, *invocation.config.extra_args]
+    if invocation.prompt and invocation.config.prompt_by == "argument":
+        rest.insert(0, invocation.prompt)
+    if os.name == "nt":
+        return (*invocation.cli.argv, "/d", "/s", "/c", invocation.config.command)
+    return (*invocation.cli.argv, "-c", invocation.config.command, "sh", *_fitting(rest))
+
+
+def _fitting(words: list[str]) -> list[str]:
+    if not all(map(fits_argument, words)):
+        raise _too_long("an argument cannot hold this prompt")
+    return words
+
+
+def _variables(invocation: Invocation[CommandAgentConfig], prompt_file: Path) -> dict[str, str]:
+    """What the program gets beside its arguments; the first two are those of Thunderdome's adapters."""
+    variables = {
+        "TASK_DIR": invocation.inside(invocation.workspace),
+        METRICS_VARIABLE: invocation.inside(metrics_file(invocation)),
+    }
+    if invocation.prompt:
+        variables["TASK_DESCRIPTION"] = invocation.inside(prompt_file)
+    if invocation.config.model:
+        variables["YOUBENCHA_MODEL"] = invocation.config.model
+    if invocation.config.agent_name:
+        variables["YOUBENCHA_AGENT_NAME"] = invocation.config.agent_name
+    if invocation.prompt and invocation.config.prompt_by == "environment":
+        if not fits_argument(f"{PROMPT_VARIABLE}={invocation.prompt}"):
+            raise _too_long("an environment variable cannot hold this prompt")
+        variables[PROMPT_VARIABLE] = invocation.prompt
+    return variables
+
+
+def _too_long(message: str) -> ConfigError:
+    return COMMAND.one_problem("prompt_by", message, "use stdin or file")

@@ -1,4 +1,4 @@
-"""CopilotCliAdapter: the contract of `adapters/base.py` for the GitHub Copilot CLI."""
+"""CopilotCliAdapter: the GitHub Copilot CLI gets its prompt as an argument, writes JSON events, and ends."""
 
 from __future__ import annotations
 
@@ -30,6 +30,17 @@ from youbencha.process import Command, ProcessResult
 if TYPE_CHECKING:
     from youbencha.gateway.api import Provider
 
+COPILOT = AgentKind(
+    name="copilot-cli",
+    title="Copilot CLI",
+    prefix="COPILOT",
+    command="copilot",
+    logs="copilot-logs",
+    provider="github",
+    how_to_authenticate="Set COPILOT_GITHUB_TOKEN, GH_TOKEN or GITHUB_TOKEN (in agent.env or your environment), run "
+    "`copilot` and type /login, or bring a model of your own: COPILOT_PROVIDER_BASE_URL and COPILOT_MODEL.",
+)
+
 
 class CopilotCliConfig(AgentConfig):
     """Options of the Copilot CLI adapter."""
@@ -44,13 +55,11 @@ class CopilotCliConfig(AgentConfig):
     log_level: Literal["none", "error", "warning", "info", "debug", "all", "default"] = "all"
     """Of the CLI's own log, which is kept beside its output."""
     allow_all_tools: bool = True
-    """Without it the CLI denies every tool that could change something: nobody is there to ask."""
+    """Without it the CLI denies every tool that could change something: there is no one to ask."""
     allow_all_paths: bool = True
     max_ai_credits: Annotated[int, Field(ge=30)] | None = None
     """A soft cap of the CLI's own; it takes no less than 30."""
 
-
-# Where the Copilot CLI keeps what belongs to the user, and whether it may talk to a model. Spends nothing.
 
 BASE_URL, TYPE = "COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_TYPE"
 
@@ -65,64 +74,10 @@ _TOKENS = ("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", BASE_URL)
 _LOGGED_IN = re.compile(rb'"(?:last_?)?logged_?in_?users?"\s*:\s*[\[{]\s*[^\]}\s]', re.IGNORECASE)
 """In `config.json`, which is there after the first start, login or none."""
 
-
-def copilot_home(env: Mapping[str, str]) -> Path | None:
-    """None where the environment names no home at all."""
-    if given := env.get("COPILOT_HOME"):
-        return Path(given)
-    home = env.get("HOME") or env.get("USERPROFILE")
-    return Path(home) / ".copilot" if home else None
-
-
-def own_model_type(model: str | None, env: Mapping[str, str]) -> Literal["anthropic", "openai"]:
-    """As which kind of provider a model of one's own is reached: as the test case says, or by the model's name.
-
-    Azure's paths are no gateway's; what is neither Anthropic's nor OpenAI's is mostly served by OpenAI's API.
-    """
-    named = provider_of(model or env.get("COPILOT_MODEL"))
-    given = env.get(TYPE) or ("anthropic" if named == "anthropic" else "openai")
-    return "anthropic" if given == "anthropic" else "openai"
-
-
-def has_login(env: Mapping[str, str]) -> bool:
-    """As far as the environment and files tell: a token may lie in the system's keychain, and be out of date."""
-    return any(env.get(name) for name in _TOKENS) or stored_login(env)
-
-
-def stored_login(env: Mapping[str, str]) -> bool:
-    home = copilot_home(env)
-    return (home is not None and _logged_in(home / "config.json")) or _logged_in_by_gh(env)
-
-
-def _logged_in(config: Path) -> bool:
-    try:
-        return _LOGGED_IN.search(config.read_bytes()) is not None
-    except OSError:
-        return False
-
-
-def _logged_in_by_gh(env: Mapping[str, str]) -> bool:
-    """The CLI takes over a login of GitHub's own `gh`."""
-    if given := env.get("GH_CONFIG_DIR"):
-        return (Path(given) / "hosts.yml").is_file()
-    if given := env.get("XDG_CONFIG_HOME"):
-        return (Path(given) / "gh" / "hosts.yml").is_file()
-    home = env.get("HOME") or env.get("USERPROFILE")
-    return home is not None and (Path(home) / ".config" / "gh" / "hosts.yml").is_file()
-
-
-COPILOT = AgentKind(
-    name="copilot-cli",
-    title="Copilot CLI",
-    prefix="COPILOT",
-    command="copilot",
-    logs="copilot-logs",
-    provider="github",
-    how_to_authenticate="Set COPILOT_GITHUB_TOKEN, GH_TOKEN or GITHUB_TOKEN (in agent.env or your environment), run "
-    "`copilot` and type /login, or bring a model of your own: COPILOT_PROVIDER_BASE_URL and COPILOT_MODEL.",
-)
-
 _CHOOSES_SESSION = frozenset({"--session-id", "--resume", "-r", "--continue", "--connect"})
+
+
+_AGENTS = Path(".github", "agents")
 
 
 class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
@@ -194,7 +149,7 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
 
     def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider | None:
         """None where the test case brings no model of its own: GitHub's models have the same names, but not the same
-        API and account, and nobody's subscription is to become a bill of somebody else."""
+        API and account, and a subscription must not turn into a bill for API calls."""
         return own_model_type(model, env) if env.get(BASE_URL) or env.get(TYPE) else None
 
     def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
@@ -218,6 +173,51 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
         if usage is not None and (done.timed_out or done.stopped or not session.facts.results):
             usage = usage._replace(partial=True)
         return session.with_facts(session_id=session_id, usage=usage)
+
+
+def copilot_home(env: Mapping[str, str]) -> Path | None:
+    """None where the environment names no home at all."""
+    if given := env.get("COPILOT_HOME"):
+        return Path(given)
+    home = env.get("HOME") or env.get("USERPROFILE")
+    return Path(home) / ".copilot" if home else None
+
+
+def own_model_type(model: str | None, env: Mapping[str, str]) -> Literal["anthropic", "openai"]:
+    """As which kind of provider a model of one's own is reached: as the test case says, or by the model's name.
+
+    Azure's paths are no gateway's; what is neither Anthropic's nor OpenAI's is mostly served by OpenAI's API.
+    """
+    named = provider_of(model or env.get("COPILOT_MODEL"))
+    given = env.get(TYPE) or ("anthropic" if named == "anthropic" else "openai")
+    return "anthropic" if given == "anthropic" else "openai"
+
+
+def has_login(env: Mapping[str, str]) -> bool:
+    """As far as the environment and files tell: a token may lie in the system's keychain, and be out of date."""
+    return any(env.get(name) for name in _TOKENS) or stored_login(env)
+
+
+def stored_login(env: Mapping[str, str]) -> bool:
+    home = copilot_home(env)
+    return (home is not None and _logged_in(home / "config.json")) or _logged_in_by_gh(env)
+
+
+def _logged_in(config: Path) -> bool:
+    try:
+        return _LOGGED_IN.search(config.read_bytes()) is not None
+    except OSError:
+        return False
+
+
+def _logged_in_by_gh(env: Mapping[str, str]) -> bool:
+    """The CLI takes over a login of GitHub's own `gh`."""
+    if given := env.get("GH_CONFIG_DIR"):
+        return (Path(given) / "hosts.yml").is_file()
+    if given := env.get("XDG_CONFIG_HOME"):
+        return (Path(given) / "gh" / "hosts.yml").is_file()
+    home = env.get("HOME") or env.get("USERPROFILE")
+    return home is not None and (Path(home) / ".config" / "gh" / "hosts.yml").is_file()
 
 
 def _flags(invocation: Invocation[CopilotCliConfig]) -> list[str]:
@@ -251,16 +251,12 @@ def _session_id(invocation: Invocation[CopilotCliConfig]) -> str | None:
     return invocation.session_id(_CHOOSES_SESSION)
 
 
-# A custom agent's definition that is not the repository's own: `.github/agents/NAME.agent.md` beside the test case, or
-# `~/.copilot/agents` of the person.
-#
-# The CLI looks into each directory that it is given (`--add-dir`), so the definition is put where it is, in a copy.
-
-_AGENTS = Path(".github", "agents")
-
-
 def definition_directory(invocation: Invocation[CopilotCliConfig], harness: Mapping[str, str]) -> Path | None:
-    """A directory with the definition of the task's agent in it; None where the CLI finds its own, or there is none."""
+    """A directory with the definition of a custom agent; None where the repository has it, or there is none.
+
+    It may lie in `.github/agents/NAME.agent.md` beside the test case, or in `~/.copilot/agents` of the person. The CLI
+    looks into each directory that it is given (`--add-dir`), so the definition is copied into one.
+    """
     name = invocation.config.agent_name
     if name is None or _definition(invocation.workspace / _AGENTS, name, below=invocation.workspace) is not None:
         return None

@@ -1,4 +1,4 @@
-"""Gemini CLI: gets its prompt on stdin, writes JSON events, and ends."""
+"""GeminiCliAdapter: the CLI gets its prompt on stdin, writes JSON events, and ends."""
 
 from __future__ import annotations
 
@@ -25,8 +25,20 @@ from youbencha.process import Command
 if TYPE_CHECKING:
     from youbencha.gateway.api import Provider
 
+KIND = AgentKind(
+    name="gemini-cli",
+    title="Gemini CLI",
+    prefix="GEMINI",
+    command="gemini",
+    logs="gemini-cli-logs",
+    provider="google",
+    how_to_authenticate="Set GEMINI_API_KEY (in agent.env, or around us), or run `gemini` once and log in.",
+)
+
 
 class GeminiCliConfig(AgentConfig):
+    """Options of the Gemini CLI adapter."""
+
     own_flags: ClassVar[frozenset[str]] = frozenset(
         {
             "-m", "--model", "-p", "--prompt", "-i", "--prompt-interactive", "-o", "--output-format", "-y", "--yolo",
@@ -35,11 +47,9 @@ class GeminiCliConfig(AgentConfig):
     )  # fmt: skip
 
     approval_mode: Literal["default", "auto_edit", "yolo", "plan"] = "yolo"
-    """What the agent may do without asking. Nobody is there to be asked: other than `yolo`, it does not even offer the
+    """What the agent may do without asking. There is no one to ask: other than `yolo`, it does not even offer the
     model the tools that would ask."""
 
-
-# How Gemini CLI gets to a model, and what must be set up for a key to be used.
 
 _SETTINGS = {
     "security": {"auth": {"selectedType": "gemini-api-key"}},
@@ -59,70 +69,18 @@ CREDENTIALS = frozenset({
 })  # fmt: skip
 
 _SWITCHES = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA", "GEMINI_CLI_USE_COMPUTE_ADC", "CLOUD_SHELL")
-"""Each names a way that needs no key: what else it needs, the CLI says itself."""
-
-
-def authenticated(env: Mapping[str, str]) -> bool:
-    """Whether there is a key, a switch or a login; not whether it is any good."""
-    return bool(_key(env)) or _switched(env) or stored_login(env)
-
-
-def stored_login(env: Mapping[str, str]) -> bool:
-    home = _home(env)
-    return home is not None and (home / ".gemini" / "oauth_creds.json").exists()
-
-
-def own_home(invocation: Invocation[Any]) -> dict[str, str]:
-    """With a key, the CLI gets a home of its own, in which its settings say to use the key.
-
-    Its settings alone decide whether it uses a key or a login. Without any it goes by the environment, and then takes
-    GOOGLE_GEMINI_BASE_URL for a way that it does not know itself (0.61: exit 41). Settings of the system would do too,
-    but are not read from below a directory that all may write to, such as /tmp.
-    """
-    env, scratch = invocation.env, invocation.scratch
-    key = _key(env)
-    if not key or _switched(env):
-        return {}
-    # Set, if only to nothing: older versions read the repository's `.env`, which could send the key elsewhere.
-    with_key = {"GEMINI_API_KEY": key, _BASE_URL: env.get(_BASE_URL, "")}
-    if env.get("GEMINI_CLI_HOME"):
-        return with_key
-    (scratch / ".gemini").mkdir()
-    (scratch / ".gemini" / "settings.json").write_text(json.dumps(_SETTINGS), encoding="utf-8")
-    return {**with_key, "GEMINI_CLI_HOME": invocation.inside(scratch)}
-
-
-def _key(env: Mapping[str, str]) -> str | None:
-    return env.get("GEMINI_API_KEY") or env.get("GOOGLE_API_KEY")
-
-
-def _switched(env: Mapping[str, str]) -> bool:
-    return any(env.get(name) == "true" for name in _SWITCHES)
-
-
-def _home(env: Mapping[str, str]) -> Path | None:
-    home = env.get("GEMINI_CLI_HOME") or env.get("HOME") or env.get("USERPROFILE")
-    return Path(home) if home else None
-
-
-KIND = AgentKind(
-    name="gemini-cli",
-    title="Gemini CLI",
-    prefix="GEMINI",
-    command="gemini",
-    logs="gemini-cli-logs",
-    provider="google",
-    how_to_authenticate="Set GEMINI_API_KEY (in agent.env, or around us), or run `gemini` once and log in.",
-)
+"""Each chooses a login without a key: what else that needs, the CLI says itself."""
 
 
 class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
+    """Runs Gemini CLI and reads its stream-json events."""
+
     kind = KIND
     config_model = GeminiCliConfig
     inherited_env = CREDENTIALS | {"GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"}
     credentials = CREDENTIALS
     default_env = {  # noqa: RUF012  # ClassVar in the base
-        # In a folder that nobody trusted it falls back to asking, silently, and then does without most tools. The flag
+        # In a folder that is not trusted it falls back to asking, silently, and then does without most tools. The flag
         # for it is younger than the variable, and unknown flags are errors.
         "GEMINI_CLI_TRUST_WORKSPACE": "true",
         # It starts itself once more for a larger heap, which costs two seconds and has no use in a short run.
@@ -161,7 +119,7 @@ class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
         self, cli: AgentCli, env: Mapping[str, str], config: GeminiCliConfig | None
     ) -> None:
         if not authenticated(env):
-            raise KIND.auth_failed("there is no API key in the environment, and nobody has logged in.")
+            raise KIND.auth_failed("there is no API key in the environment, and no stored login.")
 
     def stored_login(self, env: Mapping[str, str]) -> bool:
         return stored_login(env)
@@ -171,3 +129,46 @@ class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
 
     def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
         return {"GOOGLE_GEMINI_BASE_URL": access.url, "GEMINI_API_KEY": access.key}
+
+
+def authenticated(env: Mapping[str, str]) -> bool:
+    """Whether there is a key, a switch or a login; not whether it is any good."""
+    return bool(_key(env)) or _switched(env) or stored_login(env)
+
+
+def stored_login(env: Mapping[str, str]) -> bool:
+    home = _home(env)
+    return home is not None and (home / ".gemini" / "oauth_creds.json").exists()
+
+
+def own_home(invocation: Invocation[Any]) -> dict[str, str]:
+    """With a key, the CLI gets a home of its own, in which its settings say to use the key.
+
+    Its settings alone decide whether it uses a key or a login. Without any it goes by the environment, and then takes
+    GOOGLE_GEMINI_BASE_URL for a kind of login that it does not know itself (0.61: exit 41). Settings of the system
+    would do too, but are not read from below a directory that all may write to, such as /tmp.
+    """
+    env, scratch = invocation.env, invocation.scratch
+    key = _key(env)
+    if not key or _switched(env):
+        return {}
+    # Set, if only to nothing: older versions read the repository's `.env`, which could send the key elsewhere.
+    with_key = {"GEMINI_API_KEY": key, _BASE_URL: env.get(_BASE_URL, "")}
+    if env.get("GEMINI_CLI_HOME"):
+        return with_key
+    (scratch / ".gemini").mkdir()
+    (scratch / ".gemini" / "settings.json").write_text(json.dumps(_SETTINGS), encoding="utf-8")
+    return {**with_key, "GEMINI_CLI_HOME": invocation.inside(scratch)}
+
+
+def _key(env: Mapping[str, str]) -> str | None:
+    return env.get("GEMINI_API_KEY") or env.get("GOOGLE_API_KEY")
+
+
+def _switched(env: Mapping[str, str]) -> bool:
+    return any(env.get(name) == "true" for name in _SWITCHES)
+
+
+def _home(env: Mapping[str, str]) -> Path | None:
+    home = env.get("GEMINI_CLI_HOME") or env.get("HOME") or env.get("USERPROFILE")
+    return Path(home) if home else None

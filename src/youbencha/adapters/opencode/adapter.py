@@ -1,4 +1,4 @@
-"""OpenCodeAdapter: the contract of `adapters/base.py` for opencode."""
+"""OpenCodeAdapter: `opencode run` gets its prompt on stdin, writes JSON events, and ends."""
 
 from __future__ import annotations
 
@@ -28,6 +28,15 @@ from youbencha.process import Command, ProcessResult
 if TYPE_CHECKING:
     from youbencha.gateway.api import Provider
 
+OPENCODE = AgentKind(
+    name="opencode",
+    title="opencode",
+    prefix="OPENCODE",
+    command="opencode",
+    logs="opencode-logs",
+    how_to_authenticate="Set the provider's key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) in agent.env or your "
+    "environment, or run `opencode auth login`.",
+)
 
 ProviderName = Annotated[str, Field(max_length=100), Matches(r"[\w.\-]+", "must be one word, such as anthropic")]
 
@@ -48,7 +57,7 @@ class OpenCodeConfig(AgentConfig):
     variant: NonEmptyArgument | None = None
     """Of the model: its reasoning effort (high, max, minimal)."""
     auto_approve: bool = True
-    """Without it opencode rejects what needs approval, and stops: nobody is there to ask."""
+    """Without it opencode rejects what needs approval, and stops: there is no one to ask."""
 
     @property
     def chosen_provider(self) -> str:
@@ -61,8 +70,6 @@ class OpenCodeConfig(AgentConfig):
             return self.model
         return f"{self.provider}/{self.model}"
 
-
-# Which variables are opencode's own, and whether it may talk to a model. Spends nothing.
 
 _API_KEYS = frozenset({
     "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENCODE_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY",
@@ -82,37 +89,17 @@ OWN_VARIABLES = (CREDENTIALS - {"GITHUB_TOKEN"}) | CONFIGURED | {
 }  # fmt: skip
 
 
-def has_credentials(env: Mapping[str, str]) -> bool:
-    return any(env.get(name) for name in _API_KEYS) or stored_login(env)
+CONTENT, FILE, DATABASE = "OPENCODE_CONFIG_CONTENT", "OPENCODE_CONFIG", "OPENCODE_DB"
 
+_BASE_URLS = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL"}
 
-def stored_login(env: Mapping[str, str]) -> bool:
-    """A login, or a configuration of the person's own that may hold a key."""
-    return any(env.get(name) for name in CONFIGURED) or _logged_in(env)
+_GATEWAY_KEYS: Mapping[Provider, str] = {
+    "anthropic": "ANTHROPIC_API_KEY",
+    "openai": "OPENAI_API_KEY",
+    "gemini": "GOOGLE_GENERATIVE_AI_API_KEY",
+}
 
-
-def _logged_in(env: Mapping[str, str]) -> bool:
-    if given := env.get("XDG_DATA_HOME"):
-        data = Path(given)
-    elif home := env.get("HOME") or env.get("USERPROFILE"):
-        data = Path(home) / ".local" / "share"
-    else:
-        return False
-    try:
-        return len((data / "opencode" / "auth.json").read_bytes().strip()) > len(b"{}")
-    except OSError:
-        return False
-
-
-OPENCODE = AgentKind(
-    name="opencode",
-    title="opencode",
-    prefix="OPENCODE",
-    command="opencode",
-    logs="opencode-logs",
-    how_to_authenticate="Set the provider's key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) in agent.env or your "
-    "environment, or run `opencode auth login`.",
-)
+_VERSIONS: Mapping[Provider, str] = {"gemini": "/v1beta"}
 
 
 class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
@@ -211,27 +198,34 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
         return with_stderr(session, done.output)
 
 
-# Where opencode finds the model's API, told by a configuration of ours.
-#
-# As the content of a variable it stands above the repository's own `opencode.json`: a repository must not send a key
-# to
-# an address of its choice. No key is in it: opencode takes that from the environment.
+def has_credentials(env: Mapping[str, str]) -> bool:
+    return any(env.get(name) for name in _API_KEYS) or stored_login(env)
 
-CONTENT, FILE, DATABASE = "OPENCODE_CONFIG_CONTENT", "OPENCODE_CONFIG", "OPENCODE_DB"
 
-_BASE_URLS = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL"}
+def stored_login(env: Mapping[str, str]) -> bool:
+    """A login, or a configuration of the person's own that may hold a key."""
+    return any(env.get(name) for name in CONFIGURED) or _logged_in(env)
 
-_GATEWAY_KEYS: Mapping[Provider, str] = {
-    "anthropic": "ANTHROPIC_API_KEY",
-    "openai": "OPENAI_API_KEY",
-    "gemini": "GOOGLE_GENERATIVE_AI_API_KEY",
-}
 
-_VERSIONS: Mapping[Provider, str] = {"gemini": "/v1beta"}
+def _logged_in(env: Mapping[str, str]) -> bool:
+    if given := env.get("XDG_DATA_HOME"):
+        data = Path(given)
+    elif home := env.get("HOME") or env.get("USERPROFILE"):
+        data = Path(home) / ".local" / "share"
+    else:
+        return False
+    try:
+        return len((data / "opencode" / "auth.json").read_bytes().strip()) > len(b"{}")
+    except OSError:
+        return False
 
 
 def with_settings(invocation: Invocation[OpenCodeConfig]) -> dict[str, str]:
-    """The agent's environment, with our configuration in it."""
+    """The agent's environment, with a configuration of ours in it that says where the model's API is.
+
+    As the content of a variable it stands above the repository's own `opencode.json`: a repository must not send a key
+    to an address of its choice. No key is in it: opencode takes that from the environment.
+    """
     # Two that share one make its tables at the same time, and one of them ends with that (1.18.33).
     own_database = {DATABASE: invocation.inside(invocation.scratch / "opencode.db")}
     if invocation.context.gateway is not None:
