@@ -10,7 +10,7 @@ import pytest
 from aider_bench import DONE, event
 
 from youbencha.adapters import UsesGateway, get_adapter
-from youbencha.adapters.aider.adapter import api_of, missing_key, pointing_at, served_by
+from youbencha.adapters.aider.adapter import api_of, gateway_variables, missing_key, served_by
 from youbencha.adapters.aider.records import model_answers, read_analytics, read_calls, read_messages
 from youbencha.gateway.api import GatewayAccess
 from youbencha.usage import Tokens
@@ -129,13 +129,13 @@ def test_without_a_model_a_key_tells() -> None:
 
 
 def test_the_way_to_a_gateway() -> None:
-    assert pointing_at(ACCESS, "anthropic") == {
+    assert gateway_variables(ACCESS, "anthropic") == {
         "ANTHROPIC_API_BASE": "http://127.0.0.1:1",
         "ANTHROPIC_BASE_URL": "http://127.0.0.1:1",
         "ANTHROPIC_API_KEY": "virtual",
     }
-    assert pointing_at(ACCESS, "openai")["OPENAI_API_BASE"] == "http://127.0.0.1:1/v1"
-    assert pointing_at(ACCESS, "gemini") == {
+    assert gateway_variables(ACCESS, "openai")["OPENAI_API_BASE"] == "http://127.0.0.1:1/v1"
+    assert gateway_variables(ACCESS, "gemini") == {
         "GEMINI_API_BASE": "http://127.0.0.1:1/v1beta",
         "GEMINI_API_KEY": "virtual",
     }

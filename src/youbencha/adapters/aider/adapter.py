@@ -164,7 +164,7 @@ class AiderAdapter(CliAdapter[AiderConfig]):
         return api_of(model, env)
 
     def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
-        return pointing_at(access, api_of(model, env))
+        return gateway_variables(access, api_of(model, env))
 
 
 def api_of(model: str | None, env: Mapping[str, str]) -> Provider | None:
@@ -186,7 +186,7 @@ def served_by(model: str | None) -> str | None:
     return "google" if provider == "gemini" else provider
 
 
-def pointing_at(access: GatewayAccess, provider: Provider | None) -> dict[str, str]:
+def gateway_variables(access: GatewayAccess, provider: Provider | None) -> dict[str, str]:
     """A provider that we do not know has OpenAI's API."""
     provider = provider or "openai"
     url = access.url + _PATHS[provider]

@@ -41,9 +41,9 @@ def build_command(
     control_flags: Sequence[str] = (),
     stdin: Input | None = None,
 ) -> Command:
-    """Writes the prompt and the settings into files, where they have to be in some.
+    """Build the command line, and write the prompt and the settings into files where it names such files.
 
-    `control_flags` and `stdin` are of the control protocol's transport.
+    `control_flags` and `stdin` come from the control protocol's transport.
     """
     config, version = invocation.config, cli_version(invocation.cli)
     _check_version(config, version, is_root=is_root)

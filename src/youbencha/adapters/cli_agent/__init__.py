@@ -1,12 +1,10 @@
 """What every CLI agent needs, once: prompt, lookup, environment, live events, verdict and log.
 
 An adapter on it says what differs (`CliAdapter`): its configuration, its command line, its own variables, its events.
-What is not used is not loaded: an agent without events, or a run without a fault, pays for neither.
 """
 
 from __future__ import annotations
 
-from youbencha import json_lines as fields
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.adapter import CliAdapter
 from youbencha.adapters.cli_agent.causes import Cause
@@ -43,6 +41,5 @@ __all__ = [
     "TurnTaken",
     "VerdictRules",
     "codes",
-    "fields",
     "fits_argument",
 ]

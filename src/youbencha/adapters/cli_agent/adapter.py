@@ -43,7 +43,7 @@ _TIMEOUT_EXIT_CODE = -1
 
 
 class CliAdapter(ABC, Generic[C]):
-    """Subclass it, and fill in what differs."""
+    """Drives a CLI. Subclass it, and fill in what differs."""
 
     kind: ClassVar[AgentKind]
     version: ClassVar[str] = "1.0.0"
@@ -96,9 +96,11 @@ class CliAdapter(ABC, Generic[C]):
         return plain_session(output)
 
     def stream_expected(self, config: C) -> bool:
+        """Whether a run with this configuration writes events."""
         return self.emits_json
 
     def success_exit_codes(self, config: C) -> frozenset[int]:
+        """The exit codes that do not mean failure."""
         return frozenset({0})
 
     def provider(self, invocation: Invocation[C]) -> str | None:
@@ -119,7 +121,7 @@ class CliAdapter(ABC, Generic[C]):
         )
 
     def redactor(self, invocation: Invocation[C]) -> Redactor:
-        """Knows the secrets of the harness and of this run."""
+        """A redactor that knows the secrets of the harness and of this run."""
         return Redactor.for_env(self._harness_env(), invocation.context.env, invocation.env)
 
     def model_for_gateway(self, config: C) -> str | None:
@@ -226,8 +228,8 @@ class CliAdapter(ABC, Generic[C]):
             raise self.kind.no_gateway()
         from youbencha.adapters.cli_agent.environment import gateway_environment
 
-        pointing = self.gateway_env(gateway, model, given)
-        return gateway_environment(env, gateway, pointing, given=given, own=self.credentials)
+        variables = self.gateway_env(gateway, model, given)
+        return gateway_environment(env, gateway, variables, given=given, own=self.credentials)
 
     @contextmanager
     def scratch(self, context: AgentExecutionContext) -> Iterator[Path]:

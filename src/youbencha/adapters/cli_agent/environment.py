@@ -73,12 +73,12 @@ _OTHER = re.compile("|".join(_OTHERS))
 def gateway_environment(
     env: Mapping[str, str],
     access: GatewayAccess,
-    pointing: Mapping[str, str],
+    variables: Mapping[str, str],
     *,
     given: Mapping[str, str],
     own: Collection[str] = (),
 ) -> dict[str, str]:
-    """`env` with `pointing` in the place of every credential and every address of a model.
+    """`env` with `variables` in the place of every credential and every address of a model.
 
     `given` is the part of `env` that the test case gives; `own` are names, in capitals, that for this agent alone are
     credentials. The harness's proxies go too: all that the agent needs is beside it, and they may hold a password.
@@ -88,7 +88,7 @@ def gateway_environment(
         for name, value in env.items()
         if not is_model_credential(name, own) and (name in given or name.upper() not in PROXY)
     }
-    return {**kept, **pointing, **_without_proxy(access, given)}
+    return {**kept, **variables, **_without_proxy(access, given)}
 
 
 def is_model_credential(name: str, own: Collection[str] = ()) -> bool:

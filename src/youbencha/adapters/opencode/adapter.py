@@ -181,7 +181,7 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
         return provider_of(model)
 
     def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
-        return pointing_at(access, provider_of(model))
+        return gateway_variables(access, provider_of(model))
 
     def credentials_in(self, env: Mapping[str, str]) -> Sequence[str]:
         return [*super().credentials_in(env), *(name for name in env if name in CONFIGURED)]
@@ -233,7 +233,7 @@ def with_settings(invocation: Invocation[OpenCodeConfig]) -> dict[str, str]:
     return {**own_database, **_settings(invocation), **invocation.env}
 
 
-def pointing_at(access: GatewayAccess, provider: Provider | None) -> dict[str, str]:
+def gateway_variables(access: GatewayAccess, provider: Provider | None) -> dict[str, str]:
     """The key alone: where it is good, the configuration says. A provider that we do not know has OpenAI's API."""
     return {_GATEWAY_KEYS[provider or "openai"]: access.key}
 
