@@ -1,4 +1,4 @@
-"""Write files in one step, and open files that an agent or a stranger may have put there."""
+"""Write files in one step, open files that an agent or a stranger may have put there; the names of artifacts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,15 @@ from pathlib import Path, PureWindowsPath
 from typing import BinaryIO
 
 from youbencha.errors import YouBenchaError
+
+RESULTS_FILE = "results.json"
+
+LOG_FILE = "youbencha-log.json"
+
+DIFF_FILE = "git-diff.patch"
+
+REPORT_FILE = "report.md"
+"""These are in the artifacts directory of a run."""
 
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """Flags for `os.open` where a link or a pipe may be in the file's place: opening a pipe would block."""

@@ -26,13 +26,14 @@ def demo(
     from youbencha.cli.display import choose_display
     from youbencha.demo import prepare_demo, run_demo
     from youbencha.events import ProgressNote
+    from youbencha.files import DIFF_FILE
 
     directory = workspace.resolve() / f"demo-{datetime.now():%Y-%m-%d-%H%M%S-%f}"
     with show_partial_results(choose_display("demo · claude-code", quiet=False)) as display:
         progress = StepPrinter(lambda line: display(ProgressNote(text=line)))
         prepared = run_async(prepare_demo(directory, progress=progress))
         finished = run_async(run_demo(prepared, on_event=display))
-    _show_diff((finished.directory.artifacts / "git-diff.patch").read_text(encoding="utf-8", errors="replace"))
+    _show_diff((finished.directory.artifacts / DIFF_FILE).read_text(encoding="utf-8", errors="replace"))
     code = show_result(finished.bundle, finished.directory.artifacts, as_json=False, quiet=False)
     typer.echo(_what_next(prepared.test_case, finished.directory.path.parent))
     return code

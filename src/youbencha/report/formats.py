@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import replace_file
+from youbencha.files import REPORT_FILE, replace_file
 
 if TYPE_CHECKING:
     from youbencha.log import ResultsBundle
@@ -27,8 +27,8 @@ class ReportFormat(StrEnum):
 
 
 _FILE_NAMES = {
-    ReportFormat.MARKDOWN: "report.md",
-    ReportFormat.MD: "report.md",
+    ReportFormat.MARKDOWN: REPORT_FILE,
+    ReportFormat.MD: REPORT_FILE,
     ReportFormat.JSON: "report.json",
     ReportFormat.HTML: "report.html",
     ReportFormat.JUNIT: "report.xml",

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar
 from urllib.parse import quote
 
-from youbencha.files import open_untrusted
+from youbencha.files import DIFF_FILE, LOG_FILE, open_untrusted
 from youbencha.progress import main_argument
 from youbencha.report import figures
 from youbencha.report.findings import findings
@@ -51,10 +51,6 @@ _FOLDED_FROM = 1200
 _FOLDED_LINES = 16
 
 Entry = TypeVar("Entry")
-
-DIFF = "git-diff.patch"
-
-LOG = "youbencha-log.json"
 
 _LARGEST_DIFF = 4 * 1024 * 1024
 
@@ -322,12 +318,12 @@ class Attachments:
 def read_attachments(directory: Path, bundle: ResultsBundle) -> Attachments:
     """Read the changes and the log, as far as they are there."""
     diff, diff_name, left_out = None, None, 0
-    for name, file in _open_first(directory, bundle.artifacts.diff, DIFF):
+    for name, file in _open_first(directory, bundle.artifacts.diff, DIFF_FILE):
         diff_name = name
         diff, left_out = _start_of(file)
     log, note = None, None
     agent_log = bundle.agent.youbencha_log_path if bundle.agent else None
-    for _, file in _open_first(directory, agent_log, bundle.artifacts.agent_log, LOG):
+    for _, file in _open_first(directory, agent_log, bundle.artifacts.agent_log, LOG_FILE):
         log, note = _log(file)
     return Attachments(diff, diff_name, left_out, log, note)
 

@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
+from youbencha.files import RESULTS_FILE
 from youbencha.text import UNKNOWN
-from youbencha.workspace.run_dir import run_started_at
+from youbencha.workspace.run_dir import ARTIFACTS, run_started_at
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
     from youbencha.log import ResultsBundle
 
-
-RESULTS, ARTIFACTS = "results.json", "artifacts"
 
 LARGEST_RESULTS = 64 * 1024 * 1024
 
@@ -45,12 +44,12 @@ def find_results(path: Path) -> Path:
         return path
     if not path.exists():
         raise _not_found(f"There is no file or directory {path}.")
-    for own in (path / RESULTS, path / ARTIFACTS / RESULTS):  # before those of runs below it
+    for own in (path / RESULTS_FILE, path / ARTIFACTS / RESULTS_FILE):  # before those of runs below it
         if own.is_file():
             return own
     newest = max(runs_below(path), default=None)
     if newest is None:
-        raise _not_found(f"There is no {RESULTS} in {path}, nor in a run below it.")
+        raise _not_found(f"There is no {RESULTS_FILE} in {path}, nor in a run below it.")
     if not newest.has_results():
         raise _newest_has_none(newest, max((run for run in runs_below(path) if run.has_results()), default=None))
     return newest.results
@@ -74,7 +73,7 @@ class RunLocation(NamedTuple):
 
     @property
     def results(self) -> Path:
-        return self.path / ARTIFACTS / RESULTS
+        return self.path / ARTIFACTS / RESULTS_FILE
 
     def has_results(self) -> bool:
         try:
@@ -189,7 +188,7 @@ def _not_found(message: str) -> YouBenchaError:
 
 def _newest_has_none(newest: RunLocation, other: RunLocation | None) -> YouBenchaError:
     """Not reported in its place: an older run, which is not the one that was meant."""
-    message = f"The newest run, {newest.path}, has no {RESULTS}: it was ended before there were any, or goes on."
+    message = f"The newest run, {newest.path}, has no {RESULTS_FILE}: it was ended before there were any, or goes on."
     if other is None:
         return _not_found(message)
     hint = f"The newest run that has some is {other.path}: give its path to report it."

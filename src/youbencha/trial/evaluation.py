@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators import EvaluationContext, get_evaluator
 from youbencha.events import EvaluatorFinished, EventSink, PhaseStarted
+from youbencha.files import DIFF_FILE
 from youbencha.log import EvaluationError, EvaluationResult, TestCaseInfo, iso_time
 from youbencha.process import Redactor
 from youbencha.spec import EvalConfig, Loaded, NamedEvaluator, load_eval_config
 from youbencha.trial.checks import check_parts
 from youbencha.trial.context import Host
-from youbencha.trial.results import DIFF_FILE, ResultFiles, RunRecord, TrialResult
+from youbencha.trial.results import ResultFiles, RunRecord, TrialResult
 from youbencha.workspace import RunDirectory
 from youbencha.workspace.working_tree import changes_in_repository
 

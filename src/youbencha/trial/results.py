@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from youbencha import __version__
 from youbencha.events import EventSink, PhaseStarted, ProgressNote
-from youbencha.files import write_atomically
+from youbencha.files import DIFF_FILE, LOG_FILE, REPORT_FILE, RESULTS_FILE, write_atomically
 from youbencha.log import (
     AgentRun,
     ArtifactManifest,
@@ -42,10 +42,6 @@ from youbencha.trial.outcome import outcome_of, summary_of
 from youbencha.usage import SIDECAR
 from youbencha.workspace import RunDirectory
 
-LOG_FILE = "youbencha-log.json"
-DIFF_FILE = "git-diff.patch"
-RESULTS_FILE = "results.json"
-REPORT_FILE = "report.md"
 LITELLM_LOG = "litellm.log"
 
 _STRUCTURAL_KEYS = frozenset({

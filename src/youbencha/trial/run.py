@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import EvaluationContext
 from youbencha.events import EvaluatorFinished, Event, EventSink
+from youbencha.files import DIFF_FILE
 from youbencha.log import (
     AgentInfo,
     AgentRun,
@@ -39,7 +40,7 @@ from youbencha.trial.context import Host, TrialContext
 from youbencha.trial.evaluation import evaluate_all
 from youbencha.trial.plan import Plan
 from youbencha.trial.prepare import open_trial, sandbox_for_evaluators
-from youbencha.trial.results import DIFF_FILE, TrialResult
+from youbencha.trial.results import TrialResult
 from youbencha.workspace import Changes, Snapshot
 
 _LAST_LOOK_S = 10.0

@@ -15,14 +15,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import read_untrusted
+from youbencha.files import RESULTS_FILE, read_untrusted
 from youbencha.workspace.lock import is_locked, lock_file
 from youbencha.workspace.reclaim import make_accessible
 from youbencha.workspace.run_dir import ARTIFACTS, LOCK, PRIVATE_PARENT, find_private, private_in, run_started_at
 from youbencha.workspace.trees import not_removable, remove_tree
 from youbencha.workspace.walk import size_on_disk
-
-_RESULTS = "results.json"
 
 _LONGEST_NOTE = 65536
 
@@ -179,7 +177,7 @@ def _is_file(path: Path) -> bool:
 
 def _looked_at(path: Path, made: datetime) -> StoredRun:
     try:
-        complete = (path / ARTIFACTS / _RESULTS).is_file()
+        complete = (path / ARTIFACTS / RESULTS_FILE).is_file()
     except OSError:
         complete = False
     return StoredRun(path, made, size_on_disk(path), is_locked(path / LOCK), complete)

@@ -40,6 +40,7 @@ from youbencha.evaluators.judge.answer import JudgeAnswer, find_answer
 from youbencha.evaluators.judge.config import Assertion
 from youbencha.evaluators.judge.materials import Brief, Materials, judge_prompt, prepare_materials, task_of
 from youbencha.events import WarningRaised
+from youbencha.files import LOG_FILE
 from youbencha.gateway.api import GatewayAccess
 from youbencha.log import Artifact, EvaluationResult, YouBenchaLog
 from youbencha.sandbox.local import HOST
@@ -193,7 +194,7 @@ def _judge_info(judge_agent: JudgeAgent, log: YouBenchaLog) -> dict[str, Any]:
 def _left(context: EvaluationContext, done: Sequence[Attempt]) -> Iterator[Artifact]:
     for attempt in sorted(done, key=lambda attempt: attempt.name):
         yield artifact(context, "prompt", attempt.artifacts / PROMPT, f"what the judge was told ({attempt.name})")
-        yield artifact(context, "log", attempt.artifacts / LOG, f"what the judge did ({attempt.name})")
+        yield artifact(context, "log", attempt.artifacts / LOG_FILE, f"what the judge did ({attempt.name})")
         if attempt.log_file is not None:
             yield artifact(context, "terminal", attempt.log_file, f"what the judge printed ({attempt.name})")
 
@@ -211,8 +212,6 @@ def _with_what_it_cost(error: YouBenchaError, context: EvaluationContext, done: 
 # One judge's vote: run the agent on its own copy, read its answer, and ask once more if that cannot be used.
 
 PROMPT = "prompt.md"
-
-LOG = "youbencha-log.json"
 
 _NOTHING = "there was no JSON object with these assertions in it"
 
@@ -309,7 +308,7 @@ async def _attempt(context: EvaluationContext, bench: JudgeTask, name: str, unus
             )
             result = await _execute(judge_agent, judging)
         log = judge_agent.adapter.normalize_log(result, judging)
-        (artifacts / LOG).write_text(log.model_dump_json(indent=2), encoding="utf-8")
+        (artifacts / LOG_FILE).write_text(log.model_dump_json(indent=2), encoding="utf-8")
         return Attempt(name=name, log=log, artifacts=artifacts, log_file=result.log_file)
     finally:
         with suppress(YouBenchaError):
