@@ -228,7 +228,7 @@ NOT_FOR_A_RUN = {
     *("_strptime", "aiodocker", "aiohttp", "genai_prices", "http", "jinja2", "psutil", "rapidfuzz", "rich"),
     *("sqlite3", "xml"),
 }
-MODULES_OF_A_RUN = 190
+MODULES_OF_A_RUN = 110
 
 
 def test_what_a_run_loads(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ class Diagnosis:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What keeps every run from working. One agent is enough, whichever it is."""
+        """Return what keeps every run from working. One agent is enough."""
         broken = [each.name for each in self.findings if each.group != "agents" and each.state == "failed"]
         return (*broken, *(() if self.usable_agents else ("an agent that can be used",)))
 
@@ -151,7 +151,7 @@ async def check_agent(name: str, env: Mapping[str, str]) -> Finding:
 
 
 async def _where(name: str, env: Mapping[str, str]) -> str:
-    """On PATH first, as adapters look for it; then all that is in the toolbox."""
+    """Say where an agent is: on PATH first, as adapters look for it, then in the toolbox."""
     if not _can_be_installed(name):
         return ""
     found = []
@@ -253,7 +253,7 @@ def _check_writable(workspace: Path) -> Finding:
 
 
 def _check_room(places: dict[str, Path]) -> list[Finding]:
-    """One line for each disk, not for each directory on it."""
+    """Check the free space of each disk once, not for each directory on it."""
     disks: dict[int, list[str]] = {}
     for name, place in places.items():
         disks.setdefault(_nearest(place).stat().st_dev, []).append(name)
@@ -333,7 +333,7 @@ async def _check_program(
 
 
 async def _said(program: Path, env: Mapping[str, str], *arguments: str) -> str | None:
-    """What it prints; None if it fails. Who waits too long for it is the caller's business."""
+    """Return what a program prints, or None if it fails. The caller has a deadline."""
     lines: list[bytes] = []
     env = select(env, PROGRAM | HOME)
     command = Command(argv=(str(program), *arguments), cwd=Path(tempfile.gettempdir()), env=env)

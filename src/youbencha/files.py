@@ -118,7 +118,7 @@ def _open_below(root: Path, parts: tuple[str, ...]) -> int:
 
 
 def _open_checked(root: Path, parts: tuple[str, ...]) -> int:
-    """The same for Windows, which cannot open relative to a directory."""
+    """Open a file on Windows, which cannot open relative to a directory."""
     path = root
     for part in parts:
         path = path / part

@@ -24,7 +24,7 @@ class Plugins(NamedTuple):
         return self.built_in.get(name) or self._entry_points().get(name)
 
     def hint(self, name: str) -> str:
-        """What to do about a name that was not found."""
+        """Return what to do about a name that was not found."""
         names = self.names()
         near = did_you_mean(name, names)
         listed = f"Available: {', '.join(names)}. Check the spelling, or install the package that provides it."

@@ -135,7 +135,7 @@ def usd(dollars: float | None) -> str:
 
 
 def percent(share: float) -> str:
-    """One digit, and never rounded up to a 100% that was not reached."""
+    """Format a share with one digit, never rounded up to 100%."""
     value = share * 100
     return "99.9%" if 99.9 < value < 100 else f"{value:.1f}%".replace(".0%", "%")
 

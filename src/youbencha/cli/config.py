@@ -28,7 +28,7 @@ Global = Annotated[bool, typer.Option("--global", help="The settings in your hom
 
 
 def _keys(incomplete: str) -> list[str]:
-    """For the shell's completion."""
+    """Complete a key for the shell."""
     from youbencha.spec.settings_edit import known_keys
 
     return [key for key in known_keys() if key.startswith(incomplete)]
@@ -175,7 +175,7 @@ def _leaves(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, 
 
 
 def _bare(value: Any) -> str:
-    """As it would be given to `yb config set`; a group as JSON."""
+    """Format a value as `yb config set` takes it; a group as JSON."""
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value)

@@ -33,7 +33,7 @@ class Display(Protocol):
 
 
 def choose_display(title: str, *, quiet: bool, stream: TextIO | None = None) -> Display:
-    """On standard error, so that standard output holds nothing but results."""
+    """Choose how to show progress: on standard error, so that standard output holds nothing but results."""
     stream = stream or sys.stderr
     if quiet or stream is None:
         return QuietDisplay()

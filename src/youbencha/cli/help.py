@@ -113,7 +113,7 @@ def _plain_type(names: str) -> str:
 
 
 def _names_width(sections: Iterable[Sequence[Row]], width: int) -> int:
-    """Of the left column: the longest name that leaves room, the same in all sections."""
+    """Return the width of the left column, the same in all sections: the longest name that leaves room."""
     most = min(_WIDEST_NAMES, width - _LEAST_TEXT - 4)
     return max((len(name) for rows in sections for name, _ in rows if len(name) <= most), default=0)
 
@@ -139,19 +139,19 @@ def _colours_wanted() -> bool:
 
 
 def _coloured(text: str) -> str:
-    """By the shape of the text, once it is laid out: no sequence can upset the columns."""
+    """Colour the text by its shape, after it is laid out: no escape sequence can upset the columns."""
     for shape, look in _LOOKS:
         text = re.sub(shape, rf"{look}\1{_PLAIN}", text, flags=re.MULTILINE)
     return text
 
 
 def usage_message(error: typer.TyperException) -> str:
-    """In one line. Pydantic, which checks the values, begins with "Value error" whatever it says."""
+    """Return the message on one line, without the "Value error" that pydantic begins with."""
     return " ".join(error.format_message().replace(": Value error, ", ": ").split())
 
 
 def usage_hint(error: typer.TyperException) -> str:
-    """With the example of the command, if something is missing: it shows more than any rule."""
+    """Return what to do next, with the command's example if something is missing."""
     command = getattr(getattr(error, "ctx", None), "command", None)
     example = re.search(r"Example: `([^`]+)`", getattr(command, "help", None) or "")
     begun = f"for example `{example[1]}`; " if example and error.format_message().startswith("Missing") else ""

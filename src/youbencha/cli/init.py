@@ -47,7 +47,7 @@ def init(
 
 
 def show_files(results: Sequence[FileResult]) -> int:
-    """One line for each file; the exit code."""
+    """Print one line for each file, and return the exit code."""
     for result in results:
         reason = f"  ({result.reason})" if result.reason else ""
         typer.echo(f"{result.action:<12} {result.path.as_posix()}{reason}", err=result.action == "error")

@@ -126,7 +126,7 @@ def _wanted(agent: str, prompt: str, repo: str | None, save: Path) -> UserAnswer
 
 
 def _show_facts(facts: Facts) -> None:
-    """On stderr, so that stdout holds the test case and nothing else."""
+    """Print the facts to stderr: stdout holds the test case and nothing else."""
     if facts.home:
         added = sum(change.additions or 0 for change in facts.changes)
         removed = sum(change.deletions or 0 for change in facts.changes)

@@ -57,7 +57,7 @@ async def prepare_demo(directory: Path, *, progress: StepProgress) -> Demo:
 
 
 def _make_place(place: Path) -> None:
-    """As for every run: what is in there is nothing for the person's own git."""
+    """Make the workspace, which the user's own git ignores."""
     if not place.exists():
         place.mkdir(parents=True)
         (place / ".gitignore").write_text("*\n")

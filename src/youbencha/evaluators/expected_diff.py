@@ -131,7 +131,7 @@ def _metrics(comparison: Comparison, threshold: float) -> dict[str, Any]:
 
 
 def _write_report(context: EvaluationContext, comparison: Comparison, metrics: Mapping[str, Any]) -> Path:
-    """Where older versions of youBencha wrote it, if there is one; several of them must not share a place."""
+    """Write the report where older versions of youBencha did; several evaluators must not share a place."""
     directory = artifacts_root(context) if context.name == ExpectedDiff.name else context.artifacts_dir
     shortened = ("file_similarities", "file_similarities_omitted")
     report = {name: value for name, value in metrics.items() if name not in shortened}

@@ -195,7 +195,7 @@ def change_metrics(files: Sequence[FileChange]) -> dict[str, Any]:
 
 
 def change_entropy(changes: Iterable[int]) -> float:
-    """How evenly the changed lines are spread over the files, in bits: 0 for one file, log2 N for N alike."""
+    """Return how evenly changed lines are spread over the files, in bits: 0 for one file, log2 N for N alike."""
     counts = [count for count in changes if count > 0]
     if len(counts) < 2:
         return 0.0
@@ -204,7 +204,7 @@ def change_entropy(changes: Iterable[int]) -> float:
 
 
 def _largest(files: Sequence[FileChange]) -> Sequence[FileChange]:
-    """Those with the most changes if there are too many to list, in the order in which they came."""
+    """Return the files with the most changes if there are too many to list, in their original order."""
     if len(files) <= MOST_LISTED:
         return files
     by_size = sorted(range(len(files)), key=lambda index: -files[index].changes)

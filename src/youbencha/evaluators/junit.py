@@ -41,7 +41,7 @@ class TestCounts:
 
     @property
     def pass_rate(self) -> float | None:
-        """Of the tests that were run. None if there were none."""
+        """The share of passed tests among those that were run; None if there were none."""
         ran = self.tests - self.skipped
         return (ran - self.failures - self.errors) / ran if ran else None
 
@@ -73,7 +73,7 @@ def junit_metrics(tree: Path, patterns: Iterable[str], before: Mapping[Path, Sta
 
 
 def count_tests(tree: Path, patterns: Iterable[str], before: Mapping[Path, Stamp]) -> TestCounts:
-    """All tests in the reports that were written since. What lay there before was left by the agent."""
+    """Count the tests in reports that were written since. Earlier ones were left by the agent."""
     patterns = tuple(patterns)
     written = sorted(path for path, stamp in reports(tree, patterns).items() if before.get(path) != stamp)
     if not written:

@@ -112,7 +112,7 @@ def _joined(pieces: Sequence[str], where: range) -> str:
 
 
 def _stripes(one: str, other: str) -> Iterator[tuple[str, str]]:
-    """As many of the one as of the other, each the same share of its text."""
+    """Cut both texts into the same number of stripes, each the same share of its text."""
     number = -(-max(len(one), len(other)) // _STRIPE)
     for index in range(number):
         yield _share(one, index, number), _share(other, index, number)
@@ -210,7 +210,7 @@ def _once(pieces: Sequence[int]) -> set[int]:
 
 
 def _longest_in_order(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Of pairs in the order of their first, as many as possible that are in the order of their second too."""
+    """Return the longest subsequence of pairs, sorted by their first, that is also sorted by their second."""
     ends: list[int] = []
     tops: list[int] = []
     before: list[int | None] = []

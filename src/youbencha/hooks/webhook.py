@@ -138,7 +138,7 @@ def _proxy(address: SplitResult) -> str | None:
 
 
 def _secrets(address: SplitResult, headers: Mapping[str, str]) -> list[str]:
-    """What a server may put into its answer that must not stand in ours."""
+    """Return what a server may repeat in its answer, but our message must not."""
     parts = [address.query, address.password or "", address.path.lstrip("/")]
     parts += [part for pair in address.query.split("&") for part in pair.split("=")[1:]]
     parts += [part for value in headers.values() for part in (value, *value.split())]
@@ -146,7 +146,7 @@ def _secrets(address: SplitResult, headers: Mapping[str, str]) -> list[str]:
 
 
 def _shown(url: str) -> str:
-    """As it was written, references and all, without what stands before the `@` and after the `?`."""
+    """Return the address as it was written, without what stands before the `@` and after the `?`."""
     try:
         address = urlsplit(url)
         return urlunsplit((address.scheme, address.netloc.rpartition("@")[2], address.path, "", ""))
@@ -215,7 +215,7 @@ class RetryPolicy:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     def wait_s(self, failures: int, asked_s: float | None) -> float | None:
-        """How long to wait after that many failures; None: it was the last attempt."""
+        """Return how long to wait after that many failures; None after the last attempt."""
         if failures > len(self.waits_s):
             return None
         return max(self.waits_s[failures - 1], min(asked_s or 0.0, self.longest_wait_s))

@@ -50,7 +50,7 @@ def tokens(usage: Usage | None) -> str:
 
 
 def cost(usage: Usage | None) -> str:
-    """With its source: a bill, an estimate and an agent's own word are not the same."""
+    """Return the cost with its source: a bill, an estimate and an agent's own figure are not the same."""
     if usage is None or usage.cost_usd is None:
         return UNKNOWN
     source = COST_SOURCES.get(usage.cost_source or "", "source unknown")
@@ -58,7 +58,7 @@ def cost(usage: Usage | None) -> str:
 
 
 def judging_cost(bundle: ResultsBundle) -> str | None:
-    """What the evaluators spent themselves; None if none of them asked a model."""
+    """Return what the evaluators spent; None if none of them asked a model."""
     spent = [each.usage for each in bundle.evaluators if each.usage is not None]
     if not spent:
         return None
@@ -131,7 +131,7 @@ def agent_figures(agent: AgentRun) -> list[Figure]:
 
 
 def _sandbox(sandbox: SandboxReport) -> str | None:
-    """Of a local run nothing: that is what everybody expects."""
+    """Describe the sandbox; a local run needs no description."""
     if sandbox.type == "local":
         return None
     reached = _REACHED.get(sandbox.network or "", "")
@@ -139,7 +139,7 @@ def _sandbox(sandbox: SandboxReport) -> str | None:
 
 
 def gateway_figures(gateway: GatewayReport) -> list[Figure]:
-    """What only the gateway knows. Nothing that did not happen is named."""
+    """Return what only the gateway knows, without what did not happen."""
     asked = [plural(gateway.requests, "request")]
     asked += [f"{count(number)} {name}" for name, number in _gateway_counts(gateway).items() if number]
     return _known(

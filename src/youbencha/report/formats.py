@@ -22,7 +22,7 @@ class ReportFormat(StrEnum):
 
     @property
     def file_name(self) -> str:
-        """What the report is called beside its results."""
+        """The name of the report beside its results."""
         return _FILE_NAMES[self]
 
 

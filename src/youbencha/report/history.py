@@ -53,7 +53,7 @@ def table(runs: Sequence[RunSummary]) -> list[str]:
 
 
 def as_data(run: RunSummary) -> dict[str, Any]:
-    """For programs. What is not known is null."""
+    """Return a run as JSON data. What is not known is null."""
     bundle = run.bundle
     agent = bundle.agent if bundle else None
     usage = agent.usage if agent else None

@@ -132,7 +132,7 @@ def _code_apart(text: str | None) -> list[str]:
 
 
 def _link(path: str) -> str:
-    """To a file beside the report. With `./` in front, nothing in it can be a scheme or a host."""
+    """Return a link to a file beside the report. After `./`, nothing in it can be a scheme or a host."""
     return "./" + quote(path.replace("\\", "/").lstrip("/"), errors="replace")
 
 
@@ -203,7 +203,7 @@ def _hooks(bundle: ResultsBundle) -> list[tuple[str, Any]]:
 
 
 def _unfolded(bundle: ResultsBundle) -> frozenset[int]:
-    """What did not pass. Not all of it, where there is much: the first look is for how many there are."""
+    """Return the evaluators to show unfolded: the first few that did not pass."""
     not_passed = [at for at, result in enumerate(bundle.evaluators) if result.status != "passed"]
     return frozenset(not_passed[:_OPEN_EVALUATORS])
 

@@ -187,7 +187,7 @@ def _not_found(message: str) -> YouBenchaError:
 
 
 def _newest_has_none(newest: RunLocation, other: RunLocation | None) -> YouBenchaError:
-    """Not reported in its place: an older run, which is not the one that was meant."""
+    """An older run is not reported in its place: it is not the one that was meant."""
     message = f"The newest run, {newest.path}, has no {RESULTS_FILE}: it was ended before there were any, or goes on."
     if other is None:
         return _not_found(message)
@@ -271,7 +271,7 @@ def _evaluator(old: Mapping[str, Any], moment: str | None) -> dict[str, Any]:
 
 
 def _verdicts(assertions: Any) -> list[dict[str, Any]] | None:
-    """None unless every one of them says whether it held."""
+    """Return the assertions' verdicts; None unless each of them has one."""
     if isinstance(assertions, Mapping):
         assertions = [{"name": name, **_verdict(value)} for name, value in assertions.items()]
     found = [_map(each) for each in _list(assertions)]

@@ -60,7 +60,7 @@ def summary_table(bundle: ResultsBundle) -> str:
 
 
 def verdict_table(bundle: ResultsBundle) -> str:
-    """One line for each evaluator."""
+    """Return a table with a line for each evaluator."""
     rows = (
         (STATUS_SIGNS[each.status], escaped(each.evaluator), escaped(each.message), duration(each.duration_ms))
         for each in bundle.evaluators
@@ -201,7 +201,7 @@ def _message(result: EvaluationResult) -> Iterator[str]:
 
 
 def _assertions(assertions: tuple[AssertionRow, ...]) -> str:
-    """For a judge: its scores, the thresholds, and its reasons."""
+    """Return a table of assertions; for a judge with scores, thresholds and reasons."""
     if any(each.score is not None and each.threshold is not None for each in assertions):
         header = ("", "Assertion", "Score", "Threshold", "Reason")
     else:

@@ -51,7 +51,7 @@ def draft(facts: Facts, wanted: UserAnswers) -> dict[str, Any]:
 
 
 def merged(facts: Facts, wanted: UserAnswers, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """What an agent suggests, around the facts."""
+    """Return the agent's suggestion with the facts in their places."""
     basis = draft(facts, wanted)
     chosen = {key: answer[key] for key in _FROM_THE_AGENT if answer.get(key)}
     return {**basis, **chosen}
@@ -84,7 +84,7 @@ def _repo(facts: Facts, wanted: UserAnswers) -> str:
 
 
 def _result_branch(facts: Facts) -> str | None:
-    """Where all of the work is committed on a branch, that branch is a reference for others to be compared with."""
+    """Return the branch that holds all of the work, as a reference; None if it is not all committed."""
     home = facts.home
     return home.branch if home and home.is_clean and home.head != facts.baseline else None
 

@@ -85,7 +85,7 @@ async def find_repository(directory: Path) -> RepositoryInfo | None:
 
 
 async def _likely_baseline(git: ReadOnlyGit, head: str, branch: str | None) -> str:
-    """All is committed, so the agent began earlier: where its branch left the main one, else one commit ago."""
+    """Return where a clean branch left the main one, else the commit before: the agent began earlier than HEAD."""
     for candidate in _MAIN_BRANCHES:
         base = (await git.ask("merge-base", candidate, "HEAD") or "").strip()
         if candidate != branch and base and base != head:
@@ -94,7 +94,7 @@ async def _likely_baseline(git: ReadOnlyGit, head: str, branch: str | None) -> s
 
 
 async def collect_facts(directory: Path, home: RepositoryInfo | None, baseline: str | None) -> Facts:
-    """All of it. In a repository, `baseline` is the branch, tag or commit that the agent started from."""
+    """Collect all facts. `baseline` is the branch, tag or commit that the agent started from."""
     if home is None or baseline is None:
         return Facts(
             directory=directory,

@@ -132,7 +132,7 @@ async def suggest(session: Suggester, agent: str) -> Suggestion:
 
 
 def problems_in(text: str) -> list[str]:
-    """All that our loader, the agents and the evaluators find wrong with it."""
+    """Return all that the loader, the agents and the evaluators find wrong with a test case."""
     with tempfile.TemporaryDirectory(prefix="youbencha-suggest-") as directory:
         file = Path(directory) / "testcase.yaml"
         file.write_text(text, encoding="utf-8")

@@ -158,7 +158,7 @@ async def git(
 
 
 async def users_settings(git_dir: Path, pattern: str) -> dict[str, str]:
-    """What the user's own configuration, all of it, says about the settings whose names match."""
+    """Return the settings of the user's own configuration whose names match."""
     kept = ("GIT_CONFIG", "GIT_EXEC_PATH")
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name.startswith(kept)}
     argv = [git_program(), f"--git-dir={git_dir}", "config", "--null", "--get-regexp", pattern]

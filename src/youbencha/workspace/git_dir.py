@@ -63,7 +63,7 @@ def make_git_dir(path: Path, commit: str | None = None, *, attributes: str | Non
 
 
 def make_agents_git_dir(path: Path, commit: str, branch: str) -> FileSystem:
-    """One branch that is that one commit, whose parents are nowhere: history begins there."""
+    """Write a git directory with one branch at that commit, whose parents are missing: history begins there."""
     _make(path, f"ref: refs/heads/{branch}\n")
     (path / "refs" / "heads").mkdir()
     # Not a file of its own: a branch may have a name that no file of this system can have.

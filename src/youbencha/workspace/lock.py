@@ -1,4 +1,4 @@
-"""One process at a time.
+"""Lock files: one process at a time.
 
 The operating system holds the lock and drops it when the process ends, however it ends: there is no stale lock to
 recognise. The file only names the holder, for the message, and is never deleted (deleting a lock file is a race).

@@ -76,7 +76,7 @@ def remove_run(run: StoredRun, *, sources_only: bool = False) -> None:
 
 
 def orphaned_directories(root: Path, parents: Iterable[str] | None = None) -> dict[Path, list[Path]]:
-    """What runs in `root` that died, however lately, have elsewhere, by run. A run that goes on has nothing there.
+    """Return the directories that dead runs in `root` left elsewhere, by run.
 
     Looked for in `parents`, by default where the runs say. Only names lead from there to a run: see `find_private`.
     """
@@ -136,7 +136,7 @@ def _remove(path: Path, private: list[Path], *, sources_only: bool) -> None:
 
 
 def _private_of(path: Path) -> list[Path]:
-    """What a run that died left elsewhere. Its lock only says where to look: an agent could have written it."""
+    """Return what a dead run left elsewhere. Its lock only says where to look: an agent could have written it."""
     parent = _private_parent(path)
     return list(find_private(path.name, parent)) if parent is not None else []
 

@@ -86,7 +86,7 @@ class Repository:
 
     @property
     def public_url(self) -> str:
-        """Without credentials."""
+        """The address without credentials."""
         return self._store.public_url
 
     @property
@@ -95,7 +95,7 @@ class Repository:
         return self._store.known_refs
 
     async def check_out(self, directory: Path) -> None:
-        """As a git repository that holds this one commit and nothing else. What was in that place is removed.
+        """Make a git repository of this one commit and nothing else. What was in that place is removed.
 
         It has one branch, so that `git status`, `log` and `commit` work there; no remotes, no tags, no history.
         """
@@ -111,7 +111,7 @@ class Repository:
             self._progress("files that the repository keeps in Git LFS are not fetched; pointers are in their place")
 
     async def snapshot(self, directory: Path, git_dir: Path, *, ignored: bool = False) -> Snapshot:
-        """How a directory is right after `check_out`, before anything else has touched it.
+        """Take a snapshot of a directory right after `check_out`, before anything else has touched it.
 
         As a rule that needs no look at the files: it is the commit. Where it is not (a file system that keeps no
         links, a tree with submodules, which stay empty), it is taken.
@@ -220,7 +220,7 @@ async def _both(first: Coroutine[Any, Any, bytes], second: Coroutine[Any, Any, b
 
 
 def _checkout_error(failed: GitFailed, commit: str, directory: Path) -> YouBenchaError:
-    """What git says about the place it writes to, or about names that it will not write: `.git/config`, say."""
+    """Describe why git cannot write: the place, or names that it refuses, such as `.git/config`."""
     if re.search(_NO_ROOM, failed.reason):
         return not_writable(directory, failed.reason)
     if re.search(_REFUSED, failed.reason):
@@ -233,7 +233,7 @@ def _checkout_error(failed: GitFailed, commit: str, directory: Path) -> YouBench
 
 
 async def submodules_in(directory: Path) -> list[str]:
-    """Right after `check_out`: the paths of submodules. Only where one may be, git is asked."""
+    """Return the paths of submodules, right after `check_out`. git is only asked where there may be one."""
     agents = directory / ".git"
     index = agents / "index"
     if not index.exists() or _SUBMODULE.to_bytes(4, "big") not in index.read_bytes():

@@ -105,7 +105,7 @@ class RunDirectory:
 
     @cached_property
     def scratch(self) -> Path:
-        """For what the adapter of the agent, or of a judge, needs beside the tree: prompts and settings in files."""
+        """A directory for what the adapter of the agent, or of a judge, needs beside the tree: prompts, settings."""
         return self.new_scratch()
 
     def new_scratch(self) -> Path:
@@ -184,7 +184,7 @@ class RunDirectory:
         self._made = {place: identity(place) for place in (self.path, self.artifacts, self.path / LOCK)}
 
     def _watch(self) -> None:
-        """What we made stays what it is as long as we hold it: see `kept_open`."""
+        """Keep the directories open: see `kept_open`."""
         before, self._watched = self._watched, ExitStack()
         for place in (self.path, self.artifacts):
             self._watched.enter_context(kept_open(place))

@@ -56,7 +56,7 @@ class Snapshot(NamedTuple):
 
     @classmethod
     async def take(cls, tree: Path, git_dir: Path, *, base_commit: str | None = None, ignored: bool = False) -> Self:
-        """Of a directory as it is: all of it is the start. Reads and hashes every file."""
+        """Take a snapshot of a directory as it is. Reads and hashes every file."""
         tree, git_dir = tree.absolute(), git_dir.absolute()
         make_git_dir(git_dir, base_commit)
         found = files_in(tree)
@@ -116,7 +116,7 @@ class TreeComparison(NamedTuple):
     """Whether what cannot be read may be made readable."""
 
     async def run(self, found: TreeFiles, patch_file: Path) -> tuple[tuple[FileChange, ...], tuple[str, ...]]:
-        """All that differs, in the order of paths; and the paths of what is not in the patch."""
+        """Return all that differs, in the order of paths, and the paths of what is not in the patch."""
         aside = self.apart.keys() & set(found.files) if self.apart else set()
         paths = found.without(aside).files
         async with indexed(
@@ -143,7 +143,7 @@ def _in_order(*changes: FileChange) -> tuple[FileChange, ...]:
 
 
 async def entries_at(git_dir: Path, start: str, *, objects: Path | None = None) -> dict[bytes, Entry]:
-    """All files of a commit or a tree."""
+    """Return all files of a commit or a tree."""
     output = await git(git_dir, "ls-tree", "-r", "-z", "--full-tree", start, objects=objects)
     lines = (line.partition(b"\t") for line in output.split(b"\0") if line)
     about = ((path, said.decode().split(" ")) for said, _, path in lines)
@@ -253,7 +253,7 @@ def _new_file(git_dir: Path, what: str) -> Path:
 
 
 def _make_readable(tree: Path, paths: Collection[bytes]) -> None:
-    """What its owner cannot read: agents leave such in tests of theirs."""
+    """Make files readable for their owner: tests of agents leave such files."""
     top = os.fsencode(tree)
     for path in paths:
         file = top + b"/" + path

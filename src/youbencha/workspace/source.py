@@ -86,7 +86,7 @@ def _refuse_what_is_odd(text: str) -> None:
 
 
 def _is_path(text: str, base: Path) -> bool:
-    """As git decides: a slash before the first colon, or something that is there."""
+    """Return whether it is a path, as git decides: a slash before the first colon, or something that exists."""
     return "/" in text.partition(":")[0] or text.startswith("~") or os.path.lexists(base / text)
 
 

@@ -319,9 +319,6 @@ def _identity(git_dir: Path) -> _Identity | None:
     return about.st_ino, about.st_mtime_ns
 
 
-# Commits in a store of objects: which id is meant, and whether it is there.
-
-
 def is_full_id(text: str) -> bool:
     return len(text) in _LENGTHS and all(character in "0123456789abcdefABCDEF" for character in text)
 

@@ -1,4 +1,4 @@
-"""What changed in a directory of the user's own since its last commit, without touching anything of theirs."""
+"""Find what changed in a user's own directory since its last commit, without touching anything of theirs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _find(directory: Path) -> _Place | None:
 
 
 async def _tree_of(commit: str, place: _Place, git_dir: Path, objects: Path) -> str | None:
-    """What HEAD holds of the directory. If that is nothing, and the directory is ignored, git knows nothing of it."""
+    """Return the tree of the directory in HEAD: an empty one if it is new, None if it is ignored."""
     try:
         name = f"{commit}:{place.prefix.rstrip('/')}"
         return (await git(git_dir, "rev-parse", "--verify", "--quiet", name, objects=objects)).decode().strip()
