@@ -135,7 +135,7 @@ def test_a_torn_line_is_closed(tmp_path: Path) -> None:
 
 
 def test_what_is_noted_beside_it_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_module, "_MOST_NOTED_BYTES", 500)
+    monkeypatch.setattr(ledger_module, "_MAX_NOTED_BYTES", 500)
     path = tmp_path / "ledger.jsonl"
     noted = path.with_name("ledger.jsonl.open")
     ledger, largest = Ledger(path), 0

@@ -69,7 +69,7 @@ def gateway(
 
 
 def _redactor(env: Mapping[str, str], upstreams: Mapping[Provider, Upstream]) -> Redactor:
-    """Knows the real keys, by whatever names. Virtual ones have a shape that is known anyway."""
+    """Return a redactor that knows the real keys. Virtual ones are recognised by their form."""
     from youbencha.cli.gateway_options import NO_KEY
     from youbencha.process import Redactor
 
@@ -77,7 +77,7 @@ def _redactor(env: Mapping[str, str], upstreams: Mapping[Provider, Upstream]) ->
     return Redactor.for_env(env, real)
 
 
-# The options of `yb gateway`: what each is called, and what its help says.
+# -- options and their help ----------------------------------------------------------------------------------
 
 Listen = Annotated[str, typer.Option(metavar="HOST:PORT", help="Port 0 takes any free one.")]
 

@@ -1,4 +1,4 @@
-"""The keys, budgets and prices that `yb gateway` is given. Pure."""
+"""Read the options of `yb gateway`: keys, budgets, prices and upstreams."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ def _invalid_option(what: str, message: str, hint: str) -> YouBenchaError:
     return YouBenchaError(f"{what}_INVALID", message, hint=hint)
 
 
-# Where `yb gateway` sends requests on to, and with whose keys: what its options say, over the environment.
+# -- upstreams: what the options say takes precedence over the environment -----------------------------------
 
 ByProvider = dict[Provider | None, str]
 """None: for every API that has none of its own."""
 
 NO_KEY = "no-key"
-"""What a server is shown that nobody has a key for: most local ones take any, and some insist on one."""
+"""For a server without a key: most local ones accept any, and some require one."""
 
 _PUBLIC: Mapping[str, Provider] = {
     "api.anthropic.com": "anthropic",
@@ -159,7 +159,7 @@ def _read_urls(written: Sequence[str]) -> ByProvider:
 
 
 def _host(url: str) -> str | None:
-    """None if it is no base URL."""
+    """None if it is not a base URL."""
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and parts.port != 0 and not (parts.query or parts.fragment)
@@ -188,7 +188,7 @@ def _read_key_envs(written: Sequence[str], url_of: ByProvider, env: Mapping[str,
 
 
 def _meant(url_of: ByProvider) -> list[Provider]:
-    """Whose key it is that is given without a name: that of the one place where it can go, never of several."""
+    """Return whose key it is that is given without a name: that of the only upstream, never of several."""
     if None in url_of:
         return [provider for provider in _PROVIDERS if provider not in url_of]
     named = [provider for provider in url_of if provider]

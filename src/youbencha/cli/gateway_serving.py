@@ -1,4 +1,4 @@
-"""`yb gateway` while it serves: its keys, a line for each request, the sums at the end."""
+"""Serve `yb gateway`: its keys, a line for each request, totals at the end."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def serve(plan: ServeOptions, stop: asyncio.Event) -> None:
         async with served:
             await served.ready()
             keys = {name: served.issue(Labels(name), caps=caps).key for name, caps in plan.keys.items()}
-            watch.grants = {name: grant for name, key in keys.items() if (grant := served.keys.find(key, None))}
+            watch.issued = {name: used for name, key in keys.items() if (used := served.keys.find(key, None))}
             if not plan.address.is_local:
                 lines.say(f"warning: others can reach {served.url}; whoever has one of its keys spends your money")
             print(json.dumps({"url": served.url, "keys": keys}), flush=True)
@@ -66,70 +66,70 @@ async def serve(plan: ServeOptions, stop: asyncio.Event) -> None:
             finally:
                 for key in keys.values():
                     served.end(key)
-                for grant in watch.grants.values():
-                    await served.settled(grant)
+                for used in watch.issued.values():
+                    await served.settled(used)
                 if not plan.quiet:
-                    _conclude(plan, watch, served, lines)
+                    _print_totals(plan, watch, served, lines)
 
 
-def _conclude(plan: ServeOptions, watch: _Watch, served: Gateway, lines: StderrWriter) -> None:
-    for line in summary(watch.grants, served.total, served.keys.refused):
+def _print_totals(plan: ServeOptions, watch: _Watch, served: Gateway, lines: StderrWriter) -> None:
+    for line in summary(watch.issued, served.total, served.keys.refused):
         lines.say(line)
     if plan.cassette is not None:
         lines.say(f"cassette {plan.cassette.directory} · {plan.cassette.recorded} recorded")
-    for name, grant in watch.grants.items():
-        if grant.not_recorded is not None:
-            lines.say(f"warning: not all answers to {name} are on the cassette: {grant.not_recorded}")
+    for name, used in watch.issued.items():
+        if used.not_recorded is not None:
+            lines.say(f"warning: not all answers to {name} are on the cassette: {used.not_recorded}")
     if served.ledger.failure is not None:
         lines.say(f"warning: the ledger could not be written in full: {served.ledger.failure}")
 
 
-_TURNED_AWAY = frozenset({"key_missing", "key_unknown", "key_expired", "key_foreign"})
+_INVALID_KEY = frozenset({"key_missing", "key_unknown", "key_expired", "key_foreign"})
 
 
 class _Watch:
-    """Tells of each request, when it has ended."""
+    """Prints a line for each request when it has ended."""
 
     def __init__(self, plan: ServeOptions, lines: StderrWriter) -> None:
-        self.grants: dict[str, VirtualKey] = {}
+        self.issued: dict[str, VirtualKey] = {}
         self._plan = plan
         self._lines = lines
 
     def ended(self, call: Call) -> None:
-        grant = self.grants.get(call.labels.key)
-        turned_away = call.error in _TURNED_AWAY
+        used = self.issued.get(call.labels.key)
+        invalid_key = call.error in _INVALID_KEY
         if self._plan.quiet:
             return
-        spent = grant.totals.total.cost_usd if grant and not turned_away else None
+        spent = used.totals.total.cost_usd if used and not invalid_key else None
         text = line_of(call, spent)
-        if grant and call.error == "not_recorded" and grant.mismatches:
-            text += "\n" + grant.mismatches[-1].text
+        if used and call.error == "not_recorded" and used.mismatches:
+            text += "\n" + used.mismatches[-1].text
         self._lines.say(self._plan.redactor.text(printable(text)))
 
 
-# What `yb gateway` tells of each request, and of each key at the end. Pure.
+# -- the lines for each request, and for each key at the end -------------------------------------------------
 
 _KINDS = ("in", "out", "cache read", "cache write")
 
 
 def line_of(call: Call, spent: Decimal | None) -> str:
-    """`spent` is what all calls of its key have cost so far; None if there is no such key, or nobody knows."""
+    """`spent` is what all calls of its key have cost so far; None if there is no such key, or it is unknown."""
     parts = [time.strftime("%H:%M:%S", time.localtime(call.at)), call.labels.key, call.model or "–"]
     if not call.billed or call.wire is None:
         parts.append(f"{call.method} {call.path}")
     parts.append("no answer" if call.status is None else str(call.status))
-    if told := _tokens(call.tokens):
-        parts += [told, "cost unknown" if call.cost_usd is None else _usd(call.cost_usd)]
+    if counted := _tokens(call.tokens):
+        parts += [counted, "cost unknown" if call.cost_usd is None else _usd(call.cost_usd)]
     if spent is not None:
         parts.append(f"total {_usd(spent)}")
     parts += [word for word, holds in (("partial", call.partial), ("replayed", call.replayed)) if holds]
     return " · ".join([*parts, *([call.error] if call.error else [])])
 
 
-def summary(grants: Mapping[str, VirtualKey], total: Account, turned_away: int) -> Iterator[str]:
+def summary(issued: Mapping[str, VirtualKey], total: Account, turned_away: int) -> Iterator[str]:
     """A line for each key, in the order in which they were given."""
-    for name, grant in grants.items():
-        yield " · ".join([name, *_figures(grant.totals), *_left(grant.account)])
+    for name, used in issued.items():
+        yield " · ".join([name, *_figures(used.totals), *_left(used.account)])
     if left := _left(total):
         yield " · ".join(["all together", *left])
     if turned_away:
@@ -137,7 +137,7 @@ def summary(grants: Mapping[str, VirtualKey], total: Account, turned_away: int) 
 
 
 def printable(text: str) -> str:
-    """Models and paths are other people's words: no escape sequence of theirs reaches a terminal."""
+    """Models and paths come from clients: no escape sequence of theirs reaches a terminal."""
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() or character == "\n" else "·" for character in text)
@@ -145,8 +145,8 @@ def printable(text: str) -> str:
 
 def _figures(totals: KeyTotals) -> list[str]:
     figures = [plural(totals.requests, "request")]
-    if told := _tokens(totals.total.tokens):
-        figures += [f"at least {told}" if totals.total.partial else told, _cost(totals.total)]
+    if counted := _tokens(totals.total.tokens):
+        figures += [f"at least {counted}" if totals.total.partial else counted, _cost(totals.total)]
     numbers = {"refused": totals.refused, "rate limited": totals.rate_limited, "not recorded": totals.unmatched}
     return figures + [f"{number} {what}" for what, number in numbers.items() if number]
 
@@ -159,7 +159,7 @@ def _cost(total: ModelTotals) -> str:
 
 
 def _left(account: Account) -> list[str]:
-    """What may have been spent unseen counts as spent, as it does for the cap."""
+    """What may have been spent unseen counts as spent, as for the cap."""
     left = []
     if (most_usd := account.caps.usd) is not None:
         usd_left = max(Decimal(0), most_usd - account.spent_usd - account.unseen_usd)
@@ -171,7 +171,7 @@ def _left(account: Account) -> list[str]:
 
 
 def _tokens(tokens: Tokens) -> str:
-    """Empty if nobody counted any."""
+    """Empty if none are known."""
     return ", ".join(f"{count} {kind}" for kind, count in zip(_KINDS, tokens, strict=True) if count is not None)
 
 

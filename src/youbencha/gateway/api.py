@@ -1,4 +1,4 @@
-"""What an agent is told of the gateway: where it is, and a key that is good for one trial."""
+"""The APIs that the gateway serves, by path; and the address and key that an agent gets. Pure."""
 
 from __future__ import annotations
 
@@ -9,28 +9,26 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 
-def _nobody_knows() -> bool:
+def _never_busy() -> bool:
     return False
 
 
 class GatewayAccess(NamedTuple):
+    """Where the gateway is, and a key that is valid for one trial."""
+
     url: str
     """Without a path: `http://127.0.0.1:41234`. Some clients want `/v1` behind it."""
     key: str
     """A virtual key. The real one never leaves the gateway."""
-    is_busy: Callable[[], bool] = _nobody_knows
+    is_busy: Callable[[], bool] = _never_busy
     """Whether a request with this key is under way."""
 
     def __repr__(self) -> str:
         return f"GatewayAccess(url={self.url!r}, key=…)"
 
 
-# Which path belongs to which API, and what it asks for. Pure.
-#
-# Prefixes of a path do not matter: base URLs have them.
-
 WireName = Literal["anthropic-messages", "openai-chat", "openai-responses", "gemini"]
-"""An API as it is spoken."""
+"""An API, by its format on the wire."""
 
 Provider = Literal["anthropic", "openai", "gemini"]
 """Whose API it is: one base URL and one key for each."""
@@ -48,7 +46,7 @@ PROVIDER_OF_PREFIX: Mapping[str, Provider] = {
     "google": "gemini",
     "gemini": "gemini",
 }
-"""What stands before the slash of `provider/model`, in opencode's words and in LiteLLM's."""
+"""What precedes the slash of `provider/model`, in opencode and in LiteLLM."""
 
 
 class Action(Enum):
@@ -63,7 +61,7 @@ class Route(NamedTuple):
     wire: WireName
     action: Action
     path: str
-    """As the API itself has it, without what a base URL put before it."""
+    """As in the API itself, without the prefix of a base URL."""
 
     @property
     def provider(self) -> Provider:
@@ -85,7 +83,10 @@ _ROWS: tuple[tuple[str, str, WireName, Action], ...] = (
 
 
 def route_of(method: str, path: str, headers: Mapping[str, str]) -> Route | None:
-    """`headers` by lower-case names. None for a path that is none of these APIs'."""
+    """Return the API and the action of a path, whatever prefix a base URL has. `headers` by lower-case names.
+
+    None for a path of another API.
+    """
     found = _by_path(method, path)
     if found and found.action is Action.MODELS and found.wire == "anthropic-messages":
         return found._replace(wire=_of_client(headers))
@@ -101,7 +102,7 @@ def _by_path(method: str, path: str) -> Route | None:
 
 
 def _of_client(headers: Mapping[str, str]) -> WireName:
-    """Three APIs list their models under one path: then the client's own headers tell."""
+    """Three APIs list their models under one path: the client's headers say which it is."""
     if "x-goog-api-key" in headers:
         return "gemini"
     bearer_only = "authorization" in headers and "anthropic-version" not in headers

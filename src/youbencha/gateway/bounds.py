@@ -1,7 +1,6 @@
-"""What a request's body asks for, in each API's own words. Pure.
+"""The most tokens that a request can take, by the fields of each API. Pure.
 
-Bodies come from agents, so nothing in them is taken for granted: what makes no sense is unknown, and the provider may
-complain about it.
+Bodies come from agents and are not trusted: what makes no sense is unknown, and is left to the provider to refuse.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from youbencha.gateway.api import WireName
 
 
 class RequestSize(NamedTuple):
-    """What a request's body says that matters here."""
+    """What of a request decides its cost."""
 
     model: str | None
     stream: bool
     max_output: int | None
-    """The most tokens that the answer may have; None if the client set no limit."""
+    """The most tokens that the answer may have; None if the client sets no limit."""
     size: int
     """Of the body, in bytes: no token is less than a byte."""
 
@@ -28,13 +27,13 @@ DEFAULT_MAX_OUTPUT = 128_000
 """For a client that sets no limit: no model in common use answers with more."""
 
 _MOST = 10_000_000
-"""No limit that a provider takes is beyond this."""
+"""No provider accepts a limit beyond this."""
 
 _LONGEST_NAME = 256
 
 
 class _Fields(NamedTuple):
-    """Where an API has its limits. Of several names the first that makes sense counts."""
+    """Where an API has its limits. Of several names, the first with a valid value counts."""
 
     limit: tuple[str, ...]
     answers: tuple[str, ...] = ()
@@ -47,7 +46,7 @@ _FIELDS: Mapping[WireName, _Fields] = {
     "anthropic-messages": _Fields(limit=("max_tokens",)),
     "openai-chat": _Fields(limit=("max_completion_tokens", "max_tokens"), answers=("n",)),
     "openai-responses": _Fields(limit=("max_output_tokens",)),
-    # Google's parsers take both spellings.
+    # Google accepts both spellings.
     "gemini": _Fields(
         limit=("maxOutputTokens", "max_output_tokens"),
         answers=("candidateCount", "candidate_count"),
@@ -59,7 +58,7 @@ _GEMINI_PATH = re.compile(r"/models/([^/:]+):(\w+)")
 
 
 def measure_request(wire: WireName, path: str, body: object, size: int) -> RequestSize:
-    """`body` as it was parsed, `size` as it came. Gemini has the model and the manner in the path."""
+    """Read what decides the cost. `size` is in bytes. Gemini has the model, and whether it streams, in the path."""
     content = body if isinstance(body, Mapping) else {}
     if wire == "gemini":
         found = _GEMINI_PATH.search(path)
@@ -69,12 +68,12 @@ def measure_request(wire: WireName, path: str, body: object, size: int) -> Reque
 
 
 def worst_output(asked: RequestSize) -> int:
-    """The most tokens that the answer may have."""
+    """Return the most tokens that the answer may have."""
     return DEFAULT_MAX_OUTPUT if asked.max_output is None else asked.max_output
 
 
 def worst_tokens(asked: RequestSize) -> int:
-    """The most tokens that the call may take, of all kinds."""
+    """Return the most tokens that the call may take, of all kinds."""
     return asked.size + worst_output(asked)
 
 
@@ -103,17 +102,17 @@ def _count(value: object) -> int | None:
 
 
 def _name(value: object) -> str | None:
-    """Whatever a ledger's line can hold."""
+    """Only what a line of the ledger can hold."""
     good = isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME and value.isprintable()
     return value if isinstance(value, str) and good else None
 
 
-# Whether a request makes the provider read what is not in it: an earlier answer, a file, an address. Pure.
+# -- input that is not in the request: an earlier answer, a file, a URL --------------------------------------
 #
-# Such input is paid for, and no byte of it is seen here, so that the size of the request bounds nothing.
+# It is paid for, and not seen here, so that the size of the request is no bound.
 
 CONTEXT_TOKENS = 1_000_000
-"""The most that a model takes in, as far as is common: the bound where the request has none."""
+"""The largest common context window: the bound where the request has none."""
 
 _REFERENCES = frozenset({
     "previous_response_id", "conversation", "file_id", "file_ids", "file_url", "fileUri", "file_uri", "cachedContent",
@@ -121,17 +120,17 @@ _REFERENCES = frozenset({
     "url_context",
 })  # fmt: skip
 
-_TELLING = _REFERENCES | {"image_url"}
+_CHECKED = _REFERENCES | {"image_url"}
 
 _SERVER_TOOLS = ("web_search", "web_fetch", "file_search", "code_interpreter", "code_execution", "mcp", "tool_search")
-"""Tools that the provider runs by itself, and whose findings it reads."""
+"""Tools that the provider runs by itself, and whose output it reads."""
 
-_ONLY_WORDS = frozenset({"input_schema", "parameters", "properties", "arguments"})
-"""What is below is somebody's own: a tool may well have a field called `conversation`."""
+_OF_TOOLS = frozenset({"input_schema", "parameters", "properties", "arguments"})
+"""What is below belongs to a tool, which may well have a field called `conversation`."""
 
 
 def has_unbounded_input(body: object) -> bool:
-    """`body` as it was parsed. Without recursion: how deep it is, its sender says."""
+    """Whether a parsed body refers to such input. Without recursion: the sender decides how deep it is."""
     waiting = [body]
     while waiting:
         value = waiting.pop()
@@ -142,13 +141,13 @@ def has_unbounded_input(body: object) -> bool:
                 return True
             is_call = value.get("type") == "tool_use"
             for key, inner in value.items():
-                if isinstance(inner, dict | list) and key not in _ONLY_WORDS and not (is_call and key == "input"):
+                if isinstance(inner, dict | list) and key not in _OF_TOOLS and not (is_call and key == "input"):
                     waiting.append(inner)
     return False
 
 
 def _refers(found: dict[str, object]) -> bool:
-    if not _TELLING.isdisjoint(found):
+    if not _CHECKED.isdisjoint(found):
         for key in _REFERENCES & found.keys():
             if found[key] is not None:
                 return True

@@ -1,7 +1,7 @@
 """The ledger: one line of JSON for each request, appended when it has ended.
 
-A line is one write, so a kill -9 loses no request that had ended. Those under way then are noted beside it
-(`FILE.open`); whoever opens the ledger next writes them down as what they are: begun, and never counted to the end.
+A line is one write, so a kill -9 loses no request that had ended. Those under way are noted beside it (`FILE.open`);
+when the ledger is opened next, they are written down as begun and not counted to the end.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from youbencha.workspace.trees import remove_tree
 KILLED = "harness_killed"
 _OLD_CALL_OVER_CAP = "call_too_dear"
 """In ledgers of version 0.1."""
-_MOST_NOTED_BYTES = 1024 * 1024
-"""Beside the ledger; beyond, what has ended is forgotten as soon as nothing is under way."""
+_MAX_NOTED_BYTES = 1024 * 1024
+"""Beside the ledger; beyond, the notes are cleared as soon as nothing is under way."""
 
 
 def entry_of(call: Call) -> dict[str, Any]:
-    """A call as the ledger writes it."""
+    """Return a call as the ledger writes it."""
     return {
         "at": _iso(call.at),
         "id": call.id,
@@ -73,7 +73,7 @@ class Ledger:
         self._noted_bytes = 0
         self._torn: set[int] = set()
         self.failure: str | None = None
-        """Why lines are missing, if they are: a full disk must not end a run that is paid for."""
+        """Why lines are missing, if any are: a full disk must not end a run that is paid for."""
         if path is not None:
             self._begin(path)
 
@@ -101,7 +101,7 @@ class Ledger:
             ) from error
 
     def begun(self, call: Call) -> None:
-        """`call` is what is known of it by now."""
+        """Note a call that is under way, as far as it is known."""
         if self._open is not None:
             self._under_way.add(call.id)
             self._noted_bytes += self._write(self._open, entry_of(call))
@@ -110,7 +110,7 @@ class Ledger:
         if self._lines is not None:
             self._write(self._lines, entry_of(call))
         self._under_way.discard(call.id)
-        if self._open is not None and not self._under_way and self._noted_bytes > _MOST_NOTED_BYTES:
+        if self._open is not None and not self._under_way and self._noted_bytes > _MAX_NOTED_BYTES:
             os.ftruncate(self._open, 0)
             self._noted_bytes = 0
 
@@ -142,12 +142,12 @@ class Ledger:
         for descriptor in (self._lines, self._open):
             if descriptor is not None:
                 os.close(descriptor)
-        if self._lines is not None and self.path is not None:  # else it may be another's
+        if self._lines is not None and self.path is not None:  # else it may be in use by another gateway
             _open_file(self.path).unlink(missing_ok=True)
         self._lines = self._open = None
 
     def _write(self, descriptor: int, entry: Mapping[str, Any]) -> int:
-        """Gives the bytes written. On a disk that is almost full, that may be half a line: the next begins anew."""
+        """Return the bytes written. On a full disk, that may be half a line: the next then begins on a new one."""
         line = (b"\n" if descriptor in self._torn else b"") + orjson.dumps(entry) + b"\n"
         try:
             written = os.write(descriptor, line)
@@ -163,7 +163,7 @@ class Ledger:
         return written
 
     def _end_torn_line(self, path: Path) -> None:
-        """A full disk or a power cut can leave half a line: what follows must not be glued to it."""
+        """A full disk or a power cut can leave half a line: what follows must not be appended to it."""
         size = path.stat().st_size
         if size and self._lines is not None:
             with path.open("rb") as file:
@@ -187,7 +187,7 @@ def read_ledger(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _left_open(path: Path) -> list[dict[str, Any]]:
-    """What a killed process had under way."""
+    """Return what a killed process had under way."""
     noted = _open_file(path)
     if not noted.is_file():
         return []

@@ -1,4 +1,4 @@
-"""What the gateway answers by itself, in the words of each API: well-formed, and not to be tried again. Pure."""
+"""What the gateway answers instead of a provider: status, headers and body in the format of each API. Pure."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ STATUS: Mapping[Reason, int] = {
     "unreadable": 400,
     "not_metered": 400,
     "no_upstream": 400,
-    # Measured: at 402 the CLIs stop at once (but see below); at 429 they would wait and ask again.
+    # Measured: at 402 the CLIs stop at once (but see below); at 429 they would wait and retry.
     "budget_exceeded": 402,
     "call_over_cap": 402,
     "price_unknown": 400,
@@ -58,7 +58,7 @@ STATUS: Mapping[Reason, int] = {
 
 _SPENT = frozenset({"budget_exceeded", "call_over_cap"})
 _SPENT_STATUS: Mapping[WireName, int] = {"openai-responses": 400}
-"""Measured: Codex, alone to speak this API, tries five times again at 402, and not at 400. Aider goes on at any."""
+"""Measured: Codex, the only agent that uses this API, retries five times at 402, not at 400. Aider goes on at any."""
 
 _ANTHROPIC = {
     401: "authentication_error",
@@ -71,13 +71,13 @@ _ANTHROPIC = {
 _OPENAI_CODE = {401: "invalid_api_key", 402: "insufficient_quota", 404: "not_found", 413: "request_too_large"}
 _GEMINI = {401: "UNAUTHENTICATED", 402: "FAILED_PRECONDITION", 404: "NOT_FOUND", 502: "UNAVAILABLE", 503: "UNAVAILABLE"}
 
-_MAY_PASS: frozenset[Reason] = frozenset({"upstream_unreachable"})
-"""One lost connection is no reason to give up a trial; if they go on being lost, the circuit opens."""
+_TEMPORARY: frozenset[Reason] = frozenset({"upstream_unreachable"})
+"""One lost connection must not end a trial; if more are lost, the circuit opens."""
 
 
 def headers_of(reason: Reason) -> dict[str, str]:
-    """`x-should-retry` is what the SDKs of Anthropic and OpenAI look at before they look at the status."""
-    final = {} if reason in _MAY_PASS else {"x-should-retry": "false"}
+    """The SDKs of Anthropic and OpenAI look at `x-should-retry` before the status."""
+    final = {} if reason in _TEMPORARY else {"x-should-retry": "false"}
     return {"Content-Type": "application/json", **final}
 
 
@@ -87,7 +87,7 @@ def status_of(wire: WireName | None, reason: Reason) -> int:
 
 
 def body_of(wire: WireName | None, reason: Reason, message: str) -> bytes:
-    """A client whose path tells nothing gets Anthropic's."""
+    """A client whose path does not say which API it uses gets Anthropic's format."""
     return orjson.dumps(_error(wire, status_of(wire, reason), reason, message))
 
 

@@ -1,4 +1,4 @@
-"""Where the APIs are really served, and with which key: from the environment, a secrets file, or the configuration."""
+"""Upstreams: the providers' addresses and keys, from the environment, a secrets file, or the configuration."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ KeyHeader = Literal["x-api-key", "authorization", "x-goog-api-key"]
 class Upstream(NamedTuple):
     provider: Provider
     url: str
-    """Without `/v1`: the path that the API itself has comes behind it."""
+    """Without `/v1`: the API's own path is appended."""
     key: str
     key_header: KeyHeader
     versioned: bool = False
-    """Its URL has a version, or a path, of its own (`…/v1beta/openai`): then `/v1` is left out of what comes behind."""
+    """Its URL has a version or a path of its own (`…/v1beta/openai`): then the appended path has no `/v1`."""
     is_litellm: bool = False
-    """It wraps the errors of providers in words of its own."""
+    """It is LiteLLM, which wraps the errors of providers."""
 
     def url_of(self, path: str) -> str:
         return self.url + (path.removeprefix("/v1") if self.versioned else path)
@@ -37,24 +37,24 @@ class Upstream(NamedTuple):
         return {self.key_header: f"Bearer {self.key}" if self.key_header == "authorization" else self.key}
 
 
-class _Usual(NamedTuple):
+class _Defaults(NamedTuple):
     url: str
     url_names: tuple[str, ...]
     keys: tuple[tuple[str, KeyHeader], ...]
 
 
-_USUAL: Mapping[Provider, _Usual] = {
-    "anthropic": _Usual(
+_DEFAULTS: Mapping[Provider, _Defaults] = {
+    "anthropic": _Defaults(
         "https://api.anthropic.com",
         ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
         (("ANTHROPIC_API_KEY", "x-api-key"), ("ANTHROPIC_AUTH_TOKEN", "authorization")),
     ),
-    "openai": _Usual(
+    "openai": _Defaults(
         "https://api.openai.com/v1",
         ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
         (("OPENAI_API_KEY", "authorization"), ("CODEX_API_KEY", "authorization")),
     ),
-    "gemini": _Usual(
+    "gemini": _Defaults(
         "https://generativelanguage.googleapis.com",
         ("GOOGLE_GEMINI_BASE_URL",),
         (("GEMINI_API_KEY", "x-goog-api-key"), ("GOOGLE_API_KEY", "x-goog-api-key")),
@@ -63,19 +63,19 @@ _USUAL: Mapping[Provider, _Usual] = {
 
 
 def find_upstreams(spec: GatewaySpec, env: Mapping[str, str]) -> dict[Provider, Upstream]:
-    """Every provider that there is a key for. `env` already holds what the secrets file says."""
+    """Return an upstream for every provider that has a key. `env` includes the secrets file."""
     found: dict[Provider, Upstream] = {}
-    for provider in _USUAL:
+    for provider in _DEFAULTS:
         if upstream := _upstream(provider, getattr(spec.upstreams, provider), env):
             found[provider] = upstream
     return found
 
 
 def _upstream(provider: Provider, spec: UpstreamSpec, env: Mapping[str, str]) -> Upstream | None:
-    usual = _USUAL[provider]
-    keys = usual.keys
+    defaults = _DEFAULTS[provider]
+    keys = defaults.keys
     if spec.key_env is not None:
-        header = next((header for name, header in usual.keys if name == spec.key_env), usual.keys[0][1])
+        header = next((header for name, header in defaults.keys if name == spec.key_env), defaults.keys[0][1])
         keys = ((spec.key_env, header),)
         if not env.get(spec.key_env, "").strip():
             raise YouBenchaError(
@@ -83,36 +83,36 @@ def _upstream(provider: Provider, spec: UpstreamSpec, env: Mapping[str, str]) ->
                 f"gateway.upstreams.{provider}.key_env: {spec.key_env} is not set",
                 hint=f"export {spec.key_env} first, or write it into the file that `gateway.secrets_file` names.",
             )
-    # A key that was read from a file often has the file's last end of line.
+    # A key that was read from a file often ends with an end of line.
     given = next(((key, header) for name, header in keys if (key := env.get(name, "").strip())), None)
     if given is None:
         return None
-    url = spec.url or next((env[name] for name in usual.url_names if env.get(name)), usual.url)
+    url = spec.url or next((env[name] for name in defaults.url_names if env.get(name)), defaults.url)
     bare = without_version(url)
     return Upstream(provider, bare, *given, versioned=provider == "openai" and _has_own_path(url, bare))
 
 
 def same_for_all(url: str, key: str, *, is_litellm: bool = False) -> dict[Provider, Upstream]:
-    """One place that serves every API, as LiteLLM does, each with its own header."""
+    """Return one upstream for every API, as LiteLLM is, each with its own header."""
     bare = without_version(url)
     return {
-        provider: Upstream(provider, bare, key, usual.keys[0][1], is_litellm=is_litellm)
-        for provider, usual in _USUAL.items()
+        provider: Upstream(provider, bare, key, defaults.keys[0][1], is_litellm=is_litellm)
+        for provider, defaults in _DEFAULTS.items()
     }
 
 
 def key_names(provider: Provider) -> tuple[str, ...]:
-    """The variables that its key is looked for in."""
-    return tuple(name for name, _ in _USUAL[provider].keys)
+    """Return the variables that may hold its key."""
+    return tuple(name for name, _ in _DEFAULTS[provider].keys)
 
 
 def _has_own_path(url: str, bare: str) -> bool:
-    """OpenAI's own clients put nothing but the API's name behind a base URL: its version is in there."""
+    """OpenAI's own clients append only the API's name to a base URL, which includes the version."""
     return url.strip().rstrip("/") == bare and urlsplit(bare).path.strip("/") != ""
 
 
 def without_version(url: str) -> str:
-    """Base URLs come with and without it, by the customs of each API."""
+    """Base URLs come with and without it, depending on the API."""
     return re.sub(r"(?<!/)/v1(?:beta|alpha)?/?$", "", url.strip()).rstrip("/")
 
 
@@ -120,7 +120,7 @@ _LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
 
 
 def read_secrets(path: Path) -> dict[str, str]:
-    """Lines of NAME=VALUE, as shells and `.env` files have them. Nothing is expanded, nothing is run."""
+    """Read lines of NAME=VALUE, as in shells and `.env` files. Nothing is expanded, nothing is run."""
     try:
         text = path.read_text(encoding="utf-8-sig")
         mode = path.stat().st_mode

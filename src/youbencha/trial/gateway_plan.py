@@ -32,11 +32,11 @@ class GatewayPlan:
     type: Literal["builtin", "litellm"]
     spec: GatewaySpec
     upstreams: Mapping[Provider, Upstream]
-    """Empty for a replay, which asks nobody. The agent's own comes first."""
+    """Empty for a replay, which sends no requests. The agent's own comes first."""
     model: str | None = None
     """The agent's, if it is known."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What must not be in anything written, beside the environment's own."""
+    """What must not be in anything written, besides the environment's own."""
     cassette_dir: Path | None = None
     litellm_config: Path | None = None
 
@@ -52,9 +52,9 @@ def plan_gateway(
     config_dir: Path,
     gateway_only: bool = False,
 ) -> GatewayPlan | None:
-    """None: the agent reaches its model by itself, with the credentials it has.
+    """Return None if the agent reaches its model by itself, with the credentials it has.
 
-    `is_only_way`: it runs where nothing else can be reached.
+    `gateway_only`: it runs where nothing else can be reached.
     """
     spec = _with_options(written, options)
     needed = _needed_for(spec)
@@ -71,14 +71,14 @@ def plan_gateway(
             raise _impossible(f"{why}: the agent {adapter.name} does not know how to use a gateway")
         return None
     if not wanted and adapter.credentials_in(agent_env):
-        return None  # whoever gives the agent a key or an address has decided how it reaches its model
+        return None  # an agent that is given a key or an address reaches its model with it
     secrets = read_secrets(config_dir / Path(spec.secrets_file).expanduser()) if spec.secrets_file else {}
     env = {**harness_env, **agent_env, **secrets}
     replays = spec.cassette is not None and spec.cassette.mode == "replay"
     elsewhere = spec.type == "litellm" and spec.litellm.url is not None
     upstreams = {} if replays or elsewhere else find_upstreams(spec, env)
     provider = adapter.gateway_provider(model, agent_env)
-    # A program that may speak any API gets a gateway of itself only where it can reach nothing else.
+    # A program that may use any API gets a gateway by default only where it can reach nothing else.
     of_use = provider in upstreams if provider else gateway_only and bool(upstreams)
     if not wanted and not of_use:
         return None
@@ -96,7 +96,7 @@ def plan_gateway(
 
 
 def _own_first(upstreams: Mapping[Provider, Upstream], own: Provider | None) -> dict[Provider, Upstream]:
-    """A model that LiteLLM does not know goes to the first."""
+    """Put the agent's own upstream first: a model that LiteLLM does not know goes there."""
     return dict(sorted(upstreams.items(), key=lambda item: item[0] != own))
 
 
@@ -112,7 +112,7 @@ def _with_options(spec: GatewaySpec, options: GatewayOptions) -> GatewaySpec:
 
 
 def _needed_for(spec: GatewaySpec) -> str | None:
-    """What is asked for that only a gateway can do."""
+    """Return what the spec asks for that only a gateway can do."""
     if spec.cassette is not None:
         return "a cassette"
     capped = any(cap is not None for caps in spec.caps.values() for cap in caps)
@@ -140,7 +140,7 @@ def _no_key(provider: Provider | None) -> YouBenchaError:
     )
 
 
-# A replay asks nobody and costs nothing. What would do so all the same is refused before anything runs.
+# -- a replay sends no requests and costs nothing: what would do so is refused before anything runs ----------
 
 _HINT = "give it an agent that goes through the gateway (docs/gateway.md says which), or leave it out"
 

@@ -1,4 +1,4 @@
-"""What went through the gateway, as results tell it, beside what the agent said of itself. Pure."""
+"""What went through the gateway, as results report it, beside the agent's own count. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from youbencha.log.model import usage_of
 from youbencha.trial.gateway_plan import GatewayPlan
 from youbencha.usage import Tokens
 
-_NOISE = 100
-"""Tokens: some agents count by themselves, and not quite as the provider does."""
+_TOLERANCE = 100
+"""Tokens: some agents count by themselves, not exactly as the provider does."""
 
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens")
 
 
 def usage_in(totals: ModelTotals) -> Usage:
-    """Nobody asked: then nothing was used, which is a number. A price that is missing leaves the sum unknown."""
+    """Without a request, nothing was used, which is a number. A missing price leaves the sum unknown."""
     if totals.requests == 0:
         return usage_of(Tokens(0, 0, 0, 0), 0.0, partial=False, cost_source="gateway")
     cost = None if totals.unpriced or totals.cost_usd is None else float(totals.cost_usd)
@@ -50,24 +50,24 @@ def report_of(
 
 
 def reconciled(log: YouBenchaLog, report: GatewayReport) -> tuple[YouBenchaLog, GatewayReport]:
-    """The gateway's count is the one that counts. What the agent says of itself stands beside it."""
+    """Put the gateway's count into the log, and the agent's own into the report."""
     difference = _difference(report.usage, log.usage)
-    told = report.model_copy(update={"reported": log.usage, "difference": difference})
+    compared = report.model_copy(update={"reported": log.usage, "difference": difference})
     model = log.model_info
     if model.name == "unknown" and (name := main_model(report)):
         model = model.model_copy(update={"name": name})
-    return log.model_copy(update={"usage": report.usage, "model_info": model}), told
+    return log.model_copy(update={"usage": report.usage, "model_info": model}), compared
 
 
 def tokens_outside_gateway(difference: UsageDifference | None) -> int:
-    """How many tokens the agent says it used beyond those that went through the gateway."""
+    """Return how many tokens the agent reports beyond those that went through the gateway."""
     counts = [] if difference is None else [difference.input_tokens, difference.output_tokens]
     beyond = sum(-count for count in counts if count is not None and count < 0)
-    return beyond if beyond > _NOISE else 0
+    return beyond if beyond > _TOLERANCE else 0
 
 
 def main_model(report: GatewayReport) -> str | None:
-    """The one that wrote most: small jobs on the side go to smaller models."""
+    """Return the model that wrote most: small jobs go to smaller models."""
     written = {name: use.usage.output_tokens or 0 for name, use in report.models.items()}
     return max(written, key=lambda name: written[name], default=None)
 

@@ -1,4 +1,4 @@
-"""Asking a chat stream for its usage where the client did not, and keeping the answer from the client. Pure."""
+"""Ask a chat stream for its usage where the client did not, and remove it from what the client gets. Pure."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 from youbencha.gateway.sse import parse_event
 from youbencha.json_lines import loads_lossy, mapping
 
-_MOST_HELD = 64 * 1024
-"""A larger event is not the one looked for: it goes on as it comes."""
+_MAX_HELD = 64 * 1024
+"""A larger event is not the usage: it is passed on as it comes."""
 _EVENT_END = re.compile(rb"(?:\r\n|\r(?!\n)|\n)(?:\r\n|\r|\n)")
 _NO_CHOICES = re.compile(rb'"choices"\s*:\s*\[\s*\]')
 _ASKED = b'"stream_options":{"include_usage":true},'
 
 
 def with_usage_asked(body: bytes, parsed: Mapping[str, Any]) -> tuple[bytes, bool]:
-    """The request's body as it should be sent, and whether it now asks for what the client did not.
+    """Return the body to send, and whether it now asks for what the client did not.
 
-    The client's bytes stay as they are where that can be, since numbers may not survive being written again.
+    The client's bytes are kept where possible, since numbers may change when they are written again.
     """
     options = parsed.get("stream_options")
     is_plain = options is None or isinstance(options, dict)
@@ -37,14 +37,14 @@ def with_usage_asked(body: bytes, parsed: Mapping[str, Any]) -> tuple[bytes, boo
 
 
 class UsageChunkFilter:
-    """Passes a stream on, byte for byte, but for the event that only the gateway asked for."""
+    """Passes a stream on, byte for byte, without the event that only the gateway asked for."""
 
     def __init__(self) -> None:
         self._held = bytearray()
         self._too_large = False
-        """The event that has begun goes on as it comes."""
+        """The event that has begun is passed on as it comes."""
         self._last_cr_passed: bool | None = None
-        """After an event that ended with CR: whether it was passed on. An LF that follows is still its own."""
+        """After an event that ended with CR: whether it was passed on. An LF that follows is still part of it."""
 
     def feed(self, chunk: bytes) -> bytes:
         if not chunk:
@@ -60,7 +60,7 @@ class UsageChunkFilter:
         return bytes(out)
 
     def finish(self) -> bytes:
-        """What is left when the stream has ended in the middle of an event."""
+        """Return what is left if the stream ended in the middle of an event."""
         rest = bytes(self._held)
         self._held.clear()
         return rest if self._passes(rest) else b""
@@ -76,25 +76,25 @@ class UsageChunkFilter:
                 out += event
             self._last_cr_passed = passes if event.endswith(b"\r") and start == len(held) else None
         del held[:start]
-        self._stay_small(out)
+        self._limit_held(out)
 
-    def _stay_small(self, out: bytearray) -> None:
+    def _limit_held(self, out: bytearray) -> None:
         """The last two bytes may be the first half of the event's end."""
         beyond = len(self._held) - 2
-        if beyond > 0 and (self._too_large or beyond > _MOST_HELD):
+        if beyond > 0 and (self._too_large or beyond > _MAX_HELD):
             out += self._held[:beyond]
             del self._held[:beyond]
             self._too_large = True
 
     def _passes(self, event: bytes) -> bool:
-        return self._too_large or len(event) > _MOST_HELD or not _is_usage_chunk(event)
+        return self._too_large or len(event) > _MAX_HELD or not _is_usage_chunk(event)
 
 
 def _event_ends(held: bytearray, searched: int) -> Iterator[int]:
     if b"\r" in held:
         yield from (found.end() for found in _EVENT_END.finditer(held, searched))
         return
-    while (found := held.find(b"\n\n", searched)) >= 0:  # by far the usual, and ten times as fast
+    while (found := held.find(b"\n\n", searched)) >= 0:  # by far the most frequent, and ten times as fast
         searched = found + 2
         yield searched
 
