@@ -235,16 +235,13 @@ def test_the_architecture_page_names_what_is_there() -> None:
     """Every file exists, and every name that follows a file is defined in it."""
     page = (DOCS / "architecture.md").read_text(encoding="utf-8")
     missing = []
-    directory = Path()
     for file, names in re.findall(
         r"`((?:[a-z_]+/)*[a-z_]+\.(?:py|c))`((?:,?\s+(?:and\s+)?`(?!\w+\.py)[A-Za-z_.]+`(?![\w/]))*)", page
     ):
-        path = SOURCE / file if (SOURCE / file).exists() else directory / file
-        if not path.exists():
+        if not (SOURCE / file).exists():
             missing.append(file)
             continue
-        directory = path.parent
-        source = path.read_text(encoding="utf-8")
+        source = (SOURCE / file).read_text(encoding="utf-8")
         for name in re.findall(r"`([A-Za-z_]+)(?:\.[a-z_]+)?`", names):
             if not re.search(rf"^(?:async def|def|class) {name}\b", source, re.M):
                 missing.append(f"{file}: {name}")
