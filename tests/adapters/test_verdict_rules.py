@@ -1,0 +1,85 @@
+"""Where agents differ in what their ending means: one verdict, each agent's own rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from endings import run_ending
+from youbencha.adapters.aider import AiderAdapter
+from youbencha.adapters.claude_code import ClaudeCodeAdapter
+from youbencha.adapters.cli_agent import CliAdapter, SessionFacts
+from youbencha.adapters.cli_agent.verdict import judge
+from youbencha.adapters.cli_agent.warnings import session_warnings
+from youbencha.adapters.codex import CodexAdapter
+from youbencha.adapters.command import CommandAdapter
+from youbencha.adapters.gemini_cli import GeminiCliAdapter
+from youbencha.events import SessionResult
+from youbencha.log.session import RetriedCalls
+
+AT = "2026-01-01T00:00:00.000Z"
+NO_LOGIN = "Error: not logged in"
+
+Agent = type[CliAdapter[Any]]
+
+
+def codes_of(agent: Agent, exit_code: int | None, **how: Any) -> list[str | None]:
+    ending = run_ending(exit_code, stream_expected=how.pop("stream_expected", agent.emits_json), **how)
+    return [error.code for error in judge(agent.kind, ending, agent.rules, at=AT).errors]
+
+
+@pytest.mark.parametrize(
+    ("agent", "exit_code", "code"),
+    [
+        (CodexAdapter, 0, "CODEX_AUTH_FAILED"),
+        (AiderAdapter, 0, "AIDER_AUTH_FAILED"),  # which exits with 0 whatever happened
+        (GeminiCliAdapter, 1, "GEMINI_AUTH_FAILED"),
+        (ClaudeCodeAdapter, 0, "CLAUDE_NO_RESULT"),
+        (ClaudeCodeAdapter, 1, "CLAUDE_AUTH_FAILED"),
+        (CommandAdapter, 1, "COMMAND_EXIT_CODE"),  # its prose is its answer
+    ],
+)
+def test_plain_text_instead_of_events(agent: Agent, exit_code: int, code: str) -> None:
+    assert codes_of(agent, exit_code, output=NO_LOGIN) == [code]
+
+
+def test_plain_text_that_was_asked_for() -> None:
+    assert codes_of(ClaudeCodeAdapter, 0, output=NO_LOGIN, stream_expected=False) == []
+    assert codes_of(ClaudeCodeAdapter, 1, output=NO_LOGIN, stream_expected=False) == ["CLAUDE_AUTH_FAILED"]
+    assert codes_of(CommandAdapter, 0, output=NO_LOGIN) == []
+
+
+@pytest.mark.parametrize(("agent", "codes"), [(CodexAdapter, []), (ClaudeCodeAdapter, ["CLAUDE_EXECUTION_ERROR"])])
+def test_what_a_result_is_called(agent: Agent, codes: list[str]) -> None:
+    result = SessionResult(subtype="completed", is_error=False, text="done", turns=None, duration_ms=None)
+    assert codes_of(agent, 0, facts=SessionFacts(stream_seen=True, results=1, result=result)) == codes
+
+
+@pytest.mark.parametrize(
+    ("agent", "codes"),
+    [(CodexAdapter, ["CODEX_TIMEOUT"]), (ClaudeCodeAdapter, ["CLAUDE_TIMEOUT", "CLAUDE_RATE_LIMIT"])],
+)
+def test_a_timeout_without_tokens_says_something_only_where_they_are_reported_live(
+    agent: Agent, codes: list[str]
+) -> None:
+    facts = SessionFacts(stream_seen=True, retries=(RetriedCalls(status=429, reason="rate_limit", times=3),))
+    assert codes_of(agent, None, timed_out=True, facts=facts) == codes
+
+
+@pytest.mark.parametrize(("agent", "warned"), [(CodexAdapter, False), (ClaudeCodeAdapter, True)])
+def test_another_model_than_at_the_start(agent: Agent, warned: bool) -> None:
+    facts = SessionFacts(stream_seen=True, init_model="one", model="another")
+    found = list(session_warnings(agent.kind, facts, AT, compares_models=agent.rules.compares_models))
+    assert bool(found) is warned
+
+
+def test_when_a_limit_resets_is_read_for_every_agent() -> None:
+    said = "Claude AI usage limit reached|1750000000"
+    result = SessionResult(subtype="failed", is_error=True, text=said, turns=None, duration_ms=None)
+    ending = run_ending(1, facts=SessionFacts(stream_seen=True, results=1, result=result))
+    (error,) = judge(CodexAdapter.kind, ending, CodexAdapter.rules, at=AT).errors
+    assert (error.code, error.context and error.context["resets_at"]) == (
+        "CODEX_RATE_LIMIT",
+        "2025-06-15T15:06:40.000Z",
+    )
