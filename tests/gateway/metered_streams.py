@@ -14,8 +14,7 @@ from other_wires import CLIENTS
 from talking import Heard, ask, scripted
 
 from youbencha.gateway.api import WireName
-from youbencha.gateway.metering.meter import meter_for
-from youbencha.gateway.metering.readers import Metered
+from youbencha.gateway.metering import Metered, meter_for
 from youbencha.gateway.script import ScriptedModel
 
 WIRES: tuple[WireName, ...] = ("anthropic-messages", "openai-chat", "openai-responses", "gemini")

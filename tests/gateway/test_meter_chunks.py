@@ -13,8 +13,7 @@ from metered_streams import WIRES, Answer, answer, chunkings, cut_at, every_answ
 
 from youbencha.gateway.api import WireName
 from youbencha.gateway.encoding import Decoder
-from youbencha.gateway.metering.meter import BodyMeter, StreamMeter, meter_for
-from youbencha.gateway.metering.readers import ChatUsage, Metered
+from youbencha.gateway.metering import BodyMeter, ChatUsage, Metered, StreamMeter, meter_for
 from youbencha.usage import Tokens
 
 every_wire = pytest.mark.parametrize("wire", WIRES)

@@ -12,7 +12,7 @@ from metered_streams import SCRIPT, answer, chunkings, fetch
 from other_wires import CHAT
 from talking import scripted, send
 
-from youbencha.gateway.metering.usage_chunk import UsageChunkFilter, with_usage_asked
+from youbencha.gateway.usage_chunk import UsageChunkFilter, with_usage_asked
 
 USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":1}}\n\n'
 

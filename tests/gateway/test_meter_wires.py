@@ -10,8 +10,7 @@ from metered_streams import SCRIPT, WIRES, Answer, answer, every_answer, fetch
 from talking import scripted
 
 from youbencha.gateway.api import WireName
-from youbencha.gateway.metering.meter import meter_for
-from youbencha.gateway.metering.readers import Metered
+from youbencha.gateway.metering import Metered, meter_for
 from youbencha.usage import Tokens
 
 every_wire = pytest.mark.parametrize("wire", WIRES)

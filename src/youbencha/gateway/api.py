@@ -82,6 +82,10 @@ _ROWS: tuple[tuple[str, str, WireName, Action], ...] = (
 )
 
 
+def lower_names(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
 def route_of(method: str, path: str, headers: Mapping[str, str]) -> Route | None:
     """Return the API and the action of a path, whatever prefix a base URL has. `headers` by lower-case names.
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from youbencha.gateway.api import Action, Route, WireName
 from youbencha.gateway.bounds import RequestSize, worst_output, worst_tokens
 from youbencha.gateway.budget import Reservation, Spend
-from youbencha.gateway.metering.readers import Metered
+from youbencha.gateway.metering import Metered
 from youbencha.gateway.prices import Prices
 from youbencha.usage import Tokens
 
 if TYPE_CHECKING:
-    from youbencha.gateway.metering.meter import Meter
+    from youbencha.gateway.metering import Meter
 
 
 class Labels(NamedTuple):

@@ -17,9 +17,8 @@ import aiohttp
 from aiohttp import web
 from multidict import CIMultiDict
 
-from youbencha.gateway.api import Action, Provider
+from youbencha.gateway.api import Action, Provider, lower_names
 from youbencha.gateway.call import PendingCall
-from youbencha.gateway.http import lower_names
 from youbencha.gateway.keys import PROVIDER_IS_BUSY
 from youbencha.gateway.litellm.translate import provider_error, provider_headers, unmetered_option
 from youbencha.gateway.refusals import Refusal

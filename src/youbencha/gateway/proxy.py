@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.api import Route
+from youbencha.gateway.api import Route, lower_names
 from youbencha.gateway.bounds import CONTEXT_TOKENS, has_unbounded_input, measure_request, worst_tokens
 from youbencha.gateway.budget import BudgetRefusal, WorstCase
 from youbencha.gateway.call import Call, Labels, PendingCall
 from youbencha.gateway.forward import Forwarder
-from youbencha.gateway.http import lower_names
 from youbencha.gateway.keys import VirtualKey, VirtualKeys, presented_key
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices

@@ -13,9 +13,9 @@ from multidict import CIMultiDict
 from youbencha.gateway.api import WireName
 from youbencha.gateway.call import PendingCall
 from youbencha.gateway.http import abort
-from youbencha.gateway.metering.meter import Meter, meter_for
-from youbencha.gateway.metering.usage_chunk import UsageChunkFilter
+from youbencha.gateway.metering import Meter, meter_for
 from youbencha.gateway.request import Headers, returned_headers
+from youbencha.gateway.usage_chunk import UsageChunkFilter
 
 if TYPE_CHECKING:
     from youbencha.gateway.cassette.matching import ReplayedAnswer

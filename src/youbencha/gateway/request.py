@@ -21,8 +21,8 @@ from youbencha.gateway.call import PendingCall
 from youbencha.gateway.encoding import Decoder, encoding_of
 from youbencha.gateway.keys import PREFIX, BodyMemory, BodyMemoryError
 from youbencha.gateway.litellm.translate import QUERY
-from youbencha.gateway.metering.usage_chunk import with_usage_asked
 from youbencha.gateway.refusals import Refusal
+from youbencha.gateway.usage_chunk import with_usage_asked
 from youbencha.json_lines import loads_lossy
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from youbencha.gateway.api import lower_names
 from youbencha.gateway.cassette.matching import ReplayedAnswer
 from youbencha.gateway.cassette.placeholders import PlaceholderWriter, Span, masked, masked_bytes, secrets_in
 from youbencha.gateway.encoding import MAX_DECODED_BYTES, Decoder, encoding_of
-from youbencha.gateway.http import lower_names
 from youbencha.gateway.sse import SseParser, write_event
 from youbencha.json_lines import dumps, loads
 from youbencha.process import Redactor

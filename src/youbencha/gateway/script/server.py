@@ -12,8 +12,8 @@ from typing import Any, Self
 
 from aiohttp import web
 
-from youbencha.gateway.api import WireName
-from youbencha.gateway.http import abort, lower_names, url_of
+from youbencha.gateway.api import WireName, lower_names
+from youbencha.gateway.http import abort, url_of
 from youbencha.gateway.script.answering import Decider, Kind, Reply, ScriptedEnding
 from youbencha.gateway.script.format import Script
 from youbencha.gateway.script.wire import HttpRequest

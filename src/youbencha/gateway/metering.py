@@ -1,16 +1,24 @@
-"""Read tokens, model and errors from the answers of four APIs."""
+"""Count tokens from what is on the wire: meters for the answers of four APIs, as a stream or in one piece. Pure.
+
+A meter reads along: it changes nothing, and never raises.
+"""
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple, Protocol
 
+from youbencha.gateway.api import WireName
+from youbencha.gateway.encoding import Decoder, encoding_of
+from youbencha.gateway.sse import SseParser
 from youbencha.json_lines import count, loads_lossy, mapping, records
 from youbencha.usage import Tokens
 
-_MOST_TOKENS = 10**12
+MAX_BODY_BYTES = 64 * 1024 * 1024
+
+_MAX_TOKENS = 10**12
 """A larger number is not a count of tokens."""
 
 _LONGEST_NAME = 256
@@ -31,6 +39,100 @@ class Metered(NamedTuple):
     """Those of `cache_creation` that are kept for an hour, and cost more."""
     error: str | None = None
     """The type of an error that came in the middle of the answer."""
+
+
+class Meter(Protocol):
+    """Reads an answer as it passes. Neither method ever raises, whatever comes."""
+
+    def feed(self, chunk: bytes) -> None: ...
+
+    def result(self) -> Metered:
+        """Return what is known by now. May be called at any time, and again."""
+
+
+def meter_for(wire: WireName, *, content_type: str, content_encoding: str = "") -> Meter:
+    """Return the meter for an answer with these headers."""
+    new_reader = _READERS[wire]
+    is_stream = content_type.strip().lower().startswith("text/event-stream")
+    meter: Meter = StreamMeter(new_reader()) if is_stream else BodyMeter(new_reader)
+    match encoding_of(content_encoding):
+        case None:
+            return UnreadableMeter()
+        case "identity":
+            return meter
+        case encoding:
+            return DecodingMeter(meter, Decoder(encoding))
+
+
+class StreamMeter:
+    """Meters a stream of events."""
+
+    def __init__(self, reader: UsageReader) -> None:
+        self._reader = reader
+        self._parser = SseParser(skim=reader.skim)
+
+    def feed(self, chunk: bytes) -> None:
+        read = self._reader.event
+        for name, data in self._parser.feed(chunk):
+            read(name, data)
+
+    def result(self) -> Metered:
+        return self._reader.metered()
+
+
+class BodyMeter:
+    """Meters an answer in one piece. It is kept until it is asked about: half of a JSON document says nothing."""
+
+    def __init__(self, new_reader: Callable[[], UsageReader], max_bytes: int = MAX_BODY_BYTES) -> None:
+        self._new_reader = new_reader
+        self._max_bytes = max_bytes
+        self._body = bytearray()
+        self._size = 0
+        self._result: Metered | None = None
+
+    def feed(self, chunk: bytes) -> None:
+        self._result = None
+        self._size += len(chunk)
+        if self._size > self._max_bytes:
+            self._body.clear()
+        else:
+            self._body += chunk
+
+    def result(self) -> Metered:
+        if self._result is None:
+            reader = self._new_reader()
+            if self._body and (document := loads_lossy(self._body)) is not None:
+                reader.body(document)
+            self._result = reader.metered()
+        return self._result
+
+
+class DecodingMeter:
+    """Meters an answer that is compressed on the wire."""
+
+    def __init__(self, meter: Meter, decoder: Decoder) -> None:
+        self._meter = meter
+        self._decoder = decoder
+
+    def feed(self, chunk: bytes) -> None:
+        for piece in self._decoder.feed(chunk):
+            self._meter.feed(piece)
+
+    def result(self) -> Metered:
+        return self._meter.result()
+
+
+class UnreadableMeter:
+    """For an answer in an encoding that cannot be decoded: nothing is known of it."""
+
+    def feed(self, chunk: bytes) -> None:
+        pass
+
+    def result(self) -> Metered:
+        return Metered()
+
+
+# -- what differs from API to API ------------------------------------------------------------------------------
 
 
 class UsageReader(ABC):
@@ -298,7 +400,7 @@ class GeminiUsage(UsageReader):
 
 
 def _count(value: Any) -> int | None:
-    return count(value, _MOST_TOKENS)
+    return count(value, _MAX_TOKENS)
 
 
 def _first_count(holder: Mapping[str, Any], *names: str) -> int | None:
@@ -314,3 +416,11 @@ def _error_word(error: Any, *names: str) -> str:
     """What an error is called. Only a word is taken: messages may hold anything."""
     said = (mapping(error).get(name) for name in names)
     return next((word for word in said if isinstance(word, str) and _WORD.fullmatch(word)), "unknown_error")
+
+
+_READERS: Mapping[WireName, Callable[[], UsageReader]] = {
+    "anthropic-messages": AnthropicUsage,
+    "openai-chat": ChatUsage,
+    "openai-responses": ResponsesUsage,
+    "gemini": GeminiUsage,
+}
