@@ -60,7 +60,7 @@ async def test_what_is_no_cassette(runs: RunLab, cassette: Path, tmp_path: Path)
         assert (done.code, "There is nothing to replay" in done.err) == (2, True)
     next((cassette / "exchanges").iterdir()).write_text("{")
     done = await dry(runs, cassette)
-    assert (done.code, "is no JSON" in done.err) == (2, True)
+    assert (done.code, "is not JSON" in done.err) == (2, True)
 
 
 async def test_a_judge_that_would_ask_a_real_model_is_refused(runs: RunLab, cassette: Path) -> None:
