@@ -47,7 +47,7 @@ def test_warnings_do_not_make_it_invalid(case: Path) -> None:
     case.write_text(GOOD + "  - name: git-diff\n  - name: expected-diff\n")
     done = yb("validate", "-c", str(case), cwd=case.parent)
     assert done.returncode == 0
-    assert done.stderr.count("git-diff is there 2 times") == 2
+    assert done.stderr.count("git-diff is listed 2 times") == 2
     assert f"{case}:11:11: evaluators.2.name: expected-diff has no reference" in done.stderr
 
 
@@ -55,7 +55,7 @@ def test_a_repository_that_is_not_there_is_no_fault_of_the_file(case: Path) -> N
     (case.parent / "shop").rmdir()
     done = yb("validate", "-c", str(case), cwd=case.parent)
     assert done.returncode == 0
-    assert f"{case}:3:7: repo: there is no directory {case.parent / 'shop'}" in done.stderr
+    assert f"{case}:3:7: repo: the directory {case.parent / 'shop'} does not exist" in done.stderr
     case.write_text(GOOD.replace("./shop", "https://example.org/shop.git"))
     assert yb("validate", "-c", str(case), cwd=case.parent).stderr == ""
 

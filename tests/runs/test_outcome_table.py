@@ -75,7 +75,7 @@ def test_the_gateway_knows_whether_anything_was_answered(
 
 
 def test_a_failure_of_unknown_cause_is_said_to_be_one() -> None:
-    assert "did not say why" in outcome_of("failed", [], []).reason
+    assert "without an error message" in outcome_of("failed", [], []).reason
 
 
 @pytest.mark.parametrize(

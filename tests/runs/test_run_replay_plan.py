@@ -48,9 +48,9 @@ async def test_what_a_cassette_holds(runs: RunLab, cassette: Path) -> None:
 
 async def test_what_it_lacks(runs: RunLab, cassette: Path) -> None:
     plan = await planned(runs, cassette, {**AGENT, "model": "claude-opus-4-5"})
-    assert plan["cassette_lacks"] == ["anything of the model claude-opus-4-5"]
+    assert plan["cassette_lacks"] == ["any request to the model claude-opus-4-5"]
     plan = await planned(runs, cassette, {"type": "codex", "config": {"prompt": "Do it."}})
-    assert plan["cassette_lacks"] == ["anything of the API that codex speaks (openai)"]
+    assert plan["cassette_lacks"] == ["any request to the API that codex uses (openai)"]
 
 
 async def test_what_is_no_cassette(runs: RunLab, cassette: Path, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ async def test_a_judge_that_would_ask_a_real_model_is_refused(runs: RunLab, cass
     assert done.code == 2
     assert "copilot-cli does not go through the gateway" in done.err
     assert "evaluators.1" in done.err
-    assert done.err.count("would ask a model by itself") == 1
+    assert done.err.count("would call a real model") == 1
     runs.write_case(AGENT, evaluators=judges)
     done = await runs.yb("run", "-c", str(runs.case_file), "--dry-run", env={"ANTHROPIC_API_KEY": "k"})
     assert done.code == 0, done.err

@@ -124,7 +124,7 @@ def _cassette_rows(plan: Plan) -> dict[str, str | list[str]]:
     from youbencha.trial.plan import preview_recording
 
     found = preview_recording(plan)
-    return {} if found is None else {"cassette": found.holds, "cassette_lacks": list(found.lacks)}
+    return {} if found is None else {"cassette": found.summary, "cassette_lacks": list(found.missing)}
 
 
 def _sandbox_text(plan: Plan) -> str:

@@ -1,7 +1,7 @@
 """Run the agent of a trial, and take the run directory back when it has ended.
 
 The order matters: the agent's processes are frozen, its key is ended, the run directory is reclaimed, the gateway
-reports, and only then is the log normalised. `end_agent` may be called again after an interrupt.
+reports, and only then is the log normalised.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from youbencha.trial.context import TrialContext
 from youbencha.user_dirs import default_cache_dir
 
 _SMALL_BYTES = 1_000_000
-"""Below this, remembering a digest costs more than reading the file."""
+"""Below this, caching a digest costs more than reading the file."""
 
 
 async def run_agent(context: TrialContext) -> YouBenchaLog:
-    """Run the agent to its end. What prevents its start raises, and removes the run directory: nothing ran."""
+    """Run the agent. If it cannot be started, remove the run directory and raise YouBenchaError."""
     plan, directory = context.plan, context.directory
     execution = AgentExecutionContext(
         workspace_dir=directory.modified,
@@ -58,7 +58,7 @@ async def run_agent(context: TrialContext) -> YouBenchaLog:
 
 
 async def end_agent(context: TrialContext) -> None:
-    """Freeze the sandbox, end the agent's key, and reclaim the run directory. What was done before is not repeated."""
+    """Freeze the sandbox, end the agent's key, and reclaim the run directory. May be called again."""
     await context.sandbox.freeze()
     gateway = context.gateway
     if gateway is None or context.record.gateway is not None:
@@ -72,7 +72,7 @@ async def end_agent(context: TrialContext) -> None:
 
 
 def reclaim(context: TrialContext) -> None:
-    """Undo what the agent did beside its tree, before anything there is used. Once: later changes are ours."""
+    """Undo, once, what the agent did outside of its tree, before anything there is used."""
     if context.reclaimed:
         return
     context.reclaimed = True
@@ -86,8 +86,8 @@ def _reconcile(context: TrialContext, log: YouBenchaLog, report: GatewayReport) 
     log, context.record.gateway = reconciled(log, report)
     if beyond := tokens_outside_gateway(context.record.gateway.difference):
         message = (
-            f"the agent says it used {beyond:,} tokens more than went through the gateway: "
-            "if it is right, it has another way to a model, beside any budget"
+            f"the agent reports {beyond:,} tokens more than went through the gateway; "
+            "it may have reached a model directly, outside of any budget"
         )
         context.warn("USAGE_UNACCOUNTED", message)
     return log
@@ -101,33 +101,32 @@ def _on_agent_event(context: TrialContext, event: Event) -> None:
     context.on_event(event)
 
 
-# The digest of the agent's executable: taken while it runs, in a thread, and remembered until the file changes, so that
-# a CLI of 300 MB is read once and not in every trial.
-
-
 def sha256_of(path: Path, cache_dir: Path | None = None) -> str | None:
-    """None if it cannot be read, or is gone: unknown is not an error."""
+    """The digest of an executable; None if it cannot be read.
+
+    It is cached until the file changes, so that a CLI of 300 MB is read once and not in every trial.
+    """
     try:
         state = path.stat()
         if state.st_size < _SMALL_BYTES:
             return hashlib.sha256(path.read_bytes()).hexdigest()
-        memory = (cache_dir or default_cache_dir()) / "digests" / hashlib.sha256(bytes(path.absolute())).hexdigest()
-        what = f"{state.st_size} {state.st_mtime_ns} {state.st_ctime_ns} {state.st_ino}"
-        if known := _remembered(memory, what):
-            return known
+        cached = (cache_dir or default_cache_dir()) / "digests" / hashlib.sha256(bytes(path.absolute())).hexdigest()
+        version = f"{state.st_size} {state.st_mtime_ns} {state.st_ctime_ns} {state.st_ino}"
+        if digest := _cached_digest(cached, version):
+            return digest
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None
     with contextlib.suppress(OSError):  # it is only slower without
-        memory.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(memory, f"{what}\n{digest}\n".encode())
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(cached, f"{version}\n{digest}\n".encode())
     return digest
 
 
-def _remembered(memory: Path, what: str) -> str | None:
+def _cached_digest(cached: Path, version: str) -> str | None:
     try:
-        of_what, digest = memory.read_text(encoding="ascii").splitlines()
+        cached_version, digest = cached.read_text(encoding="ascii").splitlines()
     except (OSError, ValueError):
         return None
-    return digest if of_what == what and len(digest) == hashlib.sha256().digest_size * 2 else None
+    return digest if cached_version == version and len(digest) == hashlib.sha256().digest_size * 2 else None

@@ -12,8 +12,8 @@ from youbencha.evaluators import get_evaluator
 from youbencha.evaluators.base import ReadsEnvironment
 from youbencha.spec import EvalConfig, Loaded, LocatedEvaluator, TestCase, UncheckedParts
 
-OF_THE_AGENT = ("agent_name", "version")
-"""Written beside `config`, handed to the adapter inside it."""
+_AGENT_KEYS = ("agent_name", "version")
+"""Keys beside `config` that the adapter gets as part of its configuration."""
 
 _HOOKS = ("pre_execution", "post_evaluation", "post_evaluators")
 
@@ -33,39 +33,39 @@ def check_parts(parts: UncheckedParts, env: Mapping[str, str] | None = None) -> 
 
 
 def adapter_config(agent: Mapping[str, Any]) -> dict[str, Any]:
-    """What the adapter gets: its own options, and those of the agent that stand beside them."""
+    """The adapter's configuration: `config`, and those keys beside it that are the adapter's."""
     config = agent.get("config")
-    given = {name: agent[name] for name in OF_THE_AGENT if agent.get(name) is not None}
-    return {**(config if isinstance(config, Mapping) else {}), **given}
+    beside = {name: agent[name] for name in _AGENT_KEYS if agent.get(name) is not None}
+    return {**(config if isinstance(config, Mapping) else {}), **beside}
 
 
 def _agent_problems(parts: UncheckedParts, agent: Mapping[str, Any]) -> list[Problem]:
     kind = agent.get("type")
     if not isinstance(kind, str):
-        return []  # the model says so already
+        return []  # the model reports this
     try:
         adapter = get_adapter(kind.strip())
     except YouBenchaError as error:
         return [parts.document.problem(("agent", "type"), error.message, error.hint)]
-    problems = list(_said_twice(parts, agent))
+    problems = list(_conflicts(parts, agent))
     if isinstance(adapter, ChecksConfig):
         found = adapter.check_config(adapter_config(agent), parts.directory)
         problems += [_in_agent(parts, agent, problem) for problem in found]
     return problems
 
 
-def _said_twice(parts: UncheckedParts, agent: Mapping[str, Any]) -> Iterator[Problem]:
+def _conflicts(parts: UncheckedParts, agent: Mapping[str, Any]) -> Iterator[Problem]:
     config = agent.get("config")
-    for name in (*OF_THE_AGENT, "model"):
+    for name in (*_AGENT_KEYS, "model"):
         if isinstance(config, Mapping) and agent.get(name) is not None and config.get(name) not in (None, agent[name]):
-            message = f"says otherwise than agent.{name}"
-            yield parts.document.problem(("agent", "config", name), message, "keep one of the two", at_key=True)
+            message = f"conflicts with agent.{name}"
+            yield parts.document.problem(("agent", "config", name), message, "remove one of the two", at_key=True)
 
 
 def _in_agent(parts: UncheckedParts, agent: Mapping[str, Any], problem: Problem) -> Problem:
     steps = _steps(problem.path)
-    beside = bool(steps) and steps[0] in OF_THE_AGENT and agent.get(str(steps[0])) is not None
-    path = ("agent", *steps) if beside else ("agent", "config", *steps)
+    is_beside = bool(steps) and steps[0] in _AGENT_KEYS and agent.get(str(steps[0])) is not None
+    path = ("agent", *steps) if is_beside else ("agent", "config", *steps)
     return parts.document.problem(path, problem.message, problem.hint, kind=problem.kind)
 
 
@@ -87,8 +87,8 @@ def _evaluator_problems(
 
 def _hook_problems(parts: UncheckedParts) -> Iterator[Problem]:
     data = parts.document.data
-    written = {key: data.get(key) for key in _HOOKS} if isinstance(data, Mapping) else {}
-    for key, hooks in written.items():
+    for key in _HOOKS:
+        hooks = data.get(key) if isinstance(data, Mapping) else None
         if isinstance(hooks, list) and hooks:
             from youbencha.hooks.run import hook_problems
 
@@ -101,29 +101,29 @@ def _steps(path: str) -> tuple[str | int, ...]:
 
 
 def advice_on(loaded: Loaded[TestCase] | Loaded[EvalConfig], *, thorough: bool = False) -> list[Problem]:
-    """Everything worth a warning. `thorough` adds what is often meant as it is."""
+    """Everything worth a warning. `thorough` adds what is often intended."""
     return [*_usual(loaded), *(_thorough(loaded) if thorough else ())]
 
 
 def missing_here(loaded: Loaded[TestCase] | Loaded[EvalConfig]) -> Iterator[Problem]:
-    """A repository on this machine that is not there: no fault of the file, which may be meant for another machine."""
+    """A missing local repository. It is not an error of the file, which may be meant for another machine."""
     from youbencha.workspace.source import RemoteUrl, read_source
 
     if isinstance(loaded.case, TestCase):
-        place = read_source(loaded.case.repo, loaded.directory)
-        if not isinstance(place, RemoteUrl) and not place.is_dir():
-            yield loaded.document.problem(("repo",), f"there is no directory {place}", "a run needs it")
+        source = read_source(loaded.case.repo, loaded.directory)
+        if not isinstance(source, RemoteUrl) and not source.is_dir():
+            yield loaded.document.problem(("repo",), f"the directory {source} does not exist", "a run needs it")
 
 
 def _usual(loaded: Loaded[TestCase] | Loaded[EvalConfig]) -> Iterator[Problem]:
     if loaded.case.name is None:
-        yield Problem("name", f"is not given; the file's name is used: {loaded.name}", file=loaded.file)
+        yield Problem("name", f"is missing; the file's name is used: {loaded.name}", file=loaded.file)
     counts = Counter(evaluator.name for evaluator in loaded.evaluators)
     for evaluator in loaded.evaluators:
         name, times = evaluator.name, counts[evaluator.name]
         if times > 1:
-            hint = f"{name}-ONE and {name}-TWO tell them apart" if _has_variants(name) else None
-            yield evaluator.problem(f"{name} is there {times} times", hint, key=("name",))
+            hint = f"call them {name}-ONE and {name}-TWO" if _has_variants(name) else None
+            yield evaluator.problem(f"{name} is listed {times} times", hint, key=("name",))
         if name == "expected-diff" and not _has_reference(loaded.case):
             needed = "expected_directory" if isinstance(loaded.case, EvalConfig) else "expected"
             message = "expected-diff has no reference and will be skipped"
@@ -133,11 +133,11 @@ def _usual(loaded: Loaded[TestCase] | Loaded[EvalConfig]) -> Iterator[Problem]:
 def _thorough(loaded: Loaded[TestCase] | Loaded[EvalConfig]) -> Iterator[Problem]:
     yield from loaded.unknown_variables
     if not loaded.case.description:
-        yield Problem("description", "is not given: whoever reads the report will miss it", file=loaded.file)
+        yield Problem("description", "is missing; the report will have no description", file=loaded.file)
     prompt = loaded.case.agent.config.get("prompt") if isinstance(loaded.case, TestCase) else None
     if isinstance(prompt, str) and len(prompt.strip()) < _SHORT_PROMPT:
         message = f"is very short ({len(prompt.strip())} characters)"
-        yield loaded.document.problem(("agent", "config", "prompt"), message, "agents do better with the whole task")
+        yield loaded.document.problem(("agent", "config", "prompt"), message, "describe the whole task")
 
 
 def _has_variants(name: str) -> bool:

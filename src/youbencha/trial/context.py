@@ -41,7 +41,7 @@ class Host:
         cleanup: bool = True,
     ) -> None:
         self.env = env
-        """The environment that youBencha runs in. Nothing below reads the process's own."""
+        """The environment that youBencha runs in. A trial reads no other."""
         self.settings = settings
         self.gateway = gateway
         """Shared by all trials that need one and have no cassette; each has its own keys and ledger."""
@@ -63,33 +63,33 @@ class Host:
         from youbencha.workspace import open_repository
         from youbencha.workspace.source import read_source
 
-        place = read_source(source, base)
-        async with self._opening.setdefault(place, asyncio.Lock()):
+        origin = read_source(source, base)
+        async with self._opening.setdefault(origin, asyncio.Lock()):
             repository = await open_repository(
                 source,
                 base=base,
                 cache_dir=self.cache_dir,
                 branch=branch,
                 commit=commit,
-                refs=self._refs.get(place),
+                refs=self._refs.get(origin),
                 progress=progress,
             )
             if repository.refs is not None:
-                self._refs[place] = repository.refs
+                self._refs[origin] = repository.refs
         return repository
 
     async def remove_orphaned_directories(self, directory: RunDirectory) -> None:
-        """What dead runs left beside the directories of this one. Looked for once in each place."""
+        """Remove what dead runs left beside this run's directories, once for each parent directory."""
         from youbencha.workspace.prune import clear_left_behind
 
-        places = (directory.path.parent, directory.private.parent)
-        if self._cleanup and places not in self._cleaned:
-            self._cleaned.add(places)
-            await asyncio.to_thread(clear_left_behind, *places)
+        parents = (directory.path.parent, directory.private.parent)
+        if self._cleanup and parents not in self._cleaned:
+            self._cleaned.add(parents)
+            await asyncio.to_thread(clear_left_behind, *parents)
 
     @contextlib.asynccontextmanager
     async def removing_orphaned_containers(self) -> AsyncIterator[None]:
-        """Remove containers of dead runs in the background. Once; again only if it was not finished in the block."""
+        """Remove containers of dead runs in the background, once; again only if the block ended before."""
         if not self._cleanup or self._containers_removed:
             yield
             return
@@ -118,7 +118,7 @@ class TrialContext:
     """The commit with the expected result."""
     sandbox: Sandbox
     gateway: TrialGateway | None
-    """None: the agent reaches its model by itself."""
+    """None: the agent reaches its model directly."""
     redactor: Redactor
     """Knows every secret of the trial."""
     record: RunRecord
@@ -127,7 +127,7 @@ class TrialContext:
     start: Snapshot | None = None
     """The tree when the agent begins. None before that, and after the comparison."""
     reclaimed: bool = False
-    """Whether the agent is gone and the run directory was restored."""
+    """Whether the agent has ended and the run directory was restored."""
     digest: asyncio.Task[str | None] | None = field(default=None, repr=False)
     """Of the agent's executable."""
 

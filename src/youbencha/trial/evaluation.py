@@ -1,4 +1,4 @@
-"""Evaluators side by side: after an agent, or on a directory as it is (`yb eval`)."""
+"""Run evaluators concurrently: after an agent, or on an existing directory (`yb eval`)."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 OnResult = Callable[[int, EvaluationResult], None]
-"""Called with the place of an evaluator in the list, and its result."""
+"""Called with the index of an evaluator in the list, and its result."""
 
 
-def _ignore(_place: int, _result: EvaluationResult) -> None:
+def _ignore(_index: int, _result: EvaluationResult) -> None:
     pass
 
 
@@ -41,30 +41,30 @@ async def evaluate_all(
     context: EvaluationContext,
     *,
     gateway: TrialGateway | None = None,
-    at_once: int = 4,
+    max_concurrent: int = 4,
     on_result: OnResult = _ignore,
 ) -> list[EvaluationResult]:
-    """Run evaluators side by side, at most `at_once` at a time. The results are in the order of the evaluators.
+    """Run evaluators, at most `max_concurrent` at a time. The results are in the order of the evaluators.
 
-    `context` is what they share. `gateway` gives each a key of its own. `on_result` gets each result as soon as there
-    is one. An evaluator that fails disturbs no other; its failure is a skipped result, not a verdict.
+    `context` is what they share. `gateway` gives each a separate key. `on_result` gets each result as soon as it is
+    known. An evaluator that fails does not affect the others; its failure is a skipped result, not a verdict.
     """
-    free = asyncio.Semaphore(at_once)
+    limit = asyncio.Semaphore(max_concurrent)
     names = unique_names([evaluator.name for evaluator in evaluators])
 
-    async def one(place: int) -> EvaluationResult:
-        async with free:
-            result = await _evaluate(evaluators[place], context, names[place], gateway)
-            on_result(place, result)
+    async def one(index: int) -> EvaluationResult:
+        async with limit:
+            result = await _evaluate(evaluators[index], context, names[index], gateway)
+            on_result(index, result)
             return result
 
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(place)) for place in range(len(evaluators))]
+        tasks = [group.create_task(one(index)) for index in range(len(evaluators))]
     return [task.result() for task in tasks]
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """A directory's name for each, also where two evaluators have the same name."""
+    """A directory name for each evaluator, different also where two have the same name."""
     taken: set[str] = set()
     unique = []
     for name in names:
@@ -94,14 +94,14 @@ async def _evaluate(
         for directory in (context.artifacts_dir, context.scratch_dir):
             directory.mkdir(parents=True, exist_ok=True)
         return await _judge(context, directory_name, gateway)
-    except Exception as error:  # noqa: BLE001 (whatever an evaluator does wrong is no verdict on the agent)
-        return _not_judged(evaluator.name, error, started)
+    except Exception as error:  # noqa: BLE001 (an evaluator's bug is not a verdict on the agent)
+        return _skipped(evaluator.name, error, started)
     finally:
         _remove_if_empty(context.artifacts_dir)
 
 
 async def _judge(context: EvaluationContext, key_name: str, gateway: TrialGateway | None) -> EvaluationResult:
-    """With a key of its own for the gateway, if there is one."""
+    """Evaluate with a separate key for the gateway, if there is one."""
     evaluator = get_evaluator(context.name)
     if gateway is None:
         return await evaluator.evaluate(context)
@@ -110,29 +110,26 @@ async def _judge(context: EvaluationContext, key_name: str, gateway: TrialGatewa
     return result if key.usage is None else result.model_copy(update={"usage": key.usage})
 
 
-def _not_judged(name: str, error: Exception, started: float) -> EvaluationResult:
+def _skipped(name: str, error: Exception, started: float) -> EvaluationResult:
+    context: Mapping[str, Any] = {}
     if isinstance(error, YouBenchaError):
-        told = EvaluationError(message=error.message, code=error.code, hint=error.hint)
+        context = error.context
+        record = EvaluationError(message=error.message, code=error.code, hint=error.hint)
     else:
         import traceback
 
         trace = "".join(traceback.format_exception(error))
-        told = EvaluationError(message=f"{type(error).__name__}: {error}", code="EVALUATOR_FAILED", stack_trace=trace)
+        record = EvaluationError(message=f"{type(error).__name__}: {error}", code="EVALUATOR_FAILED", stack_trace=trace)
     return EvaluationResult(
         evaluator=name,
         status="skipped",
-        message=f"could not be judged: {told.message}",
+        message=f"evaluation failed: {record.message}",
         duration_ms=round((time.time() - started) * 1000),
         timestamp=iso_time(started),
-        error=told,
-        **_spent(error),
+        error=record,
+        # A judge's tokens are paid for although it failed.
+        **{key: context[key] for key in ("usage", "artifacts") if key in context},
     )
-
-
-def _spent(error: Exception) -> dict[str, Any]:
-    """What a verifier left and used up before it failed: a judge's tokens are paid for all the same."""
-    context = error.context if isinstance(error, YouBenchaError) else {}
-    return {name: context[name] for name in ("usage", "artifacts") if name in context}
 
 
 def _remove_if_empty(directory: Path) -> None:
@@ -142,10 +139,9 @@ def _remove_if_empty(directory: Path) -> None:
         return
 
 
-# `yb eval`: judge a directory as it is. No agent is run, and nothing in the directory is touched.
-
-
 class EvalPlan(NamedTuple):
+    """A checked configuration of `yb eval`, with absolute paths."""
+
     loaded: Loaded[EvalConfig]
     directory: Path
     expected_dir: Path | None
@@ -159,12 +155,12 @@ def load_eval_plan(file: Path, host: Host, *, variables: Mapping[str, Any] | Non
     problems: list[Problem] = []
     case = loaded.case
 
-    def existing(key: str, written: str | None) -> Path | None:
-        if written is None:
+    def existing(key: str, value: str | None) -> Path | None:
+        if value is None:
             return None
-        path = loaded.directory / Path(written).expanduser()
+        path = loaded.directory / Path(value).expanduser()
         if not path.is_dir():
-            problems.append(loaded.document.problem((key,), f"there is no directory {path}"))
+            problems.append(loaded.document.problem((key,), f"the directory {path} does not exist"))
         return path
 
     directory = existing("directory", case.directory)
@@ -176,14 +172,14 @@ def load_eval_plan(file: Path, host: Host, *, variables: Mapping[str, Any] | Non
 
 
 async def evaluate_directory(plan: EvalPlan, host: Host, *, on_event: EventSink) -> TrialResult:
-    """Judge a directory. An interrupt leaves valid results of what was finished."""
+    """Evaluate a directory without changing it. An interrupt leaves valid results of what was finished."""
     with RunDirectory.create(plan.output_dir, "eval", cache_dir=host.cache_dir) as run:
         record = _new_record(plan, run)
         redactor = Redactor.for_env(host.env)
         files = ResultFiles(run.artifacts, record, redactor)
 
-        def on_result(place: int, result: EvaluationResult) -> None:
-            record.evaluators[place] = result
+        def on_result(index: int, result: EvaluationResult) -> None:
+            record.evaluators[index] = result
             on_event(EvaluatorFinished(evaluator=result.evaluator, status=result.status, message=result.message))
 
         on_event(PhaseStarted(phase="evaluation", detail=str(plan.directory)))
@@ -204,8 +200,8 @@ async def evaluate_directory(plan: EvalPlan, host: Host, *, on_event: EventSink)
                 agent_scratch_dir=run.scratch,
             )
             evaluators = [evaluator.named() for evaluator in plan.loaded.evaluators]
-            at_once = host.settings.settings.evaluators.max_concurrent
-            await evaluate_all(evaluators, context, at_once=at_once, on_result=on_result)
+            max_concurrent = host.settings.settings.evaluators.max_concurrent
+            await evaluate_all(evaluators, context, max_concurrent=max_concurrent, on_result=on_result)
         except BaseException:
             files.save_results(complete=False, interrupted=True)
             raise
@@ -217,7 +213,7 @@ async def evaluate_directory(plan: EvalPlan, host: Host, *, on_event: EventSink)
             env=host.env,
             on_event=on_event,
         )
-        run.delete_sources()  # nothing of the judged directory is in here
+        run.delete_sources()  # the evaluated directory is elsewhere
         return TrialResult(bundle, run)
 
 

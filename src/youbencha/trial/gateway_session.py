@@ -1,4 +1,4 @@
-"""A trial's gateway: opened for it or shared with others, with a key for the agent and one for each evaluator."""
+"""Give a trial its gateway, opened for it or shared: a key for the agent, and one for each evaluator."""
 
 from __future__ import annotations
 
@@ -35,16 +35,13 @@ from youbencha.workspace import RunDirectory
 LEDGER_FILE = "gateway-ledger.jsonl"
 
 _FINAL = frozenset({"budget_exceeded", "call_over_cap", "price_unknown", "not_recorded"})
-"""Refusals that are repeated however often the agent asks again."""
+"""Refusals that a retry cannot change."""
 
 _MAX_FINAL_REFUSALS = 3
-"""Subagents each learn it for themselves."""
+"""More than one, because each subagent makes its own requests."""
 
 _MAX_MISMATCH_FILES = 10
-"""The first says why, the others follow from it."""
-
-
-# -- the gateway that a plan asks for --------------------------------------------------------------------------
+"""The first shows the cause; the others usually follow from it."""
 
 
 @asynccontextmanager
@@ -56,7 +53,7 @@ async def open_gateway(
     on_event: EventSink,
     env: Mapping[str, str],
 ) -> AsyncIterator[Gateway]:
-    """Open a gateway for one trial or many, with LiteLLM behind it if the plan says so.
+    """Open a gateway for one trial or many, with LiteLLM behind it if planned.
 
     `ledger` is for requests that belong to no trial, such as those with an unknown key.
     """
@@ -85,14 +82,14 @@ async def open_trial_gateway(
     env: Mapping[str, str],
     shared: Gateway | None = None,
 ) -> TrialGateway:
-    """Open until its `close`, or until `opened` is closed. Without `shared`, the trial has a gateway of its own."""
+    """Open a trial's gateway until its `close`, or until `opened` is closed. It is a new one without `shared`."""
     running = AsyncExitStack()
     opened.push_async_callback(running.aclose)
     artifacts = directory.artifacts
     ledger = running.enter_context(Ledger(artifacts / LEDGER_FILE, keep_copy=True))
     if shared is None:
-        own = open_gateway(plan, log_dir=artifacts, ledger=ledger, on_event=on_event, env=env)
-        shared = await running.enter_async_context(own)
+        new = open_gateway(plan, log_dir=artifacts, ledger=ledger, on_event=on_event, env=env)
+        shared = await running.enter_async_context(new)
     trial = TrialGateway(shared, plan, directory, ledger, running, on_event, env)
     await trial.issue_key(agent, sandbox)
     return trial
@@ -104,7 +101,7 @@ def caps_of(spec: GatewaySpec, scope: Scope) -> Caps:
 
 
 def caps_of_agent(spec: GatewaySpec) -> Caps:
-    """The tighter of the caps for a trial and for an agent: one trial is all that its agent does here."""
+    """The lower of the caps for a trial and for an agent: here, an agent has one trial."""
     both = (caps_of(spec, "trial"), caps_of(spec, "agent"))
     return Caps(
         min((caps.usd for caps in both if caps.usd is not None), default=None),
@@ -113,9 +110,9 @@ def caps_of_agent(spec: GatewaySpec) -> Caps:
 
 
 def _places_in(directory: RunDirectory, sandbox: Sandbox, harness_env: Mapping[str, str]) -> Places:
-    """Directories that a cassette replaces by placeholders, as the agent sees them."""
+    """Directories that a cassette replaces with placeholders, as the agent sees them."""
     env = sandbox.environment(harness_env)
-    named = {
+    paths = {
         "workspace": Path(sandbox.inside(directory.modified)),
         "run": directory.path,
         "private": directory.private,
@@ -123,7 +120,7 @@ def _places_in(directory: RunDirectory, sandbox: Sandbox, harness_env: Mapping[s
         "home": Path(env.get("HOME") or Path.home()),
         "tmp": Path(env.get("TMPDIR") or tempfile.gettempdir()),
     }
-    return Places(tuple(named.items()))
+    return Places(tuple(paths.items()))
 
 
 def _cassette(plan: GatewayPlan, env: Mapping[str, str]) -> Cassette | None:
@@ -158,15 +155,12 @@ async def _open_litellm(
     return same_for_all(running.url, running.master_key, is_litellm=True)
 
 
-def _litellm_program(named: str | None, env: Mapping[str, str]) -> Path:
+def _litellm_program(configured: str | None, env: Mapping[str, str]) -> Path:
     from youbencha.gateway.litellm.process import find_litellm
     from youbencha.sandbox.toolbox.toolbox import Toolbox
 
-    kept = Toolbox().find("litellm", None)
-    return find_litellm(named, env, kept.executable if kept else None)
-
-
-# -- one trial's use of it -------------------------------------------------------------------------------------
+    installed = Toolbox().find("litellm", None)
+    return find_litellm(configured, env, installed.executable if installed else None)
 
 
 @dataclass
@@ -195,7 +189,7 @@ class TrialGateway:
     ) -> None:
         """`running` closes what is the trial's own: its ledger, and the gateway if it is not shared."""
         self.stop = asyncio.Event()
-        """Set when it is no use that the agent goes on: it is refused for good, or the gateway does not work."""
+        """Set when the agent cannot get any further: it is refused for good, or the gateway has failed."""
         self._gateway = gateway
         self._plan = plan
         self._directory = directory
@@ -225,11 +219,11 @@ class TrialGateway:
 
     @property
     def secrets(self) -> Mapping[str, str]:
-        """What must not be in anything that is written."""
+        """Values to redact in everything that is written."""
         return {**self._plan.secrets, "GATEWAY_VIRTUAL_KEY": self.access.key}
 
     async def expose_in(self, sandbox: Sandbox, access: GatewayAccess) -> GatewayAccess:
-        """The same key, as it is used from inside another sandbox."""
+        """Make the gateway reachable in a sandbox; return the key with its address there."""
         forwarded = sandbox.forward_port(GATEWAY_PORT)
         if forwarded is None:
             return access
@@ -237,12 +231,10 @@ class TrialGateway:
         self._running.callback(self._gateway.stop_listening, forwarded.socket)
         return access._replace(url=f"http://{forwarded.address}")
 
-    # -- the agent ---------------------------------------------------------------------------------------------
-
     async def end_agent(self) -> None:
         """End the agent's key. May be called again if it was cancelled.
 
-        Raises YouBenchaError if the gateway never worked: nothing was measured then.
+        Raises YouBenchaError if the gateway has failed: nothing was measured then.
         """
         if self._key is None:
             self._key = self._end(self.access)
@@ -251,20 +243,20 @@ class TrialGateway:
             raise self._gateway.failure
 
     def report(self) -> GatewayReport:
-        """Once the agent is gone, and the artifacts are ours again."""
+        """Report the agent's requests, once the agent has ended and the run directory is reclaimed."""
         assert self._key is not None
         self._mismatches = self._write_mismatches(self._key, self._directory.artifacts)
         prices = self._gateway.prices.source
         return report_of(self._plan, self._key, ledger=LEDGER_FILE, prices=prices, mismatches=self._mismatches)
 
     def findings(self) -> Iterator[tuple[str, str]]:
-        """What a person should know: codes and messages."""
+        """Codes and messages of warnings."""
         assert self._key is not None
         if self._mismatches:
             summary = self._redactor.text(self._key.mismatches[0].summary)
-            yield "CASSETTE_MISMATCH", f"{summary} (in full: artifacts/{self._mismatches[0]})"
+            yield "CASSETTE_MISMATCH", f"{summary} (full diff: artifacts/{self._mismatches[0]})"
         if self._key.not_recorded is not None:
-            yield "CASSETTE_INCOMPLETE", f"not every answer could be recorded: {self._key.not_recorded}"
+            yield "CASSETTE_INCOMPLETE", f"some answers were not recorded: {self._key.not_recorded}"
 
     def _agent_called(self, call: Call) -> None:
         self._on_event(_event_of(call))
@@ -273,11 +265,9 @@ class TrialGateway:
             if self._refusals > _MAX_FINAL_REFUSALS:
                 self.stop.set()
 
-    # -- its evaluators ----------------------------------------------------------------------------------------
-
     @asynccontextmanager
     async def key_for(self, name: str) -> AsyncIterator[EvaluatorAccess]:
-        """For an evaluator. What it spends is its own, and counts in the run's total."""
+        """Issue a key for an evaluator. Its usage is not the agent's, but counts against the total budget."""
         access = EvaluatorAccess(self._issue(name, places=_places_in(self._directory, HOST, self._env)))
         try:
             yield access
@@ -288,22 +278,21 @@ class TrialGateway:
                 access.usage = usage_in(key.totals.total)
             self._write_mismatches(key, self._directory.artifacts / "evaluators" / name)
 
-    # -- the end -----------------------------------------------------------------------------------------------
-
     async def close(self) -> list[tuple[str, str]]:
-        """Close what is the trial's own, and compare the ledger with what was written. Returns warnings."""
-        spent_by_others = self._is_spent_by_others()
+        """Close what belongs to this trial only, and restore its ledger if it was changed. Returns warnings."""
+        spent_by_agent = self._key is not None and self._key.account.exceeded
+        spent_by_evaluators = self._gateway.total.exceeded and not spent_by_agent
         await self._running.aclose()
-        found = []
-        if spent_by_others:
-            found.append(("BUDGET_EXCEEDED", "the run's total budget was spent by its evaluators, after the agent"))
+        warnings = []
+        if spent_by_evaluators:
+            warnings.append(("BUDGET_EXCEEDED", "the evaluators exceeded the run's total budget"))
         if self._ledger.failure is not None:
-            message = f"the gateway's ledger could not be written in full: {self._ledger.failure}"
-            found.append(("LEDGER_INCOMPLETE", message))
+            message = f"the gateway's ledger is incomplete: {self._ledger.failure}"
+            warnings.append(("LEDGER_INCOMPLETE", message))
         elif self._ledger.restore():
-            message = "the gateway's ledger was changed while the agent ran; it was written anew"
-            found.append(("WORKSPACE_TAMPERED", message))
-        return found
+            message = "the gateway's ledger was changed while the agent ran; it was restored"
+            warnings.append(("WORKSPACE_TAMPERED", message))
+        return warnings
 
     def _issue(
         self,
@@ -327,7 +316,7 @@ class TrialGateway:
         return access
 
     async def _end_keys(self) -> None:
-        """End those that are still valid, as after an interrupt."""
+        """End the keys that are still valid, as after an interrupt."""
         for access in self._issued:
             if (key := self._gateway.end(access.key)) is not None:
                 await self._gateway.settled(key)
@@ -338,12 +327,8 @@ class TrialGateway:
         assert key is not None, "a key is ended once"
         return key
 
-    def _is_spent_by_others(self) -> bool:
-        mine = self._key is not None and self._key.account.exceeded
-        return self._gateway.total.exceeded and not mine
-
     def _write_mismatches(self, key: VirtualKey, directory: Path) -> tuple[str, ...]:
-        """How each request that a replay could not answer differs from its nearest. Names of files in `directory`."""
+        """Write how each unmatched request differs from the nearest recorded one; return the files' names."""
         names = []
         for number, mismatch in enumerate(key.mismatches[:_MAX_MISMATCH_FILES], start=1):
             names.append(f"cassette-mismatch-{number}.diff")

@@ -1,6 +1,6 @@
-"""From what happened to what it means: one table, no exceptions.
+"""Classify runs: one table of outcomes, and whether each is valid and worth a retry.
 
-A run that did not measure the agent (a provider's failure, a broken verifier) is no failure of the agent's.
+A run that did not measure the agent (a provider's failure, a broken verifier) is not a failure of the agent.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ OUTCOMES: Mapping[FailureCause, OutcomeName] = {
 
 
 def summary_of(results: Sequence[EvaluationResult], *, expected: int, agent: Status | None, complete: bool) -> Summary:
-    """`agent` is None where none was run: then the evaluators alone decide."""
+    """Count the results. `agent` is None if none was run: then the evaluators alone decide."""
     count = {status: sum(result.status == status for result in results) for status in ("passed", "failed", "skipped")}
     return Summary(
         total_evaluators=expected,
@@ -72,7 +72,7 @@ def summary_of(results: Sequence[EvaluationResult], *, expected: int, agent: Sta
 def _overall(count: Mapping[str, int], expected: int, agent: Status | None, complete: bool) -> OverallStatus:
     if count["failed"] or agent in ("failed", "timeout"):
         return "failed"
-    if not complete or count["passed"] < expected:  # a check that was not made is no check that was passed
+    if not complete or count["passed"] < expected:  # a skipped check did not pass
         return "partial"
     return "passed"
 
@@ -85,12 +85,15 @@ def outcome_of(
     failure: str | None = None,
     gateway: GatewayReport | None = None,
 ) -> Outcome:
-    """`failure` is the harness's own, after the agent had ended. What the gateway knows is surer than what was said."""
+    """The outcome of a run. What the gateway knows comes before what the agent reports.
+
+    `failure` is one of the harness, after the agent had ended.
+    """
     name: OutcomeName
     if (known := _known_by_gateway(status, gateway)) is not None:
         name, reason = known
     elif status != "success":
-        name, reason = _why_not(status, errors)
+        name, reason = _agent_failure(status, errors)
     elif failure is not None:
         name, reason = "infra_error", failure
     else:
@@ -103,21 +106,21 @@ def _known_by_gateway(status: Status, gateway: GatewayReport | None) -> tuple[Ou
     if gateway is None:
         return None
     if gateway.cassette is not None and gateway.cassette.unmatched:
-        return "infra_error", f"a replay had no answer to {gateway.cassette.unmatched} of the agent's requests"
+        return "infra_error", f"the recording has no answer to {gateway.cassette.unmatched} of the agent's requests"
     if gateway.budget is not None and gateway.budget.exceeded:
-        return "limit", gateway.budget.reason or "the budget was spent"
-    if gateway.unpriced:  # a request was refused for the sake of a cap that cannot be kept: that is our doing
+        return "limit", gateway.budget.reason or "the budget was exceeded"
+    if gateway.unpriced:  # the gateway refused a request because it could not enforce a cap
         return "infra_error", gateway.unpriced
     if status == "timeout" and gateway.rate_limited and gateway.failed == gateway.requests:
-        return "provider_error", f"the provider limits the rate, and answered none of {gateway.requests} requests"
+        return "provider_error", f"rate limited by the provider: none of {gateway.requests} requests was answered"
     if gateway.circuit_opened and status != "success":
-        return "provider_error", "the provider failed again and again, and the gateway stopped asking"
+        return "provider_error", "the provider failed repeatedly, and the gateway stopped sending requests"
     return None
 
 
-def _why_not(status: Status, errors: Sequence[ErrorRecord]) -> tuple[OutcomeName, str]:
+def _agent_failure(status: Status, errors: Sequence[ErrorRecord]) -> tuple[OutcomeName, str]:
     unanswered = [error for error in errors if (error.context or {}).get("unanswered")]
-    if status == "timeout" and unanswered:  # it had all the time, and no model
+    if status == "timeout" and unanswered:
         return "provider_error", unanswered[0].message
     for error in errors:
         outcome = OUTCOMES[error.cause] if error.cause else None
@@ -125,7 +128,7 @@ def _why_not(status: Status, errors: Sequence[ErrorRecord]) -> tuple[OutcomeName
             return outcome, error.message
     if status == "timeout":
         return "limit", "the agent did not finish in time"
-    return "agent_error", errors[0].message if errors else "the agent failed and did not say why"
+    return "agent_error", errors[0].message if errors else "the agent failed without an error message"
 
 
 def _judged(results: Sequence[EvaluationResult]) -> tuple[OutcomeName, str]:
@@ -134,5 +137,5 @@ def _judged(results: Sequence[EvaluationResult]) -> tuple[OutcomeName, str]:
     if failed:
         return "unsolved", f"not passed: {', '.join(failed)}"
     if skipped:
-        return "verifier_error", f"could not be judged by: {', '.join(skipped)}"
+        return "verifier_error", f"not evaluated by: {', '.join(skipped)}"
     return "solved", "every evaluator passed"

@@ -1,4 +1,4 @@
-"""Everything that one trial needs, decided and checked before anything is cloned or started."""
+"""Plan a trial: everything is decided and checked before anything is cloned or started."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A test case with all that settings and environment add to it. Plain data: it can be pickled."""
+    """A test case with everything that settings and environment add to it. Plain data: it can be pickled."""
 
     case: TestCase
     name: str
@@ -36,18 +36,18 @@ class Plan:
     agent_config: Mapping[str, object]
     model: str | None
     env: Mapping[str, str] = field(repr=False)
-    """Of the agent; it may hold secrets."""
+    """Of the agent; it may contain secrets."""
     timeout_ms: int
     workspace_dir: Path
     max_concurrent: int
     """Evaluators that run at the same time."""
     sandbox: SandboxSpec
     gateway: GatewayPlan | None = None
-    """None: the agent reaches its model by itself."""
+    """None: the agent reaches its model directly."""
 
     @property
     def agent_is_in_image(self) -> bool:
-        """Then nothing on this machine can say whether it is installed."""
+        """Whether the agent's CLI is part of the image, so that it cannot be checked here."""
         return self.sandbox.type == "docker" and (self.sandbox.agent == "image" or not needs_model(self.adapter()))
 
     def adapter(self) -> AgentAdapter:
@@ -56,13 +56,13 @@ class Plan:
 
 
 class PlanOptions(NamedTuple):
-    """What is decided elsewhere than in the test case, and wins over it."""
+    """Options that override the test case."""
 
     workspace_dir: Path | None = None
     gateway: GatewayOptions = GatewayOptions()
     sandbox: SandboxSpec | None = None
     resolve_env: bool = True
-    """False if the plan will not be run: then keys need not be there."""
+    """False if the plan will not be run: then keys need not be set."""
 
 
 def plan_trial(case: TestCase, host: Host, *, directory: Path, options: PlanOptions = PlanOptions()) -> Plan:  # noqa: B008 - immutable
@@ -139,53 +139,52 @@ def _refuse_without_model(adapter: AgentAdapter) -> None:
     if needs_model(adapter):
         raise YouBenchaError(
             "SANDBOX_NO_MODEL",
-            f"In a container that reaches nothing (`network: none`), {adapter.name} cannot reach its model.",
-            hint="Leave `network` out: then the gateway is all that it reaches.",
+            f"{adapter.name} cannot reach its model with `network: none`.",
+            hint="Remove `network`: by default, the container reaches only the gateway.",
         )
 
 
 def _sandbox(*strongest_first: SandboxSpec | None) -> SandboxSpec:
-    """The options' over the test case's over the settings'."""
-    given = [spec for spec in strongest_first if spec is not None]
-    result = given.pop()
-    while given:
-        result = given.pop().merged_over(result)
+    """Merge the sandboxes of the options, the test case and the settings."""
+    *overrides, result = (spec for spec in strongest_first if spec is not None)
+    for override in reversed(overrides):
+        result = override.merged_over(result)
     return result
 
 
 def _workspace(loaded: Loaded[TestCase], host: Host) -> Path:
-    named = loaded.case.workspace_dir
-    return host.settings.workspace_dir if named is None else loaded.directory / Path(named).expanduser()
+    path = loaded.case.workspace_dir
+    return host.settings.workspace_dir if path is None else loaded.directory / Path(path).expanduser()
 
 
 def _agent_environment(loaded: Loaded[TestCase], harness: Mapping[str, str]) -> dict[str, str]:
-    """`agent.env` with `${NAME}` taken from the harness's own environment, so that no file need hold a key."""
+    """`agent.env` with `${NAME}` taken from the harness's environment, so that no file need contain a key."""
     problems: list[Problem] = []
 
     def value(name: str, text: str) -> str:
-        for escape, wanted in REFERENCE.findall(text):
-            if not escape and wanted not in harness:
-                message = f"${{{wanted}}} is set neither in the settings' variables nor in the environment"
-                problems.append(loaded.document.problem(("agent", "env", name), message, f"export {wanted} first"))
+        for escape, variable in REFERENCE.findall(text):
+            if not escape and variable not in harness:
+                message = f"${{{variable}}} is set neither in the settings' variables nor in the environment"
+                problems.append(loaded.document.problem(("agent", "env", name), message, f"export {variable} first"))
         return REFERENCE.sub(lambda m: m.group()[1:] if m[1] else harness.get(m[2], ""), text)
 
-    found = {name: value(name, text) for name, text in loaded.case.agent.env.items()}
+    env = {name: value(name, text) for name, text in loaded.case.agent.env.items()}
     if problems:
         raise loaded.document.error(problems)
-    return found
+    return env
 
 
 class RecordingContents(NamedTuple):
-    """What a cassette holds, and what a replay of this plan will look for in vain."""
+    """What a cassette contains, and what a replay of this plan will not find in it."""
 
-    holds: str
-    lacks: tuple[str, ...] = ()
+    summary: str
+    missing: tuple[str, ...] = ()
 
 
 def preview_recording(plan: Plan) -> RecordingContents | None:
-    """None: nothing will be answered from a cassette. Raises YouBenchaError if it cannot be.
+    """Preview a replay; None if nothing will be answered from a cassette. Raises YouBenchaError if it is unusable.
 
-    A request is known only when it is made: that nothing is said to be missing promises nothing.
+    Requests are known only when they are made, so a replay may fail although nothing is missing here.
     """
     gateway = plan.gateway
     if gateway is None or gateway.spec.cassette is None or gateway.cassette_dir is None:
@@ -197,30 +196,31 @@ def preview_recording(plan: Plan) -> RecordingContents | None:
         return RecordingContents("nothing yet")
     from youbencha.gateway.cassette.cassette import contents_of  # takes 30 ms to load, and few runs need it
 
-    held = contents_of(gateway.cassette_dir)
-    return RecordingContents(_summary(held), tuple(_missing(held, plan)))
+    contents = contents_of(gateway.cassette_dir)
+    return RecordingContents(_summary(contents), tuple(_missing(contents, plan)))
 
 
-def _summary(held: Contents) -> str:
-    plural = "" if held.exchanges == 1 else "s"
-    of = f" of {', '.join(held.models)}" if held.models else ""
-    return f"{held.exchanges} exchange{plural}{of}" + (f" ({', '.join(held.apis)})" if held.apis else "")
+def _summary(contents: Contents) -> str:
+    plural = "" if contents.exchanges == 1 else "s"
+    models = f" of {', '.join(contents.models)}" if contents.models else ""
+    apis = f" ({', '.join(contents.apis)})" if contents.apis else ""
+    return f"{contents.exchanges} exchange{plural}{models}{apis}"
 
 
-def _missing(held: Contents, plan: Plan) -> Iterator[str]:
+def _missing(contents: Contents, plan: Plan) -> Iterator[str]:
     assert plan.gateway is not None
     kind, model = plan.case.agent.type, plan.gateway.model
     adapter = plan.adapter()
     provider = adapter.gateway_provider(model, plan.env) if isinstance(adapter, UsesGateway) else None
-    if provider and not any(api.startswith(provider) for api in held.apis):
-        yield f"anything of the API that {kind} speaks ({provider})"
-    elif model and not any(_may_be(model, name) for name in held.models):
-        yield f"anything of the model {model}"
-    if held.outdated:
-        yield f"answers that still fit: {held.outdated} of {held.exchanges} were recorded by an older youBencha"
+    if provider and not any(api.startswith(provider) for api in contents.apis):
+        yield f"any request to the API that {kind} uses ({provider})"
+    elif model and not any(_may_be(model, name) for name in contents.models):
+        yield f"any request to the model {model}"
+    if contents.outdated:
+        yield f"valid answers: {contents.outdated} of {contents.exchanges} were recorded by an older youBencha"
 
 
-def _may_be(named: str, recorded: str) -> bool:
-    """A CLI has names of its own: `sonnet`, `anthropic/claude-sonnet-4-5` and `claude-sonnet-4-5` may be one."""
-    bare = named.rpartition("/")[2].partition("[")[0].lower()
+def _may_be(configured: str, recorded: str) -> bool:
+    """CLIs use aliases: `sonnet`, `anthropic/claude-sonnet-4-5` and `claude-sonnet-4-5` may be the same model."""
+    bare = configured.rpartition("/")[2].partition("[")[0].lower()
     return bare in recorded.lower() or recorded.lower() in bare

@@ -1,4 +1,4 @@
-"""Open a trial: checkout, run directory, sandbox and gateway, all before its agent begins."""
+"""Open a trial: checkout, run directory, sandbox and gateway, all before its agent starts."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from youbencha.trial.gateway_session import TrialGateway
 
 _PLACEHOLDER_ACCESS = GatewayAccess("http://127.0.0.1:9", "sk-yb-not-yet")
-"""Stands for the real one where it is only asked whether an agent would be ready with it."""
+"""Stands in for the real one in the check whether an agent would be ready with it."""
 
 
 @asynccontextmanager
 async def open_trial(
     plan: Plan, host: Host, *, directory: Path | None = None, on_event: EventSink
 ) -> AsyncIterator[TrialContext]:
-    """Prepare a trial, and end at the exit what runs for it. If it cannot be prepared, nothing is left behind.
+    """Prepare a trial, and stop at the exit what runs for it. If it cannot be prepared, nothing is left behind.
 
     `directory` is the run directory, which must not exist; by default a new one in the plan's workspace.
     """
@@ -48,7 +48,7 @@ async def open_trial(
             context = await _prepare(plan, host, adapter, ready, directory, on_event, opened)
         finally:
             ready.cancel()
-            await asyncio.gather(ready, return_exceptions=True)  # what it found counts only if nothing else was wrong
+            await asyncio.gather(ready, return_exceptions=True)  # an error of the preparation comes first
         with context.directory:
             yield context
 
@@ -160,7 +160,7 @@ def _new_record(plan: Plan, repository: Repository, directory: RunDirectory, sta
 
 
 async def _check_ready(plan: Plan, adapter: AgentAdapter) -> None:
-    """While the repository is being fetched: an agent that is not installed, or not logged in, is reported early."""
+    """Raise YouBenchaError if the agent is not installed or not logged in. Runs while the repository is fetched."""
     if plan.agent_is_in_image:
         return
     if isinstance(adapter, ChecksReadiness):
@@ -172,7 +172,7 @@ async def _check_ready(plan: Plan, adapter: AgentAdapter) -> None:
         raise YouBenchaError(
             "AGENT_NOT_INSTALLED",
             f"The agent {plan.case.agent.type} is not installed.",
-            hint=f"Try `yb agents install {plan.case.agent.type}`; `yb doctor` says what is there.",
+            hint=f"Try `yb agents install {plan.case.agent.type}`; `yb doctor` shows what is installed.",
         )
 
 
@@ -180,7 +180,7 @@ async def _check_ready(plan: Plan, adapter: AgentAdapter) -> None:
 async def _open_sandbox(
     plan: Plan, host: Host, adapter: AgentAdapter, directory: RunDirectory, on_event: EventSink
 ) -> AsyncIterator[Sandbox]:
-    """The sandbox of the agent: open from before it begins until the trial is over."""
+    """The sandbox of the agent, open until the trial is over."""
     if plan.sandbox.type == "docker":
         from youbencha.sandbox.docker.sandbox import open_docker_sandbox
 
@@ -212,7 +212,7 @@ async def _open_sandbox(
 
 
 def sandbox_for_evaluators(context: TrialContext) -> SandboxFactory | None:
-    """What runs an agent's code, or reads it with tools, is kept where the agent was kept. None: it runs here."""
+    """Sandboxes for evaluators, as isolated as the agent's was; None if they run on the host."""
     spec, directory = context.plan.sandbox, context.directory
     if spec.type == "local":
         return None
@@ -221,9 +221,9 @@ def sandbox_for_evaluators(context: TrialContext) -> SandboxFactory | None:
     async def opened(tree: Path, gateway: GatewayAccess | None = None) -> AsyncIterator[EvaluatorSandbox]:
         from youbencha.sandbox.docker.sandbox import open_docker_sandbox
 
-        reached: Network = "open" if spec.network == "open" else "gateway" if gateway else "none"
+        network: Network = "open" if spec.network == "open" else "gateway" if gateway else "none"
         async with open_docker_sandbox(
-            spec.model_copy(update={"network": reached}),
+            spec.model_copy(update={"network": network}),
             workspace=tree,
             scratch=directory.new_scratch(),
             run_id=directory.path.name,

@@ -51,14 +51,14 @@ _STRUCTURAL_KEYS = frozenset({
 })  # fmt: skip
 
 _DENIED = "_TOOL_DENIED"
-"""How the code of every adapter's warning of denied tools ends. It counts them by name."""
+"""The end of the code of every adapter's warning about denied tools, which has their counts by name."""
 
 Record = TypeVar("Record", bound=BaseModel)
 
 
 @dataclass(kw_only=True)
 class RunRecord:
-    """What is known of a run so far. `bundle_of` makes results of it at any time."""
+    """What is known of a run so far."""
 
     run_id: str
     workspace_dir: Path
@@ -69,7 +69,7 @@ class RunRecord:
     """None for `yb eval`."""
     agent_name: str | None = None
     agent_model: str | None = None
-    """As configured, until the agent says which it was."""
+    """As configured, until the agent reports it."""
     executable: str | None = None
     executable_sha256: str | None = None
     log: YouBenchaLog | None = None
@@ -85,18 +85,18 @@ class RunRecord:
     sandbox: SandboxReport | None = None
     phases_ms: dict[str, int] = field(default_factory=dict)
     files: set[str] = field(default_factory=set)
-    """Names of those that were written to the artifacts."""
+    """Names of the artifacts written so far."""
 
 
 class TrialResult(NamedTuple):
-    """The results of a trial that came to its end, and where its files are."""
+    """The results of a finished trial, and where its files are."""
 
     bundle: ResultsBundle
     directory: RunDirectory
 
 
 class ResultFiles:
-    """Writes `results.json` and the files beside it, each whole or not at all. None of them holds a secret."""
+    """Writes `results.json` and the files beside it, atomically and without secrets."""
 
     def __init__(self, artifacts: Path, record: RunRecord, redactor: Redactor) -> None:
         self._artifacts = artifacts
@@ -108,12 +108,12 @@ class ResultFiles:
         self._save(LOG_FILE, as_json(self._record.log))
 
     def save_metrics(self) -> None:
-        """After the agent has ended, however it did."""
+        """Write the metrics file. Called after the agent has ended, however it did."""
         self._save(SIDECAR, self._redactor.text(sidecar_of(self._record)))
 
     def save_results(self, *, complete: bool, interrupted: bool = False) -> ResultsBundle:
         bundle = bundle_of(self._record, now=time.time(), complete=complete, interrupted=interrupted)
-        bundle = without_secrets(bundle, self._redactor)  # hooks and standard output get it, too
+        bundle = without_secrets(bundle, self._redactor)  # also for hooks and standard output
         self._save(RESULTS_FILE, as_json(bundle))
         return bundle
 
@@ -129,7 +129,7 @@ class ResultFiles:
         """Save the final results and the report, and run the post-evaluation hooks in the environment `env`."""
         self._record.files.add(REPORT_FILE)
         bundle = self.save_results(complete=True)
-        self._save_report(bundle)  # before the hooks, which may want to send it
+        self._save_report(bundle)  # before the hooks, which may send it
         if not hooks:
             return bundle
         from youbencha.hooks import HookContext, post_evaluation_variables, run_post_evaluation
@@ -170,10 +170,10 @@ class ResultFiles:
 def bundle_of(record: RunRecord, *, now: float, complete: bool, interrupted: bool = False) -> ResultsBundle:
     """The results so far."""
     log = record.log
-    results = tuple(record.evaluators[place] for place in sorted(record.evaluators))
+    results = tuple(record.evaluators[index] for index in sorted(record.evaluators))
     status = log.execution.status if log else None
     if status == "success" and _was_denied(record):
-        status = "failed"  # it was denied its model, whatever it made of that
+        status = "failed"  # the gateway refused it its model, whatever the agent reports
     outcome = None
     if log and complete and not interrupted:
         outcome = outcome_of(log.execution.status, log.errors, results, failure=record.failure, gateway=record.gateway)
@@ -306,19 +306,19 @@ def _manifest(record: RunRecord, results: Sequence[EvaluationResult]) -> Artifac
         diff=DIFF_FILE if DIFF_FILE in files else None,
         reports=(REPORT_FILE,) if REPORT_FILE in files else (),
         evaluator_artifacts=tuple(produced),
-        gateway=_of_gateway(record.gateway) if record.gateway else (),
+        gateway=_gateway_files(record.gateway) if record.gateway else (),
     )
 
 
-def _of_gateway(gateway: GatewayReport) -> tuple[str, ...]:
+def _gateway_files(gateway: GatewayReport) -> tuple[str, ...]:
     mismatches = gateway.cassette.mismatches if gateway.cassette else ()
     return (gateway.ledger, *mismatches, *((LITELLM_LOG,) if gateway.type == "litellm" else ()))
 
 
 def without_secrets(record: Record, redactor: Redactor) -> Record:
-    """The record with every secret in it masked, wherever it came from: the name of a file or of a model, a message.
+    """The record with every secret in it masked: in names of files and models, and in messages.
 
-    Structural values are left alone: a password that happens to be `passed` must not make the results unreadable.
+    Structural values stay: a password that happens to be `passed` must not make the results unreadable.
     """
     text = as_json(record)
     if redactor.text(text) == text:  # nearly always
@@ -337,9 +337,9 @@ def _masked(value: Any, redactor: Redactor, key: str = "") -> Any:
 
 
 def sidecar_of(record: RunRecord) -> str:
-    """The metrics file of a trial, with Thunderdome's keys, however it ended.
+    """The text of the metrics file, with Thunderdome's keys.
 
-    What is not known is null; `partial` is true where more was spent than could be counted.
+    Unknown is null; `partial` is true if more may have been used than could be counted.
     """
     log = record.log
     usage = log.usage if log else record.gateway.usage if record.gateway else None
@@ -366,7 +366,7 @@ def _ended(log: YouBenchaLog) -> str:
 
 
 def _tools_used(log: YouBenchaLog) -> list[str]:
-    """Without those of which every call was denied."""
+    """The tools of which at least one call was not denied."""
     calls = Counter(call.name for call in log.tool_calls)
     for warning in log.warnings:
         denied = (warning.context or {}).get("tools")

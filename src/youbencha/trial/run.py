@@ -1,6 +1,6 @@
 """Run one test case from its repository to its verdict.
 
-Whatever is finished is on the disk before the next thing begins, so that an interrupt, or a kill, loses none of it.
+Results are written after each step, so that an interrupt or a kill does not lose what was finished.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from youbencha.trial.prepare import open_trial, sandbox_for_evaluators
 from youbencha.trial.results import TrialResult
 from youbencha.workspace import Changes, Snapshot
 
-_LAST_LOOK_S = 10.0
+_INTERRUPT_TIMEOUT_S = 10.0
 """How long an interrupted trial may take to save what its agent has changed."""
 
 
@@ -59,7 +59,7 @@ async def run_trial(
     on_event: EventSink = _ignore,
     delete_workspace: bool = False,
 ) -> TrialResult:
-    """Run a plan to its end. What prevents a start raises, and leaves nothing behind; everything else is a result.
+    """Run a plan. If the agent cannot be started, raise and leave nothing behind; any other failure is a result.
 
     `directory` is the run directory, which must not exist; by default a new one in the plan's workspace. A cancellation
     leaves valid results of what was finished, marked as interrupted.
@@ -99,9 +99,9 @@ async def _run(context: TrialContext, *, delete_workspace: bool) -> TrialResult:
 
 
 async def save_interrupted(context: TrialContext) -> None:
-    """Save what there is, and what the agent has changed so far if that does not take long."""
+    """Save the results so far, and what the agent has changed if that does not take long."""
     with contextlib.suppress(TimeoutError, YouBenchaError):
-        async with asyncio.timeout(_LAST_LOOK_S):
+        async with asyncio.timeout(_INTERRUPT_TIMEOUT_S):
             await end_agent(context)
             await compare(context)
             await _close_gateway(context)
@@ -110,7 +110,7 @@ async def save_interrupted(context: TrialContext) -> None:
 
 
 async def _take_start(context: TrialContext) -> Snapshot:
-    """The tree when the agent begins: what hooks did to it is not the agent's work."""
+    """The tree when the agent starts: changes by hooks are not the agent's."""
     directory = context.directory
     start = await context.repository.snapshot(directory.modified, directory.private / "start.git")
     if not context.plan.case.pre_execution:
@@ -141,12 +141,12 @@ async def _run_pre_execution(context: TrialContext) -> None:
         raise YouBenchaError(
             "PRE_EXECUTION_FAILED",
             f"A pre-execution hook failed, so the agent was not run: {results[-1].message}",
-            hint=f"Its output is in {directory.artifacts / 'hooks'}",
+            hint=f"See its output in {directory.artifacts / 'hooks'}.",
         )
 
 
 async def compare(context: TrialContext) -> Changes | None:
-    """What the agent changed, once. It worked, and was paid for: if that cannot be determined, it is a finding."""
+    """What the agent changed; None if that was determined before or fails, which is recorded: the agent did run."""
     start, context.start = context.start, None
     if start is None:
         return None
@@ -156,7 +156,7 @@ async def compare(context: TrialContext) -> Changes | None:
         try:
             changes = await start.changes(context.directory.artifacts / DIFF_FILE)
         except (YouBenchaError, OSError) as error:
-            record.failure = f"What the agent changed cannot be told: {error}"
+            record.failure = f"Cannot determine what the agent changed: {error}"
             context.warn("CHANGES_UNKNOWN", record.failure)
             return None
         record.files.add(DIFF_FILE)
@@ -172,7 +172,7 @@ async def _evaluate(context: TrialContext, changes: Changes | None) -> None:
     with context.phase("evaluation"):
         expected_dir = None
         if context.expected_commit is not None:
-            # Not before: an agent could have read it.
+            # Not before: the agent could have read it.
             expected_dir = directory.expected
             await context.repository.write_tree(context.expected_commit, expected_dir)
         shared = EvaluationContext(
@@ -191,8 +191,8 @@ async def _evaluate(context: TrialContext, changes: Changes | None) -> None:
             open_sandbox=sandbox_for_evaluators(context),
         )
 
-        def on_result(place: int, result: EvaluationResult) -> None:
-            context.record.evaluators[place] = result
+        def on_result(index: int, result: EvaluationResult) -> None:
+            context.record.evaluators[index] = result
             if len(context.record.evaluators) < len(plan.evaluators):
                 context.files.save_results(complete=False)
             context.on_event(
@@ -200,7 +200,11 @@ async def _evaluate(context: TrialContext, changes: Changes | None) -> None:
             )
 
         await evaluate_all(
-            plan.evaluators, shared, gateway=context.gateway, at_once=plan.max_concurrent, on_result=on_result
+            plan.evaluators,
+            shared,
+            gateway=context.gateway,
+            max_concurrent=plan.max_concurrent,
+            on_result=on_result,
         )
 
 
