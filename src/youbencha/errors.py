@@ -1,6 +1,6 @@
-"""The one family of errors that youBencha raises.
+"""The errors that youBencha raises.
 
-Every error says what went wrong (`message`), what to do next (`hint`), and carries a stable `code` for programs.
+An error has a message, a hint about what to do next, and a stable code for programs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 ProblemKind = Literal["invalid", "unknown_key"]
-"""What programs may need to know about a problem; the message is for people."""
+"""What programs may need to know about a problem."""
 
 
 class YouBenchaError(Exception):
@@ -37,10 +37,10 @@ class YouBenchaError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong in what a person wrote."""
+    """One problem in a file or in options."""
 
     path: str
-    """Where in the document, as keys joined by dots: `agent.config.prompt`. Empty for the whole document."""
+    """The keys, joined by dots: `agent.config.prompt`. Empty for the whole document."""
     message: str
     hint: str | None = None
     line: int | None = None
@@ -56,7 +56,7 @@ class Problem:
 
 
 class ConfigError(YouBenchaError):
-    """What a person wrote cannot be used. Lists every problem at once."""
+    """A file or a set of options is invalid. Lists all problems."""
 
     def __init__(
         self, code: str, what: str, problems: Sequence[Problem], *, hint: str | None = None, verb: str = "has"

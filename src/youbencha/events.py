@@ -1,7 +1,6 @@
-"""What happens while an agent runs, as typed values in one stream.
+"""Events of a run, as typed values in one stream, for the live display, the journal and the log.
 
-The live display, the journal and the log all read these. An event is a fact that was observed, never a guess:
-what an agent did not say is `None`.
+Events are observed, never guessed: what an agent did not report is None.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ T = TypeVar("T")
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 def event_type(cls: type[T]) -> type[T]:
-    """Make a kind of event: a dataclass with keywords, which type checkers take for frozen.
+    """Make an event class: a dataclass with keyword arguments, which type checkers take for frozen.
 
-    `dataclass` compiles each method that it adds, at every start: for all kinds 4 ms so, 15 ms with its own `==` and
-    `repr`, 28 ms frozen.
+    `dataclass` compiles each method that it adds, at every start: for all events 4 ms like this, 15 ms with its own
+    `==` and `repr`, 28 ms frozen.
     """
     return dataclass(kw_only=True, eq=False, repr=False)(cls)
 
 
 @event_type
 class Event:
-    """Something that happened, at a moment (seconds since the epoch, as seen by the harness)."""
+    """Something that happened, and when (seconds since the epoch, by the harness's clock)."""
 
     at: float = field(default_factory=time.time)
 
@@ -44,7 +43,7 @@ EventSink = Callable[[Event], None]
 
 @event_type
 class ProcessStarted(Event):
-    """The agent's program runs."""
+    """The agent's program was started."""
 
     pid: int
     executable: str
@@ -61,7 +60,7 @@ class ProcessEnded(Event):
 
 @event_type
 class SessionStarted(Event):
-    """The agent is ready, and says what it works with."""
+    """The agent is ready, and reports its model, version and tools."""
 
     session_id: str | None
     model: str | None
@@ -72,17 +71,17 @@ class SessionStarted(Event):
 
 @event_type
 class AssistantText(Event):
-    """A finished piece of text. `parent` is the tool call of the subagent that wrote it, if one did."""
+    """A finished piece of text. `parent` is the tool call of the subagent that wrote it, if any."""
 
     text: str
     parent: str | None = None
     sent_at: str | None = None
-    """When, by the agent's own clock (ISO 8601), if it says so."""
+    """By the agent's clock (ISO 8601), if it reports it."""
 
 
 @event_type
 class AssistantTextDelta(Event):
-    """A few more characters of a text that is still being written (partial messages only)."""
+    """The next characters of an unfinished text (partial messages only)."""
 
     text: str
     parent: str | None = None
@@ -90,7 +89,7 @@ class AssistantTextDelta(Event):
 
 @event_type
 class AssistantThinking(Event):
-    """The model's reasoning, where the agent shows it."""
+    """The model's reasoning, if the agent reports it."""
 
     text: str
     parent: str | None = None
@@ -98,7 +97,7 @@ class AssistantThinking(Event):
 
 @event_type
 class UserText(Event):
-    """Text in the user's place: from the agent itself, or the task of a subagent."""
+    """Text in the role of the user: from the agent itself, or the task of a subagent."""
 
     text: str
     parent: str | None = None
@@ -107,7 +106,7 @@ class UserText(Event):
 
 @event_type
 class ToolDecided(Event):
-    """The harness was asked whether a tool may be used, and answered."""
+    """The harness allowed or denied a tool call."""
 
     call_id: str | None
     name: str
@@ -117,7 +116,7 @@ class ToolDecided(Event):
 
 @event_type
 class ToolCalled(Event):
-    """The model wants a tool to be used."""
+    """The model called a tool."""
 
     call_id: str | None
     name: str
@@ -127,7 +126,7 @@ class ToolCalled(Event):
 
 @event_type
 class ToolReturned(Event):
-    """What a tool answered."""
+    """The result of a tool call."""
 
     call_id: str | None
     content: str
@@ -137,7 +136,7 @@ class ToolReturned(Event):
 
 @event_type
 class ToolDenied(Event):
-    """The agent says that a tool was not allowed."""
+    """The agent reports that a tool call was denied."""
 
     call_id: str | None
     name: str
@@ -145,7 +144,7 @@ class ToolDenied(Event):
 
 @event_type
 class UsageReported(Event):
-    """Tokens of the session so far, as the agent itself reports them."""
+    """Tokens of the session so far, as the agent reports them."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -176,7 +175,7 @@ class RequestRetried(Event):
 
     attempt: int | None
     status: int | None
-    """HTTP status; None when there was no answer at all."""
+    """HTTP status; None without an answer."""
     reason: str | None
     delay_ms: float | None
 
@@ -187,13 +186,13 @@ class RateLimitSeen(Event):
 
     status: str | None
     resets_at: float | None
-    """When the limit ends, in seconds since the epoch, if the agent said so."""
+    """When the limit ends, in seconds since the epoch, if known."""
     kind: str | None = None
 
 
 @event_type
 class SessionResult(Event):
-    """The agent's own final result. Some versions report it more than once: the last one counts."""
+    """The agent's final result. Some versions report several: the last one counts."""
 
     subtype: str | None
     is_error: bool
@@ -202,21 +201,21 @@ class SessionResult(Event):
     duration_ms: int | None
     errors: tuple[str, ...] = ()
     status: int | None = None
-    """HTTP status of the call that ended the session, where one did."""
+    """HTTP status of the call that ended the session, if any."""
     terminal_reason: str | None = None
     session_id: str | None = None
 
 
 @event_type
 class OutputTruncated(Event):
-    """The agent printed more than is kept."""
+    """The agent's output exceeded the limit."""
 
     limit_bytes: int
 
 
 @event_type
 class WarningRaised(Event):
-    """Something that did not stop the run, but that its reader should know."""
+    """A problem that did not stop the run."""
 
     code: str
     message: str
@@ -224,7 +223,7 @@ class WarningRaised(Event):
 
 @event_type
 class PhaseStarted(Event):
-    """A part of the harness's own work: checkout, pre_execution, agent, freeze, evaluation, post_evaluation."""
+    """A phase of the trial: checkout, pre_execution, agent, freeze, evaluation, post_evaluation."""
 
     phase: str
     detail: str = ""
@@ -232,16 +231,16 @@ class PhaseStarted(Event):
 
 @event_type
 class WorkspaceReady(Event):
-    """The run's directory exists: from here on, there are partial results."""
+    """The run directory exists; from now on, it has partial results."""
 
     directory: str
     tree: str
-    """Where the agent works."""
+    """The agent's working directory."""
 
 
 @event_type
 class EvaluatorFinished(Event):
-    """An evaluator has its verdict."""
+    """An evaluator has finished."""
 
     evaluator: str
     status: str
@@ -250,6 +249,6 @@ class EvaluatorFinished(Event):
 
 @event_type
 class ProgressNote(Event):
-    """Progress in words only: git's, an installer's."""
+    """Progress as text, of git or an installer."""
 
     text: str

@@ -1,4 +1,4 @@
-"""Count tokens and cost: of one call to a model, and of a session."""
+"""Count tokens and cost, of one call to a model and of a session."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 SIDECAR = ".thunderdome-metrics.json"
-"""The metrics sidecar of the Thunderdome: what a trial used, in one small file beside its results."""
+"""The Thunderdome's metrics file: what a trial used, beside its results."""
 
 
 class Tokens(NamedTuple):
-    """Unknown is None; a zero was reported."""
+    """Numbers of tokens. Unknown is None; a zero was reported."""
 
     input: int | None = None
     output: int | None = None
@@ -19,7 +19,7 @@ class Tokens(NamedTuple):
 
 
 class SessionUsage(NamedTuple):
-    """What a session used, as far as it is known."""
+    """What a session used, as far as is known."""
 
     tokens: Tokens = Tokens()
     cost_usd: float | None = None
@@ -32,8 +32,8 @@ class UsageCounter:
 
     | source | what it covers |
     |---|---|
-    | the last total | the whole session: subagents and side models, over all turns |
-    | calls, each message id once | what was seen: a lower bound where the agent would have reported a total |
+    | the last total | the whole session: subagents and other models, over all turns |
+    | calls, each message id once | what was seen: a lower bound if the agent usually reports a total |
     """
 
     def __init__(self) -> None:
@@ -45,23 +45,23 @@ class UsageCounter:
     def add_call(
         self, tokens: Tokens, cost_usd: float | None = None, *, message_id: str | None = None, final: bool = True
     ) -> None:
-        """Count a call, or more news of one if `message_id` was seen before.
+        """Count a call, or update it if `message_id` was seen before.
 
-        `final` is False where `tokens.output` is only what the call began with: Claude Code 2.1.x says 1 there.
+        `final` is False where `tokens.output` is only a preliminary number: Claude Code 2.1.x reports 1 there.
         """
         if cost_usd is not None:
             self._cost_usd = (self._cost_usd or 0) + cost_usd
-        news = tokens if final else tokens._replace(output=None)
+        reported = tokens if final else tokens._replace(output=None)
         if message_id is None:
-            self._seen = add_all([self._seen, news])
+            self._seen = add_all([self._seen, reported])
             return
         known = self._calls.get(message_id, Tokens())
-        if known != news:  # Claude Code repeats it with each content block
-            self._calls[message_id] = largest = Tokens(*map(_larger, known, news))
+        if known != reported:  # Claude Code repeats it with each content block
+            self._calls[message_id] = largest = Tokens(*map(_larger, known, reported))
             self._seen = Tokens(*map(_grown, self._seen, known, largest))
 
     def set_total(self, tokens: Tokens, cost_usd: float | None) -> None:
-        """Note what the agent says of the whole session so far."""
+        """Record the agent's total for the session so far."""
         self._total = SessionUsage(tokens, cost_usd)
 
     @property
@@ -76,24 +76,24 @@ class UsageCounter:
     def usage(self, *, ended: bool = False) -> SessionUsage | None:
         """The session's usage; None if nothing is known.
 
-        `ended`: the session came to its end, so that its calls are all there are, if it reports no total.
+        `ended`: the session has ended, so its calls are complete if it reports no total.
         """
         seen = self._seen
         if self._total is None:
             return _known(seen, self._cost_usd, partial=not ended)
-        said, cost_usd, _ = self._total
-        if said == Tokens():  # Claude Code 1.0.0 reports the cost alone
+        total, cost_usd, _ = self._total
+        if total == Tokens():  # Claude Code 1.0.0 reports only the cost
             return _known(seen, cost_usd, partial=True)
-        # Where the CLI repeated a broken call without streaming, 2.1.30 and 1.0.128 forgot its usage: a total of
-        # zeros (or of one output token) beside calls that carry the real numbers.
-        short = any(mine is not None and mine > (theirs or 0) for mine, theirs in zip(seen, said, strict=True))
-        if short and not any(said):
+        # After repeating a broken call without streaming, 2.1.30 and 1.0.128 lose its usage: a total of zeros (or of
+        # one output token), although the calls have the real numbers.
+        short = any(calls is not None and calls > (reported or 0) for calls, reported in zip(seen, total, strict=True))
+        if short and not any(total):
             return SessionUsage(seen, cost_usd or None, partial=True)
-        return SessionUsage(said, cost_usd, partial=short)
+        return SessionUsage(total, cost_usd, partial=short)
 
 
 def add_all(parts: Sequence[Tokens]) -> Tokens:
-    """Each column's sum over what is known; None where nothing is."""
+    """The sum of the known values in each column; None where none is known."""
     columns = zip(*parts, strict=True) if parts else ((),) * 4
     return Tokens(*(_sum([value for value in column if value is not None]) for column in columns))
 

@@ -1,4 +1,4 @@
-"""What a run leaves behind, as data: the normalised log that is the same for every agent, and the results."""
+"""Models of a run's files: the normalised log, which is the same for every agent, and the results."""
 
 from __future__ import annotations
 

@@ -13,22 +13,6 @@ from pydantic.functional_validators import AfterValidator
 
 from youbencha.usage import Tokens
 
-
-def usage_of(tokens: Tokens, cost_usd: float | None, *, partial: bool, cost_source: CostSource = "agent") -> Usage:
-
-    both = None not in (tokens.input, tokens.output)
-    return Usage(
-        input_tokens=tokens.input,
-        output_tokens=tokens.output,
-        total_tokens=(tokens.input or 0) + (tokens.output or 0) if both else None,
-        cache_read_tokens=tokens.cache_read,
-        cache_creation_tokens=tokens.cache_creation,
-        cost_usd=cost_usd,
-        cost_source=None if cost_usd is None else cost_source,
-        partial=partial,
-    )
-
-
 LOG_VERSION = "1.0.0"
 
 Status = Literal["success", "failed", "timeout"]
@@ -37,26 +21,20 @@ Role = Literal["user", "assistant", "system"]
 
 CostSource = Literal["agent", "gateway", "prices"]
 
-
-def iso_time(seconds: float) -> str:
-    """A moment as every file of ours writes it: ISO 8601, UTC, milliseconds."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+_DATETIME = TypeAdapter(AwareDatetime)
 
 
-_MOMENT = TypeAdapter(AwareDatetime)
-
-
-def _check_moment(text: str) -> str:
-    _MOMENT.validate_python(text)
+def _check_datetime(text: str) -> str:
+    _DATETIME.validate_python(text)
     return text
 
 
-Timestamp = Annotated[str, AfterValidator(_check_moment)]
+Timestamp = Annotated[str, AfterValidator(_check_datetime)]
 
 Count = Annotated[int, Field(ge=0)]
 
 
-class _Record(BaseModel):
+class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
@@ -66,7 +44,7 @@ FailureCause = Literal[
 ]  # fmt: skip
 
 
-class ErrorRecord(_Record):
+class ErrorRecord(Record):
     message: Annotated[str, Field(min_length=1)]
     timestamp: Timestamp
     code: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")] | None = None
@@ -81,20 +59,20 @@ class ErrorRecord(_Record):
         return next((cause for cause in causes if (self.code or "").endswith(f"_{cause}")), None)
 
 
-class AgentInfo(_Record):
+class AgentInfo(Record):
     name: str
     version: str
-    """Of the agent's CLI; "unknown" where it did not say."""
+    """Of the agent's CLI; "unknown" if it does not report it."""
     adapter_version: str
 
 
-class ModelInfo(_Record):
+class ModelInfo(Record):
     name: str
-    """"unknown" where neither the agent nor the configuration names one."""
+    """"unknown" if neither the agent nor the configuration names one."""
     provider: str
 
 
-class Execution(_Record):
+class Execution(Record):
     started_at: Timestamp
     completed_at: Timestamp
     duration_ms: Count
@@ -102,27 +80,27 @@ class Execution(_Record):
     status: Status
 
 
-class Message(_Record):
+class Message(Record):
     role: Role
     content: str
     timestamp: Timestamp | None = None
     parent: str | None = None
-    """The tool call that started the subagent whose message this is; null in the main conversation."""
+    """The tool call that started the subagent of this message; null in the main conversation."""
 
 
-class ToolCall(_Record):
+class ToolCall(Record):
     name: str
     arguments: str
-    """As the agent wrote them: JSON where the agent speaks JSON, else the rest of the line."""
+    """As the agent reports them: JSON if the agent prints JSON, else the rest of the line."""
     result: str | None = None
     is_error: bool | None = None
     id: str | None = None
     parent: str | None = None
-    """The tool call that started the subagent that made this one; null in the main conversation."""
+    """The tool call that started the subagent of this call; null in the main conversation."""
 
 
-class Usage(_Record):
-    """Tokens and cost as far as anybody reported them. `total_tokens` is input + output."""
+class Usage(Record):
+    """Tokens and cost, as far as reported. `total_tokens` is input + output."""
 
     input_tokens: Count | None = None
     output_tokens: Count | None = None
@@ -132,10 +110,10 @@ class Usage(_Record):
     cost_usd: Annotated[float, Field(ge=0)] | None = None
     cost_source: CostSource | None = None
     partial: bool = False
-    """True where the session ended before its totals were reported: what is here is a lower bound."""
+    """True if the session ended before it reported its totals: the numbers are a lower bound."""
 
 
-class YouBenchaLog(_Record):
+class YouBenchaLog(Record):
     version: str = LOG_VERSION
     agent_info: AgentInfo
     model_info: ModelInfo
@@ -150,11 +128,27 @@ class YouBenchaLog(_Record):
     environment: dict[str, Any] = Field(default_factory=dict)
 
 
-# Records as JSON text, whatever is in them.
+def usage_of(tokens: Tokens, cost_usd: float | None, *, partial: bool, cost_source: CostSource = "agent") -> Usage:
+    both = None not in (tokens.input, tokens.output)
+    return Usage(
+        input_tokens=tokens.input,
+        output_tokens=tokens.output,
+        total_tokens=(tokens.input or 0) + (tokens.output or 0) if both else None,
+        cache_read_tokens=tokens.cache_read,
+        cache_creation_tokens=tokens.cache_creation,
+        cost_usd=cost_usd,
+        cost_source=None if cost_usd is None else cost_source,
+        partial=partial,
+    )
+
+
+def iso_time(seconds: float) -> str:
+    """Format a time as all files do: ISO 8601, UTC, milliseconds."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def as_json(record: BaseModel) -> str:
-    """Indented. A file name that is no UTF-8 (half of a surrogate pair) is escaped; pydantic alone would give up."""
+    """Serialize with indentation. Escapes file names that are not UTF-8, for which pydantic raises an error."""
     from pydantic_core import PydanticSerializationError
 
     try:

@@ -1,14 +1,14 @@
-"""ResultsBundle (`results.json`): one run of one test case, what came of it, and how far it can be trusted.
+"""ResultsBundle (`results.json`): the results of one run of one test case.
 
-Unknown is null. `summary.overall_status` is the verdict; `outcome` says what kind of result it is, and whether it
-measures the agent at all.
+Unknown is null. `summary.overall_status` is the verdict; `outcome` classifies the run, and says whether it is a valid
+measurement of the agent.
 """
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from youbencha.log.model import Count, ErrorRecord, Status, Timestamp, Usage
+from youbencha.log.model import Count, ErrorRecord, Record, Status, Timestamp, Usage
 
 RESULTS_VERSION = "1.0.0"
 
@@ -20,12 +20,8 @@ OutcomeName = Literal[
 ]
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-
-
-class TestCaseInfo(_Record):
-    __test__ = False  # not a class of tests, whatever pytest thinks of its name
+class TestCaseInfo(Record):
+    __test__ = False  # pytest takes the name for that of a test class
 
     name: str
     description: str = ""
@@ -39,17 +35,17 @@ class TestCaseInfo(_Record):
     """The full id of the commit that the agent started from."""
     expected_branch: str | None = None
     directory: str | None = None
-    """What `yb eval` looked at."""
+    """What `yb eval` evaluated."""
     expected_directory: str | None = None
 
 
-class Environment(_Record):
+class Environment(Record):
     os: str
     python_version: str
     workspace_dir: str
 
 
-class RunExecution(_Record):
+class RunExecution(Record):
     started_at: Timestamp
     completed_at: Timestamp
     duration_ms: Count
@@ -57,18 +53,18 @@ class RunExecution(_Record):
     environment: Environment
     interrupted: bool = False
     complete: bool = True
-    """False in a bundle that was written while the run went on: what is in it was finished."""
+    """False in results that were written before the run was finished."""
     phases_ms: dict[str, Count] = Field(default_factory=dict)
     """How long each phase took: checkout, pre_execution, agent, freeze, evaluation, post_evaluation."""
 
 
-class ModelUse(_Record):
+class ModelUse(Record):
     requests: Count
     usage: Usage
 
 
-class UsageDifference(_Record):
-    """The gateway's count less what the agent reported of itself. Null where one of the two said nothing."""
+class UsageDifference(Record):
+    """The gateway's numbers minus the agent's. Null where one of the two is unknown."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -77,99 +73,99 @@ class UsageDifference(_Record):
     cost_usd: float | None = None
 
 
-class BudgetReport(_Record):
+class BudgetReport(Record):
     cap_usd: float | None = None
     cap_tokens: Count | None = None
     spent_usd: float = 0.0
     spent_tokens: Count = 0
     unsure_usd: float = 0.0
-    """What calls that were cut off may have cost beyond what was seen of them: it counts against the cap."""
+    """What interrupted calls may have cost beyond what was measured. Counts against the cap."""
     unsure_tokens: Count = 0
     exceeded: bool = False
-    """The gateway refused a request because this was spent."""
+    """Whether the gateway refused a request because of this budget."""
     reason: str | None = None
-    """Which cap it was, and how much was spent."""
+    """Which cap was exceeded, and how much was spent."""
 
 
-class CassetteReport(_Record):
+class CassetteReport(Record):
     dir: str
     mode: Literal["record", "replay", "auto"]
     replayed: Count = 0
     recorded: Count = 0
     unmatched: Count = 0
-    """Requests that nothing recorded was an answer to. What differed is in `mismatches`."""
+    """Requests without a recorded answer."""
     mismatches: tuple[str, ...] = ()
-    """Artifacts, one for each."""
+    """Artifacts that show how the unmatched requests differ from the recorded ones."""
 
 
-class GatewayReport(_Record):
-    """What went through the gateway for the agent. Its evaluators' calls are theirs, in their own `usage`."""
+class GatewayReport(Record):
+    """The agent's requests through the gateway. Those of evaluators are in the evaluators' `usage`."""
 
     type: Literal["builtin", "litellm"]
     ledger: str
     """Relative to the artifacts directory: one line for each request."""
     requests: Count = 0
-    """All of them, refused ones included."""
+    """All requests, including refused ones."""
     failed: Count = 0
-    """Answered with an error, or cut off."""
+    """Answered with an error, or interrupted."""
     rate_limited: Count = 0
     """Answered with 429 or 529."""
     refused: Count = 0
     """By a budget."""
     provider_wait_ms: Count = 0
-    """How long the agent waited because the provider had told it to."""
+    """How long the agent waited at the provider's request."""
     circuit_opened: bool = False
-    """The provider failed so often in a row that the gateway stopped asking."""
+    """The provider failed so often in a row that the gateway stopped sending requests."""
     unpriced: str | None = None
-    """Why requests were refused that no price is known for, while there is a cap in dollars."""
+    """Why requests were refused: there is a cap in dollars, and the model's price is unknown."""
     usage: Usage | None = None
     prices: str | None = None
-    """Where they are from: the list and its version, and how many the configuration has of its own."""
+    """The source of the prices: the list and its version, and how many the configuration adds."""
     paid_usd: float | None = None
-    """Of `usage.cost_usd`, what was really paid: replayed answers are free. Null where no price is known."""
+    """The part of `usage.cost_usd` that was really paid: replayed answers are free. Null if a price is unknown."""
     models: dict[str, ModelUse] = Field(default_factory=dict)
     reported: Usage | None = None
-    """What the agent said of itself."""
+    """As the agent reported it."""
     difference: UsageDifference | None = None
     budget: BudgetReport | None = None
-    """Null where there was no cap."""
+    """Null without a cap."""
     cassette: CassetteReport | None = None
 
 
-class SandboxReport(_Record):
+class SandboxReport(Record):
     """Where the agent ran."""
 
     type: str
     image: str | None = None
     image_id: str | None = None
-    """The digest of what was run, whatever its name points to by now."""
+    """The digest of the image that was run."""
     image_digest: str | None = None
-    """By which a registry has it; null for an image that was made on this computer."""
+    """The digest in the registry; null for an image that was built locally."""
     engine: str | None = None
     network: str | None = None
     fresh_home: bool | None = None
-    """Whether it had a home of its own, with no settings of a person in it."""
+    """Whether the agent had a new home directory, without the user's settings."""
 
 
-class AgentRun(_Record):
+class AgentRun(Record):
     type: str
     agent_name: str | None = None
     version: str | None = None
-    """Of the agent's CLI, as it said itself."""
+    """Of the agent's CLI, as it reports it."""
     adapter_version: str | None = None
     youbencha_log_path: str | None = None
-    """Relative to the artifacts directory, as every path in here."""
+    """Relative to the artifacts directory, as all paths in the results."""
     status: Status | None = None
-    """Null where the agent was not run to an end: interrupted, or `yb eval`."""
+    """Null if the agent was interrupted, and for `yb eval`."""
     exit_code: int | None = None
     duration_ms: Count | None = None
     model: str | None = None
     usage: Usage | None = None
     """As the gateway metered it; without a gateway, as the agent reported it."""
     gateway: GatewayReport | None = None
-    """Null where the agent reached its model by itself."""
+    """Null if the agent reached its model directly."""
     budget_exceeded: bool | None = None
-    """Null where nobody could tell: there was no gateway."""
+    """Null without a gateway."""
     sandbox: SandboxReport | None = None
     turns: Count | None = None
     tool_calls: Count | None = None
@@ -178,21 +174,21 @@ class AgentRun(_Record):
     warnings: tuple[ErrorRecord, ...] = ()
 
 
-class Artifact(_Record):
+class Artifact(Record):
     type: str
     path: str
     description: str = ""
 
 
-class EvaluationError(_Record):
+class EvaluationError(Record):
     message: str
     code: str | None = None
     hint: str | None = None
     stack_trace: str | None = None
 
 
-class AssertionResult(_Record):
-    """One thing that was asked for, and whether it holds."""
+class AssertionResult(Record):
+    """One requirement, and whether it is met."""
 
     name: str
     passed: bool
@@ -201,8 +197,8 @@ class AssertionResult(_Record):
     message: str = ""
 
 
-class EvaluationResult(_Record):
-    """What one evaluator found. It could not tell: `skipped`, with an `error` if that is somebody's fault."""
+class EvaluationResult(Record):
+    """The result of one evaluator: `skipped` if it could not evaluate, with an `error` if it failed."""
 
     evaluator: str
     status: EvaluationStatus
@@ -214,10 +210,10 @@ class EvaluationResult(_Record):
     artifacts: tuple[Artifact, ...] = ()
     error: EvaluationError | None = None
     usage: Usage | None = None
-    """What the evaluator itself spent on a model: a judge's tokens are never the agent's."""
+    """Of the evaluator itself, such as a judge; not part of the agent's usage."""
 
 
-class HookResult(_Record):
+class HookResult(Record):
     hook: str
     """script, webhook, database."""
     status: HookStatus
@@ -228,12 +224,12 @@ class HookResult(_Record):
     error: EvaluationError | None = None
 
 
-class Hooks(_Record):
+class Hooks(Record):
     pre_execution: tuple[HookResult, ...] = ()
     post_evaluation: tuple[HookResult, ...] = ()
 
 
-class Summary(_Record):
+class Summary(Record):
     total_evaluators: Count
     passed: Count
     failed: Count
@@ -241,16 +237,16 @@ class Summary(_Record):
     overall_status: OverallStatus
 
 
-class Outcome(_Record):
+class Outcome(Record):
     name: OutcomeName
     valid: bool
-    """Whether this run measured the agent. If not, it belongs into no score."""
+    """Whether this run measured the agent. If not, it must be excluded from scores."""
     reason: str
     retry: bool = False
-    """Whether another attempt may end otherwise."""
+    """Whether another attempt may succeed."""
 
 
-class Identity(_Record):
+class Identity(Record):
     """What exactly ran."""
 
     run_id: str
@@ -264,16 +260,16 @@ class Identity(_Record):
     config_hash: str
 
 
-class ArtifactManifest(_Record):
+class ArtifactManifest(Record):
     agent_log: str | None = None
     diff: str | None = None
     reports: tuple[str, ...] = ()
     evaluator_artifacts: tuple[str, ...] = ()
     gateway: tuple[str, ...] = ()
-    """The ledger, how a replay differed, LiteLLM's log."""
+    """The ledger, the mismatches of a replay, LiteLLM's log."""
 
 
-class ResultsBundle(_Record):
+class ResultsBundle(Record):
     version: str = RESULTS_VERSION
     test_case: TestCaseInfo
     execution: RunExecution
@@ -282,7 +278,7 @@ class ResultsBundle(_Record):
     evaluators: tuple[EvaluationResult, ...]
     summary: Summary
     outcome: Outcome | None
-    """Null while the run goes on, and for `yb eval`, which measures no agent."""
+    """Null before the run is finished, and for `yb eval`, which runs no agent."""
     identity: Identity
     hooks: Hooks = Hooks()
     artifacts: ArtifactManifest = ArtifactManifest()

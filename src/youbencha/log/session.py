@@ -1,7 +1,7 @@
-"""Gather the facts of a session from its events.
+"""Collect the facts of a session from its events.
 
 An agent's `StreamReader` turns the records of its output into events, and a `SessionRecorder` turns events into
-`SessionFacts`: what the verdict, the warnings, the log and the metrics sidecar are made from.
+`SessionFacts`, which the verdict, the warnings, the log and the metrics file are made from.
 """
 
 from __future__ import annotations
@@ -43,32 +43,32 @@ class CallFailed(Event):
 
 @event_type
 class CallMetered(Event):
-    """The tokens of one call to the model, or more news of the same one. Calls add up."""
+    """The tokens of one call to the model, or an update of them. Calls add up."""
 
     tokens: Tokens
     cost_usd: float | None = None
     model: str | None = None
     message_id: str | None = None
-    """The same in all news of one call; None: this is all there is."""
+    """The same in all updates of one call; None: there are none."""
     final: bool = True
-    """False where `tokens.output` is only what the call began with."""
+    """False where `tokens.output` is only a preliminary number."""
     parent: str | None = None
-    """The tool call of the subagent that made it, if one did."""
+    """The tool call of the subagent that made it, if any."""
 
 
 @event_type
 class TurnTaken(Event):
-    """The model was asked once more, in the main conversation."""
+    """The main conversation made another call to the model."""
 
 
 @event_type
 class ModelRefused(Event):
-    """The model declined, and there was no other to ask."""
+    """The model declined, and there was no fallback model."""
 
 
 @event_type
 class ModelSwitched(Event):
-    """The agent went over to another model on its own: what follows does not measure the one asked for."""
+    """The agent switched to another model: what follows does not measure the configured one."""
 
     original: str | None
     fallback: str | None
@@ -77,16 +77,16 @@ class ModelSwitched(Event):
 
 @event_type
 class McpServerFailed(Event):
-    """A server of tools did not start: the agent worked without them."""
+    """An MCP server did not start: the agent worked without its tools."""
 
     name: str
 
 
 class RetriedCalls(NamedTuple):
-    """Calls to the model that failed for one reason and were tried again."""
+    """Calls to the model that failed for the same reason and were retried."""
 
     status: int | None
-    """HTTP status; None when there was no answer at all."""
+    """HTTP status; None without an answer."""
     reason: str | None
     times: int
 
@@ -96,21 +96,21 @@ class SessionFacts:
     """What is known of a session. Unknown is None."""
 
     stream_seen: bool = False
-    """The agent's own events were in its output, or its own record of the session was found."""
+    """The agent's output had its events, or the agent's own record of the session was found."""
     session_id: str | None = None
     model: str | None = None
-    """As the answers of the main conversation name it; else as the agent set out with."""
+    """The model in the answers of the main conversation; else `init_model`."""
     init_model: str | None = None
-    """The model that the agent set out with."""
+    """The model that the agent started with."""
     agent_version: str | None = None
     key_source: str | None = None
     usage: SessionUsage | None = None
     turns: int | None = None
     results: int = 0
-    """How many results came; the last one counts."""
+    """How many results the agent reported; the last one counts."""
     result: SessionResult | None = None
     failure: CallFailed | None = None
-    """The last call that failed for good, if nothing came after it."""
+    """The last call that failed for good, if the model did not answer after it."""
     refused: bool = False
     retries: tuple[RetriedCalls, ...] = ()
     rate_limit: RateLimitSeen | None = None
@@ -118,19 +118,19 @@ class SessionFacts:
     denied_tools: Mapping[str, int] = field(default_factory=dict)
     """How often each was denied."""
     denied_by_policy: Mapping[str, int] = field(default_factory=dict)
-    """How often `tool_policy` denied each. Some versions count these among the others, too."""
+    """How often `tool_policy` denied each. Some versions count these in `denied_tools`, too."""
     tools_used: Mapping[str, int] = field(default_factory=dict)
     """How often each was called and not denied."""
     failed_mcp_servers: tuple[str, ...] = ()
     unread_metrics: tuple[str, ...] = ()
-    """What was wrong with the file in which the agent reported its figures."""
+    """Problems with the metrics file that the agent wrote."""
     malformed_lines: int = 0
     malformed_example: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionRecord:
-    """A session as the harness followed it: its facts and its conversation."""
+    """A session: its facts and its conversation."""
 
     facts: SessionFacts = SessionFacts()
     messages: tuple[Message, ...] = ()
@@ -144,25 +144,22 @@ Handler = Callable[[Record], Iterable[Event]]
 
 
 class StreamReader(ABC):
-    """One agent's records -> events. Made anew for each reading; it may remember what came before."""
+    """Turns one agent's records into events. Stateful: one instance for each stream."""
 
     partial_prefix: str | None = None
-    """How lines begin that a finished message repeats: they matter only while it is not finished."""
+    """The start of lines whose content the finished message repeats: needed only for the live display."""
 
     @abstractmethod
     def handlers(self) -> Mapping[str, Handler]:
-        """By a record's `type`. Only these types tell that the agent's stream has begun; others are passed over."""
+        """Handlers by a record's `type`. Other types are ignored, and do not count as the start of the stream."""
 
     def finish(self) -> Iterable[Event]:
-        """What was begun and never ended: called once, when no more lines will come."""
+        """Events for what was started and not finished. Called once, after the last line."""
         return ()
 
 
 class SessionRecorder:
-    """Takes every event of a session, and gives its facts at any time.
-
-    It keeps no content, so it may follow a stream of any length.
-    """
+    """Collects the facts of a session from its events. It stores no content, so a stream may have any length."""
 
     def __init__(self) -> None:
         self.session_id: str | None = None
@@ -211,11 +208,11 @@ class SessionRecorder:
             reader(event)
 
     def is_repeated(self, event: Event) -> bool:
-        """Claude Code 2.1.325 reports a denied call when it happens, and every result lists it again."""
+        """Whether an event was reported before: every result of Claude Code 2.1.325 lists denied calls again."""
         return isinstance(event, ToolDenied) and event.call_id is not None and event.call_id in self._denied_calls
 
     def live_usage(self) -> UsageReported | None:
-        """The sum of the calls, if it has grown since this was last asked. The last word is the agent's own total."""
+        """The sum of the calls, if it has changed since the last time and the agent has not reported a total."""
         seen = self._usage.calls
         if seen == self._shown or self._usage.has_total:
             return None
@@ -299,12 +296,12 @@ class SessionRecorder:
             self._tools[event.call_id] = event.name
 
     def _on_decision(self, event: ToolDecided) -> None:
-        """Not every client prints the calls that it asks about."""
+        """Count the call here, because not every client prints the calls that it asks about."""
         if not event.allowed:
             self._denied_by_policy[event.name] += 1
             self._denied_by_policy_calls |= {event.call_id} if event.call_id else set()
         else:
-            self._tools.setdefault(event.call_id or f"(a call of {event.name})", event.name)
+            self._tools.setdefault(event.call_id or f"(a call to {event.name})", event.name)
 
     def _on_denied(self, event: ToolDenied) -> None:
         if self.is_repeated(event):
@@ -317,5 +314,5 @@ class SessionRecorder:
         self._results += 1
         self._result = event
         self.session_id = self.session_id or event.session_id
-        if event.turns is not None:  # each counts only its own
+        if event.turns is not None:  # each result counts only its own turns
             self._reported_turns = (self._reported_turns or 0) + event.turns
