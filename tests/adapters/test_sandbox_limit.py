@@ -17,7 +17,7 @@ from youbencha.adapters.codex import CodexAdapter
 from youbencha.adapters.command import CommandAdapter
 from youbencha.process import LimitHit, ProcessResult
 from youbencha.sandbox.docker.sandbox import open_docker_sandbox
-from youbencha.sandbox.local import Host
+from youbencha.sandbox.local import HostSandbox
 from youbencha.spec import SandboxSpec
 from youbencha.trial.outcome import outcome_of
 
@@ -29,7 +29,7 @@ DISK = LimitHit("disk", "200 MiB")
 BY_SIGNAL = "kill -TERM $$"
 
 
-class Narrow(Host):
+class Narrow(HostSandbox):
     """A sandbox that says which limit was broken. What runs in it ends as it would have been ended."""
 
     def __init__(self, breach: LimitHit | None) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from youbencha.sandbox.local import Host
+from youbencha.sandbox.local import HostSandbox
 
 
-class RenamedSandbox(Host):
+class RenamedSandbox(HostSandbox):
     kind = "renamed"
     is_boundary = True
 

@@ -1,4 +1,4 @@
-"""Programs on the host without a boundary: as by hand (`Host`), or with a fresh home (`LocalSandbox`)."""
+"""Programs on the host without a boundary: as by hand (`HostSandbox`), or with a fresh home (`LocalSandbox`)."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ TOOL_VARIABLES = frozenset(tool.variable for tool in _TOOLS)
 """All of them paths, never a secret."""
 
 
-class Host:
+class HostSandbox:
     """No sandbox: programs run as they would by hand, with the user's own home."""
 
     kind = "local"
@@ -133,10 +133,10 @@ class Host:
         """`run` leaves no process behind."""
 
 
-HOST = Host()
+HOST = HostSandbox()
 
 
-class LocalSandbox(Host):
+class LocalSandbox(HostSandbox):
     """A fresh home in a directory of the trial. It is no boundary: a program can still read the rest of the host."""
 
     has_fresh_home = True
