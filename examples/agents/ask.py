@@ -9,7 +9,7 @@ import sys
 import urllib.request
 from pathlib import Path
 
-PLACE = Path("shop/cart.py")
+FILE = Path("shop/cart.py")
 
 
 def ask(prompt: str) -> str:
@@ -26,5 +26,5 @@ def ask(prompt: str) -> str:
 
 
 task = sys.argv[1]
-told = ask(f"{task}\nAnswer with the whole new file and nothing else.\n\n{PLACE}:\n{PLACE.read_text()}")
-PLACE.write_text(told.strip("\n") + "\n")
+answer = ask(f"{task}\nAnswer with the whole new file and nothing else.\n\n{FILE}:\n{FILE.read_text()}")
+FILE.write_text(answer.strip("\n") + "\n")

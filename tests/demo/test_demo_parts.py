@@ -12,7 +12,7 @@ import pytest
 import youbencha.demo
 from youbencha.cli.console import StepPrinter
 from youbencha.cli.demo import _what_next
-from youbencha.demo import _make_place
+from youbencha.demo import _make_ignored
 from youbencha.gateway.script import load_script
 from youbencha.spec import load_test_case
 from youbencha.trial.checks import check_parts
@@ -28,7 +28,7 @@ def repository(tmp_path: Path) -> Path:
     )
 
 
-def is_mended(repository: Path) -> bool:
+def is_fixed(repository: Path) -> bool:
     done = subprocess.run(
         [sys.executable, "-B", "-m", "unittest", "-q"], cwd=repository, capture_output=True, check=False
     )
@@ -36,17 +36,17 @@ def is_mended(repository: Path) -> bool:
 
 
 def test_the_bug_is_real(repository: Path) -> None:
-    assert not is_mended(repository)
+    assert not is_fixed(repository)
 
 
-def test_the_scripts_edit_mends_it(repository: Path) -> None:
+def test_the_scripts_edit_fixes_it(repository: Path) -> None:
     script = (HERE / "script.yaml").read_text()
     assert WRONG in script
     assert RIGHT in script
     code = (repository / "pricing.py").read_text()
     assert code.count(WRONG) == 1
     (repository / "pricing.py").write_text(code.replace(WRONG, RIGHT))
-    assert is_mended(repository)
+    assert is_fixed(repository)
 
 
 def test_the_script_can_be_loaded() -> None:
@@ -63,13 +63,13 @@ def test_the_test_case_is_valid() -> None:
 def test_the_persons_own_git_does_not_see_it(tmp_path: Path) -> None:
     git = ["git", "-C", str(tmp_path)]
     subprocess.run([*git, "init", "--quiet"], check=True)
-    _make_place(tmp_path / ".youbencha-workspace")
+    _make_ignored(tmp_path / ".youbencha-workspace")
     (tmp_path / ".youbencha-workspace" / "testcase.yaml").touch()
     assert subprocess.run([*git, "status", "--porcelain"], capture_output=True, check=True).stdout == b""
 
 
 def test_a_place_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
-    _make_place(tmp_path)
+    _make_ignored(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -246,8 +246,8 @@ async def test_nobody_looks_for_it_here(inside: Inside) -> None:
 @on_posix
 async def test_files_beside_the_test_case_are_shared_by_name(inside: Inside) -> None:
     inside.program("agent.sh", TELL)
-    helper = inside.program("agents/mend.py", "")
-    await inside.run(command=["./agent.sh", "{config_dir}/agents/mend.py", "--x={config_dir}/agents/mend.py"])
+    helper = inside.program("agents/fix.py", "")
+    await inside.run(command=["./agent.sh", "{config_dir}/agents/fix.py", "--x={config_dir}/agents/fix.py"])
     seen = inside.sandbox.inside(helper)
     assert inside.read("args.txt") == f"{seen} --x={seen}\n"
 

@@ -22,7 +22,6 @@ from youbencha.workspace.git import git
 
 __all__ = ["Demo", "prepare_demo", "run_demo"]
 
-
 _HERE = Path(__file__).parent
 
 _IDENTITY = {"user.name": "youBencha", "user.email": "demo@youbencha.invalid"}
@@ -30,7 +29,7 @@ _IDENTITY = {"user.name": "youBencha", "user.email": "demo@youbencha.invalid"}
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demo is made of: everything lies in one directory, to be looked at."""
+    """The demo's files, all in one directory, and its agent."""
 
     directory: Path
     claude: InstalledAgent
@@ -41,9 +40,9 @@ class Demo:
 
 
 async def prepare_demo(directory: Path, *, progress: StepProgress) -> Demo:
-    """The CLI into the toolbox if it is not there, a repository with a bug, and a test case."""
+    """Install the CLI in the toolbox if needed, and write a repository with a bug and a test case."""
     claude = Toolbox().find("claude-code") or await Toolbox().install("claude-code", progress=progress)
-    _make_place(directory.parent)
+    _make_ignored(directory.parent)
     repository = directory / "repository"
     shutil.copytree(_HERE / "repository", repository, ignore=shutil.ignore_patterns("__pycache__"))
     git_dir = repository / ".git"
@@ -64,8 +63,8 @@ def _make_place(place: Path) -> None:
 
 
 async def run_demo(demo: Demo, *, on_event: EventSink) -> TrialResult:
-    """Let Claude Code fix the bug, and judge whether it did."""
-    settings = load_settings(demo.directory, demo.directory)  # not the user's: the demo is the same everywhere
+    """Let Claude Code fix the bug, and evaluate the result."""
+    settings = load_settings(demo.directory, demo.directory)  # not the user's settings: the demo is the same everywhere
     host = Host(os.environ, settings)
     script = load_script(_HERE / "script.yaml")
     home = demo.directory / "home"
@@ -73,7 +72,7 @@ async def run_demo(demo: Demo, *, on_event: EventSink) -> TrialResult:
     async with ScriptedModel(script, variables={"python": Path(sys.executable).as_posix()}) as model:
         variables = {
             "CLAUDE": str(demo.claude.executable),
-            "HOME": str(home),  # nothing of the person's own Claude Code settings, and nothing left in them
+            "HOME": str(home),  # neither reads nor changes the user's own Claude Code settings
             "MODEL_URL": model.url,
             "PYTHON": sys.executable,
         }

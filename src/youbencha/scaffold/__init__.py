@@ -1,4 +1,4 @@
-"""The first files of a project: a test case to begin with, and the judge's definition for each agent."""
+"""Write the first files of a project: a test case, and the judge's definition for each agent."""
 
 from __future__ import annotations
 
@@ -15,35 +15,25 @@ from youbencha.workspace.git import ReadOnlyGit
 
 __all__ = ["AGENT_FILES", "TEST_CASE_FILE", "FileResult", "begin_project", "install_agent_files"]
 
-
+TEST_CASE_FILE = Path("testcase.yaml")
 AGENT_FILES = (Path(".github/agents/agentic-judge.md"), Path(".claude/agents/agentic-judge.md"))
-"""Both read the same header: a name and a description."""
+"""Copilot and Claude Code read the same header: a name and a description."""
+
+_EXAMPLE_REPOSITORY = "https://github.com/octocat/Hello-World.git  # replace it with yours"
 
 Action = Literal["created", "skipped", "overwritten", "error"]
-
-TEST_CASE_FILE = Path("testcase.yaml")
-
-_SOME_REPOSITORY = "https://github.com/octocat/Hello-World.git  # put yours here"
-
-
-def install_agent_files(root: Path, *, force: bool = False) -> list[FileResult]:
-    """Write the judge's definition for each agent, and return what came of each."""
-    from youbencha.evaluators.judge import judge_definition
-
-    text = judge_definition()
-    return [write_file(root, path, text, force=force) for path in AGENT_FILES]
 
 
 @dataclass(frozen=True, slots=True)
 class FileResult:
     path: Path
-    """Below the project's directory."""
+    """Relative to the project's directory."""
     action: Action
     reason: str = ""
 
 
 def write_file(root: Path, path: Path, text: str, *, force: bool) -> FileResult:
-    """Write a file in one step; an existing one only with `force`."""
+    """Write a file atomically. One that exists is kept, unless `force` is set."""
     target = root / path
     exists = os.path.lexists(target)
     if exists and not force:
@@ -56,21 +46,29 @@ def write_file(root: Path, path: Path, text: str, *, force: bool) -> FileResult:
     return FileResult(path, "overwritten" if exists else "created")
 
 
+def install_agent_files(root: Path, *, force: bool = False) -> list[FileResult]:
+    """Write the judge's definition for each agent. If one cannot be written, the other still is."""
+    from youbencha.evaluators.judge import judge_definition
+
+    text = judge_definition()
+    return [write_file(root, path, text, force=force) for path in AGENT_FILES]
+
+
 async def begin_project(root: Path, *, force: bool = False) -> list[FileResult]:
-    """Write the test case and the judge's definitions. Nothing is touched where a test case is already."""
+    """Write a test case for the repository around `root`, and the judge's definitions, unless a test case exists."""
     if os.path.lexists(root / TEST_CASE_FILE) and not force:
         raise YouBenchaError(
             "TESTCASE_EXISTS",
             f"{root / TEST_CASE_FILE} already exists; nothing was written.",
-            hint="`yb init --force` overwrites it, and the agent files too.",
+            hint="`yb init --force` overwrites it and the agent files.",
         )
-    repo = await _repository_around(root) or _SOME_REPOSITORY
+    repo = await _repository_around(root) or _EXAMPLE_REPOSITORY
     text = (files("youbencha.scaffold") / "testcase.yaml").read_text(encoding="utf-8").replace("@REPO@", repo)
     return [write_file(root, TEST_CASE_FILE, text, force=force), *install_agent_files(root, force=force)]
 
 
 async def _repository_around(root: Path) -> str | None:
-    """Return the relative path to the top of a repository that has a commit; None if there is none."""
+    """Return the relative path to the root of the repository; None if there is none, or if it has no commit."""
     if find_executable("git", os.environ) is None or not root.is_dir():
         return None
     answer = await (await ReadOnlyGit.open(root)).ask("rev-parse", "--show-cdup", "HEAD")

@@ -1,6 +1,6 @@
 """A stand-in for a coding agent: any program will do. It is given the task, and works in the current directory.
 
-It knows one trick: it mends the discount of the tiny shop. No model, no key.
+It knows one trick: it fixes the discount of the tiny shop. No model, no key.
 """
 
 import sys
@@ -14,10 +14,10 @@ def main() -> int:
     before = cart.read_text(encoding="utf-8")
     after = before.replace("full - discount_percent", "full - full * discount_percent // 100")
     if after == before:
-        print("I found nothing to mend.")
+        print("I found nothing to fix.")
         return 1
     cart.write_text(after, encoding="utf-8", newline="\n")
-    print(f"I mended {cart}.")
+    print(f"I fixed {cart}.")
     return 0
 
 
