@@ -55,11 +55,11 @@ async def prepare_demo(directory: Path, *, progress: StepProgress) -> Demo:
     return Demo(directory, claude)
 
 
-def _make_place(place: Path) -> None:
+def _make_ignored(directory: Path) -> None:
     """Make the workspace, which the user's own git ignores."""
-    if not place.exists():
-        place.mkdir(parents=True)
-        (place / ".gitignore").write_text("*\n")
+    if not directory.exists():
+        directory.mkdir(parents=True)
+        (directory / ".gitignore").write_text("*\n")
 
 
 async def run_demo(demo: Demo, *, on_event: EventSink) -> TrialResult:
