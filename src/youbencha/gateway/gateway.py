@@ -151,7 +151,7 @@ class Gateway:
         return self._failure
 
     def on_failure(self, callback: Callable[[], None]) -> None:
-        """Call back if the server cannot be started: nobody should wait for an answer then."""
+        """Call back if the server cannot be started: it is no use to wait for an answer then."""
         if self._failure is not None:
             callback()
         self._failure_callbacks.append(callback)

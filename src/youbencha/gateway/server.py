@@ -202,8 +202,8 @@ def _family(name: str, kind: str, says: str, series: Mapping[Series, int | Decim
     yield f"# HELP {name} {says}"
     yield f"# TYPE {name} {kind}"
     for labels, value in series.items():
-        told = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels)
-        yield f"{name}{{{told}}} {value}" if told else f"{name} {value}"
+        shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels)
+        yield f"{name}{{{shown}}} {value}" if shown else f"{name} {value}"
 
 
 def _escaped(text: str) -> str:

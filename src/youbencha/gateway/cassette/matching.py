@@ -251,7 +251,7 @@ Origin = Literal["tool", "model", "prompt"]
 _OUTPUT_KEYS = frozenset({"functionResponse", "function_response", "codeExecutionResult"})
 
 _ID_KEYS = frozenset({"id", "tool_use_id", "tool_call_id", "call_id", "item_id"})
-"""Made by a program, whoever uses them."""
+"""Made by a program, in any text."""
 
 _TOOL_ROLES = frozenset({"tool", "function"})
 

@@ -2,7 +2,7 @@
 
 Each kind was seen in what real agents send (docs/cassettes.md says which). In a tool's output, it does little harm to
 take too much for volatile. In a prompt it does: a changed task would match the recorded one. So there it must be an id
-that nobody would write by hand.
+that people do not write by hand.
 """
 
 from __future__ import annotations
