@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from youbencha.cli.gateway_options import NO_KEY, dollars_given, keys_given, prices_given, upstreams_given
+from youbencha.cli.gateway_options import NO_KEY, parse_dollars, parse_keys, parse_prices, parse_upstreams
 from youbencha.cli.serving import Address, address_given
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.budget import Caps
@@ -16,13 +16,13 @@ KEYS = {"ANTHROPIC_API_KEY": "anthropics", "OPENAI_API_KEY": "openais", "MINE": 
 
 
 def seen(*urls: str, key_envs: tuple[str, ...] = (), **env: str) -> dict[str, tuple[str, str]]:
-    return {name: (each.url, each.key) for name, each in upstreams_given(urls, key_envs, env).items()}
+    return {name: (each.url, each.key) for name, each in parse_upstreams(urls, key_envs, env).items()}
 
 
 def test_keys() -> None:
-    assert keys_given([]) == {"default": Caps()}
-    assert list(keys_given(["b", "a=2.50"]).items()) == [("b", Caps()), ("a", Caps(usd=Decimal("2.50")))]
-    assert keys_given(["none=0", "some=.5"]) == {"none": Caps(usd=Decimal(0)), "some": Caps(usd=Decimal("0.5"))}
+    assert parse_keys([]) == {"default": Caps()}
+    assert list(parse_keys(["b", "a=2.50"]).items()) == [("b", Caps()), ("a", Caps(usd=Decimal("2.50")))]
+    assert parse_keys(["none=0", "some=.5"]) == {"none": Caps(usd=Decimal(0)), "some": Caps(usd=Decimal("0.5"))}
 
 
 @pytest.mark.parametrize(
@@ -35,27 +35,27 @@ def test_keys() -> None:
         (["a=1e3"], "not an amount"),
         (["a=1_000"], "not an amount"),
         (["a=٣"], "not an amount"),
-        (["=2"], "not a name"),
-        ([""], "not a name"),
-        (["a b"], "not a name"),
-        (["(none)"], "not a name"),
-        (["x" * 65], "not a name"),
+        (["=2"], "not a valid name"),
+        ([""], "not a valid name"),
+        (["a b"], "not a valid name"),
+        (["(none)"], "not a valid name"),
+        (["x" * 65], "not a valid name"),
     ],
 )
 def test_what_is_no_key(written: list[str], says: str) -> None:
     with pytest.raises(YouBenchaError, match=None) as caught:
-        keys_given(written)
+        parse_keys(written)
     assert says in caught.value.message
 
 
 def test_a_real_key_in_the_place_of_a_name_is_not_shown() -> None:
     with pytest.raises(YouBenchaError, match="looks like a key") as caught:
-        keys_given(["sk-ant-api03-abcdef=2"])
+        parse_keys(["sk-ant-api03-abcdef=2"])
     assert "abcdef" not in str(caught.value)
 
 
 def test_prices() -> None:
-    found = prices_given(["a=1/2", "host/model=v=2=0.5/1/.05/0.6"])
+    found = parse_prices(["a=1/2", "host/model=v=2=0.5/1/.05/0.6"])
     assert found["a"].model_dump() == {"input": 1.0, "output": 2.0, "cache_read": None, "cache_write": None}
     assert found["host/model=v=2"].model_dump() == {"input": 0.5, "output": 1, "cache_read": 0.05, "cache_write": 0.6}
 
@@ -63,16 +63,16 @@ def test_prices() -> None:
 @pytest.mark.parametrize("written", ["a", "a=1", "=1/2", "a=1/2/3", "a=1/2/3/4/5", "a=1/x", "a=1/-2", "a=/"])
 def test_what_is_no_price(written: str) -> None:
     with pytest.raises(YouBenchaError, match="not a price"):
-        prices_given([written])
+        parse_prices([written])
 
 
 def test_two_prices_for_one_model() -> None:
     with pytest.raises(YouBenchaError, match="--price a is given twice"):
-        prices_given(["a=1/2", "a=1/3"])
+        parse_prices(["a=1/2", "a=1/3"])
 
 
 def test_dollars_are_exact() -> None:
-    assert dollars_given("--budget-total", "0.1", "0.1") == Decimal("0.1")
+    assert parse_dollars("--budget-total", "0.1", "0.1") == Decimal("0.1")
 
 
 def test_without_an_upstream_the_environment_says() -> None:
@@ -122,26 +122,26 @@ def test_a_key_goes_to_nobody_elses_public_address() -> None:
         (["http://[::1"], [], "not a URL"),
         (["http://h:99999"], [], "not a URL"),
         (["http://h/?a=b"], [], "not a URL"),
-        ([f"mistral={LOCAL}"], [], "no API of that name"),
+        ([f"mistral={LOCAL}"], [], "unknown API"),
         ([LOCAL, LOCAL], [], "--upstream is given twice"),
         ([f"openai={LOCAL}", f"openai={LOCAL}"], [], "--upstream is given twice for openai"),
         ([LOCAL], ["NOT_SET"], "NOT_SET is not set"),
         ([LOCAL], ["sk-ant-x"], "not the name of a variable"),
         ([LOCAL], ["MINE", "MINE"], "given twice"),
-        ([], ["MINE"], "whose key is it?"),
-        ([f"openai={LOCAL}", f"gemini={LOCAL}"], ["MINE"], "whose key is it?"),
+        ([], ["MINE"], "the API is missing"),
+        ([f"openai={LOCAL}", f"gemini={LOCAL}"], ["MINE"], "the API is missing"),
     ],
 )
 def test_what_is_no_upstream(urls: list[str], key_envs: list[str], says: str) -> None:
     with pytest.raises(YouBenchaError, match=None) as caught:
-        upstreams_given(urls, key_envs, {"MINE": "my own"})
+        parse_upstreams(urls, key_envs, {"MINE": "my own"})
     assert says in caught.value.message
     assert caught.value.hint
 
 
 def test_a_password_in_a_url_is_not_shown() -> None:
-    with pytest.raises(YouBenchaError, match="a password in a URL") as caught:
-        upstreams_given(["http://me:hidden@h"], [], {})
+    with pytest.raises(YouBenchaError, match="must not contain a user or a password") as caught:
+        parse_upstreams(["http://me:hidden@h"], [], {})
     assert "hidden" not in str(caught.value)
 
 

@@ -97,7 +97,7 @@ COMMANDS = {
     "gateway": CommandEntry(
         _MODELS,
         "gateway:gateway",
-        "Meter, cap, record and replay what agents ask of their models: one gateway, virtual keys.",
+        "Serve a gateway that meters, caps, records and replays the requests of agents to their models.",
     ),
     "script": CommandEntry(
         _MODELS,

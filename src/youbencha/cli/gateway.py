@@ -1,4 +1,4 @@
-"""`yb gateway`: the gateway by itself, until Ctrl-C."""
+"""`yb gateway`: serve the gateway alone, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ def gateway(
     cassette: Cassette = None,
     quiet: Quiet = False,
 ) -> None:
-    """Meter, cap, record and replay what agents ask of their models: one gateway, virtual keys.
+    """Serve a gateway that meters, caps, records and replays the requests of agents to their models.
 
-    Prints one line of JSON when it is ready, with its URL and the keys; then a line on stderr for each request.
+    When ready, it prints its URL and its virtual keys as one line of JSON; then a line on stderr for each request.
 
     Example: `yb gateway --key alice=2.5 --key bob --ledger calls.jsonl`
     """
-    from youbencha.cli.gateway_options import dollars_given, keys_given, prices_given, secrets_given, upstreams_given
+    from youbencha.cli.gateway_options import load_secrets, parse_dollars, parse_keys, parse_prices, parse_upstreams
     from youbencha.cli.options import cassette_given
 
     address = address_given(listen)
-    keys, prices = keys_given(key or []), prices_given(price or [])
-    most = None if budget_total is None else dollars_given("--budget-total", budget_total, budget_total)
-    tape = cassette_given(record, replay, cassette)
-    env = {**os.environ, **(secrets_given(secrets) if secrets else {})}
-    upstreams = {} if replay is not None else upstreams_given(upstream or [], upstream_key_env or [], env)
+    keys, prices = parse_keys(key or []), parse_prices(price or [])
+    total_usd = None if budget_total is None else parse_dollars("--budget-total", budget_total, budget_total)
+    cassette_spec = cassette_given(record, replay, cassette)
+    env = {**os.environ, **(load_secrets(secrets) if secrets else {})}
+    upstreams = {} if replay is not None else parse_upstreams(upstream or [], upstream_key_env or [], env)
     redactor = _redactor(env, upstreams)
 
     from youbencha.cli.gateway_serving import ServeOptions, serve
@@ -54,22 +54,22 @@ def gateway(
     from youbencha.gateway.cassette.cassette import Cassette
     from youbencha.gateway.prices import Prices
 
-    plan = ServeOptions(
+    options = ServeOptions(
         address=address,
         upstreams=upstreams,
         keys=keys,
-        total=Caps(most, tokens_total),
+        total=Caps(total_usd, tokens_total),
         prices=Prices(prices),
         ledger=ledger,
-        cassette=Cassette(Path(tape.dir), tape.mode, redactor=redactor) if tape else None,
+        cassette=Cassette(Path(cassette_spec.dir), cassette_spec.mode, redactor=redactor) if cassette_spec else None,
         redactor=redactor,
         quiet=quiet,
     )
-    serve_until_stopped(lambda stop: serve(plan, stop))
+    serve_until_stopped(lambda stop: serve(options, stop))
 
 
 def _redactor(env: Mapping[str, str], upstreams: Mapping[Provider, Upstream]) -> Redactor:
-    """Return a redactor that knows the real keys. Virtual ones are recognised by their form."""
+    """Return a redactor of the real keys. Virtual keys are always recognised by their prefix."""
     from youbencha.cli.gateway_options import NO_KEY
     from youbencha.process import Redactor
 
@@ -77,16 +77,14 @@ def _redactor(env: Mapping[str, str], upstreams: Mapping[Provider, Upstream]) ->
     return Redactor.for_env(env, real)
 
 
-# -- options and their help ----------------------------------------------------------------------------------
-
-Listen = Annotated[str, typer.Option(metavar="HOST:PORT", help="Port 0 takes any free one.")]
+Listen = Annotated[str, typer.Option(metavar="HOST:PORT", help="Address to listen on. Port 0 picks a free port.")]
 
 UpstreamOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="[API=]URL",
-        help="Where requests are sent on to, for all APIs or for one: anthropic=URL, openai=URL, gemini=URL. "
-        "Without it: as ANTHROPIC_BASE_URL, OPENAI_BASE_URL, GOOGLE_GEMINI_BASE_URL say, else to the providers.",
+        help="Server to forward requests to, for all APIs or for one: anthropic=URL, openai=URL, gemini=URL. "
+        "Default: ANTHROPIC_BASE_URL, OPENAI_BASE_URL, GOOGLE_GEMINI_BASE_URL, or else the providers.",
     ),
 ]
 
@@ -94,52 +92,56 @@ UpstreamKeyEnv = Annotated[
     list[str] | None,
     typer.Option(
         metavar="[API=]NAME",
-        help="The variable that holds the real key, if it is not ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY.",
+        help="Variable with the real key, if not ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY.",
     ),
 ]
 
 Secrets = Annotated[
     Path | None,
-    typer.Option(help="A file of NAME=VALUE lines with the real keys, readable by you alone.", show_default=False),
+    typer.Option(
+        help="File of NAME=VALUE lines with the real keys. Only you may have read access.", show_default=False
+    ),
 ]
 
 Key = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME[=USD]",
-        help="A virtual key, and how much may be spent with it; may be repeated. Without any: one named default.",
+        help="Name of a virtual key, and its budget. Can be repeated. Default: one key named default.",
     ),
 ]
 
-BudgetTotal = Annotated[str | None, typer.Option(metavar="USD", help="How much may be spent with all keys together.")]
+BudgetTotal = Annotated[str | None, typer.Option(metavar="USD", help="Budget of all keys together.")]
 
-TokensTotal = Annotated[
-    int | None, typer.Option(metavar="N", min=0, help="How many tokens may be used with all keys together.")
-]
+TokensTotal = Annotated[int | None, typer.Option(metavar="N", min=0, help="Token limit of all keys together.")]
 
 Price = Annotated[
     list[str] | None,
     typer.Option(
         metavar="MODEL=IN/OUT[/READ/WRITE]",
-        help="Dollars for a million tokens (cache reads and writes too), over the price list; may be repeated. "
-        "* in a model's name stands for any text.",
+        help="Price of a model in dollars per million tokens; overrides the price list. Can be repeated. "
+        "* in a model's name matches any text.",
     ),
 ]
 
 Ledger = Annotated[
-    Path | None, typer.Option(help="Where a line of JSON is added for each request.", show_default=False)
+    Path | None, typer.Option(help="File to append a line of JSON to for each request.", show_default=False)
 ]
 
-Record = Annotated[Path | None, typer.Option(metavar="DIR", help="Keep all answers in a cassette.", show_default=False)]
+Record = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Record all answers into a cassette.", show_default=False)
+]
 
 Replay = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Answer from a cassette, and ask nobody.", show_default=False),
+    typer.Option(metavar="DIR", help="Answer from a cassette only.", show_default=False),
 ]
 
 Cassette = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Answer from a cassette; ask and keep the rest.", show_default=False),
+    typer.Option(
+        metavar="DIR", help="Answer from a cassette; forward and record what it does not contain.", show_default=False
+    ),
 ]
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No line for each request, and no summary.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no line for each request, and no summary.")]

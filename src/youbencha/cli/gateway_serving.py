@@ -1,4 +1,4 @@
-"""Serve `yb gateway`: its keys, a line for each request, totals at the end."""
+"""Serve `yb gateway`: issue its keys, print a line for each request, and a summary at the end."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from youbencha.usage import Tokens
 
 
+_INVALID_KEY = frozenset({"key_missing", "key_unknown", "key_expired", "key_foreign"})
+
+_KINDS = ("in", "out", "cache read", "cache write")
+
+
 class ServeOptions(NamedTuple):
     address: Address
     upstreams: Mapping[Provider, Upstream]
@@ -40,104 +45,99 @@ class ServeOptions(NamedTuple):
     quiet: bool
 
 
-async def serve(plan: ServeOptions, stop: asyncio.Event) -> None:
-    with StderrWriter() as lines, Ledger(plan.ledger) as ledger:
-        watch = _Watch(plan, lines)
-        served = Gateway(
-            upstreams=plan.upstreams,
-            prices=plan.prices,
+async def serve(options: ServeOptions, stop: asyncio.Event) -> None:
+    """Serve until `stop` is set."""
+    with StderrWriter() as lines, Ledger(options.ledger) as ledger:
+        printer = _CallPrinter(options, lines)
+        gateway = Gateway(
+            upstreams=options.upstreams,
+            prices=options.prices,
             ledger=ledger,
-            cassette=plan.cassette,
-            caps=plan.total,
-            host=plan.address.host,
-            port=plan.address.port,
-            on_call=watch.ended,
+            cassette=options.cassette,
+            caps=options.total,
+            host=options.address.host,
+            port=options.address.port,
+            on_call=printer.print_call,
             with_metrics=True,
         )
-        async with served:
-            await served.ready()
-            keys = {name: served.issue(Labels(name), caps=caps).key for name, caps in plan.keys.items()}
-            watch.issued = {name: used for name, key in keys.items() if (used := served.keys.find(key, None))}
-            if not plan.address.is_local:
-                lines.say(f"warning: others can reach {served.url}; whoever has one of its keys spends your money")
-            print(json.dumps({"url": served.url, "keys": keys}), flush=True)
+        async with gateway:
+            await gateway.ready()
+            secrets = {name: gateway.issue(Labels(name), caps=caps).key for name, caps in options.keys.items()}
+            printer.keys = {name: key for name, each in secrets.items() if (key := gateway.keys.find(each, None))}
+            if not options.address.is_local:
+                lines.say(f"warning: {gateway.url} can be reached from other machines; its keys spend your money")
+            print(json.dumps({"url": gateway.url, "keys": secrets}), flush=True)
             try:
                 await stop.wait()
             finally:
-                for key in keys.values():
-                    served.end(key)
-                for used in watch.issued.values():
-                    await served.settled(used)
-                if not plan.quiet:
-                    _print_totals(plan, watch, served, lines)
+                for each in secrets.values():
+                    gateway.end(each)
+                for key in printer.keys.values():
+                    await gateway.settled(key)
+                if not options.quiet:
+                    _print_summary(options, printer.keys, gateway, lines)
 
 
-def _print_totals(plan: ServeOptions, watch: _Watch, served: Gateway, lines: StderrWriter) -> None:
-    for line in summary(watch.issued, served.total, served.keys.refused):
+def _print_summary(
+    options: ServeOptions, keys: Mapping[str, VirtualKey], gateway: Gateway, lines: StderrWriter
+) -> None:
+    for line in summary(keys, gateway.total, gateway.keys.refused):
         lines.say(line)
-    if plan.cassette is not None:
-        lines.say(f"cassette {plan.cassette.directory} · {plan.cassette.recorded} recorded")
-    for name, used in watch.issued.items():
-        if used.not_recorded is not None:
-            lines.say(f"warning: not all answers to {name} are on the cassette: {used.not_recorded}")
-    if served.ledger.failure is not None:
-        lines.say(f"warning: the ledger could not be written in full: {served.ledger.failure}")
+    if options.cassette is not None:
+        lines.say(f"cassette {options.cassette.directory} · {options.cassette.recorded} recorded")
+    for name, key in keys.items():
+        if key.not_recorded is not None:
+            lines.say(f"warning: not all answers to {name} are on the cassette: {key.not_recorded}")
+    if gateway.ledger.failure is not None:
+        lines.say(f"warning: the ledger is incomplete: {gateway.ledger.failure}")
 
 
-_INVALID_KEY = frozenset({"key_missing", "key_unknown", "key_expired", "key_foreign"})
-
-
-class _Watch:
+class _CallPrinter:
     """Prints a line for each request when it has ended."""
 
-    def __init__(self, plan: ServeOptions, lines: StderrWriter) -> None:
-        self.issued: dict[str, VirtualKey] = {}
-        self._plan = plan
+    def __init__(self, options: ServeOptions, lines: StderrWriter) -> None:
+        self.keys: dict[str, VirtualKey] = {}
+        self._options = options
         self._lines = lines
 
-    def ended(self, call: Call) -> None:
-        used = self.issued.get(call.labels.key)
-        invalid_key = call.error in _INVALID_KEY
-        if self._plan.quiet:
+    def print_call(self, call: Call) -> None:
+        if self._options.quiet:
             return
-        spent = used.totals.total.cost_usd if used and not invalid_key else None
+        key = self.keys.get(call.labels.key)
+        spent = key.totals.total.cost_usd if key and call.error not in _INVALID_KEY else None
         text = line_of(call, spent)
-        if used and call.error == "not_recorded" and used.mismatches:
-            text += "\n" + used.mismatches[-1].text
-        self._lines.say(self._plan.redactor.text(printable(text)))
-
-
-# -- the lines for each request, and for each key at the end -------------------------------------------------
-
-_KINDS = ("in", "out", "cache read", "cache write")
+        if key and call.error == "not_recorded" and key.mismatches:
+            text += "\n" + key.mismatches[-1].text
+        self._lines.say(self._options.redactor.text(printable(text)))
 
 
 def line_of(call: Call, spent: Decimal | None) -> str:
-    """`spent` is what all calls of its key have cost so far; None if there is no such key, or it is unknown."""
+    """`spent` is what all calls of the key have cost so far; None if that is unknown."""
     parts = [time.strftime("%H:%M:%S", time.localtime(call.at)), call.labels.key, call.model or "–"]
     if not call.billed or call.wire is None:
         parts.append(f"{call.method} {call.path}")
     parts.append("no answer" if call.status is None else str(call.status))
-    if counted := _tokens(call.tokens):
-        parts += [counted, "cost unknown" if call.cost_usd is None else _usd(call.cost_usd)]
+    if counts := _tokens(call.tokens):
+        parts += [counts, "cost unknown" if call.cost_usd is None else _usd(call.cost_usd)]
     if spent is not None:
         parts.append(f"total {_usd(spent)}")
-    parts += [word for word, holds in (("partial", call.partial), ("replayed", call.replayed)) if holds]
+    parts += [word for word, is_so in (("partial", call.partial), ("replayed", call.replayed)) if is_so]
     return " · ".join([*parts, *([call.error] if call.error else [])])
 
 
-def summary(issued: Mapping[str, VirtualKey], total: Account, turned_away: int) -> Iterator[str]:
-    """A line for each key, in the order in which they were given."""
-    for name, used in issued.items():
-        yield " · ".join([name, *_figures(used.totals), *_left(used.account)])
+def summary(keys: Mapping[str, VirtualKey], total: Account, without_valid_key: int) -> Iterator[str]:
+    """Yield a line for each key, in the order of the command line, and one for the total."""
+    for name, key in keys.items():
+        yield " · ".join([name, *_figures(key.totals), *_left(key.account)])
     if left := _left(total):
         yield " · ".join(["all together", *left])
-    if turned_away:
-        yield f"{plural(turned_away, 'request')} turned away for want of a good key"
+    if without_valid_key:
+        verb = "was" if without_valid_key == 1 else "were"
+        yield f"{plural(without_valid_key, 'request')} without a valid key {verb} refused"
 
 
 def printable(text: str) -> str:
-    """Models and paths come from clients: no escape sequence of theirs reaches a terminal."""
+    """Replace control characters: models and paths come from clients, and must not send escapes to a terminal."""
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() or character == "\n" else "·" for character in text)
@@ -145,8 +145,8 @@ def printable(text: str) -> str:
 
 def _figures(totals: KeyTotals) -> list[str]:
     figures = [plural(totals.requests, "request")]
-    if counted := _tokens(totals.total.tokens):
-        figures += [f"at least {counted}" if totals.total.partial else counted, _cost(totals.total)]
+    if counts := _tokens(totals.total.tokens):
+        figures += [f"at least {counts}" if totals.total.partial else counts, _cost(totals.total)]
     numbers = {"refused": totals.refused, "rate limited": totals.rate_limited, "not recorded": totals.unmatched}
     return figures + [f"{number} {what}" for what, number in numbers.items() if number]
 
@@ -159,7 +159,7 @@ def _cost(total: ModelTotals) -> str:
 
 
 def _left(account: Account) -> list[str]:
-    """What may have been spent unseen counts as spent, as for the cap."""
+    """Return what is left of each cap. As for the cap, what may have been spent unseen counts as spent."""
     left = []
     if (most_usd := account.caps.usd) is not None:
         usd_left = max(Decimal(0), most_usd - account.spent_usd - account.unseen_usd)
@@ -171,7 +171,7 @@ def _left(account: Account) -> list[str]:
 
 
 def _tokens(tokens: Tokens) -> str:
-    """Empty if none are known."""
+    """Return the known counts as text; empty if none is known."""
     return ", ".join(f"{count} {kind}" for kind, count in zip(_KINDS, tokens, strict=True) if count is not None)
 
 
