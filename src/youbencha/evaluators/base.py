@@ -54,7 +54,7 @@ class SandboxFactory(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationContext:
-    """All that an evaluator is told. Nothing in `directory` or `expected_dir` may be written to.
+    """What an evaluator works with. Nothing in `directory` or `expected_dir` may be written to.
 
     The context that all evaluators of a trial share has no name and no configuration, and its `artifacts_dir` and
     `scratch_dir` are the trial's: `trial.evaluation.evaluate_all` makes each evaluator its own from it.
@@ -64,16 +64,16 @@ class EvaluationContext:
     """As the person wrote it: two judges are `agentic-judge-docs` and `agentic-judge:tests`."""
     config: Mapping[str, Any] = field(default_factory=dict)
     directory: Path
-    """The tree as the agent left it; nobody writes to it any more."""
+    """The tree as the agent left it."""
     artifacts_dir: Path
     """This evaluator's own, and it exists. Put the paths of what you leave there into the result."""
     config_dir: Path
     """Where the file lies that holds `config`; relative paths start there."""
     changes: Changes | None
-    """What the agent changed. None if there is no beginning to compare with (`yb eval` outside of git)."""
+    """What the agent changed. None if there is no start to compare with (`yb eval` outside of git)."""
     expected_dir: Path | None = None
     left_out: tuple[Path, ...] = ()
-    """What lies in `directory` and is ours (the results of `yb eval`): nobody's work, and not to be looked at."""
+    """Directories in `directory` that are not part of the work: the results of `yb eval`."""
     log: YouBenchaLog | None = None
     """None in `yb eval`."""
     agent: AgentSpec | None = None
@@ -85,7 +85,7 @@ class EvaluationContext:
     redactor: Redactor = field(default_factory=Redactor, repr=False)
     """Knows the secrets of the trial."""
     gateway: GatewayAccess | None = None
-    """The only way to a model, with a key of this evaluator's own (for a judge): it then gets no other credentials."""
+    """Access to a model with a key of this evaluator's own (for a judge), which then gets no other credentials."""
     scratch_dir: Path
     """Exists, is empty, is removed afterwards: for a copy of the tree that may be written to."""
     agent_scratch_dir: Path | None = None
@@ -103,7 +103,7 @@ class UsesModel(Protocol):
     def bypasses_gateway(
         self, config: Mapping[str, Any], config_dir: Path, agent: AgentSpec | None, env: Mapping[str, str]
     ) -> str | None:
-        """Who would reach a model by itself although there is a gateway; None: nobody. `env` is the agent's.
+        """The agent that would reach a model without the gateway, or None. `env` is that of the test case's agent.
 
         The configuration has been checked before."""
         ...
@@ -209,7 +209,7 @@ def artifact(context: EvaluationContext, kind: str, path: Path, description: str
 
 
 def printable(path: str) -> str:
-    """A path for a result. Bytes that are no UTF-8 are shown as `\\xff`: JSON has no other way to hold them."""
+    """A path for a result. Bytes that are not UTF-8 are shown as `\\xff`, since JSON cannot hold them."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 

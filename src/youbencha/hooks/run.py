@@ -99,7 +99,7 @@ def _script_problems(config: Mapping[str, Any], config_dir: Path) -> Iterator[Pr
 def _is_file(config_dir: Path, name: str) -> bool:
     try:
         return (config_dir / Path(name).expanduser()).is_file()
-    except (OSError, ValueError, RuntimeError):  # too long a name, a NUL in it, a home of nobody
+    except (OSError, ValueError, RuntimeError):  # the name is too long, has a NUL, or `~` of an unknown user
         return False
 
 
