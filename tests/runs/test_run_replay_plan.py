@@ -71,7 +71,7 @@ async def test_a_judge_that_would_ask_a_real_model_is_refused(runs: RunLab, cass
     ]
     done = await dry(runs, cassette, evaluators=judges)
     assert done.code == 2
-    assert "copilot-cli does not go through the gateway" in done.err
+    assert "copilot-cli does not use the gateway" in done.err
     assert "evaluators.1" in done.err
     assert done.err.count("would call a real model") == 1
     runs.write_case(AGENT, evaluators=judges)

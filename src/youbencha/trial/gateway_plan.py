@@ -122,12 +122,12 @@ def _needed_for(spec: GatewaySpec) -> str | None:
 def _cassette_dir(spec: GatewaySpec, options: GatewayOptions, config_dir: Path) -> Path | None:
     if spec.cassette is None:
         return None
-    given = Path(spec.cassette.dir).expanduser()
-    return (given if options.cassette is not None else config_dir / given).absolute()
+    path = Path(spec.cassette.dir).expanduser()
+    return (path if options.cassette is not None else config_dir / path).absolute()
 
 
 def _impossible(message: str) -> YouBenchaError:
-    return YouBenchaError("GATEWAY_IMPOSSIBLE", message, hint="See docs/gateway.md: which agents, which keys.")
+    return YouBenchaError("GATEWAY_IMPOSSIBLE", message, hint="See docs/gateway.md for the supported agents and keys.")
 
 
 def _no_key(provider: Provider | None) -> YouBenchaError:
@@ -136,32 +136,22 @@ def _no_key(provider: Provider | None) -> YouBenchaError:
     return YouBenchaError(
         "GATEWAY_KEY_MISSING",
         f"the gateway has no key{f' for {provider}' if provider else ''}",
-        hint=f"export {names}, or name a file of NAME=VALUE lines as `gateway.secrets_file`.",
+        hint=f"Export {names}, or set `gateway.secrets_file` to a file of NAME=VALUE lines.",
     )
 
 
-# -- a replay sends no requests and costs nothing: what would do so is refused before anything runs ----------
-
-_HINT = "give it an agent that goes through the gateway (docs/gateway.md says which), or leave it out"
-
-
-def check_replay(loaded: Loaded[TestCase], gateway_session: GatewayPlan | None, env: Mapping[str, str]) -> None:
-    """`env` is the agent's. Raises ConfigError that names every evaluator whose model would be a real one."""
-    if (
-        gateway_session is None
-        or gateway_session.spec.cassette is None
-        or gateway_session.spec.cassette.mode != "replay"
-    ):
+def check_replay(loaded: Loaded[TestCase], gateway: GatewayPlan | None, env: Mapping[str, str]) -> None:
+    """Raise ConfigError if an evaluator would call a real model during a replay. `env` is the agent's."""
+    if gateway is None or gateway.spec.cassette is None or gateway.spec.cassette.mode != "replay":
         return
     problems = []
     for each in loaded.evaluators:
         evaluator = get_evaluator(each.name)
         if isinstance(evaluator, UsesModel) and (
-            who := evaluator.bypasses_gateway(each.config, each.config_dir, loaded.case.agent, env)
+            agent := evaluator.bypasses_gateway(each.config, each.config_dir, loaded.case.agent, env)
         ):
-            message = (
-                f"would ask a model by itself, though this is a replay: {who} does not go through the gateway here"
-            )
-            problems.append(each.problem(message, _HINT))
+            message = f"would call a real model during a replay: {agent} does not use the gateway here"
+            hint = "choose an agent that supports the gateway (docs/gateway.md), or remove the evaluator"
+            problems.append(each.problem(message, hint))
     if problems:
         raise loaded.document.error(problems)
