@@ -195,7 +195,7 @@ def test_a_recorder_is_watched_and_killed(tmp_path: Path) -> None:
             (exchange,) = (
                 Cassette(tmp_path, "replay").store.read(file) for file in (tmp_path / "exchanges").glob("c*")
             )
-            lengths.add(len(exchange.takes[0]))
+            lengths.add(len(exchange.trials[0]))
     finally:
         process.kill()
         process.join(60)

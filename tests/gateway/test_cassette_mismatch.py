@@ -36,7 +36,7 @@ def ask(session: CassetteSession, body: object, path: str = "/v1/messages") -> M
 
 def test_a_message_differs(session: CassetteSession) -> None:
     found = ask(session, talk("go", "ok", f"1 failed\nin {THERE}/a\n2 files"))
-    assert found.summary == "message 3 (user) differs: '1 failed', recorded was '1 passed'"
+    assert found.summary == "message 3 (user) differs: '1 failed', recorded: '1 passed'"
     head, nearest, _, *diff = found.text.splitlines()
     assert head == f"POST /v1/messages: {found.summary}"
     assert nearest.startswith("The nearest recorded request is claude-test-003-")
@@ -53,24 +53,24 @@ def test_a_message_differs(session: CassetteSession) -> None:
 def test_a_long_line_is_shown_where_it_differs(tmp_path: Path) -> None:
     keep_text(Cassette(tmp_path, "record").session(places()), asking(messages("word " * 200 + "one")), "fine")
     found = ask(Cassette(tmp_path, "replay").session(places()), messages("word " * 200 + "two"))
-    assert "word two', recorded was '…" in found.summary
+    assert "word two', recorded: '…" in found.summary
     assert [line[-8:] for line in found.text.splitlines() if line[:2] in ("-…", "+…")] == ["word one", "word two"]
 
 
 def test_more_messages_than_were_recorded(session: CassetteSession) -> None:
     found = ask(session, talk("go", "ok", f"1 passed\nin {THERE}/a\n2 files", "done", "and now?"))
-    assert found.summary == "it has 5 messages, recorded were 3"
+    assert found.summary == "it has 5 messages, the recording has 3"
     assert "+    content: and now?" in found.text.splitlines()
 
 
 def test_a_message_that_says_more(session: CassetteSession) -> None:
     found = ask(session, talk("go", "ok", f"1 passed\nin {THERE}/a\n2 files\nand more"))
-    assert "it says more: 'and more'" in found.summary
+    assert "added: 'and more'" in found.summary
 
 
 def test_a_message_that_says_less(session: CassetteSession) -> None:
     found = ask(session, talk("go", "ok", f"1 passed\nin {THERE}/a"))
-    assert "it no longer says '2 files'" in found.summary
+    assert "missing: '2 files'" in found.summary
 
 
 def test_the_nearest_is_the_one_that_begins_alike(session: CassetteSession) -> None:
@@ -90,19 +90,19 @@ def test_instructions_tools_and_options(session: CassetteSession) -> None:
     tools = [TOOLS[0], {"name": "Write"}]
     found = ask(session, talk("go", system=SYSTEM.replace("Rule 1000.", "Law 1000."), tools=tools, max_tokens=7))
     assert found.summary.split("; ", 2) == [
-        "`max_tokens` differs: '7', recorded was '1000'",
-        "`system` differs: 'Law 1000.', recorded was 'Rule 1000.'",
-        "the tools differ (new: Write; gone: Read)",
+        "`max_tokens` differs: '7', recorded: '1000'",
+        "`system` differs: 'Law 1000.', recorded: 'Rule 1000.'",
+        "the tools differ (new: Write; missing: Read)",
     ]
     assert "-  Rule 1000." in found.text.splitlines()
     assert "+  Law 1000." in found.text.splitlines()
 
 
-def test_a_key_that_is_new_or_gone(session: CassetteSession) -> None:
+def test_a_key_that_is_new_or_missing(session: CassetteSession) -> None:
     assert ask(session, talk("go", thinking={"type": "enabled"})).summary == "`thinking` is new"
     body = talk("go")
     del body["max_tokens"]
-    assert ask(session, body).summary == "`max_tokens` is gone"
+    assert ask(session, body).summary == "`max_tokens` is missing"
 
 
 def test_nothing_of_the_kind(session: CassetteSession) -> None:

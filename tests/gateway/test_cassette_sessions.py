@@ -55,7 +55,7 @@ def test_sessions_that_never_ask_this_do_not_count(tmp_path: Path) -> None:
 def test_trials_that_were_answered_the_same_are_kept_once(tmp_path: Path) -> None:
     takes(tmp_path, ["id toolu_01aaaaaaaaaaaa00000000"], ["id toolu_01bbbbbbbbbbbb00000000", "two"], ["x"])
     (file,) = Cassette(tmp_path, "replay").store.files()
-    assert [len(take) for take in Cassette(tmp_path, "replay").store.read(file).takes] == [2, 1]
+    assert [len(take) for take in Cassette(tmp_path, "replay").store.read(file).trials] == [2, 1]
 
 
 def test_recording_again_replaces(tmp_path: Path) -> None:

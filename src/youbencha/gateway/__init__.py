@@ -1,1 +1,1 @@
-"""The one way to the model."""
+"""The gateway between agents and models: it meters, caps, records and replays their requests."""

@@ -1,1 +1,1 @@
-"""Record answers of a model's API and replay them: a whole run again, offline, elsewhere, on another day."""
+"""Record the answers of a model's API and replay them, so that a run can be repeated offline."""

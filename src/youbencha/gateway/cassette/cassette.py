@@ -30,8 +30,11 @@ _MAX_DAYS_TRIED = 5
 
 
 class Cassette:
-    """`record` keeps every answer, and replaces what an earlier recording has for the same request. `replay` answers
-    from what was recorded. `auto` does so too, and records the answers to all other requests."""
+    """A directory of recordings.
+
+    Mode `record` records every answer and replaces earlier recordings of the same request. `replay` answers from
+    recordings only. `auto` does so too, and records the answers to all other requests.
+    """
 
     def __init__(
         self,
@@ -75,26 +78,25 @@ class Cassette:
             if not around(day) <= today:
                 yield today | around(day)
 
-    def takes(self, fingerprint: str) -> AnswersByTrial:
+    def answers(self, fingerprint: str) -> AnswersByTrial:
         file = self._files.get(fingerprint)
-        return self.store.read(file).takes if file else []
+        return self.store.read(file).trials if file else []
 
-    def next_take(self, fingerprint: str) -> int:
-        """The first session that asks gets the first take, the second the second: as they were recorded."""
+    def next_trial(self, fingerprint: str) -> int:
+        """Return which trial's answers a session gets: the first session those of the first trial, and so on."""
         number = self._sessions_at.get(fingerprint, 0)
         self._sessions_at[fingerprint] = number + 1
         return number
 
-    def keep(self, request: ModelRequest, canonical: CanonicalRequest, take: list[RecordedAnswer]) -> None:
-        """Write the answers that a session has got to a request so far. `take` may grow."""
+    def keep(self, request: ModelRequest, canonical: CanonicalRequest, answers: list[RecordedAnswer]) -> None:
+        """Write the answers to a request that a session has received so far. `answers` may grow."""
         fingerprint = canonical.fingerprint
-        if fingerprint not in self._recorded_here:  # in mode `record`, there is nothing earlier
-            self._recorded_here[fingerprint] = self.takes(fingerprint)
-        here = self._recorded_here[fingerprint]
-        if not any(each is take for each in here):
-            here.append(take)
-        takes = _distinct(here, self.today())
-        self._files[fingerprint] = self.store.write(request, canonical, takes, self._today())
+        if fingerprint not in self._recorded_here:  # empty in mode `record`
+            self._recorded_here[fingerprint] = self.answers(fingerprint)
+        trials = self._recorded_here[fingerprint]
+        if not any(each is answers for each in trials):
+            trials.append(answers)
+        self._files[fingerprint] = self.store.write(request, canonical, _distinct(trials, self.today()), self._today())
         self.recorded += 1
 
 
@@ -109,8 +111,8 @@ class CassetteSession:
         self._forms, self._texts = forms_of(places), texts_of(places)
         self._matcher = RequestMatcher(self._forms, cassette.redactor)
         self._asked: dict[str, int] = {}
-        self._take: dict[str, int] = {}
-        self._own: dict[str, list[RecordedAnswer]] = {}
+        self._trial: dict[str, int] = {}
+        self._recorded: dict[str, list[RecordedAnswer]] = {}
 
     @property
     def mode(self) -> CassetteMode:
@@ -125,10 +127,10 @@ class CassetteSession:
             return None
         for days in self._cassette.possible_days():
             canonical = self._matcher.canonical(request, days)
-            if canonical.fingerprint in self._own:  # sent a second time, and answered by the model the first time
+            if canonical.fingerprint in self._recorded:  # sent a second time, and answered by the model the first time
                 return None
-            if takes := self._cassette.takes(canonical.fingerprint):
-                return self._replay(canonical, takes)
+            if trials := self._cassette.answers(canonical.fingerprint):
+                return self._replay(canonical, trials)
         return None
 
     def keep(
@@ -147,9 +149,9 @@ class CassetteSession:
         if answer is None:
             self.left_out += 1
             return
-        take = self._own.setdefault(canonical.fingerprint, [])
-        take.append(answer)
-        self._cassette.keep(request, canonical, take)
+        answers = self._recorded.setdefault(canonical.fingerprint, [])
+        answers.append(answer)
+        self._cassette.keep(request, canonical, answers)
         self.recorded += 1
 
     def mismatch(self, request: ModelRequest) -> Mismatch:
@@ -159,9 +161,9 @@ class CassetteSession:
         *_, days = self._cassette.possible_days()
         return mismatch(request, self._matcher.canonical(request, days).body, self._cassette.store)
 
-    def _replay(self, canonical: CanonicalRequest, takes: AnswersByTrial) -> ReplayedAnswer:
+    def _replay(self, canonical: CanonicalRequest, trials: AnswersByTrial) -> ReplayedAnswer:
         fingerprint = canonical.fingerprint
-        answers = takes[self._take_of(fingerprint) % len(takes)]
+        answers = trials[self._trial_of(fingerprint) % len(trials)]
         number = self._asked.get(fingerprint, 0)
         self._asked[fingerprint] = number + 1
         try:
@@ -171,29 +173,29 @@ class CassetteSession:
             where = f"exchange {fingerprint[:12]} of {self._cassette.directory}"
             raise YouBenchaError("CASSETTE_BROKEN", f"An answer in {where} is broken: {error}") from error
 
-    def _take_of(self, fingerprint: str) -> int:
-        if fingerprint not in self._take:
-            self._take[fingerprint] = self._cassette.next_take(fingerprint)
-        return self._take[fingerprint]
+    def _trial_of(self, fingerprint: str) -> int:
+        if fingerprint not in self._trial:
+            self._trial[fingerprint] = self._cassette.next_trial(fingerprint)
+        return self._trial[fingerprint]
 
 
 def _nothing_recorded(directory: Path) -> YouBenchaError:
-    what = "holds no recorded exchange" if directory.is_dir() else "does not exist"
+    what = "contains no recording" if directory.is_dir() else "does not exist"
     return YouBenchaError(
         "CASSETTE_NOT_FOUND",
         f"There is nothing to replay: {directory} {what}",
-        hint="Record it first, with `--record DIR`, or check the name of the directory.",
+        hint="Record it first with `--record DIR`, or check the name of the directory.",
     )
 
 
-def _distinct(takes: AnswersByTrial, days: frozenset[date]) -> AnswersByTrial:
-    """Leave out takes that say no more than another, except for ids, the time of these days, and how long it took."""
-    texts = [[numbered(dumps(_without_times(answer)), days) for answer in take] for take in takes]
-    kept: list[int] = []
+def _distinct(trials: AnswersByTrial, days: frozenset[date]) -> AnswersByTrial:
+    """Leave out trials whose answers another one starts with. Ids, dates of these days and durations do not count."""
+    texts = [[numbered(dumps(_without_times(answer)), days) for answer in answers] for answers in trials]
+    distinct: list[int] = []
     for number, one in enumerate(texts):
-        if not any(one == texts[other][: len(one)] for other in kept):
-            kept = [other for other in kept if texts[other] != one[: len(texts[other])]] + [number]
-    return [takes[number] for number in kept]
+        if not any(one == texts[other][: len(one)] for other in distinct):
+            distinct = [other for other in distinct if texts[other] != one[: len(texts[other])]] + [number]
+    return [trials[number] for number in distinct]
 
 
 def _without_times(value: Any) -> Any:
@@ -202,20 +204,19 @@ def _without_times(value: Any) -> Any:
     return [_without_times(each) for each in value] if isinstance(value, list) else value
 
 
-# -- what a cassette holds -------------------------------------------------------------------------------------
-
-
 class Contents(NamedTuple):
+    """What a cassette contains."""
+
     exchanges: int
     models: tuple[str, ...]
     """As requests name them."""
     apis: tuple[str, ...]
     outdated: int
-    """Recordings that no request matches any more: fingerprints were made in another way."""
+    """Recordings of an older format: no request matches them any more."""
 
 
 def contents_of(directory: Path) -> Contents:
-    """Raises YouBenchaError for what cannot be replayed: an empty directory, or files of another kind."""
+    """Read a whole cassette. Raises YouBenchaError if it cannot be replayed: it is empty, or a file is invalid."""
     store = Cassette(directory, "replay").store
     recordings = [store.read(file) for file in store.files()]
     return Contents(

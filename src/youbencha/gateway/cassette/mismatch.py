@@ -1,4 +1,4 @@
-"""Find the recorded request that is most like one that no recording answers, and show what differs."""
+"""Find the recorded request most similar to one that no recording answers, and show what differs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _MOST_COMPARED = 50
 
 _NUMBER_OF_MESSAGES = re.compile(r"-(\d{3,})-[0-9a-f]{12}\.json\Z")
 
-_OUTDATED = "It was recorded by an older youBencha, which compared requests in another way: record it again."
+_OUTDATED = "It was recorded by an older youBencha, which compared requests differently: record it again."
 
 
 class _Likeness(NamedTuple):
-    """How similar two requests are; what counts more comes first."""
+    """How similar two requests are; the most important criterion comes first."""
 
     model: bool
     leading: int
@@ -35,14 +35,14 @@ class _Likeness(NamedTuple):
 
 
 def mismatch(request: ModelRequest, body: Any, store: CassetteStore) -> Mismatch:
-    """`body` is the canonical one."""
+    """Explain why no recording answers a request; `body` is its canonical form."""
     recorded = [store.read(file) for file in store.files()]
     here = [each for each in recorded if (each.method, each.path) == (request.method, request.path)]
     if not here:
         summary = f"nothing is recorded for {request.method} {request.path}; {_what_is_recorded(recorded)}"
         return Mismatch(summary, summary)
     near, other = _nearest(body, _likely(body, here), store)
-    summary = "; ".join(_differences(body, other)) or "it is the same, except for what is not recorded"
+    summary = "; ".join(_differences(body, other)) or "it differs only in what is not recorded"
     head = [f"{request.method} {request.path}: {summary}", f"The nearest recorded request is {near.file.name}."]
     head += [_OUTDATED] if near.outdated else []
     return Mismatch(summary, "\n".join([*head, "", *diff(lines_of(other), lines_of(body))]))
@@ -64,7 +64,7 @@ def _likely(body: Any, recorded: list[Recording]) -> list[Recording]:
 
 
 def _messages_in(recording: Recording) -> int:
-    """As the file name says, since one part may hold many; if the file was renamed, a guess."""
+    """Return the number in the file name, since one part may contain many messages; a guess if the file was renamed."""
     named = _NUMBER_OF_MESSAGES.search(recording.file.name)
     return int(named[1]) if named else len(messages_of(recording.body))
 
@@ -113,16 +113,16 @@ def _differences(body: Any, other: Any) -> Iterator[str]:
 
 def _of_key(key: str, body: dict[str, Any], other: dict[str, Any]) -> str:
     if key not in other or key not in body:
-        return f"`{key}` is {'new' if key in body else 'gone'}"
+        return f"`{key}` is {'new' if key in body else 'missing'}"
     return f"`{key}` differs: {_first_difference(body[key], other[key])}"
 
 
 def _of_tools(body: dict[str, Any], other: dict[str, Any]) -> str:
     now, then = _tool_names(body.get("tools")), _tool_names(other.get("tools"))
-    new, gone = sorted(now - then), sorted(then - now)
+    new, missing = sorted(now - then), sorted(then - now)
     changes = [f"new: {', '.join(new)}"] if new else []
-    changes += [f"gone: {', '.join(gone)}"] if gone else []
-    return f"the tools differ ({'; '.join(changes) or 'in how they are described'})"
+    changes += [f"missing: {', '.join(missing)}"] if missing else []
+    return f"the tools differ ({'; '.join(changes) or 'in their descriptions'})"
 
 
 def _tool_names(tools: Any) -> set[str]:
@@ -138,7 +138,7 @@ def _of_messages(messages: list[Any], recorded: list[Any]) -> Iterator[str]:
             yield f"message {number}{role} differs: {_first_difference(now, then)}"
             return
     if len(messages) != len(recorded):
-        yield f"it has {len(messages)} messages, recorded were {len(recorded)}"
+        yield f"it has {len(messages)} messages, the recording has {len(recorded)}"
 
 
 def _first_difference(now: Any, then: Any) -> str:
@@ -147,8 +147,8 @@ def _first_difference(now: Any, then: Any) -> str:
     mine, recorded = (lines[start : len(lines) - end] for lines in (ours, theirs))
     if mine and recorded:
         one, other = from_difference(mine[0].strip(), recorded[0].strip())
-        return f"{_shown(one)}, recorded was {_shown(other)}"
-    return f"it says more: {_shown(mine[0])}" if mine else f"it no longer says {_shown(recorded[0])}"
+        return f"{_shown(one)}, recorded: {_shown(other)}"
+    return f"added: {_shown(mine[0])}" if mine else f"missing: {_shown(recorded[0])}"
 
 
 def _shown(line: str) -> str:
@@ -163,7 +163,7 @@ def _at(body: Any, key: str) -> Any:
     return body.get(key) if isinstance(body, dict) else None
 
 
-# -- requests as lines that a person can read, and a short diff of two --------------------------------------------
+# -- requests as readable lines, and a short diff of two -----------------------------------------------------------
 
 _WIDEST = 200
 
@@ -181,7 +181,7 @@ def lines_of(value: Any) -> list[str]:
 
 
 def diff(recorded: list[str], now: list[str]) -> list[str]:
-    """Return a unified diff. What is equal before the first difference and after the last is not compared."""
+    """Return a unified diff. Equal lines at the start and the end are not compared."""
     start, end = equal_ends(recorded, now)
     skipped = max(0, start - _CONTEXT)
     before, after = (lines[skipped : len(lines) - max(0, end - _CONTEXT)] for lines in (recorded, now))
@@ -196,7 +196,7 @@ def diff(recorded: list[str], now: list[str]) -> list[str]:
 
 
 def from_difference(one: str, other: str) -> tuple[str, str]:
-    """Shorten two long lines by what they have in common before they differ."""
+    """Shorten the common start of two long lines."""
     same = _equal(one, other)
     if same < _SHORT - _LEAD:
         return one, other
@@ -208,7 +208,7 @@ def clipped(text: str, width: int = _SHORT) -> str:
 
 
 def equal_ends(first: list[str], second: list[str]) -> tuple[int, int]:
-    """Return how many lines are the same at the beginning, and how many of the others at the end."""
+    """Return how many lines are equal at the start, and how many of the rest at the end."""
     start = _equal(first, second)
     return start, _equal(first[start:][::-1], second[start:][::-1])
 
@@ -234,7 +234,7 @@ def _lines(value: Any, indent: str) -> Iterator[str]:
 
 
 def _item(head: str, value: Any, indent: str) -> Iterator[str]:
-    """In one line with its key, if it has only one."""
+    """Yield a value on one line with its key, if it has only one line."""
     if isinstance(value, str) and "\n" not in value:
         yield f"{head} {value}"
     elif isinstance(value, dict | list | str) and value:

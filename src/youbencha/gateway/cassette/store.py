@@ -1,6 +1,9 @@
 """The files of a cassette: one for each recording, one for each large part of a request.
 
-There is nothing else, so that two cassettes are merged by copying one over the other; files are replaced whole.
+There is no index, so two cassettes are merged by copying one over the other; files are replaced atomically.
+
+An agent sends its instructions, its tools and all messages again with every turn. A large part of a request is named by
+its content and has its own file; so the size of a cassette grows with the conversation, not with its square.
 """
 
 from __future__ import annotations
@@ -20,14 +23,14 @@ from youbencha.gateway.cassette.recording import RecordedAnswer
 from youbencha.json_lines import canonical, dumps, loads
 
 VERSION = 2
-"""Of the files, and of what counts as the same request: a change to either makes it another one."""
+"""To be raised when the format of the files changes, or what counts as the same request."""
 
 _REQUEST_HEADERS = ("anthropic-version", "anthropic-beta", "openai-beta")
 
 _SHOWN = 5
 
 AnswersByTrial = list[list[RecordedAnswer]]
-"""The answers to each trial, in order."""
+"""The answers of each trial, in order."""
 
 
 class Recording(NamedTuple):
@@ -38,11 +41,12 @@ class Recording(NamedTuple):
     wire: WireName | None
     body: Any
     """In parts."""
-    takes: AnswersByTrial
+    trials: AnswersByTrial
+    """In the file: `takes`."""
     day: date | None
     """When it was recorded."""
     outdated: bool
-    """Written when fingerprints were made in another way."""
+    """Written in an older format, with other fingerprints."""
 
 
 class FoundRecording(NamedTuple):
@@ -88,7 +92,7 @@ class CassetteStore:
             value = _parsed(file)
             if value["version"] > VERSION:
                 raise _broken(f"{file} was written by a newer youBencha", "Update youBencha.")
-            request, takes = value["request"], value["takes"]
+            request, trials = value["request"], value["takes"]
             day = date.fromisoformat(value["day"]) if "day" in value else None
             recording = Recording(
                 file,
@@ -97,23 +101,23 @@ class CassetteStore:
                 request["path"],
                 request.get("wire"),
                 request["body"],
-                takes,
+                trials,
                 day,
                 value["version"] < VERSION,
             )
-            if not all(isinstance(answer["status"], int) for take in takes for answer in take) or not takes[0]:
+            if not all(isinstance(answer["status"], int) for trial in trials for answer in trial) or not trials[0]:
                 raise TypeError("an answer has no status")
         except OSError as error:
             raise _broken(f"{file} cannot be read: {error.strerror or error}") from error
         except (KeyError, TypeError, IndexError, ValueError) as error:
-            raise _broken(f"{file} is not a recording as youBencha writes it: {error}") from error
+            raise _broken(f"{file} is not a recording of youBencha: {error}") from error
         return recording
 
     def whole_body(self, recording: Recording) -> Any:
-        """Return the request's body. A missing part is named in its place: it is only needed to show what differs."""
+        """Return the request's body. A missing part becomes a note: the body only serves to show differences."""
         return join_body(recording.body, self._part)
 
-    def write(self, request: ModelRequest, matched: CanonicalRequest, takes: AnswersByTrial, day: date) -> Path:
+    def write(self, request: ModelRequest, matched: CanonicalRequest, trials: AnswersByTrial, day: date) -> Path:
         """Raises YouBenchaError if it cannot be written."""
         body, parts = split_body(matched.body)
         for name, part in parts.items():
@@ -130,7 +134,7 @@ class CassetteStore:
         }
         file = self._exchanges / _file_name(request, matched)
         head = {"version": VERSION, "fingerprint": matched.fingerprint, "day": day.isoformat()}
-        self._write(file, {**head, "request": asked, "takes": takes})
+        self._write(file, {**head, "request": asked, "takes": trials})
         return file
 
     def _part(self, name: str) -> Any:
@@ -170,9 +174,7 @@ def messages_of(body: Any) -> list[Any]:
     return found[0] if found else []
 
 
-def _broken(
-    message: str, hint: str = "Record it again, or take the file from where the cassette came from."
-) -> YouBenchaError:
+def _broken(message: str, hint: str = "Record it again, or restore the file.") -> YouBenchaError:
     return YouBenchaError("CASSETTE_BROKEN", message, hint=hint)
 
 
@@ -180,21 +182,18 @@ def _not_writable(file: Path, error: OSError) -> YouBenchaError:
     return YouBenchaError(
         "CASSETTE_NOT_WRITABLE",
         f"Cannot write the cassette {file}: {error.strerror or error}",
-        hint="Check that the directory belongs to you and has room.",
+        hint="Check that you may write to the directory, and that the disk is not full.",
     )
 
 
-# -- requests in parts, so that what they have in common is written once --------------------------------------------
-#
-# An agent sends its instructions, its tools and all messages again with every turn. A large part is named by its
-# content and has a file of its own; so the size of a cassette grows with the conversation, not with its square.
+# -- requests in parts -----------------------------------------------------------------------------------------
 
 PART, LINES = "$part", "$lines"
 
 _LARGE = 1000
+"""Characters of a part with its own file."""
 
-_TOGETHER = 10
-"""So many messages are one part."""
+_MESSAGES_PER_PART = 10
 
 _SHORT_LINE = 16
 
@@ -234,13 +233,13 @@ def _whole(value: Any, part: Callable[[str], Any]) -> Any:
 
 
 def _split_messages(value: Any, parts: dict[str, Any]) -> Any:
-    """Split at the same places every time: the beginning of a conversation does not change when it goes on."""
+    """Group messages from the start, so that groups stay the same when the conversation goes on."""
     if not isinstance(value, list):
         return _split(value, parts)
-    whole = len(value) // _TOGETHER * _TOGETHER
+    grouped = len(value) // _MESSAGES_PER_PART * _MESSAGES_PER_PART
     messages = [_split(each, parts) for each in value]
-    groups = [messages[at : at + _TOGETHER] for at in range(0, whole, _TOGETHER)]
-    return [*(_reference(group, parts) for group in groups), *messages[whole:]]
+    groups = [messages[at : at + _MESSAGES_PER_PART] for at in range(0, grouped, _MESSAGES_PER_PART)]
+    return [*(_reference(group, parts) for group in groups), *messages[grouped:]]
 
 
 def _one_list(value: Any) -> Any:
@@ -274,7 +273,7 @@ def _reference(value: Any, parts: dict[str, Any]) -> dict[str, str]:
 
 
 def _key(key: str) -> str:
-    """Add a dollar to a key of the body that looks like one of ours."""
+    """Escape a key of the body that looks like one of ours."""
     return f"${key}" if _OURS.match(key) else key
 
 
@@ -282,7 +281,7 @@ def _own_key(key: str) -> str:
     return key[1:] if key.startswith("$$") and _OURS.match(key) else key
 
 
-# -- JSON in short lines, for people and for `git diff` -------------------------------------------------------------
+# -- JSON in short lines, for readers and for `git diff` -----------------------------------------------------------
 
 _WIDTH = 110
 
@@ -290,7 +289,7 @@ _INDENT = "  "
 
 
 def _indented(value: object) -> str:
-    """What fits into a line is in one line, and an event is always: a thousand of them are a thousand lines."""
+    """Write a value that fits on one line, and every event, on one line."""
     return _lines(value, "") + "\n"
 
 
