@@ -60,25 +60,25 @@ async def test_one_that_dies_at_once_has_its_last_words_told_without_its_keys(pr
     error = await start(program("echo starting; echo bad key $UPSTREAM_OPENAI_API_KEY $LITELLM_MASTER_KEY >&2; exit 3"))
     assert error.code == "LITELLM_NOT_READY"
     assert error.message == (
-        "LiteLLM ended before it was ready (exit code 3). It said last:\n  starting\n  bad key [REDACTED] [REDACTED]"
+        "LiteLLM ended before it was ready (exit code 3). Its last output:\n  starting\n  bad key [REDACTED] [REDACTED]"
     )
 
 
 async def test_one_that_says_nothing(program: Program) -> None:
     error = await start(program("kill -9 $$"))
-    assert error.message == "LiteLLM ended before it was ready (by SIGKILL), and said nothing."
+    assert error.message == "LiteLLM ended before it was ready (by SIGKILL). It printed nothing."
 
 
 async def test_one_that_never_gets_ready_is_ended(program: Program, tmp_path: Path) -> None:
     error = await start(program("echo loading; sleep 1000 & wait"), startup_timeout_s=3)
     assert error.code == "LITELLM_NOT_READY"
-    assert error.message == "LiteLLM was not ready within 3 s. It said last:\n  loading"
+    assert error.message == "LiteLLM was not ready within 3 s. Its last output:\n  loading"
     assert processes_with(str(tmp_path)) == []
 
 
 async def test_one_that_is_always_late_for_its_port_is_tried_a_few_times(program: Program, tmp_path: Path) -> None:
     error = await start(program(f"echo . >> {tmp_path}/tries; echo '[Errno 98] address already in use'; exit 1"))
-    assert "5 ports taken" in error.message
+    assert "5 in a row were in use" in error.message
     assert (tmp_path / "tries").read_text() == ".\n" * 5
 
 

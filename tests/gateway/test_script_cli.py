@@ -75,7 +75,7 @@ def test_the_port_can_be_chosen(script: Path) -> None:
 def test_a_missing_variable_is_found_before_it_starts(script: Path) -> None:
     done = yb("script", str(script))
     assert (done.returncode, done.stdout) == (2, "")
-    assert "turns.0.text: there is no variable 'who' (known: cwd)" in done.stderr
+    assert "turns.0.text: unknown variable 'who' (known: cwd)" in done.stderr
 
 
 @pytest.mark.parametrize("var", ["who", "=x", "1a=x", ""])

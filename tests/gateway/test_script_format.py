@@ -39,27 +39,27 @@ def test_a_script_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("turn", "problem"),
     [
-        ("{}", "1:9: turns.0: says nothing: give it text, thinking, tools, error, drop, hang or garbage"),
+        ("{}", "1:9: turns.0: is empty: it needs text, thinking, tools, error, drop, hang or garbage"),
         (
             "{times: 2}",
-            "1:9: turns.0: says nothing: give it text, thinking, tools, error, drop, hang or garbage",
+            "1:9: turns.0: is empty: it needs text, thinking, tools, error, drop, hang or garbage",
         ),
         (
             "{hang: false}",
-            "1:9: turns.0: says nothing: give it text, thinking, tools, error, drop, hang or garbage",
+            "1:9: turns.0: is empty: it needs text, thinking, tools, error, drop, hang or garbage",
         ),
         (
             "{error: {status: 500}, text: hi}",
-            "1:32: turns.0.text: cannot stand beside 'error', which replaces the whole answer",
+            "1:32: turns.0.text: cannot be combined with 'error', which replaces the whole answer",
         ),
         (
             "{garbage: x, chunk_bytes: 3}",
-            "1:22: turns.0.chunk_bytes: cannot stand beside 'garbage', which replaces the whole answer",
+            "1:22: turns.0.chunk_bytes: cannot be combined with 'garbage', which replaces the whole answer",
         ),
-        ("{garbage: x, error: {status: 500}}", "1:10: turns.0.garbage: cannot stand beside 'error'"),
+        ("{garbage: x, error: {status: 500}}", "1:10: turns.0.garbage: cannot be combined with 'error'"),
         (
             "{text: a, hang: true, drop: {}}",
-            "1:19: turns.0.hang: cannot stand beside 'drop': an answer ends in one way",
+            "1:19: turns.0.hang: cannot be combined with 'drop': an answer can only end once",
         ),
         ("{error: {status: 200}}", "1:26: turns.0.error.status: must be at least 400"),
         ("{error: {}}", "1:17: turns.0.error.status: is required"),
@@ -106,7 +106,7 @@ def test_a_turn_that_makes_no_sense(turn: str, problem: str) -> None:
         ),
         (
             "turns:\n- {text: a, times: forever}\n- {text: b}",
-            "2:1: turns: turn 1 is answered forever, so that those after it are never reached",
+            "2:1: turns: turn 1 is repeated forever, so the turns after it are never reached",
         ),
         ("turns: [{text: a}]\nside: {text: b, times: 2}", "2:17: side.times: unknown key"),
     ],
@@ -123,8 +123,8 @@ turns:
 """
     assert parse_script(text)
     assert problems(text, variables={"workspace": "/w"}) == [
-        "2:10: turns.0.text.0: there is no variable 'workspce' (known: cwd, workspace)",
-        "3:31: turns.1.tools.0.input: there is no variable 'home' (known: cwd, workspace)",
+        "2:10: turns.0.text.0: unknown variable 'workspce' (known: cwd, workspace)",
+        "3:31: turns.1.tools.0.input: unknown variable 'home' (known: cwd, workspace)",
     ]
 
 

@@ -22,7 +22,7 @@ MASTER_KEY = "LITELLM_MASTER_KEY"
 """The variable that LiteLLM takes its own key from."""
 
 AUTH_TOKEN = "ANTHROPIC_AUTH_TOKEN"  # noqa: S105 - the name of a variable
-"""LiteLLM sends what this variable holds as `Authorization: Bearer`, if it is given no key; a key as `x-api-key`."""
+"""LiteLLM sends its value as `Authorization: Bearer`, unless it has a key, which it sends as `x-api-key`."""
 
 FROM_ENVIRONMENT = "os.environ/"
 """How its configuration names a variable instead of a value."""
@@ -42,7 +42,7 @@ class _Kind(NamedTuple):
     models: tuple[str, ...]
     """Patterns of its models' names."""
     version: str
-    """What LiteLLM wants at the end of a base URL."""
+    """What LiteLLM expects at the end of a base URL."""
     parameters: Mapping[str, Any] = {}
 
 
@@ -110,8 +110,8 @@ def _patterns(provider: Provider) -> list[tuple[str, str]]:
 
 def _model(name: str, target: str, backend: Backend) -> dict[str, Any]:
     kind = _KINDS[backend.provider]
-    place = {"api_base": _bare(backend.url) + kind.version} if backend.url else {}
-    return {"model_name": name, "litellm_params": {"model": target, **_key(backend), **place, **kind.parameters}}
+    base = {"api_base": _bare(backend.url) + kind.version} if backend.url else {}
+    return {"model_name": name, "litellm_params": {"model": target, **_key(backend), **base, **kind.parameters}}
 
 
 def _key(backend: Backend) -> dict[str, str]:
@@ -128,14 +128,14 @@ def _bare(url: str) -> str:
 
 
 class OwnConfig(NamedTuple):
-    """What the user's configuration needs from us."""
+    """What the user's configuration requires."""
 
     variables: frozenset[str]
-    """Of the environment, that it names."""
+    """The environment variables that it refers to."""
     master_key: str | None
-    """If it has one of its own, word for word."""
+    """The key, if it is in the file itself."""
     master_key_env: str = MASTER_KEY
-    """Where it looks for one, if not."""
+    """The variable with the key, if not."""
 
 
 def read_own_config(path: Path) -> OwnConfig:
@@ -146,7 +146,7 @@ def read_own_config(path: Path) -> OwnConfig:
         raise YouBenchaError(
             "LITELLM_CONFIG_INVALID",
             f"{path} cannot be used as LiteLLM's configuration: {reason}",
-            hint="It is the file that `litellm --config` takes. Without one, we write it.",
+            hint="Give a file for `litellm --config`. Without `config_file`, youBencha writes one.",
         ) from error
 
 
@@ -175,7 +175,7 @@ def _load(text: str) -> dict[str, Any]:
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         raise ValueError(f"{where}{error.problem}") from error
     except YAMLError as error:
-        raise ValueError("it is not YAML") from error
+        raise ValueError("it is not valid YAML") from error
     if not isinstance(document, dict):
         raise ValueError("it has no settings, such as `model_list`")
     return document
@@ -191,15 +191,15 @@ def _variables(value: object) -> Iterator[str]:
         yield value.removeprefix(FROM_ENVIRONMENT)
 
 
-# -- its environment: what the system and a company's network need, the keys it is given, and no more --------------
+# -- its environment: what the system and a company's network need, its keys, and nothing else ---------------------
 
-_KEPT = PROGRAM | TEMPORARY | PROXY | {
+_PASSED_ON = PROGRAM | TEMPORARY | PROXY | {
     "LANG", "LC_ALL", "TZ", "SYSTEMDRIVE", "WINDIR", "PROGRAMDATA", "NUMBER_OF_PROCESSORS",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
 }  # fmt: skip
 
-_OF_THE_USER = frozenset({"HOME", "USER", "LOGNAME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "XDG_CONFIG_HOME"})
-"""Where cloud credentials are, which a configuration of the user's may rely on; ours does not."""
+_USER_VARIABLES = frozenset({"HOME", "USER", "LOGNAME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "XDG_CONFIG_HOME"})
+"""They lead to cloud credentials, which the user's own configuration may need."""
 
 _LOOPBACK = "127.0.0.1,localhost,::1"
 
@@ -222,28 +222,26 @@ QUIET: Mapping[str, str] = MappingProxyType(
 
 
 def litellm_environment(
-    env: Mapping[str, str], given: Mapping[str, str], *, home: Path, as_user: bool
+    env: Mapping[str, str], keys: Mapping[str, str], *, home: Path, as_user: bool
 ) -> dict[str, str]:
-    """`given` are the keys; `as_user` leaves it the user's own home directory."""
-    wanted = _KEPT | _OF_THE_USER if as_user else _KEPT
-    kept = select(env, wanted)
+    """Return the variables of the process. With `as_user`, it gets the user's own home directory."""
+    passed_on = select(env, _PASSED_ON | _USER_VARIABLES if as_user else _PASSED_ON)
     homes = {} if as_user else dict.fromkeys(("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"), str(home))
-    return {**kept, **homes, **_without_proxy_for_loopback(kept), **QUIET, **given}
+    return {**passed_on, **homes, **_without_proxy_for_loopback(passed_on), **QUIET, **keys}
 
 
-def _without_proxy_for_loopback(kept: Mapping[str, str]) -> dict[str, str]:
+def _without_proxy_for_loopback(env: Mapping[str, str]) -> dict[str, str]:
     """Exclude this computer from what goes through a proxy."""
-    if not any(name.upper().endswith("_PROXY") for name in kept):
+    if not any(name.upper().endswith("_PROXY") for name in env):
         return {}
-    said = next((kept[name] for name in ("no_proxy", "NO_PROXY") if kept.get(name)), "")
-    exceptions = f"{said},{_LOOPBACK}" if said else _LOOPBACK
+    excluded = next((env[name] for name in ("no_proxy", "NO_PROXY") if env.get(name)), "")
+    exceptions = f"{excluded},{_LOOPBACK}" if excluded else _LOOPBACK
     return {"NO_PROXY": exceptions, "no_proxy": exceptions}
 
 
-# -- all that its start needs, except the port -------------------------------------------------------------------
-
-
 class StartPlan(NamedTuple):
+    """All that the start of LiteLLM needs, except the port."""
+
     config_file: Path
     cwd: Path
     env: Mapping[str, str]
@@ -251,30 +249,31 @@ class StartPlan(NamedTuple):
 
 
 def plan_of_ours(upstreams: Sequence[Upstream], models: Sequence[str], env: Mapping[str, str], home: Path) -> StartPlan:
-    """Writes the configuration into `home`, which is LiteLLM's own."""
+    """Write our own configuration into `home`, a directory for LiteLLM alone."""
     backends = [Backend(upstream.provider, upstream.url, _variable(upstream)) for upstream in upstreams]
     config_file = home / "config.yaml"
-    # JSON is YAML, too.
+    # JSON is valid YAML.
     config_file.write_text(json.dumps(configuration(backends, models), indent=2), encoding="utf-8")
     master_key = _new_key()
-    given = {**{_variable(upstream): upstream.key for upstream in upstreams}, MASTER_KEY: master_key}
-    return StartPlan(config_file, home, litellm_environment(env, given, home=home, as_user=False), master_key)
+    keys = {**{_variable(upstream): upstream.key for upstream in upstreams}, MASTER_KEY: master_key}
+    return StartPlan(config_file, home, litellm_environment(env, keys, home=home, as_user=False), master_key)
 
 
 def plan_of_user(config_file: Path, env: Mapping[str, str], home: Path) -> StartPlan:
+    """Check the user's configuration and its variables."""
     own = read_own_config(config_file)
     missing = sorted(name for name in own.variables if not env.get(name))
     if missing:
         raise YouBenchaError(
             "LITELLM_CONFIG_INVALID",
             f"{config_file} names variables that are not set: {', '.join(missing)}",
-            hint="Export them, or write them into the file that `gateway.secrets_file` names.",
+            hint="Export them, or add them to the `gateway.secrets_file`.",
         )
     master_key = own.master_key or _new_key()
-    given = {**{name: env[name] for name in own.variables}, own.master_key_env: master_key}
-    theirs = litellm_environment(env, given, home=home, as_user=True)
-    # Paths in it are relative to its own directory, where people start LiteLLM.
-    return StartPlan(config_file, config_file.parent, theirs, master_key)
+    keys = {**{name: env[name] for name in own.variables}, own.master_key_env: master_key}
+    # Paths in the file are relative to its directory.
+    environment = litellm_environment(env, keys, home=home, as_user=True)
+    return StartPlan(config_file, config_file.parent, environment, master_key)
 
 
 def _variable(upstream: Upstream) -> str:

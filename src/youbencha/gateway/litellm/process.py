@@ -1,4 +1,4 @@
-"""LiteLLM as a process of ours: found, started, waited for, checked, and ended with us."""
+"""Run LiteLLM as a subprocess: find it, start it, wait until it is ready, check it, and stop it."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _LAST_LINES = 15
 class LiteLLM:
     """Runs for as long as the `async with` block lasts.
 
-    `env` is where the system's variables come from, and those that a configuration of the user's own names; no other
-    reaches LiteLLM. `models` are the names that will be asked for, as far as they are known.
+    Of `env`, LiteLLM gets the system's variables and those that the user's own configuration refers to, no others.
+    `models` are the models that will be requested, as far as they are known.
     """
 
     def __init__(
@@ -78,11 +78,11 @@ class LiteLLM:
 
     @property
     def alive(self) -> bool:
-        """False as well if it ended by itself."""
+        """Whether the process runs; False if it has ended for any reason."""
         return self._running is not None and not self._running.done()
 
     async def __aenter__(self) -> Self:
-        async with self._cleanup:  # whatever happens before it is ready, nothing is left behind
+        async with self._cleanup:  # if it does not become ready, nothing is left behind
             home = self._cleanup.enter_context(
                 TemporaryDirectory(prefix="youbencha-litellm-", ignore_cleanup_errors=True)
             )
@@ -114,7 +114,7 @@ class LiteLLM:
                         raise _not_ready(f"LiteLLM ended before it was ready ({_ending(ended)})", ended)
                     if self._log_file is not None:
                         self._log_file.unlink()
-                raise _not_ready(f"LiteLLM found {_PORTS_TO_TRY} ports taken, one after the other", ended)
+                raise _not_ready(f"LiteLLM could not get a port: {_PORTS_TO_TRY} in a row were in use", ended)
         except TimeoutError:
             result = await self._stop()
             raise _not_ready(f"LiteLLM was not ready within {self._startup_timeout_s:g} s", result) from None
@@ -184,22 +184,22 @@ def _ending(result: ProcessResult) -> str:
 
 def _not_ready(what: str, result: ProcessResult | None) -> YouBenchaError:
     lines = [line for line in (result.output if result else "").splitlines() if line.strip()]
-    said = "\n".join(f"  {line}" for line in lines[-_LAST_LINES:])
+    last = "\n".join(f"  {line}" for line in lines[-_LAST_LINES:])
     return YouBenchaError(
         "LITELLM_NOT_READY",
-        f"{what}. It said last:\n{said}" if said else f"{what}, and said nothing.",
-        hint="See what it needs, or give it more time with `gateway.litellm.startup_timeout_s`.",
+        f"{what}. Its last output:\n{last}" if last else f"{what}. It printed nothing.",
+        hint="Check its output, or give it more time with `gateway.litellm.startup_timeout_s`.",
     )
 
 
-# -- is it there, and does it accept the key? -------------------------------------------------------------------
+# -- health check ------------------------------------------------------------------------------------------------
 
 _TIMEOUT_S = 10.0
 
 
 class Health(Enum):
     SILENT = "silent"
-    """There is no answer, or not one of LiteLLM's."""
+    """No answer, or not from a LiteLLM."""
     REFUSING = "refusing"
     """It runs, but does not accept this key."""
     READY = "ready"
@@ -232,21 +232,21 @@ async def _status(client: aiohttp.ClientSession, url: str, headers: dict[str, st
 
 
 async def check_litellm(url: str, key: str) -> None:
-    """Raise YouBenchaError that says what is wrong with a LiteLLM that runs already."""
+    """Raise YouBenchaError if a LiteLLM that is already running does not answer, or does not accept the key."""
     async with new_client() as client:
         health = await health_of(client, url.rstrip("/").removesuffix("/v1"), key)
     if health is Health.SILENT:
         raise YouBenchaError(
             "LITELLM_NOT_READY",
             f"no LiteLLM answers at {url}",
-            hint=f"Start it, and see that `curl {url.rstrip('/')}/health/liveliness` works. "
-            "Without `gateway.litellm.url`, one is started for you.",
+            hint=f"Start it, and check that `curl {url.rstrip('/')}/health/liveliness` works. "
+            "Without `gateway.litellm.url`, youBencha starts one.",
         )
     if health is Health.REFUSING:
         raise YouBenchaError(
             "LITELLM_KEY_REFUSED",
-            f"the LiteLLM at {url} does not accept the key that it was given",
-            hint="`gateway.litellm.key_env` names the variable that holds its master key or a virtual key.",
+            f"the LiteLLM at {url} does not accept the key",
+            hint="Set `gateway.litellm.key_env` to the variable with its master key or a virtual key.",
         )
 
 
@@ -256,7 +256,7 @@ _NAME = "litellm"
 
 
 def find_litellm(explicit: str | None, env: Mapping[str, str], toolbox_path: Path | None) -> Path:
-    """Find the program: the one that is named; else the one installed with us, on PATH, or in the toolbox."""
+    """Find the program: `explicit`, or the one beside our Python, on PATH, or in the toolbox."""
     if explicit is not None:
         return _named(explicit, env)
     # `pip install 'youbencha[litellm]'` puts it beside our own Python, which need not be on PATH.
@@ -266,8 +266,8 @@ def find_litellm(explicit: str | None, env: Mapping[str, str], toolbox_path: Pat
         raise YouBenchaError(
             "LITELLM_NOT_FOUND",
             "`gateway: litellm` needs LiteLLM, which is not installed",
-            hint="`yb agents install litellm` gives it an environment of its own; `pip install 'youbencha[litellm]'` "
-            "puts it into this one. `gateway: builtin` needs neither.",
+            hint="`yb agents install litellm` installs it separately; `pip install 'youbencha[litellm]'` installs it "
+            "beside youBencha. `gateway: builtin` does not need it.",
         )
     return found
 
@@ -279,6 +279,6 @@ def _named(explicit: str, env: Mapping[str, str]) -> Path:
         raise YouBenchaError(
             "LITELLM_NOT_FOUND",
             f"gateway.litellm.executable: {explicit} is not an executable program",
-            hint="Give the path of `litellm`, or leave it out: it is then looked for.",
+            hint="Give the path of `litellm`, or remove the setting to search for it.",
         )
     return found

@@ -30,7 +30,7 @@ _WRITTEN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m)?\s*")
 
 
 def parse_duration(value: Any) -> float:
-    """Seconds."""
+    """Return a duration in seconds."""
     if isinstance(value, str) and (found := _WRITTEN.fullmatch(value)):
         return float(found[1]) * _UNITS[found[2] or "s"]
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0:
@@ -53,7 +53,7 @@ Duration = Annotated[
 ]
 
 VARIABLES = "variables"
-"""Under this name the known variables come with the validation's context, if they are known at all."""
+"""The key of the known variables in the validation context, which may be missing."""
 
 StopReason = Literal[
     "end_turn",
@@ -67,13 +67,13 @@ StopReason = Literal[
 
 
 def _variables_are_known(value: Any, info: ValidationInfo) -> Any:
-    """Finds a misspelt `${name}` while loading instead of in the middle of a run."""
+    """Report an unknown `${name}` while loading instead of in the middle of a run."""
     if not info.context or VARIABLES not in info.context:
         return value
     known = AUTOMATIC | set(info.context[VARIABLES])
     for name in names_in(value):
         if name not in known:
-            raise ValueError(f"there is no variable '{name}' (known: {', '.join(sorted(known))})")
+            raise ValueError(f"unknown variable '{name}' (known: {', '.join(sorted(known))})")
     return value
 
 
@@ -128,7 +128,7 @@ class StreamError(_Part):
     """An error in the middle of a stream that had begun well."""
 
     status: int = Field(
-        529, ge=400, le=599, description="Gives the type; and the HTTP status if no stream was asked for."
+        529, ge=400, le=599, description="Decides the type, and is the HTTP status if no stream was requested."
     )
     type: str | None = Field(None, description="The API's error type; derived from the status if left out.")
     message: Template | None = Field(None, description="The error's text; a usual one if left out.")
@@ -166,32 +166,32 @@ class ScriptedAnswer(_Part):
     delay: Duration = Field(0.0, description="Time before the answer begins.")
     pause: Duration = Field(0.0, description="Time between two events of a stream (two pieces, with chunk_bytes).")
     chunk_bytes: int | None = Field(
-        None, ge=1, description="Send the body in pieces of so many bytes, wherever that cuts it."
+        None, ge=1, description="Send the body in pieces of this many bytes, wherever that cuts it."
     )
     error: HttpError | None = Field(None, description="Answer with an HTTP error instead.")
     error_mid_stream: StreamError | None = Field(None, description="Send an error event after the first delta.")
     drop: Drop | None = Field(None, description="Close the connection in the middle of the answer.")
     hang: bool = Field(False, description="Begin to answer, then send nothing more until the client leaves.")
-    garbage: Template | None = Field(None, description="Answer 200 with this text, which is no answer at all.")
+    garbage: Template | None = Field(None, description="Answer 200 with this text, which is not a valid answer.")
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
         given = [name for name in type(self).model_fields if name in self.model_fields_set and self._says(name)]
         instead = [name for name in given if name in _INSTEAD]
         if len(instead) > 1:
-            raise ProblemAt(instead[1], f"cannot stand beside '{instead[0]}'")
+            raise ProblemAt(instead[1], f"cannot be combined with '{instead[0]}'")
         for name in given:
             if instead and name not in _BESIDE_INSTEAD:
-                raise ProblemAt(name, f"cannot stand beside '{instead[0]}', which replaces the whole answer")
+                raise ProblemAt(name, f"cannot be combined with '{instead[0]}', which replaces the whole answer")
         faults = [name for name in given if name in _STREAM_FAULTS]
         if len(faults) > 1:
-            raise ProblemAt(faults[1], f"cannot stand beside '{faults[0]}': an answer ends in one way")
+            raise ProblemAt(faults[1], f"cannot be combined with '{faults[0]}': an answer can only end once")
         if not any(name in given for name in (*_CONTENT, *_INSTEAD, *_STREAM_FAULTS)):
-            raise ValueError("says nothing: give it text, thinking, tools, error, drop, hang or garbage")
+            raise ValueError("is empty: it needs text, thinking, tools, error, drop, hang or garbage")
         return self
 
     def _says(self, name: str) -> bool:
-        """Whether a key has an effect: `hang: false` has none, while `text: ""` is an (empty) answer."""
+        """Whether a key has an effect: `hang: false` has none, but `text: ""` is an (empty) answer."""
         value = getattr(self, name)
         return value is not None and value is not False and value != []
 
@@ -205,11 +205,11 @@ class Turn(ScriptedAnswer):
 
 
 class When(_Part):
-    """Which requests a conversation is for. All that is given must hold."""
+    """Which requests a conversation is for. All given conditions must match."""
 
     system_contains: str | None = Field(None, description="Text that the system prompt contains.", min_length=1)
     prompt_contains: str | None = Field(None, description="Text that the first user message contains.", min_length=1)
-    model: str | None = Field(None, description="The model that is asked for; * stands for anything.", min_length=1)
+    model: str | None = Field(None, description="The requested model; * matches any text.", min_length=1)
 
     @model_validator(mode="after")
     def _asks_something(self) -> Self:
@@ -221,7 +221,7 @@ class When(_Part):
 def _turns_can_be_reached(turns: list[Turn]) -> list[Turn]:
     for number, turn in enumerate(turns[:-1], start=1):
         if turn.times == "forever":
-            raise ValueError(f"turn {number} is answered forever, so that those after it are never reached")
+            raise ValueError(f"turn {number} is repeated forever, so the turns after it are never reached")
     return turns
 
 
@@ -241,11 +241,9 @@ SIDE_ANSWER = ScriptedAnswer(text="ok", usage=ScriptedUsage(input_tokens=8, outp
 class Script(_Part):
     """What a scripted model answers, turn by turn."""
 
-    model: Template | None = Field(
-        None, description="The model's name in the answers; the one that was asked for if left out."
-    )
+    model: Template | None = Field(None, description="The model's name in the answers; the requested one if left out.")
     usage: ScriptedUsage = Field(
-        default_factory=ScriptedUsage, description="Tokens of each answer that does not say its own."
+        default_factory=ScriptedUsage, description="Tokens of each answer without its own `usage`."
     )
     turns: Turns = Field(default_factory=list, description="The answers, one after the other, for each session.")
     conversations: list[ScriptedConversation] = Field(
@@ -256,13 +254,13 @@ class Script(_Part):
         description="The answer to requests beside the agent's work (probes, titles): those without tools.",
     )
     after: Literal["error", "repeat-last"] = Field(
-        "error", description="When the turns have run out: an error 400, or the last turn again and again."
+        "error", description="After the last turn: an error 400, or the last turn again."
     )
     tools_optional: bool = Field(
-        False, description="Count requests without tools as turns too: for clients that are no agents."
+        False, description="Count requests without tools as turns too: for clients that are not agents."
     )
     require_key: Template | None = Field(
-        None, description="Answer 401 to requests without this API key; any key will do if left out.", min_length=1
+        None, description="Answer 401 to requests without this API key; any key is accepted if left out.", min_length=1
     )
 
     @model_validator(mode="after")
@@ -280,12 +278,11 @@ _WHAT = "The model script"
 
 
 def load_script(path: Path, *, variables: Mapping[str, str] | None = None) -> Script:
-    """Read a script. With `variables` given, a `${name}` that is not among them is a problem already here."""
+    """Load a script. With `variables`, an unknown `${name}` is reported here."""
     return load_yaml_model(path, Script, code=_CODE, what=_WHAT, context=_context(variables))
 
 
 def parse_script(text: str, *, variables: Mapping[str, str] | None = None) -> Script:
-    """Parse a script from text."""
     return parse_yaml_model(text, Script, code=_CODE, what=_WHAT, context=_context(variables))
 
 
