@@ -167,7 +167,7 @@ async def test_a_call_is_settled_once() -> None:
     account = Account("trial-3", usd("1"))
     reservation = await account.reserve(worst("0.1"))
     reservation.settle(spend("0.1"))
-    with pytest.raises(RuntimeError, match="trial-3 is settled already"):
+    with pytest.raises(RuntimeError, match="trial-3 is already settled"):
         reservation.settle(spend("0.1"))
     reservation.release()
     assert (account.spent_usd, account.reserved_usd) == (Decimal("0.1"), 0)

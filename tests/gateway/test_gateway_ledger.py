@@ -113,7 +113,7 @@ def test_a_ledger_has_one_who_writes_it(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     first = Ledger(path)
     first.begun(_call("1"))
-    with pytest.raises(YouBenchaError, match="another gateway writes this ledger"):
+    with pytest.raises(YouBenchaError, match="in use by another gateway"):
         Ledger(path)
     first.ended(_call("1"))
     first.close()

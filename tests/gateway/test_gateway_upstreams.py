@@ -170,9 +170,12 @@ def test_a_bad_line_is_not_shown(line: str, tmp_path: Path) -> None:
 @posix_only("there, permissions are other ones")
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o606, 0o660])
 def test_a_secrets_file_that_others_may_read(mode: int, tmp_path: Path) -> None:
-    with pytest.raises(YouBenchaError, match="others may read the secrets file") as caught:
+    with pytest.raises(YouBenchaError, match="readable by other users") as caught:
         read_secrets(_secrets(tmp_path, b"A=1", mode))
-    assert (caught.value.code, caught.value.hint) == ("SECRETS_FILE_OPEN", f"chmod 600 {tmp_path / 'secrets.env'}")
+    assert (caught.value.code, caught.value.hint) == (
+        "SECRETS_FILE_OPEN",
+        f"Run `chmod 600 {tmp_path / 'secrets.env'}`.",
+    )
 
 
 def test_a_secrets_file_that_cannot_be_read(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ async def test_anything_else_is_not_found(method: str, path: str) -> None:
     async with scripted("turns: [{text: a}]") as model:
         heard = await send(model, method, path)
     assert heard.status == 404
-    assert heard.error == ("not_found_error", f"there is no {method} {path} here")
+    assert heard.error == ("not_found_error", f"{method} {path} is not served here")
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b'{"model": "m", "max_tokens": 5}'])
@@ -173,7 +173,7 @@ turns:
         ("wrkspace", "the script names an unknown variable 'wrkspace' (known: workspace)"),
         (
             "cwd",
-            "the script names an unknown variable 'cwd'; the request does not say where it works (known: workspace)",
+            "the script names an unknown variable 'cwd'; the request names no working directory (known: workspace)",
         ),
     ],
 )

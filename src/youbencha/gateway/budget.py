@@ -303,7 +303,7 @@ class Reservation:
     def settle(self, spend: Spend, *, unseen: Spend = _NOTHING) -> None:
         """The call took `spend`, and may have taken `unseen` beyond it. Once only."""
         if not self._open:
-            raise RuntimeError(f"this call of {self._account.name} is settled already")
+            raise RuntimeError(f"this call of {self._account.name} is already settled")
         self._open = False
         self._account._give_back(self._worst, spend, _unseen(self._worst, spend, unseen))
 

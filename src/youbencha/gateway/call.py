@@ -50,7 +50,7 @@ class Call(NamedTuple):
     error: str | None = None
     """Why it failed, in one word: `budget_exceeded`, `client_gone`, `upstream_gone`, `rate_limited` …"""
     upstream_status: int | None = None
-    """None if the gateway answered by itself."""
+    """None if the gateway answered instead of the provider."""
     retry_after_s: float | None = None
     duration_ms: float = 0.0
     first_byte_ms: float | None = None

@@ -51,15 +51,15 @@ class Decoder:
         while self._left and (packed or more):
             if self._zlib is None:
                 self._zlib = zlib.decompressobj(self._format(packed))
-            room = min(_PIECE, self._left)
+            limit = min(_PIECE, self._left)
             try:
-                piece = self._zlib.decompress(packed, room)
+                piece = self._zlib.decompress(packed, limit)
             except zlib.error:
                 self._left = 0
                 self.complete = False
                 return
             self._left -= len(piece)
-            more = len(piece) == room  # then zlib may hold some back, though it has taken all
+            more = len(piece) == limit  # then zlib may have more output, even if it has consumed all input
             packed = self._zlib.unconsumed_tail
             self.complete = self._zlib.eof
             if self._zlib.eof:

@@ -93,7 +93,7 @@ class Forwarder:
             text = "" if isinstance(error, aiohttp.ClientResponseError) else str(error)
             message = f"{route.provider} does not answer: {text or type(error).__name__}"
             raise Refusal("upstream_unreachable", message) from error
-        except BaseException:  # its client left, or the fault is ours: neither says anything about the provider
+        except BaseException:  # the client left, or the error is ours: neither says anything about the provider
             circuit.undecided()
             raise
         return answer, hide_usage
@@ -136,7 +136,7 @@ def _note_status(call: PendingCall, status: int, headers: Mapping[str, str], cir
 # -- circuit breaker --------------------------------------------------------------------------------------------
 
 FAILURES = 6
-"""In a row. CLIs try ten times with growing pauses, for minutes, to no avail."""
+"""In a row. CLIs retry ten times with growing pauses, which takes minutes."""
 
 OPEN_S = 30.0
 
@@ -213,8 +213,8 @@ def proxy_for(url: str) -> str | None:
 def load_certificates(upstreams: Mapping[Provider, Upstream]) -> ssl.SSLContext | None:
     """Load a company's certificates, which agents on Node take from this variable. None: those of the system do.
 
-    Takes a tenth of a second, so it is not done without an upstream behind TLS. A file that cannot be read is passed
-    over, as Node does: what needs it fails with a message of its own.
+    Takes a tenth of a second, so it is not done without an upstream behind TLS. A file that cannot be read is
+    ignored, as Node does: requests that need it fail with their own message.
     """
     extra = os.environ.get("NODE_EXTRA_CA_CERTS")
     if not extra or not any(upstream.url.startswith("https:") for upstream in upstreams.values()):

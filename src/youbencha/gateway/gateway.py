@@ -151,7 +151,7 @@ class Gateway:
         return self._failure
 
     def on_failure(self, callback: Callable[[], None]) -> None:
-        """Call back if the server cannot be started: it is no use to wait for an answer then."""
+        """Call back if the server cannot be started, so that no one waits for an answer."""
         if self._failure is not None:
             callback()
         self._failure_callbacks.append(callback)
@@ -181,7 +181,7 @@ class Gateway:
             await server.start()
             self._server = server
             await self._serve_all()
-        except Exception as error:  # noqa: BLE001 - whatever it is, clients must not wait for it
+        except Exception as error:  # noqa: BLE001 - clients must not wait, whatever the error is
             self._failure = YouBenchaError(
                 "GATEWAY_START_FAILED",
                 f"the gateway's server cannot be started: {type(error).__name__}: {error}",
@@ -221,6 +221,6 @@ def _listen(host: str, port: int) -> list[socket.socket]:
         raise YouBenchaError(
             "GATEWAY_LISTEN_FAILED",
             f"cannot listen on {host}:{port}: {error.strerror or error}",
-            hint="Choose another address, or let the system choose a port: 127.0.0.1:0",
+            hint="Choose another address, or let the system choose a port: 127.0.0.1:0.",
         ) from error
     return listeners

@@ -75,7 +75,7 @@ class KeyTotals:
             self._waiting_since = None
 
     def refused_because(self, reason: str, message: str) -> None:
-        """Keep the message of a refusal, which a call does not hold."""
+        """Keep the message of a refusal, which is not part of a call."""
         if reason in ("budget_exceeded", "call_over_cap"):
             self.refusal = self.refusal or message
         elif reason == "price_unknown":
@@ -134,7 +134,7 @@ class BodyMemory:
 
 
 PREFIX = "sk-yb-"
-"""So that a person who finds one in a log knows whose it is, and that it is of no use."""
+"""Marks a key found in a log as one of ours, which is worthless."""
 
 
 @dataclass(kw_only=True, eq=False)

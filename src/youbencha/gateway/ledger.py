@@ -97,7 +97,7 @@ class Ledger:
             raise YouBenchaError(
                 "LEDGER_NOT_WRITABLE",
                 f"the ledger cannot be written: {path}: {error.strerror or error}",
-                hint="Name a file in a directory that you may write to.",
+                hint="Choose a file in a directory that you may write to.",
             ) from error
 
     def begun(self, call: Call) -> None:
@@ -202,7 +202,7 @@ def _open_file(path: Path) -> Path:
 
 def _in_use(path: Path) -> YouBenchaError:
     return YouBenchaError(
-        "LEDGER_IN_USE", f"another gateway writes this ledger: {path}", hint="Give each gateway a ledger of its own."
+        "LEDGER_IN_USE", f"the ledger is in use by another gateway: {path}", hint="Give each gateway a separate ledger."
     )
 
 

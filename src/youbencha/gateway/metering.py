@@ -413,9 +413,9 @@ def _model_name(value: Any) -> str | None:
 
 
 def _error_word(error: Any, *names: str) -> str:
-    """What an error is called. Only a word is taken: messages may hold anything."""
-    said = (mapping(error).get(name) for name in names)
-    return next((word for word in said if isinstance(word, str) and _WORD.fullmatch(word)), "unknown_error")
+    """What an error is called. Only a word is taken: messages may contain anything."""
+    values = (mapping(error).get(name) for name in names)
+    return next((word for word in values if isinstance(word, str) and _WORD.fullmatch(word)), "unknown_error")
 
 
 _READERS: Mapping[WireName, Callable[[], UsageReader]] = {

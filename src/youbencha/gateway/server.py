@@ -103,9 +103,9 @@ class GatewayServer:
 
 def _runner(handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> web.AppRunner:
     app = web.Application()
-    app.router.add_route("*", "/{path:(?s:.*)}", handler)  # a path may hold ends of lines
+    app.router.add_route("*", "/{path:(?s:.*)}", handler)  # a path may contain line breaks
     logger = logging.getLogger("youbencha.gateway.http")
-    if not logger.handlers:  # an agent's broken requests are for those who set up logging, not for the terminal
+    if not logger.handlers:  # an agent's invalid requests must not be logged to the terminal
         logger.addHandler(logging.NullHandler())
     return web.AppRunner(
         app,
@@ -143,7 +143,7 @@ class Metrics:
         self._cost: dict[Series, Decimal] = {}
         self._partial: Counter[Series] = Counter()
         self._durations = [0] * (len(_BUCKETS_S) + 1)
-        """How many are in each bucket, and in none before it; beyond all of them at the end."""
+        """The number of calls in each bucket; the last one is for those beyond all bounds."""
         self._duration_sum = 0.0
         self._calls = 0
 
@@ -166,16 +166,22 @@ class Metrics:
         """In the text format of Prometheus."""
         lines = [
             *_family("youbencha_gateway_requests_total", "counter", "Requests that have ended.", self._requests),
-            *_family("youbencha_gateway_tokens_total", "counter", "Tokens, as the wire said.", self._tokens),
-            *_family("youbencha_gateway_cost_usd_total", "counter", "Cost of what has a known price.", self._cost),
+            *_family(
+                "youbencha_gateway_tokens_total", "counter", "Tokens, as reported by the providers.", self._tokens
+            ),
+            *_family(
+                "youbencha_gateway_cost_usd_total", "counter", "Cost of the requests with a known price.", self._cost
+            ),
             *_family("youbencha_gateway_partial_total", "counter", "Answers that were cut off.", self._partial),
             *self._histogram(),
-            *_family("youbencha_gateway_refused_keys_total", "counter", "Requests turned away.", {(): refused_keys}),
+            *_family(
+                "youbencha_gateway_refused_keys_total", "counter", "Requests without a valid key.", {(): refused_keys}
+            ),
             *_family("youbencha_gateway_in_flight", "gauge", "Requests under way.", {(): in_flight}),
             *_family(
                 "youbencha_gateway_circuit_open",
                 "gauge",
-                "1 while a provider that failed is left alone.",
+                "1 while requests to a failing provider are held back.",
                 {
                     (("provider", provider), ("key", key)): int(circuit.is_open)
                     for (provider, key), circuit in circuits.items()
@@ -186,7 +192,7 @@ class Metrics:
 
     def _histogram(self) -> Iterator[str]:
         name = "youbencha_gateway_duration_seconds"
-        yield f"# HELP {name} From a request's arrival to its end."
+        yield f"# HELP {name} Time from the arrival of a request to its end."
         yield f"# TYPE {name} histogram"
         for bound, count in zip(_BUCKETS_S, accumulate(self._durations), strict=False):
             yield f'{name}_bucket{{le="{bound}"}} {count}'
@@ -198,8 +204,8 @@ class Metrics:
         return "other" if len(self._requests) > _MAX_SERIES else call.model or ""
 
 
-def _family(name: str, kind: str, says: str, series: Mapping[Series, int | Decimal]) -> Iterator[str]:
-    yield f"# HELP {name} {says}"
+def _family(name: str, kind: str, description: str, series: Mapping[Series, int | Decimal]) -> Iterator[str]:
+    yield f"# HELP {name} {description}"
     yield f"# TYPE {name} {kind}"
     for labels, value in series.items():
         shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels)

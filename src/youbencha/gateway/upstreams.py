@@ -81,7 +81,7 @@ def _upstream(provider: Provider, spec: UpstreamSpec, env: Mapping[str, str]) ->
             raise YouBenchaError(
                 "GATEWAY_KEY_MISSING",
                 f"gateway.upstreams.{provider}.key_env: {spec.key_env} is not set",
-                hint=f"export {spec.key_env} first, or write it into the file that `gateway.secrets_file` names.",
+                hint=f"Export {spec.key_env}, or add it to the `gateway.secrets_file`.",
             )
     # A key that was read from a file often ends with an end of line.
     given = next(((key, header) for name, header in keys if (key := env.get(name, "").strip())), None)
@@ -133,8 +133,8 @@ def read_secrets(path: Path) -> dict[str, str]:
     if os.name == "posix" and mode & 0o077:
         raise YouBenchaError(
             "SECRETS_FILE_OPEN",
-            f"others may read the secrets file: {path}",
-            hint=f"chmod 600 {path}",
+            f"the secrets file is readable by other users: {path}",
+            hint=f"Run `chmod 600 {path}`.",
         )
     found: dict[str, str] = {}
     for number, raw in enumerate(text.splitlines(), start=1):

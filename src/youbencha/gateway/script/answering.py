@@ -239,7 +239,7 @@ class Decider:
             return ScriptedDecision(json_reply(ANTHROPIC, {"status": "ok"}))
         endpoint = endpoint_of(method, request.path, request.headers)
         if endpoint is None:
-            return ScriptedDecision(refusal(ANTHROPIC, 404, f"there is no {method} {request.path} here"))
+            return ScriptedDecision(refusal(ANTHROPIC, 404, f"{method} {request.path} is not served here"))
         wire = endpoint.wire
         if self._required_key is not None and request.key != self._required_key:
             return ScriptedDecision(refusal(wire, 401, wire.bad_key), wire)
@@ -279,7 +279,7 @@ def _exhausted(chosen: Chosen) -> str:
 
 def _unknown_variable(name: str, known: Mapping[str, str]) -> str:
     names = ", ".join(sorted(known)) or "none"
-    hint = "; the request does not say where it works" if name == "cwd" else ""
+    hint = "; the request names no working directory" if name == "cwd" else ""
     return f"the script names an unknown variable '{name}'{hint} (known: {names})"
 
 

@@ -126,7 +126,7 @@ def error_type(status: int) -> str:
 
 def error_body(status: int, message: str | None, kind: str | None, request_id: str | None) -> dict[str, Any]:
     kind = kind or error_type(status)
-    text = message or MESSAGE_OF_TYPE.get(kind, "The script says so.")
+    text = message or MESSAGE_OF_TYPE.get(kind, "An error from the script.")
     body: dict[str, Any] = {"type": "error", "error": {"type": kind, "message": text}}
     return body | ({"request_id": request_id} if request_id else {})
 

@@ -42,7 +42,7 @@ class HttpRequest:
 
     @property
     def key(self) -> str:
-        """The API key, wherever the client has put it."""
+        """The API key, from any of its usual headers or the query."""
         bearer = self.headers.get("authorization", "").removeprefix("Bearer ").strip()
         named = self.headers.get("x-api-key") or self.headers.get("x-goog-api-key")
         return named or bearer or self.query.get("key", "")
@@ -162,7 +162,7 @@ Message = dict[str, Any]
 MODEL_WITHOUT_NAME = "scripted-model"
 
 DELTAS = 4
-"""A text comes in so many pieces: enough to see that a client joins them."""
+"""The number of pieces of a text: enough to see that a client joins them."""
 
 
 class Wire(ABC):
