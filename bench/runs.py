@@ -120,7 +120,14 @@ class Original:
         }
 
     def run(self) -> None:
-        subprocess.run(self._command, cwd=self._place.root, env=self._env, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            self._command,
+            cwd=self._place.root,
+            env=self._env,
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
 
 class Place:
@@ -150,7 +157,14 @@ class Place:
         return [installed_yb(), "run", "-c", str(self.case), "--quiet"]
 
     def run(self) -> None:
-        subprocess.run(self.command(), cwd=self.root, env=self.env, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            self.command(),
+            cwd=self.root,
+            env=self.env,
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
     def many(self) -> None:
         with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -162,7 +176,7 @@ class Place:
         clone = self.root / f"bare{self._clones}"
         subprocess.run(["git", "clone", "-q", str(self.repository), str(clone)], check=True)
         subprocess.run([str(self.agent)], cwd=clone, check=True)
-        subprocess.run(["git", "diff"], cwd=clone, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["git", "diff"], cwd=clone, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def peak_rss_kb(self, command: list[str]) -> int:
         """Of that process alone: what its children take is theirs."""
