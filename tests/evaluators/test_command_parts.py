@@ -58,19 +58,19 @@ BOMB = '<!DOCTYPE b [<!ENTITY a "ha">' + "".join(f'<!ENTITY a{n} "&a{n - 1};&a{n
 @pytest.mark.parametrize(
     ("xml", "why"),
     [
-        (BOMB.replace("&a0;", "&a;") + "<testsuite>&a39;</testsuite>", "declares a document type"),
+        (BOMB.replace("&a0;", "&a;") + "<testsuite>&a39;</testsuite>", "has a document type"),
         (
             '<!DOCTYPE x [<!ENTITY f SYSTEM "file:///etc/passwd">]><testsuite>&f;</testsuite>',
-            "declares a document type",
+            "has a document type",
         ),
-        ("<!DOCTYPE x><testsuite/>".encode("utf-16"), "declares a document type"),
-        ("<testsuite>&undefined;</testsuite>", "is not XML"),
-        ("<testsuite>", "is not XML"),
-        ("", "is not XML"),
+        ("<!DOCTYPE x><testsuite/>".encode("utf-16"), "has a document type"),
+        ("<testsuite>&undefined;</testsuite>", "is not valid XML"),
+        ("<testsuite>", "is not valid XML"),
+        ("", "is not valid XML"),
         ("<html/>", "is not a JUnit report"),
-        (b'<?xml version="1.0" encoding="no-such-thing"?><testsuite/>', "is not XML"),
-        (b'<?xml version="1.0" encoding="utf-7"?><testsuite/>', "is not XML"),
-        (b"<testsuite>\xff</testsuite>", "is not XML"),
+        (b'<?xml version="1.0" encoding="no-such-thing"?><testsuite/>', "is not valid XML"),
+        (b'<?xml version="1.0" encoding="utf-7"?><testsuite/>', "is not valid XML"),
+        (b"<testsuite>\xff</testsuite>", "is not valid XML"),
     ],
 )
 def test_reports_that_say_nothing(xml: str | bytes, why: str) -> None:

@@ -108,9 +108,9 @@ def test_every_problem_at_once(tmp_path: Path) -> None:
         ({"assertions": []}, "assertions", "at least 1"),
         ({"assertions": "all is well"}, "assertions", "must be a mapping or a list, not text"),
         ({"assertions": {"a": 5}}, "assertions.a", "must be a mapping"),
-        ({"assertions": {"a": "x"}, "criteria": ["y"]}, "criteria", "beside"),
-        ({"assertions": {"votes": "x"}}, "assertions", "'votes' is a metric of the judge itself"),
-        ({"assertions": {"no_errors": "x", "No-Errors": "y"}}, "assertions", "given twice"),
+        ({"assertions": {"a": "x"}, "criteria": ["y"]}, "criteria", "cannot be combined"),
+        ({"assertions": {"votes": "x"}}, "assertions", "'votes' is a built-in metric of the judge"),
+        ({"assertions": {"no_errors": "x", "No-Errors": "y"}}, "assertions", "used twice"),
         ({"assertions": [{"name": "a", "description": "x"}, {"name": "A", "description": "y"}]}, "assertions", "twice"),
         ({"assertions": {"!": "x"}}, "assertions", "no letter or digit"),
         ({"assertions": {"a": {"description": "x", "weight": 0}}}, "assertions.a.weight", "more than 0"),
@@ -169,7 +169,7 @@ def test_guidance_does_not_leave_its_directory_by_a_link(tmp_path: Path) -> None
 def test_only_one_kind_of_guidance(other: str, tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("Be kind.")
     says = told({"assertions": ASSERTIONS, "prompt": "Be strict.", other: "a.md"}, tmp_path)
-    assert "must not stand beside `prompt`" in says[other]
+    assert "cannot be combined with `prompt`" in says[other]
 
 
 # -- the agent's own options -----------------------------------------------------------------------------------------
@@ -200,8 +200,8 @@ def test_an_option_given_in_both_places() -> None:
     config = {"type": "tiny", "assertions": ASSERTIONS, "model": "m", "max_turns": 3}
     config["config"] = {"model": "n", "max_turns": 4}
     says = told(config, judge=StrictJudge([""]))
-    assert "given twice" in says["config.max_turns"]
-    assert "given twice" in says["config.model"]
+    assert "set twice" in says["config.max_turns"]
+    assert "set twice" in says["config.model"]
 
 
 def test_a_real_agent_checks_its_options() -> None:
@@ -221,7 +221,7 @@ def test_where_there_is_no_agent_a_type_is_needed() -> None:
     judge = AgenticJudge(Judge([""]))
     for config in ({}, {"type": None}):
         [problem] = judge.check_config({"assertions": ASSERTIONS, **config}, Path())
-        assert (problem.path, problem.message) == ("type", "say which agent judges: `type`")
+        assert (problem.path, problem.message) == ("type", "is required: which agent judges")
     assert list(judge.check_config({"assertions": ASSERTIONS, "type": "tiny"}, Path())) == []
 
 
@@ -232,7 +232,7 @@ async def test_without_a_type_the_options_are_checked_again_when_it_judges(bench
 
 
 async def test_and_it_is_needed_when_it_judges(bench: JudgeLab) -> None:
-    with pytest.raises(ConfigError, match="say which agent judges"):
+    with pytest.raises(ConfigError, match="which agent judges"):
         await bench.judge(Judge([""]), {"type": None}, agent=None, log=None)
 
 
@@ -241,7 +241,7 @@ def test_a_program_that_did_the_work_is_no_judge() -> None:
     config = {"assertions": ASSERTIONS, "max_turns": 3}
     [problem] = real.check_config(config, Path(), agent_type="command")
     assert problem.path == "type"
-    assert "the test case's own agent, `command`, which cannot judge without a program" in problem.message
+    assert "the test case's agent, `command`, cannot judge without a program" in problem.message
     judging = {"assertions": ASSERTIONS, "command": "./judge.py"}
     assert list(real.check_config(judging, Path(), agent_type="command")) == []
     assert list(real.check_config({**config, "type": "claude-code"}, Path(), agent_type="command")) == []

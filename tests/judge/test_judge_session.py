@@ -27,7 +27,7 @@ GOOD = ours(readme_was_modified=1, no_errors=0.9)
 async def test_a_verdict_and_all_that_comes_with_it(bench: JudgeLab) -> None:
     result = await bench.judge(Judge([f"Thinking…\n```json\n{GOOD}\n```"]), name="agentic-judge:docs")
     assert (result.evaluator, result.status, result.error) == ("agentic-judge:docs", "passed", None)
-    assert result.message == "All 2 assertions hold."
+    assert result.message == "All 2 assertions passed."
     assert result.metrics == {
         "readme_was_modified": 1.0,
         "no_errors": 0.9,

@@ -55,14 +55,14 @@ def test_the_judges_word_is_reported() -> None:
 
 def test_messages_read_well() -> None:
     both = [assertion("a"), assertion("b")]
-    assert verdict.message(verdict.scored(both, [answer(a=1, b=1)]), [answer(a=1, b=1)]) == "All 2 assertions hold."
+    assert verdict.message(verdict.scored(both, [answer(a=1, b=1)]), [answer(a=1, b=1)]) == "All 2 assertions passed."
     one = [answer("passed", a=0.5)]
     assert verdict.message(verdict.scored([assertion()], one), one) == (
-        'The assertion does not hold: a (0.5 of at least 0.7). The judge itself said "passed".'
+        'The assertion failed: a (0.5 of at least 0.7). The judge itself said "passed".'
     )
     three = [answer(a=1, b=0)] * 3
     assert verdict.message(verdict.scored(both, three), three) == (
-        "1 of 2 assertions does not hold by 3 votes: b (0 of at least 0.7)."
+        "1 of 2 assertions failed by 3 votes: b (0 of at least 0.7)."
     )
 
 

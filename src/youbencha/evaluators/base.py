@@ -1,4 +1,4 @@
-"""The contract between a trial and its evaluators, and what evaluators share. An evaluator keeps no state."""
+"""The contract between a trial and its evaluators, and their shared helpers. An evaluator is stateless."""
 
 from __future__ import annotations
 
@@ -33,51 +33,51 @@ Contradictions = Callable[[Model], Iterable[Problem]]
 """Problems between fields that are each valid. A validator of the model could report only the first."""
 
 CheckCancelled = Callable[[], None]
-"""Called now and then by work in a thread; raises when its result is no longer wanted."""
+"""Called repeatedly by work in a thread; raises when its result is no longer needed."""
 
 
 class EvaluatorSandbox(NamedTuple):
-    """Where an evaluator runs what an agent wrote, or a judge that reads it."""
+    """Where an evaluator runs an agent's code, or a judge that reads it."""
 
     sandbox: Sandbox
     gateway: GatewayAccess | None = None
-    """As it is reached from inside."""
+    """With the address inside the sandbox."""
 
 
 class SandboxFactory(Protocol):
     def __call__(
         self, tree: Path, gateway: GatewayAccess | None = None
     ) -> AbstractAsyncContextManager[EvaluatorSandbox]:
-        """A new sandbox with that directory as its workspace. It reaches the gateway, if one is given, or nothing."""
+        """Open a sandbox with `tree` as its workspace. It reaches only `gateway`, or nothing."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationContext:
-    """What an evaluator works with. Nothing in `directory` or `expected_dir` may be written to.
+    """The input of an evaluator. Nothing in `directory` or `expected_dir` may be written to.
 
     The context that all evaluators of a trial share has no name and no configuration, and its `artifacts_dir` and
-    `scratch_dir` are the trial's: `trial.evaluation.evaluate_all` makes each evaluator its own from it.
+    `scratch_dir` are the trial's: `trial.evaluation.evaluate_all` derives one for each evaluator from it.
     """
 
     name: str = ""
-    """As the person wrote it: two judges are `agentic-judge-docs` and `agentic-judge:tests`."""
+    """As configured: two judges are `agentic-judge-docs` and `agentic-judge:tests`."""
     config: Mapping[str, Any] = field(default_factory=dict)
     directory: Path
     """The tree as the agent left it."""
     artifacts_dir: Path
-    """This evaluator's own, and it exists. Put the paths of what you leave there into the result."""
+    """An existing directory for this evaluator's files. List them in the result."""
     config_dir: Path
-    """Where the file lies that holds `config`; relative paths start there."""
+    """The directory of the file with `config`; relative paths start there."""
     changes: Changes | None
-    """What the agent changed. None if there is no start to compare with (`yb eval` outside of git)."""
+    """What the agent changed. None if there is nothing to compare with (`yb eval` outside of git)."""
     expected_dir: Path | None = None
     left_out: tuple[Path, ...] = ()
-    """Directories in `directory` that are not part of the work: the results of `yb eval`."""
+    """Paths in `directory` to ignore: youBencha's own (the results of `yb eval`)."""
     log: YouBenchaLog | None = None
     """None in `yb eval`."""
     agent: AgentSpec | None = None
-    """The agent that did the work: what a judge is, too, unless its configuration says otherwise."""
+    """The agent that did the work, which is also the default for a judge."""
     env: Mapping[str, str] = field(default_factory=dict)
     """The environment of the test case's agent, references resolved (for a judge)."""
     harness_env: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -85,27 +85,28 @@ class EvaluationContext:
     redactor: Redactor = field(default_factory=Redactor, repr=False)
     """Knows the secrets of the trial."""
     gateway: GatewayAccess | None = None
-    """Access to a model with a key of this evaluator's own (for a judge), which then gets no other credentials."""
+    """Access to a model with this evaluator's own key (for a judge): it then gets no other credentials."""
     scratch_dir: Path
-    """Exists, is empty, is removed afterwards: for a copy of the tree that may be written to."""
+    """An empty directory that is removed afterwards: for a copy of the tree that may be written to."""
     agent_scratch_dir: Path | None = None
-    """For what an adapter lays beside the tree (of a judge): found again even after a kill. None: where temporary
-    files go."""
+    """For an adapter's files outside of the tree (of a judge): removed even after a kill. None: the system's
+    temporary directory."""
     open_sandbox: SandboxFactory | None = None
-    """Where the agent ran in a container, what runs its code, or reads it with tools, does so in one too."""
+    """Set if the agent ran in a container: an evaluator that runs or reads its code must then use one, too."""
     on_event: EventSink | None = None
 
 
 @runtime_checkable
 class UsesModel(Protocol):
-    """An evaluator that asks a model, or lets an agent do so."""
+    """An evaluator that calls a model, itself or through an agent."""
 
     def bypasses_gateway(
         self, config: Mapping[str, Any], config_dir: Path, agent: AgentSpec | None, env: Mapping[str, str]
     ) -> str | None:
-        """The agent that would reach a model without the gateway, or None. `env` is that of the test case's agent.
+        """The agent that would reach a model directly although there is a gateway, or None.
 
-        The configuration has been checked before."""
+        The configuration has been checked before. `env` is the environment of the test case's agent.
+        """
         ...
 
 
@@ -120,7 +121,7 @@ class ReadsEnvironment(Protocol):
 
 @runtime_checkable
 class Evaluator(Protocol):
-    """Looks at what an agent left behind."""
+    """Evaluates the result of an agent's work."""
 
     @property
     def name(self) -> str: ...
@@ -133,26 +134,26 @@ class Evaluator(Protocol):
     def check_config(
         self, config: Mapping[str, Any], config_dir: Path, *, agent_type: str | None = None
     ) -> Sequence[Problem]:
-        """What is wrong with a configuration, all of it, before anything runs. Paths are relative to `config`.
+        """All problems of a configuration, before anything runs. Paths are relative to `config`.
 
-        `agent_type` is the test case's agent, which a judge is, too, unless it says otherwise. None: there is none.
+        `agent_type` is the test case's agent, which is also the default for a judge. None: there is none.
         """
         ...
 
     async def evaluate(self, context: EvaluationContext) -> EvaluationResult:
-        """The verdict. What prevents one is an exception: it becomes a skipped result with that error."""
+        """Evaluate. An exception becomes a skipped result with that error."""
         ...
 
 
 def config_problems(
     model: type[Model], config: Mapping[str, Any], contradictions: Contradictions[Model] | None = None
 ) -> list[Problem]:
-    """Everything that is wrong, for `check_config`."""
+    """All problems of a configuration, for `check_config`."""
     try:
-        read = model.model_validate(dict(config))
+        valid = model.model_validate(dict(config))
     except ValidationError as error:
         return problems_of(error, model)
-    return list(contradictions(read)) if contradictions else []
+    return list(contradictions(valid)) if contradictions else []
 
 
 def read_config(
@@ -161,7 +162,7 @@ def read_config(
     evaluator: str,
     contradictions: Contradictions[Model] | None = None,
 ) -> Model:
-    """The configuration, or one error with every problem: `evaluate` may be called without `check_config`."""
+    """Validate a configuration, or raise one error with all problems: `check_config` may not have been called."""
     problems = config_problems(model, config, contradictions)
     if problems:
         raise ConfigError("EVALUATOR_CONFIG_INVALID", f"The configuration of {evaluator}", problems)
@@ -179,7 +180,7 @@ def evaluation_result(
     artifacts: Sequence[Artifact] = (),
     usage: Usage | None = None,
 ) -> EvaluationResult:
-    """The result of an evaluator that began at `started`, a value of `time.monotonic()`."""
+    """The result of an evaluator that started at `started`, a value of `time.monotonic()`."""
     from youbencha.log import EvaluationResult, iso_time
 
     return EvaluationResult(
@@ -196,12 +197,12 @@ def evaluation_result(
 
 
 def artifacts_root(context: EvaluationContext) -> Path:
-    """The trial's directory of artifacts; an evaluator's own is `evaluators/NAME` in it."""
+    """The trial's artifacts directory; an evaluator's is `evaluators/NAME` in it."""
     return context.artifacts_dir.parent.parent
 
 
 def artifact(context: EvaluationContext, kind: str, path: Path, description: str) -> Artifact:
-    """A file for a result, where every path is relative to the trial's directory of artifacts."""
+    """An artifact for a result, with its path relative to the trial's artifacts directory."""
     from youbencha.log import Artifact
 
     relative = os.path.relpath(path, artifacts_root(context))
@@ -209,7 +210,7 @@ def artifact(context: EvaluationContext, kind: str, path: Path, description: str
 
 
 def printable(path: str) -> str:
-    """A path for a result. Bytes that are not UTF-8 are shown as `\\xff`, since JSON cannot hold them."""
+    """A path for a result. Bytes that are not UTF-8, which JSON cannot contain, become `\\xff`."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -219,26 +220,26 @@ def counted(number: int, thing: str) -> str:
 
 
 def limit_results(limits: Mapping[str, float], metrics: Mapping[str, Any]) -> Iterator[AssertionResult]:
-    """Hold `min_NAME` and `max_NAME` against metrics. An unknown metric passes neither."""
+    """Check metrics against `min_NAME` and `max_NAME`. An unknown metric fails both."""
     from youbencha.log import AssertionResult
 
     for name, limit in limits.items():
-        end, _, metric = name.partition("_")
+        bound, _, metric = name.partition("_")
         actual = metrics.get(metric)
-        passed = actual is not None and (actual >= limit if end == "min" else actual <= limit)
-        message = "" if passed else f"{metric} {_wrong(end, actual, limit)}"
+        passed = actual is not None and (actual >= limit if bound == "min" else actual <= limit)
+        message = "" if passed else f"{metric} {_violation(bound, actual, limit)}"
         yield AssertionResult(name=name, passed=passed, expected=limit, actual=actual, message=message)
 
 
-def _wrong(end: str, actual: float | None, limit: float) -> str:
+def _violation(bound: str, actual: float | None, limit: float) -> str:
     if actual is None:
-        return "is not known"
-    return f"is {_number(actual)}, {'less' if end == 'min' else 'more'} than {_number(limit)}"
+        return "is unknown"
+    return f"is {_number(actual)}, {'less' if bound == 'min' else 'more'} than {_number(limit)}"
 
 
 def _number(value: float) -> str:
-    whole = isinstance(value, int) or (value.is_integer() and abs(value) < 1e15)
-    return f"{int(value):,}" if whole else f"{value:.4g}"
+    is_whole = isinstance(value, int) or (value.is_integer() and abs(value) < 1e15)
+    return f"{int(value):,}" if is_whole else f"{value:.4g}"
 
 
 class _Cancelled(Exception):
@@ -246,7 +247,7 @@ class _Cancelled(Exception):
 
 
 async def in_thread(work: Callable[[CheckCancelled], Result]) -> Result:
-    """Run long work in a thread. If this call is cancelled, it returns when the work has ended: its files are free."""
+    """Run long work in a thread. If this is cancelled, it waits for the work to end, so that its files are free."""
     cancelled = threading.Event()
 
     def check_cancelled() -> None:
@@ -260,5 +261,5 @@ async def in_thread(work: Callable[[CheckCancelled], Result]) -> Result:
         cancelled.set()
         await asyncio.wait({working})
         if not working.cancelled():
-            working.exception()  # retrieved, so that asyncio does not report it
+            working.exception()  # retrieve it, so that asyncio does not report it
         raise

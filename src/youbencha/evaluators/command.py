@@ -1,4 +1,4 @@
-"""Run the tests, or any program, on what the agent left behind."""
+"""Run tests, or any program, on the result of the agent's work."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from youbencha.sandbox.local import HOST
 from youbencha.workspace.trees import copy_tree, remove_tree
 
 _SEARCHED = 1024 * 1024
-"""Characters from the end. The program runs an agent's code, which may print anything for ever."""
+"""Characters from the end of the output: an agent's code may print any amount."""
 
 _LONGEST_LINE = 4_096
 
 _LARGEST_INT = 2**53
-"""Beyond, not every reader of JSON keeps all digits."""
+"""Not every JSON parser preserves the digits of larger numbers."""
 
 TAIL_CHARACTERS = 4_000
 
@@ -72,15 +72,14 @@ class CommandEvaluator:
         redactor = context.redactor.with_env(command_environment({}, config.env, harness))
         log = _log_file(context.artifacts_dir)
         try:
-            async with _own_tree(context, config) as tree, _place(context, config, tree) as sandbox:
+            async with _working_tree(context, config) as tree, _sandbox(context, config, tree) as sandbox:
                 env = command_environment(sandbox.environment(harness), config.env, harness)
                 if sandbox is HOST:
                     env.setdefault("YOUBENCHA_CONFIG_DIR", str(context.config_dir))
-                metrics = await _measured(config, tree, sandbox, env, redactor, log)
+                metrics = await _measure(config, tree, sandbox, env, redactor, log)
         except MissingInTree as missing:
-            return evaluation_result(
-                context, started, "failed", redactor.text(f"{_called(config)} cannot run: {missing}.")
-            )
+            message = redactor.text(f"{_label(config)} cannot run: {missing}.")
+            return evaluation_result(context, started, "failed", message)
         results = assertion_results(config, metrics)
         failures = [result.message for result in results if not result.passed]
         return evaluation_result(
@@ -95,24 +94,24 @@ class CommandEvaluator:
 
 
 @asynccontextmanager
-async def _own_tree(context: EvaluationContext, config: CommandEvaluatorConfig) -> AsyncIterator[Path]:
-    """Yield a copy of the tree for the command. In `yb eval` always: the directory may be the user's own."""
-    is_users_tree = context.log is None
-    if not config.in_copy and not is_users_tree:
+async def _working_tree(context: EvaluationContext, config: CommandEvaluatorConfig) -> AsyncIterator[Path]:
+    """A temporary copy of the tree, unless `copy: false`. In `yb eval` always: the user may work in the directory."""
+    is_eval = context.log is None
+    if not config.in_copy and not is_eval:
         yield context.directory
         return
-    place = Path(mkdtemp(prefix="command-", dir=context.scratch_dir))
+    temporary = Path(mkdtemp(prefix="command-", dir=context.scratch_dir))
     try:
-        copy = place / "tree"
+        copy = temporary / "tree"
         await in_thread(lambda check_cancelled: _copy(context, copy, check_cancelled))
         yield copy
     finally:
-        with suppress(YouBenchaError):  # what a container of another user wrote, say: it is no part of the verdict
-            await in_thread(lambda _: remove_tree(place))
+        with suppress(YouBenchaError):  # such as files of a container's other user: they do not affect the verdict
+            await in_thread(lambda _: remove_tree(temporary))
 
 
 def _copy(context: EvaluationContext, copy: Path, check_cancelled: CheckCancelled) -> None:
-    """Copy the tree without what cannot be read: what an agent hides, it has not delivered."""
+    """Copy the tree without unreadable files: an agent must not prevent its verdict by leaving some."""
     try:
         copy_tree(context.directory, copy, check_cancelled, skip=context.left_out, unreadable_ok=True)
     except OSError as error:
@@ -124,15 +123,15 @@ def _copy(context: EvaluationContext, copy: Path, check_cancelled: CheckCancelle
 
 
 @asynccontextmanager
-async def _place(context: EvaluationContext, config: CommandEvaluatorConfig, tree: Path) -> AsyncIterator[Sandbox]:
+async def _sandbox(context: EvaluationContext, config: CommandEvaluatorConfig, tree: Path) -> AsyncIterator[Sandbox]:
     if context.open_sandbox is None or not config.sandbox:
         yield HOST
         return
-    async with context.open_sandbox(tree) as place:
-        yield place.sandbox
+    async with context.open_sandbox(tree) as opened:
+        yield opened.sandbox
 
 
-async def _measured(
+async def _measure(
     config: CommandEvaluatorConfig, tree: Path, sandbox: Sandbox, env: Mapping[str, str], redactor: Redactor, log: Path
 ) -> dict[str, Any]:
     before = await in_thread(lambda _: reports(tree, config.junit)) if config.junit else {}
@@ -162,12 +161,12 @@ async def _run(
 
 
 def _message(config: CommandEvaluatorConfig, metrics: Mapping[str, Any], failures: Sequence[str]) -> str:
-    happened = f"{_called(config)} {summary(metrics)}"
-    return f"{happened}; but {'; '.join(failures)}." if failures else f"{happened}."
+    text = f"{_label(config)} {summary(metrics)}"
+    return f"{text}; but {'; '.join(failures)}." if failures else f"{text}."
 
 
-def _called(config: CommandEvaluatorConfig) -> str:
-    """Return the configured label, or the beginning of the command."""
+def _label(config: CommandEvaluatorConfig) -> str:
+    """The configured name, or the start of the command."""
     if config.label:
         return config.label
     line = config.command if isinstance(config.command, str) else " ".join(config.command)
@@ -181,7 +180,7 @@ def _log_file(directory: Path) -> Path:
 
 
 def metrics_in(output: str, patterns: Mapping[str, MetricPattern]) -> dict[str, Any]:
-    """Find each metric in the output; None if there is no such line, or its value has another type."""
+    """The metrics in a program's output; None if no line matches or the value is not of the configured type."""
     if not patterns:
         return {}
     lines = [line[:_LONGEST_LINE] for line in output[-_SEARCHED:].splitlines()]
@@ -189,7 +188,7 @@ def metrics_in(output: str, patterns: Mapping[str, MetricPattern]) -> dict[str, 
 
 
 def tail(output: str) -> str:
-    """Return the end of the output, from the beginning of a line where there is one."""
+    """The last lines of the output."""
     if len(output) <= TAIL_CHARACTERS:
         return output
     end = output[-TAIL_CHARACTERS:]
@@ -220,7 +219,7 @@ def _converted(text: str, kind: str) -> Any:
 
 
 class MissingInTree(Exception):
-    """Something that the command needs is not in the tree: the agent's doing, and a verdict."""
+    """Something that the command needs is not in the tree, so the evaluation fails."""
 
 
 def working_directory(config: CommandEvaluatorConfig, tree: Path) -> Path:
@@ -229,12 +228,12 @@ def working_directory(config: CommandEvaluatorConfig, tree: Path) -> Path:
     if not directory.is_relative_to(root):
         raise MissingInTree(f"{config.working_dir} leads out of the tree")
     if not directory.is_dir():
-        raise MissingInTree(f"there is no directory {config.working_dir} in the tree")
+        raise MissingInTree(f"the directory {config.working_dir} does not exist in the tree")
     return directory
 
 
 def arguments(config: CommandEvaluatorConfig, directory: Path, env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the program by its full path, and its arguments."""
+    """The command line, with the full path of the program."""
     if config.shell:
         assert isinstance(config.command, str)
         return _shell(config.command, config.args, env)
@@ -244,15 +243,15 @@ def arguments(config: CommandEvaluatorConfig, directory: Path, env: Mapping[str,
     path = directory / program
     if not path.is_file():
         if Path(program).is_absolute():
-            raise _not_found(program, "there is no such file")
-        raise MissingInTree(f"there is no {program} in the tree")
+            raise _not_found(program, "the file does not exist")
+        raise MissingInTree(f"{program} does not exist in the tree")
     if sys.platform != "win32" and not os.access(path, os.X_OK):
         raise MissingInTree(f"{program} is not executable")
     return str(path), *rest
 
 
 def arguments_inside(config: CommandEvaluatorConfig, directory: Path, sandbox: Sandbox) -> tuple[str, ...]:
-    """As `arguments`, for a container: a name without a slash is looked for there."""
+    """The command line for a container, where a program without a slash is searched on its PATH."""
     if config.shell:
         assert isinstance(config.command, str)
         return "sh", "-c", config.command, "sh", *config.args
@@ -260,7 +259,7 @@ def arguments_inside(config: CommandEvaluatorConfig, directory: Path, sandbox: S
     if "/" not in program or Path(program).is_absolute():
         return program, *rest
     if not (directory / program).is_file():
-        raise MissingInTree(f"there is no {program} in the tree")
+        raise MissingInTree(f"{program} does not exist in the tree")
     return sandbox.inside(directory / program), *rest
 
 
@@ -277,20 +276,20 @@ def _on_path(program: str, env: Mapping[str, str]) -> Path:
     return found
 
 
-def _not_found(program: str, why: str) -> YouBenchaError:
+def _not_found(program: str, reason: str) -> YouBenchaError:
     return YouBenchaError(
         "COMMAND_NOT_FOUND",
-        f"Cannot run {program}: {why}.",
-        hint="Install it, check the name, or set PATH under `env`. A program in the tree needs a slash: ./NAME.",
+        f"Cannot run {program}: {reason}.",
+        hint="Install it, fix the name, or set PATH under `env`. For a program in the tree, write ./NAME.",
     )
 
 
 def assertion_results(config: CommandEvaluatorConfig, metrics: Mapping[str, Any]) -> list[AssertionResult]:
-    """Check the exit code and the report always, then the configured assertions."""
+    """The results for the exit code, the JUnit report and the configured limits."""
     results = [_exit_result(config, metrics)]
     if config.junit:
-        wrong = metrics.get("junit_error", "")
-        results.append(AssertionResult(name="junit", passed=not wrong, expected=list(config.junit), message=wrong))
+        error = metrics.get("junit_error", "")
+        results.append(AssertionResult(name="junit", passed=not error, expected=list(config.junit), message=error))
     return [*results, *limit_results(config.assertions, metrics)]
 
 
@@ -302,15 +301,15 @@ def _exit_result(config: CommandEvaluatorConfig, metrics: Mapping[str, Any]) -> 
         passed=passed,
         expected=expected[0] if len(expected) == 1 else list(expected),
         actual=metrics["exit_code"],
-        message="" if passed else _wrong_end(config, metrics),
+        message="" if passed else _exit_failure(config, metrics),
     )
 
 
-def _wrong_end(config: CommandEvaluatorConfig, metrics: Mapping[str, Any]) -> str:
+def _exit_failure(config: CommandEvaluatorConfig, metrics: Mapping[str, Any]) -> str:
     if metrics["timed_out"]:
-        return f"it was ended after {config.timeout / 1000:g} s"
+        return f"it timed out after {config.timeout / 1000:g} s"
     if metrics["signal"]:
-        return f"{metrics['signal']} ended it"
+        return f"it was ended by {metrics['signal']}"
     if metrics["exit_code"] is None:
         return "its exit status is unknown"
     expected = " or ".join(map(str, config.expect_exit_code))
@@ -329,9 +328,9 @@ def process_metrics(result: ProcessResult, output_tail: str) -> dict[str, Any]:
 
 
 def summary(metrics: Mapping[str, Any]) -> str:
-    """Summarise besides failures: how long it took, and how many tests there were."""
+    """The duration, and the test counts if there are any."""
     parts = [f"took {metrics['duration_ms'] / 1000:.1f} s"]
     if "tests" in metrics:
-        bad = metrics["failures"] + metrics["errors"]
-        parts.append(f"{counted(metrics['tests'], 'test')}, {bad:,} failed, {metrics['skipped']:,} skipped")
+        failed = metrics["failures"] + metrics["errors"]
+        parts.append(f"{counted(metrics['tests'], 'test')}, {failed:,} failed, {metrics['skipped']:,} skipped")
     return "; ".join(parts)

@@ -1,4 +1,4 @@
-"""The configuration of the `command` evaluator, and the environment of its program."""
+"""The configuration of the command evaluator."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ DEFAULT_TIMEOUT_MS = 300_000
 
 Strings = Annotated[tuple[str, ...], Field(strict=False)]
 
+
 MetricName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$")]
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
-_OWN = ("exit_code", "duration_ms", "timed_out", "signal", "output_tail", "output_truncated", "junit_error")
+_BUILT_IN = ("exit_code", "duration_ms", "timed_out", "signal", "output_tail", "output_truncated", "junit_error")
 
-_OWN_NUMBERS = ("exit_code", "duration_ms")
+_BUILT_IN_NUMBERS = ("exit_code", "duration_ms")
 
 _JUNIT = ("tests", "failures", "errors", "skipped", "pass_rate")
 
@@ -35,8 +36,8 @@ _SHELL_WORDS = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "<", "2>", "2>&1
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
-_PASSES = SYSTEM | TOOLS | PROXY | CERTIFICATES | {"NUMBER_OF_PROCESSORS"}
-"""What a program inherits that tests an agent's work. It runs the agent's code: nothing secret is for it."""
+_INHERITED = SYSTEM | TOOLS | PROXY | CERTIFICATES | {"NUMBER_OF_PROCESSORS"}
+"""The variables that the program inherits. It runs the agent's code, so none of them may be secret."""
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -54,54 +55,54 @@ def _pattern(text: str) -> str:
 
 
 class MetricPattern(StrictModel):
-    """A number or a text that the program prints. The last line that matches counts: summaries come last."""
+    """A number or text in the program's output. The last matching line counts: summaries come last."""
 
     pattern: Annotated[str, Field(min_length=1), AfterValidator(_pattern)]
-    """Searched in each line of the last megabyte of the output, of which very long lines are cut."""
+    """Searched in each line of the last megabyte of the output; very long lines are cut."""
     type: Literal["int", "float", "string"] = "float"
     group: int | str | None = None
-    """Which group holds the value, by number or name; by default the first, or the whole if there is none."""
+    """The group with the value, by number or name. Defaults to the first, or to the whole match without groups."""
 
     @model_validator(mode="after")
     def _group_exists(self) -> Self:
         pattern = re.compile(self.pattern)
         if isinstance(self.group, str) and self.group not in pattern.groupindex:
-            raise ProblemAt("group", "there is no group of this name in `pattern`")
+            raise ProblemAt("group", "`pattern` has no group of this name")
         if isinstance(self.group, int) and not 0 <= self.group <= pattern.groups:
-            raise ProblemAt("group", f"there are only {pattern.groups} groups in `pattern`")
+            raise ProblemAt("group", f"`pattern` has only {pattern.groups} groups")
         return self
 
 
 class CommandEvaluatorConfig(StrictModel):
     command: Annotated[Line | Strings, Field(union_mode="left_to_right")]
-    """Split into words as a shell would do it, but run without one; or a list, taken as it is."""
+    """Split into words as by a shell, but run without one; or a list of words."""
     args: Strings = ()
     shell: bool = False
-    """`command` is then one line for the system's shell; `args` are its $1, $2 …"""
+    """Run `command` as one line of the system's shell; `args` are its $1, $2 …"""
     timeout: Annotated[Milliseconds, Field(validation_alias=AliasChoices("timeout", "timeout_ms"))] = DEFAULT_TIMEOUT_MS
     env: dict[str, str] = Field(default_factory=dict)
-    """`${NAME}` is taken from the environment of youBencha, of which the program gets nothing secret otherwise."""
+    """`${NAME}` is taken from youBencha's environment. Without it, the program gets no secrets from there."""
     working_dir: Line | None = None
-    """Below the tree."""
+    """Relative to the tree."""
     expect_exit_code: Annotated[tuple[int, ...], BeforeValidator(_one_or_more), Field(strict=False, min_length=1)] = (
         0,
     )
     """One code or several."""
     junit: Annotated[tuple[GlobText, ...], BeforeValidator(_one_or_more), Field(strict=False)] = ()
-    """Where the program writes its JUnit XML, below the tree. What was there before it ran does not count."""
+    """Patterns of JUnit XML files in the tree that the program writes. Files from before it ran do not count."""
     metrics: dict[MetricName, MetricPattern] = Field(default_factory=dict)
     assertions: dict[str, Number] = Field(default_factory=dict)
     """`min_NAME` and `max_NAME` of any metric that is a number."""
     in_copy: Annotated[bool, Field(validation_alias="copy")] = True
-    """Run in a copy of the tree, so that no evaluator disturbs another. False saves the time of copying."""
+    """Run in a copy of the tree, so that evaluators do not affect each other. False saves the time of copying."""
     sandbox: bool = True
-    """Where the agent ran in a container, run this in one of the same image, too. False: on the host."""
+    """If the agent ran in a container, run in a container of the same image. False: on the host."""
     label: Annotated[str | None, Field(validation_alias="name")] = None
-    """What to call it in messages."""
+    """The name in messages."""
 
     @field_validator("command")
     @classmethod
-    def _some_words(cls, command: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    def _not_empty(cls, command: str | tuple[str, ...]) -> str | tuple[str, ...]:
         if not command or (isinstance(command, tuple) and not command[0].strip()):
             raise ValueError("must name a program")
         return command
@@ -116,22 +117,22 @@ class CommandEvaluatorConfig(StrictModel):
         return directory
 
     def words(self) -> tuple[str, ...]:
-        """The program and its arguments, where no shell is asked for."""
+        """The program and its arguments, if it is run without a shell."""
         first = self.command if isinstance(self.command, tuple) else tuple(shlex.split(self.command))
         return (*first, *self.args)
 
 
 def contradictions(config: CommandEvaluatorConfig) -> Iterator[Problem]:
-    """Yield what is wrong with a configuration whose parts are each valid."""
-    yield from _about_command(config)
+    """Problems of a configuration whose fields are each valid."""
+    yield from _command_problems(config)
     for name in config.metrics:
-        if name in _OWN or (config.junit and name in _JUNIT):
-            yield Problem(f"metrics.{name}", "has a meaning of its own", "choose another name")
+        if name in _BUILT_IN or (config.junit and name in _JUNIT):
+            yield Problem(f"metrics.{name}", "is the name of a built-in metric", "choose another name")
     for name in config.assertions:
-        yield from _about_assertion(config, name)
+        yield from _assertion_problems(config, name)
 
 
-def _about_command(config: CommandEvaluatorConfig) -> Iterator[Problem]:
+def _command_problems(config: CommandEvaluatorConfig) -> Iterator[Problem]:
     if isinstance(config.command, tuple):
         if config.shell:
             yield Problem("command", "must be one line of text if `shell` is true")
@@ -145,53 +146,53 @@ def _about_command(config: CommandEvaluatorConfig) -> Iterator[Problem]:
         return
     operators = [word for word in words if word in _SHELL_WORDS or word.endswith(";")]
     if operators:
-        hint = "add `shell: true`; or write a list of words if it is meant as it stands"
-        yield Problem("command", f"{operators[0]!r} means something only to a shell", hint)
+        hint = "add `shell: true`, or write a list of words to pass it as an argument"
+        yield Problem("command", f"{operators[0]!r} requires a shell", hint)
     elif not words or not words[0]:
         yield Problem("command", "must name a program")
     elif _ASSIGNMENT.match(words[0]):
         yield Problem("command", "must begin with a program", "variables go into `env`")
 
 
-def _about_assertion(config: CommandEvaluatorConfig, name: str) -> Iterator[Problem]:
-    where = f"assertions.{name}"
-    end, _, metric = name.partition("_")
+def _assertion_problems(config: CommandEvaluatorConfig, name: str) -> Iterator[Problem]:
+    path = f"assertions.{name}"
+    bound, _, metric = name.partition("_")
     known = list(_numbers(config))
-    if end in ("min", "max") and metric in known:
-        if end == "min" and config.assertions[name] > config.assertions.get(f"max_{metric}", float("inf")):
-            yield Problem(where, f"must not be more than max_{metric}: nothing could pass")
-    elif end in ("min", "max") and metric in _JUNIT:
-        yield Problem(where, f"needs `junit`, which gives {metric}")
+    if bound in ("min", "max") and metric in known:
+        if bound == "min" and config.assertions[name] > config.assertions.get(f"max_{metric}", float("inf")):
+            yield Problem(path, f"must not be more than max_{metric}: nothing could pass")
+    elif bound in ("min", "max") and metric in _JUNIT:
+        yield Problem(path, f"requires `junit`, which provides {metric}")
     else:
-        choices = [f"{which}_{each}" for each in known for which in ("min", "max")]
+        choices = [f"{each_bound}_{each}" for each in known for each_bound in ("min", "max")]
         hint = did_you_mean(name, choices) or f"known: {', '.join(choices)}"
-        yield Problem(where, "there is nothing to hold it against", hint)
+        yield Problem(path, "is not the limit of a known metric", hint)
 
 
 def _numbers(config: CommandEvaluatorConfig) -> Iterator[str]:
-    yield from _OWN_NUMBERS
+    yield from _BUILT_IN_NUMBERS
     if config.junit:
         yield from _JUNIT
     yield from (name for name, metric in config.metrics.items() if metric.type != "string")
 
 
 def command_environment(
-    base: Mapping[str, str], given: Mapping[str, str], harness: Mapping[str, str]
+    base: Mapping[str, str], configured: Mapping[str, str], harness: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return what may pass of `base`, without passwords of proxies, and over it what the configuration gives.
+    """What may be inherited of `base`, without passwords of proxies, overridden by the configured variables.
 
-    That may refer to variables of the harness; each was found to be set.
+    These may refer to variables of the harness, which must be set.
     """
-    passing = select(base, _PASSES, locale=True)
-    inherited = {name: value for name, value in passing.items() if not has_password(name, value)}
-    resolved = {name: _REFERENCE.sub(lambda match: harness[match[1]], value) for name, value in given.items()}
+    selected = select(base, _INHERITED, locale=True)
+    inherited = {name: value for name, value in selected.items() if not has_password(name, value)}
+    resolved = {name: _REFERENCE.sub(lambda match: harness[match[1]], value) for name, value in configured.items()}
     return inherited | resolved
 
 
-def missing_references(given: Any, harness: Mapping[str, str]) -> Iterator[Problem]:
-    """References in `env` of a configuration, which may be anything, to variables that are not set."""
-    for name, value in given.items() if isinstance(given, Mapping) else ():
+def missing_references(env: Any, harness: Mapping[str, str]) -> Iterator[Problem]:
+    """References in the configuration's `env`, which need not be valid, to variables that are not set."""
+    for name, value in env.items() if isinstance(env, Mapping) else ():
         for reference in _REFERENCE.findall(value) if isinstance(value, str) else ():
             if reference not in harness:
-                hint = "set it before you start youBencha, or give it under `variables` of your settings"
+                hint = "set it in the environment, or under `variables` in your settings"
                 yield Problem(f"env.{name}", f"refers to {reference}, which is not set", hint)

@@ -1,4 +1,4 @@
-"""The `expected-diff` evaluator: how close the agent came to a reference."""
+"""Compare the agent's tree with a reference: the similarity of each file, and of all together."""
 
 from __future__ import annotations
 
@@ -37,11 +37,12 @@ __all__ = ["ExpectedDiff"]
 REPORT = "expected-diff-report.json"
 
 MOST_LISTED = 200
-"""The least similar files, that a person looks at first. The report has them all."""
+"""The least similar files. The report has them all."""
+
 
 _NO_REFERENCE = (
-    "There is no reference to compare with: give the test case `expected_source: branch` and `expected: NAME`, "
-    "or `yb eval` an `expected_directory`."
+    "Set a reference to compare with: `expected_source: branch` and `expected: NAME` in the test case, "
+    "or `expected_directory` for `yb eval`."
 )
 
 FileStatus = Literal["matched", "changed", "added", "removed"]
@@ -49,14 +50,14 @@ FileStatus = Literal["matched", "changed", "added", "removed"]
 _LEAST_EXACT_FIRST: tuple[Method, ...] = ("by_lines", "by_bytes")
 
 LARGEST_MEASURED = 16 * 1024 * 1024
-"""Larger files are identical or not: to measure them would take ten seconds each, and hundreds of megabytes."""
+"""Larger files are only identical or not: to measure them would take ten seconds each, and hundreds of megabytes."""
 
 _CHUNK = 1024 * 1024
 
 
 class ExpectedDiffConfig(StrictModel):
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.8
-    """The aggregate similarity from which on it passes. 0 passes always."""
+    """The least aggregate similarity that passes. 0 always passes."""
     include_paths: GlobList = ()
     """Compare only these, in both trees."""
     exclude_paths: GlobList = ()
@@ -78,10 +79,12 @@ class ExpectedDiff:
         if expected is None:
             return evaluation_result(context, started, "skipped", _NO_REFERENCE)
         if not expected.is_dir():
-            raise YouBenchaError("EXPECTED_NOT_FOUND", f"There is no reference at {expected}.", hint=_NO_REFERENCE)
+            raise YouBenchaError("EXPECTED_NOT_FOUND", f"The reference {expected} does not exist.", hint=_NO_REFERENCE)
         paths = PathFilter.of(config.include_paths, config.exclude_paths)
         skip = context.left_out
-        comparison = await in_thread(lambda wanted: compare_trees(context.directory, expected, paths, wanted, skip))
+        comparison = await in_thread(
+            lambda check_cancelled: compare_trees(context.directory, expected, paths, check_cancelled, skip)
+        )
         if config.include_paths and not comparison.files:
             raise _nothing_included(config.include_paths)
         metrics = _metrics(comparison, config.threshold)
@@ -107,11 +110,11 @@ class ExpectedDiff:
 
 
 def _nothing_included(patterns: Sequence[str]) -> YouBenchaError:
-    """Two empty sets are equal, but that is a mistake in the patterns."""
+    """An error, because two empty sets of files would be identical."""
     return YouBenchaError(
         "EXPECTED_DIFF_NOTHING_TO_COMPARE",
         f"No file in either tree matches include_paths ({', '.join(patterns)}).",
-        hint="A pattern is held against the whole path: `**/*.py` matches at any depth, `*.py` only at the top.",
+        hint="A pattern must match the whole path: `**/*.py` matches at any depth, `*.py` only at the top.",
     )
 
 
@@ -131,7 +134,7 @@ def _metrics(comparison: Comparison, threshold: float) -> dict[str, Any]:
 
 
 def _write_report(context: EvaluationContext, comparison: Comparison, metrics: Mapping[str, Any]) -> Path:
-    """Write the report where older versions of youBencha did; several evaluators must not share a place."""
+    """Write the report: where older versions of youBencha did, or for a labelled evaluator in its own directory."""
     directory = artifacts_root(context) if context.name == ExpectedDiff.name else context.artifacts_dir
     shortened = ("file_similarities", "file_similarities_omitted")
     report = {name: value for name, value in metrics.items() if name not in shortened}
@@ -154,7 +157,7 @@ def _message(comparison: Comparison, threshold: float, *, passed: bool) -> str:
 class ComparedFile:
     path: str
     status: FileStatus
-    """`added`: not in the reference. `removed`: only there."""
+    """`added`: not in the reference. `removed`: only in the reference."""
     similarity: float
     method: Method = "exact"
 
@@ -183,7 +186,7 @@ class Comparison:
 
     @property
     def aggregate(self) -> float:
-        """The mean over files in both trees, less the share of those in only one. Two empty trees are alike."""
+        """The mean over files in both trees, minus the share of those in only one. Empty trees are identical."""
         if not self.files:
             return 1.0
         shared = [file.similarity for file in self.files if file.status in ("matched", "changed")]
@@ -194,25 +197,25 @@ class Comparison:
 def compare_trees(
     ours: Path,
     expected: Path,
-    counted: PathFilter,
+    paths: PathFilter,
     check_cancelled: CheckCancelled = lambda: None,
     skip: Iterable[Path] = (),
 ) -> Comparison:
-    here, there = (_by_path(files_below(tree, skip), counted) for tree in (ours, expected))
-    found = []
-    for path in here.keys() | there.keys():
+    our_files, expected_files = (_by_path(files_below(tree, skip), paths) for tree in (ours, expected))
+    compared = []
+    for path in our_files.keys() | expected_files.keys():
         check_cancelled()
-        found.append(_compared(path, here.get(path), there.get(path)))
-    return Comparison(tuple(sorted(found, key=lambda file: (file.similarity, file.path))))
+        compared.append(_compared(path, our_files.get(path), expected_files.get(path)))
+    return Comparison(tuple(sorted(compared, key=lambda file: (file.similarity, file.path))))
 
 
 def rounded_down(similarity: float) -> float:
-    """Six digits, and never up: what is not identical must not read 1.0, nor what failed like its threshold."""
+    """Six digits, never rounded up: only identical trees may show 1.0, and only a pass may show the threshold."""
     return math.floor(similarity * 1e6) / 1e6
 
 
-def _by_path(files: Iterable[TreeFile], counted: PathFilter) -> dict[str, TreeFile]:
-    return {file.path: file for file in files if counted.matches(file.path)}
+def _by_path(files: Iterable[TreeFile], paths: PathFilter) -> dict[str, TreeFile]:
+    return {file.path: file for file in files if paths.matches(file.path)}
 
 
 def _compared(path: str, ours: TreeFile | None, expected: TreeFile | None) -> ComparedFile:
@@ -220,23 +223,23 @@ def _compared(path: str, ours: TreeFile | None, expected: TreeFile | None) -> Co
         return ComparedFile(path, "removed", 0.0)
     if expected is None:
         return ComparedFile(path, "added", 0.0)
-    like = file_likeness(ours, expected)
-    return ComparedFile(path, "matched" if like.similarity == 1.0 else "changed", like.similarity, like.method)
+    similarity, method = file_similarity(ours, expected)
+    return ComparedFile(path, "matched" if similarity == 1.0 else "changed", similarity, method)
 
 
-def file_likeness(ours: TreeFile, expected: TreeFile) -> Similarity:
-    """Compare two files, or two links by their targets. No link is followed, and no large file is read whole."""
+def file_similarity(ours: TreeFile, expected: TreeFile) -> Similarity:
+    """Links are not followed: two links are compared by their targets, and a link and a file are different."""
     if ours.is_link != expected.is_link:
         return Similarity(0.0, "exact")
     try:
         if ours.is_link:
             return text_similarity(str(Path(ours.place).readlink()), str(Path(expected.place).readlink()))
-        return _of_files(Path(ours.place), Path(expected.place))
+        return _content_similarity(Path(ours.place), Path(expected.place))
     except OSError:
-        return Similarity(0.0, "by_bytes")  # what cannot be read is not what was expected
+        return Similarity(0.0, "by_bytes")  # an unreadable file is not the expected one
 
 
-def _of_files(ours: Path, expected: Path) -> Similarity:
+def _content_similarity(ours: Path, expected: Path) -> Similarity:
     sizes = ours.stat().st_size, expected.stat().st_size
     if max(sizes) > LARGEST_MEASURED:
         identical = sizes[0] == sizes[1] and _same_bytes(ours, expected)
@@ -246,7 +249,7 @@ def _of_files(ours: Path, expected: Path) -> Similarity:
 
 
 def _as_texts(one: bytes, other: bytes) -> tuple[str, str]:
-    """Compare characters or, if either is binary, bytes: one edit is then one byte."""
+    """Decode both, or, if either is not text, make each byte one character."""
     if b"\0" not in one and b"\0" not in other:
         try:
             return one.decode(), other.decode()

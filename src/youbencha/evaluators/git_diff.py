@@ -1,4 +1,4 @@
-"""The `git-diff` evaluator: how much the agent changed, and where, held against limits and paths."""
+"""Measure what the agent changed, and check it against limits and paths."""
 
 from __future__ import annotations
 
@@ -39,16 +39,15 @@ MEASURES = ("files_changed", "lines_added", "lines_removed", "total_changes", "c
 
 LIMITS = tuple(f"{end}_{measure}" for measure in MEASURES for end in ("min", "max"))
 
-_NO_BEGINNING = "Nothing to compare with: the directory is not in a git repository."
 
 MOST_LISTED = 1_000
-"""An agent that installs packages changes a hundred thousand files; the patch has them all."""
+"""An agent that installs packages may change a hundred thousand files; the patch has them all."""
 
-_MOST_NAMED = 20
+_MOST_PATHS = 20
 
 
 class DiffLimits(StrictModel):
-    """The least and the most of each measure. Zero is a limit like any other."""
+    """The limits of each measure."""
 
     min_files_changed: Lines | None = None
     max_files_changed: Lines | None = None
@@ -63,26 +62,26 @@ class DiffLimits(StrictModel):
     min_change_entropy: Bits | None = None
     max_change_entropy: Bits | None = None
 
-    def given(self) -> dict[str, float]:
+    def set_limits(self) -> dict[str, float]:
         values = {name: getattr(self, name) for name in LIMITS}
         return {name: value for name, value in values.items() if value is not None}
 
 
 class GitDiffConfig(DiffLimits):
-    """The limits may also stand beside `assertions`, as older files have them."""
+    """The limits may also be beside `assertions`, as in older files."""
 
     assertions: DiffLimits = DiffLimits.model_construct()
     required_paths: GlobList = ()
-    """Of each pattern, something must have been changed, added or deleted."""
+    """For each pattern, a matching file must have been changed, added or deleted."""
     forbidden_paths: GlobList = ()
-    """Nothing that matches may have been changed, added or deleted."""
+    """No matching file may have been changed, added or deleted."""
     include_paths: GlobList = ()
-    """Count only changes to these. `required_paths` and `forbidden_paths` look at all changes all the same."""
+    """Count only changes to these. `required_paths` and `forbidden_paths` still apply to all changes."""
     exclude_paths: GlobList = ()
     base_commit: str | None = None
-    """Older files name it. Changes are always counted from where the agent started, so it can only be that."""
+    """In older files. Changes are always counted from the commit that the agent started from."""
     include_entropy: bool = True
-    """Older files have it. The entropy is always there."""
+    """In older files. The entropy is always reported."""
 
     @field_validator("base_commit")
     @classmethod
@@ -91,26 +90,26 @@ class GitDiffConfig(DiffLimits):
         if commit in (None, "", "HEAD") or is_id:
             return commit or None
         raise ValueError(
-            "can only be HEAD or the id of the commit that the agent started from: "
-            "changes are counted from there, whatever the agent commits; best leave it out"
+            "must be HEAD or the id of the commit that the agent started from, from which changes are always counted; "
+            "it can be removed"
         )
 
     def limits(self) -> dict[str, float]:
-        together = {**self.given(), **self.assertions.given()}
-        return {name: together[name] for name in LIMITS if name in together}
+        merged = {**self.set_limits(), **self.assertions.set_limits()}
+        return {name: merged[name] for name in LIMITS if name in merged}
 
 
 def contradictions(config: GitDiffConfig) -> Iterator[Problem]:
-    here, below = config.given(), config.assertions.given()
-    for name in here:
-        if name in below:
-            yield Problem(name, f"is given twice: here, and as `assertions.{name}`")
+    top_level, nested = config.set_limits(), config.assertions.set_limits()
+    for name in top_level:
+        if name in nested:
+            yield Problem(name, f"is set twice: here, and as `assertions.{name}`")
     limits = config.limits()
     for measure in MEASURES:
         least, most = f"min_{measure}", f"max_{measure}"
         if least in limits and most in limits and limits[least] > limits[most]:
-            where = least if least in here else f"assertions.{least}"
-            yield Problem(where, f"must not be more than {most}: nothing could pass")
+            path = least if least in top_level else f"assertions.{least}"
+            yield Problem(path, f"must not be more than {most}: nothing could pass")
 
 
 class GitDiff:
@@ -127,7 +126,8 @@ class GitDiff:
         config = read_config(GitDiffConfig, context.config, context.name, contradictions)
         changes = context.changes
         if changes is None:
-            return evaluation_result(context, started, "skipped", _NO_BEGINNING)
+            message = "There is nothing to compare with: the directory is not in a git repository."
+            return evaluation_result(context, started, "skipped", message)
         _check_base(config, changes)
         counted_paths = PathFilter.of(config.include_paths, config.exclude_paths)
         metrics = change_metrics([file for file in changes.files if counted_paths.matches(file.path)])
@@ -156,14 +156,14 @@ class GitDiff:
 
 
 def _check_base(config: GitDiffConfig, changes: Changes) -> None:
-    """A commit that is not the start would give other numbers than the person expects: better none."""
-    wanted = config.base_commit
-    if wanted in (None, "HEAD") or (changes.base_commit or "").startswith(wanted.lower()):
+    """Raise YouBenchaError if the numbers would not be those that the configured base commit implies."""
+    configured = config.base_commit
+    if configured in (None, "HEAD") or (changes.base_commit or "").startswith(configured.lower()):
         return
     raise YouBenchaError(
         "GIT_DIFF_OTHER_BASE",
-        f"base_commit is {wanted}, but the agent started from {changes.base_commit or 'no commit'}.",
-        hint="Leave base_commit out, or name the same commit as `commit` of the test case.",
+        f"base_commit is {configured}, but the agent started from {changes.base_commit or 'no commit'}.",
+        hint="Remove base_commit, or set the test case's `commit` to the same commit.",
     )
 
 
@@ -195,7 +195,7 @@ def change_metrics(files: Sequence[FileChange]) -> dict[str, Any]:
 
 
 def change_entropy(changes: Iterable[int]) -> float:
-    """Return how evenly changed lines are spread over the files, in bits: 0 for one file, log2 N for N alike."""
+    """How evenly the changed lines are spread over the files, in bits: 0 for one file, log2 N for N equal ones."""
     counts = [count for count in changes if count > 0]
     if len(counts) < 2:
         return 0.0
@@ -204,7 +204,7 @@ def change_entropy(changes: Iterable[int]) -> float:
 
 
 def _largest(files: Sequence[FileChange]) -> Sequence[FileChange]:
-    """Return the files with the most changes if there are too many to list, in their original order."""
+    """The files with the most changes if there are too many to list, in their original order."""
     if len(files) <= MOST_LISTED:
         return files
     by_size = sorted(range(len(files)), key=lambda index: -files[index].changes)
@@ -223,27 +223,27 @@ def _as_data(file: FileChange) -> dict[str, Any]:
 
 
 def required_results(patterns: Iterable[str], paths: Sequence[str]) -> Iterator[AssertionResult]:
-    for pattern, found in _found(patterns, paths):
-        message = "" if found else f"nothing that matches {pattern} was changed"
-        yield _about_paths("required_paths", pattern, found, message)
+    for pattern, matches in _matches(patterns, paths):
+        message = "" if matches else f"no file that matches {pattern} was changed"
+        yield _path_result("required_paths", pattern, matches, message)
 
 
 def forbidden_results(patterns: Iterable[str], paths: Sequence[str]) -> Iterator[AssertionResult]:
-    for pattern, found in _found(patterns, paths):
-        others = f" and {counted(len(found) - 1, 'other')}" if len(found) > 1 else ""
-        message = f"{found[0]}{others} must not be changed ({pattern})" if found else ""
-        yield _about_paths("forbidden_paths", pattern, found, message)
+    for pattern, matches in _matches(patterns, paths):
+        others = f" and {counted(len(matches) - 1, 'other')}" if len(matches) > 1 else ""
+        message = f"{matches[0]}{others} must not be changed ({pattern})" if matches else ""
+        yield _path_result("forbidden_paths", pattern, matches, message)
 
 
-def _found(patterns: Iterable[str], paths: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+def _matches(patterns: Iterable[str], paths: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     for pattern in patterns:
         glob = Glob(pattern)
         yield pattern, [printable(path) for path in paths if glob.matches(path)]
 
 
-def _about_paths(name: str, pattern: str, found: Sequence[str], message: str) -> AssertionResult:
+def _path_result(name: str, pattern: str, matches: Sequence[str], message: str) -> AssertionResult:
     from youbencha.log import AssertionResult
 
     return AssertionResult(
-        name=name, passed=not message, expected=pattern, actual=list(found[:_MOST_NAMED]), message=message
+        name=name, passed=not message, expected=pattern, actual=list(matches[:_MOST_PATHS]), message=message
     )

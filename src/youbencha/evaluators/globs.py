@@ -1,9 +1,8 @@
-"""Patterns for paths below a tree, the same in every evaluator.
+"""Patterns for paths in a tree, the same in every evaluator.
 
-A pattern is held against the whole path: `*.py` is a file at the top, `**/*.py` one anywhere. `*`, `?` and `[a-z]`
-stay within one name, `**` stands for any number of directories, `{a,b}` for either. What ends in a plain name
-(`docs`, `src/generated`) or in a slash means everything below it as well: who forbids `tests` does not mean a file
-of that name.
+A pattern must match the whole path: `*.py` is a file at the top, `**/*.py` one anywhere. `*`, `?` and `[a-z]` match
+within one name, `**` any number of directories, `{a,b}` either. A pattern that ends in a plain name (`docs`,
+`src/generated`) or in a slash also matches everything below it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _WILD = re.compile(r"[*?\[]")
 _MOST_ALTERNATIVES = 256
 
 Segment = re.Pattern[str] | None
-"""What one name must look like. None: any number of them."""
+"""The pattern of one name. None: any number of names."""
 
 
 class Glob:
@@ -38,7 +37,7 @@ class Glob:
 
 
 class PathFilter(NamedTuple):
-    """Which paths count: those that `include` names (all, if it names none), without those that `exclude` names."""
+    """Matches paths that `include` matches (all paths, if it is empty) and `exclude` does not."""
 
     include: Sequence[Glob] = ()
     exclude: Sequence[Glob] = ()
@@ -61,29 +60,29 @@ def _segments(pattern: str) -> tuple[Segment, ...]:
 
 
 def _match(names: Sequence[str], segments: Sequence[Segment]) -> bool:
-    """Name by name, with every place in the pattern where one could be: never a second try, however many `**`."""
-    places = _and_beyond({0}, segments)
+    """Match name by name, following all possible positions in the pattern: no backtracking, however many `**`."""
+    positions = _skip_stars({0}, segments)
     for name in names:
         reached = set()
-        for place in places:
-            if place == len(segments):
+        for position in positions:
+            if position == len(segments):
                 continue
-            segment = segments[place]
+            segment = segments[position]
             if segment is None:
-                reached.add(place)
+                reached.add(position)
             elif segment.match(name):
-                reached.add(place + 1)
-        places = _and_beyond(reached, segments)
-    return len(segments) in places
+                reached.add(position + 1)
+        positions = _skip_stars(reached, segments)
+    return len(segments) in positions
 
 
-def _and_beyond(places: set[int], segments: Sequence[Segment]) -> set[int]:
-    """`**` may also stand for nothing."""
-    for place in sorted(places):
-        while place < len(segments) and segments[place] is None:
-            place += 1
-            places.add(place)
-    return places
+def _skip_stars(positions: set[int], segments: Sequence[Segment]) -> set[int]:
+    """Add the positions after each `**`, which may match no directory."""
+    for position in sorted(positions):
+        while position < len(segments) and segments[position] is None:
+            position += 1
+            positions.add(position)
+    return positions
 
 
 def _without_choices(pattern: str) -> Iterator[str]:
@@ -101,13 +100,13 @@ def _checked(pattern: str) -> str:
         choices *= choice[1].count(",") + 1
     names = pattern.split("/")
     if not any(name not in ("", ".") for name in names):
-        raise ValueError("must name something below the tree")
+        raise ValueError("must name a path in the tree")
     if ".." in names:
-        raise ValueError("must not hold `..`: paths are below the tree")
+        raise ValueError("must not contain `..`: paths are relative to the tree")
     if any("**" in name and name != "**" for name in names):
         raise ValueError("`**` must stand alone between slashes, as in `src/**/*.py`")
     if choices > _MOST_ALTERNATIVES:
-        raise ValueError(f"must not stand for more than {_MOST_ALTERNATIVES} patterns")
+        raise ValueError(f"must not have more than {_MOST_ALTERNATIVES} alternatives")
     return pattern
 
 

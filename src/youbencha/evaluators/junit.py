@@ -1,7 +1,6 @@
-"""Test results out of JUnit XML that the agent's own code may have written.
+"""Count tests in JUnit XML, which is not trusted: the agent's code may have written it.
 
-The parser is fed directly: no tree is built, and a document type ends it at once, so that there are no entities to
-expand or to fetch, in whatever encoding they come.
+The parser builds no tree, and stops at a document type, so that there are no entities to expand or to fetch.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ Stamp = tuple[int, int, int, int]
 
 
 class Unusable(Exception):
-    """Why a report says nothing."""
+    """Why a report cannot be used."""
 
 
 @dataclass(slots=True)
 class TestCounts:
-    __test__ = False  # not a class of tests, whatever pytest thinks of its name
+    __test__ = False  # pytest takes the name for that of a test class
 
     tests: int = 0
     failures: int = 0
@@ -41,7 +40,7 @@ class TestCounts:
 
     @property
     def pass_rate(self) -> float | None:
-        """The share of passed tests among those that were run; None if there were none."""
+        """Of the tests that were run. None if there were none."""
         ran = self.tests - self.skipped
         return (ran - self.failures - self.errors) / ran if ran else None
 
@@ -56,7 +55,7 @@ class TestCounts:
 
 
 def reports(tree: Path, patterns: Iterable[str]) -> dict[Path, Stamp]:
-    """Return the files that match, each with a value that shows whether it was written since. No links."""
+    """The matching files, each with a stamp that changes when it is written. Links are ignored."""
     globs = tuple(map(Glob, patterns))
     if not globs:
         return {}
@@ -65,7 +64,7 @@ def reports(tree: Path, patterns: Iterable[str]) -> dict[Path, Stamp]:
 
 
 def junit_metrics(tree: Path, patterns: Iterable[str], before: Mapping[Path, Stamp]) -> dict[str, Any]:
-    """Return the counts, or `junit_error`: a promised report that says nothing is not a success."""
+    """The counts, or `junit_error`: a missing or unusable report is a failure."""
     try:
         return count_tests(tree, patterns, before).metrics()
     except Unusable as unusable:
@@ -73,7 +72,7 @@ def junit_metrics(tree: Path, patterns: Iterable[str], before: Mapping[Path, Sta
 
 
 def count_tests(tree: Path, patterns: Iterable[str], before: Mapping[Path, Stamp]) -> TestCounts:
-    """Count the tests in reports that were written since. Earlier ones were left by the agent."""
+    """All tests in the reports that were written since. What lay there before was left by the agent."""
     patterns = tuple(patterns)
     written = sorted(path for path, stamp in reports(tree, patterns).items() if before.get(path) != stamp)
     if not written:
@@ -98,7 +97,7 @@ def _read(path: Path) -> bytes:
 
 
 def count_in(xml: bytes, counts: TestCounts, name: str = "report") -> None:
-    """Add the test cases of one report. They are counted, not believed: the sums that a report states may be stale."""
+    """Add the test cases of one report. They are counted, because the sums that a report states may be wrong."""
     from xml.parsers import expat
 
     reader = _Reader(counts)
@@ -109,9 +108,9 @@ def count_in(xml: bytes, counts: TestCounts, name: str = "report") -> None:
     try:
         parser.Parse(xml, True)
     except (expat.ExpatError, LookupError, ValueError) as error:  # the latter two: an unknown encoding
-        raise Unusable(f"the JUnit report {name} is not XML: {error}") from None
+        raise Unusable(f"the JUnit report {name} is not valid XML: {error}") from None
     except _HasDoctype:
-        raise Unusable(f"the JUnit report {name} declares a document type, which none needs") from None
+        raise Unusable(f"the JUnit report {name} has a document type, which is not allowed") from None
     if not reader.is_junit:
         raise Unusable(f"the XML file {name} is not a JUnit report")
 
@@ -140,7 +139,7 @@ class _Reader:
             self._test_at = self._depth
             self._end = "skipped" if attributes.get("status") in _NOT_RUN else None
         elif self._test_at is not None and self._depth == self._test_at + 1:
-            self._end = self._end or _ENDS.get(name)  # a test that fails and then fails to tidy up is one
+            self._end = self._end or _ENDS.get(name)  # a test whose teardown fails, too, counts once
 
     def end(self, _: str) -> None:
         if self._depth == self._test_at:
@@ -151,7 +150,7 @@ class _Reader:
 
 
 def _stamp(path: Path) -> Stamp | None:
-    """Return what changes with every write. Unlike the `mtime`, no program can set the `ctime`."""
+    """Includes the time of the last status change, because a program can set that of the content."""
     try:
         state = path.stat()
     except OSError:  # removed, or its path is too long

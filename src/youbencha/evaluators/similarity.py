@@ -1,10 +1,10 @@
-"""How alike two texts are: 1 - edit distance / longer length, in time proportional to the length. Pure.
+"""The similarity of two texts, 1 - edit distance / longer length, in time proportional to the length. Pure.
 
-The edit distance itself is quadratic: 32 ms for two texts of 30 KB, half a minute for 1 MB, with the fastest code
-there is. So it is computed in full where that is cheap: for short texts, and for long ones that are nearly the same
-(a narrow band along the diagonal is then enough). Other texts are laid side by side by their equal lines, then by
-their equal words, and distances are summed up over what differs. That sum can be too large but never too small, so a
-similarity `by_lines` is a lower bound of the exact one.
+The edit distance itself is quadratic: 32 ms for two texts of 30 KB, half a minute for 1 MB, with the fastest code.
+So it is computed in full only where that is cheap: for short texts, and for long ones that are nearly the same (a
+narrow band along the diagonal is then enough). Other texts are aligned by their equal lines, then by their equal words,
+and distances are summed up over what differs. That sum can be too large but never too small, so a similarity `by_lines`
+is a lower bound of the exact one.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Literal, NamedTuple
 
 Method = Literal["exact", "by_lines", "by_bytes"]
 
 SMALL_CELLS = 100_000_000
-"""Length times length up to which whole texts are compared in full, for 5 ms (10,000 characters each)."""
+"""Length times length up to which texts are compared in full: 5 ms (10,000 characters each)."""
 
 HUNK_CELLS = 4_000_000
 """The same for what differs between equal lines; there may be hundreds of those in a megabyte."""
@@ -29,33 +28,33 @@ NEAR = 1_000
 """The distance up to which long texts are compared in full: 3 ms for 30 KB, 80 ms for 1 MB."""
 
 _STRIPE = 2_000
-"""Where nothing can be laid side by side, texts are cut into this many characters and compared stripe by stripe."""
+"""Where nothing can be aligned, texts are cut into this many characters and compared stripe by stripe."""
 
 _MOST_CUT = 8_000_000
 """Texts longer than this are not cut into lines and words: the pieces would take too much memory."""
 
 _WORD = re.compile(r"\w+\W*|\W+")
-"""With what follows it: fewer pieces, and more of them unique."""
+"""A word with what follows it: fewer pieces, and more of them unique."""
 
 _CUTS: tuple[Callable[[str], list[str]], ...] = (partial(str.splitlines, keepends=True), _WORD.findall)
 """Into lines first, then into words."""
 
-_LOOKS = 3
-"""How often each piece is looked at on average. A hostile text could yield one more anchor each time; an ordinary one
-has nearly all of them after two."""
+
+_VISITS = 3
+"""How often each piece is visited on average. A hostile text could yield one more anchor each time; an ordinary one has
+nearly all of them after two."""
 
 
-@dataclass(frozen=True, slots=True)
-class Similarity:
+class Similarity(NamedTuple):
     similarity: float
-    """From 0 to 1, and 1 only for what is identical."""
+    """From 0 to 1; 1 only for identical texts."""
     method: Method
 
 
 def text_similarity(one: str, other: str) -> Similarity:
     if one == other:
         return Similarity(1.0, "exact")
-    first, second = sorted((one, other))  # so that it makes no difference which is which
+    first, second = sorted((one, other))  # so that the result is symmetric
     longer = max(len(one), len(other))
     first, second = _without_equal_ends(first, second)
     distance = _in_full(first, second, SMALL_CELLS)
@@ -65,7 +64,7 @@ def text_similarity(one: str, other: str) -> Similarity:
 
 
 def _in_full(one: str, other: str, cells: int) -> int | None:
-    """The edit distance, if it can be had cheaply."""
+    """The edit distance, if it is cheap to compute."""
     if not one or not other:
         return len(one) + len(other)
     if len(one) * len(other) <= cells:
@@ -76,7 +75,7 @@ def _in_full(one: str, other: str, cells: int) -> int | None:
 
 @cache
 def _levenshtein() -> Callable[..., int]:
-    from rapidfuzz.distance import Levenshtein  # 10 ms, that a run without this evaluator need not wait for
+    from rapidfuzz.distance import Levenshtein  # takes 10 ms to load
 
     return Levenshtein.distance
 
@@ -89,12 +88,12 @@ def _bound(one: str, other: str, level: int) -> int:
 
 
 def _by_pieces(one: str, other: str, level: int) -> int:
-    """At least the edit distance: what is equal is left where it is, and the rest is compared part by part."""
+    """An upper bound of the edit distance: equal pieces are aligned, and the rest is compared part by part."""
     longer = max(len(one), len(other))
     aligned = _aligned(one, other, level) if longer <= _MOST_CUT else longer
     if aligned <= longer // 2:
         return aligned
-    # Little is equal, so nothing may be gained by its order: two texts on different things have letters in common.
+    # Little is equal, so the alignment may not help: any two texts have letters in common.
     return min(aligned, longer, sum(_bound(*part, len(_CUTS)) for part in _stripes(one, other)))
 
 
@@ -107,12 +106,12 @@ def _aligned(one: str, other: str, level: int) -> int:
     return len(one) + len(other)
 
 
-def _joined(pieces: Sequence[str], where: range) -> str:
-    return "".join(pieces[where.start : where.stop])
+def _joined(pieces: Sequence[str], indexes: range) -> str:
+    return "".join(pieces[indexes.start : indexes.stop])
 
 
 def _stripes(one: str, other: str) -> Iterator[tuple[str, str]]:
-    """Cut both texts into the same number of stripes, each the same share of its text."""
+    """Cut both texts into the same number of equal parts."""
     number = -(-max(len(one), len(other)) // _STRIPE)
     for index in range(number):
         yield _share(one, index, number), _share(other, index, number)
@@ -130,7 +129,7 @@ def _without_equal_ends(one: str, other: str) -> tuple[str, str]:
 
 
 def _common_start(one: str, other: str) -> int:
-    """Comparing halves runs at memory speed, comparing characters one by one does not."""
+    """The length of the common prefix, by bisection: comparing slices runs at memory speed."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -153,26 +152,26 @@ def _common_end(one: str, other: str) -> int:
 
 
 class Hunk(NamedTuple):
-    """Pieces `left.start` to `left.stop` on the one side stand against those of `right` on the other."""
+    """Pieces of the left text that correspond to different pieces of the right one."""
 
     left: range
     right: range
 
 
 def hunks(left: Sequence[str], right: Sequence[str]) -> Iterator[Hunk]:
-    """Return where the two differ, in no order. All outside of the hunks is equal, and in the same order.
+    """Where the two differ, in no order, in nearly linear time for any input. The rest is equal and in the same order.
 
-    Pieces that occur once on either side are anchors, if they come in the same order. Between two anchors the same is
-    done again: what is unique there may not have been so in the whole. Nothing here is quadratic, whatever the input.
+    Pieces that occur once on either side are anchors, if they are in the same order. The search is repeated between
+    anchors, where other pieces may be unique.
     """
     numbers: dict[str, int] = {}  # counted and compared three times faster than texts
-    here = [numbers.setdefault(piece, len(numbers)) for piece in left]
-    there = [numbers.setdefault(piece, len(numbers)) for piece in right]
-    return _hunks(here, there)
+    left_numbers = [numbers.setdefault(piece, len(numbers)) for piece in left]
+    right_numbers = [numbers.setdefault(piece, len(numbers)) for piece in right]
+    return _hunks(left_numbers, right_numbers)
 
 
 def _hunks(left: Sequence[int], right: Sequence[int]) -> Iterator[Hunk]:
-    allowance = _LOOKS * (len(left) + len(right))
+    allowance = _VISITS * (len(left) + len(right))
     waiting = [Hunk(range(len(left)), range(len(right)))]
     while waiting:
         hunk = _trim_hunk(left, right, waiting.pop())
@@ -196,21 +195,21 @@ def _trim_hunk(left: Sequence[int], right: Sequence[int], hunk: Hunk) -> Hunk:
 
 
 def _anchors(left: Sequence[int], right: Sequence[int], hunk: Hunk) -> list[tuple[int, int]]:
-    here, there = left[hunk.left.start : hunk.left.stop], right[hunk.right.start : hunk.right.stop]
-    shared = _once(here) & _once(there)
+    left_part, right_part = left[hunk.left.start : hunk.left.stop], right[hunk.right.start : hunk.right.stop]
+    shared = _unique(left_part) & _unique(right_part)
     if not shared:
         return []
-    places = {piece: place for place, piece in enumerate(there, hunk.right.start) if piece in shared}
-    pairs = [(place, places[piece]) for place, piece in enumerate(here, hunk.left.start) if piece in shared]
-    return _longest_in_order(pairs)
+    right_index = {piece: index for index, piece in enumerate(right_part, hunk.right.start) if piece in shared}
+    pairs = [(index, right_index[piece]) for index, piece in enumerate(left_part, hunk.left.start) if piece in shared]
+    return _longest_increasing(pairs)
 
 
-def _once(pieces: Sequence[int]) -> set[int]:
+def _unique(pieces: Sequence[int]) -> set[int]:
     return {piece for piece, times in Counter(pieces).items() if times == 1}
 
 
-def _longest_in_order(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the longest subsequence of pairs, sorted by their first, that is also sorted by their second."""
+def _longest_increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The longest subsequence of pairs that is increasing in their second, too. They are sorted by their first."""
     ends: list[int] = []
     tops: list[int] = []
     before: list[int | None] = []

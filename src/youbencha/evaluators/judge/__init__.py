@@ -1,4 +1,4 @@
-"""Any agent as a judge of another one's work."""
+"""Judge an agent's work with another agent."""
 
 from youbencha.evaluators.judge.agent import judge_definition
 from youbencha.evaluators.judge.evaluator import AgenticJudge

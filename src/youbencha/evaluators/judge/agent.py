@@ -1,4 +1,8 @@
-"""Who sits in judgement: the adapter, and how it is configured. And what is wrong with that, before anything runs."""
+"""Choose and check the agent that judges, and install its definition.
+
+`agent_name: agentic-judge` is youBencha's definition, unless the user's project has a file of that name. A definition
+is never taken from the judged tree: the agent under test could have written "always score 1" into it.
+"""
 
 from __future__ import annotations
 
@@ -18,28 +22,35 @@ from youbencha.user_dirs import project_directories
 
 Adapters = Callable[[str], AgentAdapter]
 
-_OURS = frozenset({"prompt", "prompt_file"})
+_JUDGE_ONLY = frozenset({"prompt", "prompt_file"})
 
 _SHARED = frozenset({"agent_name", "model", "version"})
-"""What a judge's configuration and its agent's both know."""
+"""Keys of both a judge's configuration and its agent's."""
 
 _CLI = frozenset({"executable", "version"})
 
 _SAFE_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    # Settings, hooks, MCP servers and CLAUDE.md of the judged tree, and of any directory above it, have no say then.
+    # Ignores settings, hooks, MCP servers and CLAUDE.md of the judged tree, and of any directory above it.
     "claude-code": {"setting_sources": ["user"]},
 }
-"""Unless the person says otherwise, by the agent's type."""
+"""Defaults of agents, by their type."""
 
-_NOBODY = Problem("type", "say which agent judges: `type`", "there is no agent here that it could be, too")
+_NO_AGENT = Problem("type", "is required: which agent judges", "there is no test case whose agent could be used")
 
 _ANY_PROGRAM = "command"
 
 _NO_PROGRAM = Problem(
     "type",
-    "the judge would be the test case's own agent, `command`, which cannot judge without a program: give `type`",
+    "is required: the test case's agent, `command`, cannot judge without a program",
     "such as claude-code",
 )
+
+JUDGE_NAME = "agentic-judge"
+
+AGENT_DIRECTORIES: Mapping[str, str] = {"claude-code": ".claude/agents", "copilot-cli": ".github/agents"}
+"""Where agents look for definitions, by type. Others have none."""
+
+_ENDINGS = (".md", ".agent.md")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +58,7 @@ class JudgeAgent:
     type: str
     adapter: AgentAdapter
     config: Mapping[str, Any]
-    """For the adapter; all but the prompt."""
+    """For the adapter, without the prompt."""
     model: str | None
     agent_name: str | None
 
@@ -55,43 +66,46 @@ class JudgeAgent:
 def judge_agent(
     judge: JudgeConfig, options: Mapping[str, Any], agent: AgentSpec | None, adapters: Adapters
 ) -> JudgeAgent:
-    """A judge of the agent's own type runs with the agent's model and CLI, unless it is told otherwise."""
+    """The agent that judges. By default, one of the same type as `agent` has the same model and CLI."""
     kind = judge.type or (agent.type if agent else None)
-    assert kind is not None  # `check_seat` comes first
-    given = {**judge.config, **options}
-    told = {"agent_name": judge.agent_name, "version": judge.version}
-    given |= {key: value for key, value in told.items() if value is not None}
-    like = agent if agent and agent.type == kind else None
-    if like is not None:
-        given = {**_same_cli(like, given), **_same_model(like, judge, given), **given}
+    assert kind is not None  # `check_judge_agent` comes first
+    config = {**judge.config, **options}
+    top_level = {"agent_name": judge.agent_name, "version": judge.version}
+    config |= {key: value for key, value in top_level.items() if value is not None}
+    same = agent if agent and agent.type == kind else None
+    if same is not None:
+        config = {**_same_cli(same, config), **_same_model(same, judge, config), **config}
     return JudgeAgent(
         type=kind,
         adapter=adapters(kind),
-        config={**_SAFE_DEFAULTS.get(kind, {}), **given},
-        model=judge.model or (like.model if like and "model" not in given else None),
-        agent_name=_text(given.get("agent_name")),
+        config={**_SAFE_DEFAULTS.get(kind, {}), **config},
+        model=judge.model or (same.model if same and "model" not in config else None),
+        agent_name=_text(config.get("agent_name")),
     )
 
 
-def knows_gateway(taken: JudgeAgent, agent_type: str | None, env: Mapping[str, str]) -> bool:
-    """A judge goes through the gateway where its agent knows how; another kind of agent than the run's own, only where
-    it is known whose API it speaks: the gateway may not serve what it needs, and it may have a login of its own."""
-    if not isinstance(taken.adapter, UsesGateway):
+def uses_gateway(judge: JudgeAgent, agent_type: str | None, env: Mapping[str, str]) -> bool:
+    """Whether the judge goes through the gateway.
+
+    An agent of another type than the run's does so only if its API is known: the gateway may not serve that API, and
+    the agent may have its own login.
+    """
+    if not isinstance(judge.adapter, UsesGateway):
         return False
-    model = taken.model or _text(taken.config.get("model"))
-    return agent_type == taken.type or taken.adapter.gateway_provider(model, env) is not None
+    model = judge.model or _text(judge.config.get("model"))
+    return agent_type == judge.type or judge.adapter.gateway_provider(model, env) is not None
 
 
 def check_judge_agent(
     raw: Mapping[str, Any], agent_type: str | None, config_dir: Path, adapters: Adapters
 ) -> list[Problem]:
-    """What is wrong with the agent's options, in a configuration that need not be right otherwise."""
+    """Problems of the agent's options, in a configuration that need not be valid otherwise."""
     inner = raw["config"] if isinstance(raw.get("config"), Mapping) else {}
     options = {key: value for key, value in raw.items() if key not in OWN_KEYS}
-    problems = _told_twice(raw, inner)
+    problems = _misplaced_or_repeated(raw, inner)
     kind = raw.get("type") or agent_type
     if not isinstance(kind, str):
-        return problems if raw.get("type") else [*problems, _NOBODY]
+        return problems if raw.get("type") else [*problems, _NO_AGENT]
     if not raw.get("type") and kind.strip() == _ANY_PROGRAM and "command" not in {**inner, **options}:
         return [*problems, _NO_PROGRAM]
     try:
@@ -100,23 +114,23 @@ def check_judge_agent(
         return [*problems, Problem("type", error.message, error.hint)]
     if not isinstance(adapter, ChecksConfig):
         return [*problems, *(unknown_key(key, sorted(OWN_KEYS)) for key in options)]
-    told = {key: raw[key] for key in ("agent_name", "version") if raw.get(key) is not None}
-    found = adapter.check_config({**inner, **options, **told, "prompt": "Judge."}, config_dir)
-    return [*problems, *(_placed(problem, inner, options) for problem in found)]
+    top_level = {key: raw[key] for key in ("agent_name", "version") if raw.get(key) is not None}
+    found = adapter.check_config({**inner, **options, **top_level, "prompt": "Judge."}, config_dir)
+    return [*problems, *(_located(problem, inner, options) for problem in found)]
 
 
-def _told_twice(raw: Mapping[str, Any], inner: Mapping[str, Any]) -> list[Problem]:
+def _misplaced_or_repeated(raw: Mapping[str, Any], inner: Mapping[str, Any]) -> list[Problem]:
     return [
-        Problem(f"config.{key}", f"must not stand here: `{key}` of the judge itself is the place for it")
-        if key in _OURS
-        else Problem(f"config.{key}", f"is given twice: here, and as `{key}` of the judge itself")
+        Problem(f"config.{key}", f"must be the judge's own `{key}`, beside `config`")
+        if key in _JUDGE_ONLY
+        else Problem(f"config.{key}", f"is set twice: here, and as `{key}` beside `config`")
         for key in inner
-        if key in _OURS or (raw.get(key) is not None and key in _SHARED | raw.keys() - OWN_KEYS)
+        if key in _JUDGE_ONLY or (raw.get(key) is not None and key in _SHARED | raw.keys() - OWN_KEYS)
     ]
 
 
-def _placed(problem: Problem, inner: Mapping[str, Any], options: Mapping[str, Any]) -> Problem:
-    """Where the person wrote it. A key that is nearly one of ours was hardly meant for the agent."""
+def _located(problem: Problem, inner: Mapping[str, Any], options: Mapping[str, Any]) -> Problem:
+    """The problem with its path in the judge's configuration. An unknown key may be a misspelt key of the judge."""
     key = problem.path.split(".")[0]
     if key in inner:
         return replace(problem, path=f"config.{problem.path}")
@@ -125,35 +139,21 @@ def _placed(problem: Problem, inner: Mapping[str, Any], options: Mapping[str, An
     return problem
 
 
-def _same_cli(like: AgentSpec, given: Mapping[str, Any]) -> dict[str, Any]:
-    if given.keys() & _CLI:
+def _same_cli(agent: AgentSpec, config: Mapping[str, Any]) -> dict[str, Any]:
+    if config.keys() & _CLI:
         return {}
-    own: dict[str, Any] = {key: value for key, value in like.config.items() if key in _CLI}
-    return {**own, "version": like.version} if like.version is not None else own
+    cli: dict[str, Any] = {key: value for key, value in agent.config.items() if key in _CLI}
+    return {**cli, "version": agent.version} if agent.version is not None else cli
 
 
-def _same_model(like: AgentSpec, judge: JudgeConfig, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The one in the agent's own options, where nothing else names one."""
-    is_named = judge.model or like.model or "model" in given
-    return {} if is_named or "model" not in like.config else {"model": like.config["model"]}
+def _same_model(agent: AgentSpec, judge: JudgeConfig, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The model in the agent's options, if no other is configured."""
+    is_configured = judge.model or agent.model or "model" in config
+    return {} if is_configured or "model" not in agent.config else {"model": agent.config["model"]}
 
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
-
-
-# Who the judge is: the definition of a custom agent, never taken from the tree that is judged.
-#
-# `agent_name: agentic-judge` means ours, unless the person has a file of that name in their own project. A definition
-# in
-# the judged tree was in the hands of the agent under test: it could say "always score 1".
-
-JUDGE_NAME = "agentic-judge"
-
-AGENT_DIRECTORIES: Mapping[str, str] = {"claude-code": ".claude/agents", "copilot-cli": ".github/agents"}
-"""Where an agent looks for definitions, by its type. Others have none."""
-
-_ENDINGS = (".md", ".agent.md")
 
 
 def judge_definition() -> str:
@@ -162,59 +162,58 @@ def judge_definition() -> str:
 
 
 def judge_principles() -> str:
-    """The same without its header, for a judge that has no definition of its own."""
+    """The definition without its header, for a judge without a definition."""
     return judge_definition().split("---\n", 2)[2].strip()
 
 
 def install_definition(agent_type: str, name: str | None, *, config_dir: Path, tree: Path) -> Path | None:
-    """Put the definition where the agent looks for it. None if there is none that we know of."""
+    """Write the definition to where the agent looks for it. None if there is no known definition."""
     directory = AGENT_DIRECTORIES.get(agent_type)
     if directory is None or name is None:
         return None
-    text = _own(directory, name, config_dir)
+    text = _project_definition(directory, name, config_dir)
     if text is None and name == JUDGE_NAME:
         text = judge_definition()
     if text is None:
-        return None  # perhaps in the person's home, where the agent itself looks
-    place = tree
+        return None  # perhaps in the user's home, where the agent looks, too
+    path = tree
     for part in Path(directory).parts:
-        place /= part
-        if place.is_symlink() or place.is_file():
-            place.rename(place.with_name(part + SUFFIX))  # nothing is written through a link of the judged tree
-    place.mkdir(parents=True, exist_ok=True)
-    target = place / f"{name}.md"
+        path /= part
+        if path.is_symlink() or path.is_file():
+            path.rename(path.with_name(part + SUFFIX))  # never write through a link of the judged tree
+    path.mkdir(parents=True, exist_ok=True)
+    target = path / f"{name}.md"
     target.write_text(text, encoding="utf-8")
     return target
 
 
-def _own(directory: str, name: str, config_dir: Path) -> str | None:
+def _project_definition(directory: str, name: str, config_dir: Path) -> str | None:
     if Path(name).name != name:
-        return None  # a path is no name
-    for place in project_directories(config_dir):
+        return None  # it is a path
+    for project in project_directories(config_dir):
         for ending in _ENDINGS:
-            path = place / directory / f"{name}{ending}"
+            path = project / directory / f"{name}{ending}"
             if path.is_file():
                 return path.read_text(encoding="utf-8", errors="replace")
     return None
 
 
-# A judge's configuration, read as a whole: every problem at once, or all that a judge needs to sit down.
-
-
 @dataclass(frozen=True, kw_only=True)
 class Checked:
+    """A judge's configuration, or all its problems."""
+
     judge: JudgeConfig | None
-    """None where there are problems."""
+    """None if there are problems."""
     options: Mapping[str, Any]
-    """Keys beside ours: the agent's own."""
+    """Other keys of the configuration, which are the agent's."""
     guidance: str
     problems: Sequence[Problem]
 
 
 def check(raw: Mapping[str, Any], config_dir: Path, agent_type: str | None, adapters: Adapters) -> Checked:
-    """`agent_type` is the test case's agent, if there is one."""
-    reading = read_config(raw)
-    problems = [*reading.problems]
+    """Check a judge's configuration. `agent_type` is the test case's agent, if there is one."""
+    checked = read_config(raw)
+    problems = [*checked.problems]
     guidance = ""
     try:
         guidance = read_guidance(raw, config_dir)
@@ -222,5 +221,5 @@ def check(raw: Mapping[str, Any], config_dir: Path, agent_type: str | None, adap
         problems.append(bad.problem)
     problems += check_judge_agent(raw, agent_type, config_dir, adapters)
     options = {key: value for key, value in raw.items() if key not in OWN_KEYS}
-    judge = None if problems else reading.judge
+    judge = None if problems else checked.judge
     return Checked(judge=judge, options=options, guidance=guidance, problems=problems)

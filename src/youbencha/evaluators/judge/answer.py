@@ -1,8 +1,8 @@
-"""A judge's answer: one score for each assertion, or what is wrong with it. Pure.
+"""Read a judge's answer: a score for each assertion, or what is wrong with it. Pure.
 
-Two shapes are known: ours, `{"assertions": {NAME: {"score": 1, "reason": "…"}}}`, and that of the original youBencha,
-`{"status": "passed", "metrics": {NAME: 1}, "message": "…"}`. What the judge says of passing
-is kept, and decides nothing.
+An answer is a JSON object, bare, fenced or inside other text. There are two forms: ours,
+`{"assertions": {NAME: {"score": 1, "reason": "…"}}}`, and that of the original youBencha,
+`{"status": "passed", "metrics": {NAME: 1}, "message": "…"}`. The judge's own `status` is reported, but decides nothing.
 """
 
 from __future__ import annotations
@@ -19,8 +19,21 @@ _SHAPES = ("assertions", "metrics", "criteria")
 
 _REASONS = ("reason", "reasoning", "explanation", "message", "evidence")
 
-_LONGEST_WORD = 4_000
-"""Of a reason or message: a result is read by people."""
+_LONGEST_TEXT = 4_000
+"""Characters of a reason or message."""
+
+SEARCHED = 300_000
+"""Characters from the end: a verdict comes last."""
+
+MAX_DEPTH = 16
+"""Objects inside objects. A verdict has three levels."""
+
+_STRING = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?'
+"""A JSON string contains no newline, so a stray quotation mark affects only its own line."""
+
+_INSIDE = re.compile(rf"{_STRING}|[{{}}]")
+
+_TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,11 +43,11 @@ class JudgeAnswer:
     status: str | None
     message: str | None
     faults: Mapping[str, str] = field(default_factory=dict)
-    """Assertions without a score that counts, and why."""
+    """Assertions without a valid score, and why."""
 
 
 def find_answer(log: YouBenchaLog, names: Sequence[str]) -> JudgeAnswer | None:
-    """The last object that answers any of the assertions. What a subagent or a tool said is not the judge's word."""
+    """The last answer in the judge's own messages, not in those of its subagents or tools."""
     for message in reversed(log.messages):
         if message.role != "assistant" or message.parent is not None:
             continue
@@ -46,9 +59,9 @@ def find_answer(log: YouBenchaLog, names: Sequence[str]) -> JudgeAnswer | None:
 
 
 def read_answer(found: Mapping[str, Any], names: Sequence[str]) -> JudgeAnswer | None:
-    """None if the object answers none of the assertions: it is something else, then."""
-    given = _entries(found)
-    entries = {name: given[normalized_name(name)] for name in names if normalized_name(name) in given}
+    """Read an object as an answer; None if it answers none of the assertions."""
+    by_name = _entries(found)
+    entries = {name: by_name[normalized_name(name)] for name in names if normalized_name(name) in by_name}
     if not entries:
         return None
     scores, reasons, faults = {}, _general_reasons(found, names), {}
@@ -71,7 +84,7 @@ def read_answer(found: Mapping[str, Any], names: Sequence[str]) -> JudgeAnswer |
 
 
 def read_score(value: Any) -> float | None:
-    """From 0 to 1, or nothing: what is out of range is a misunderstanding, and not nearly 1."""
+    """A number from 0 to 1; None if it is anything else: a larger one may be of another scale."""
     if isinstance(value, str):
         try:
             value = float(value)
@@ -95,14 +108,16 @@ def _entries(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def normalized_name(name: str) -> str:
-    """Models write `No-Errors` for `no_errors`."""
+    """The name without differences that models make: they write `No-Errors` for `no_errors`."""
     return re.sub(r"[\W_]+", "_", name).strip("_").casefold()
 
 
 def _general_reasons(found: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
-    """Some judges put their reasons beside the scores."""
-    given = found.get("reasons")
-    texts = {normalized_name(str(name)): _text(text) for name, text in given.items()} if isinstance(given, dict) else {}
+    """The reasons of judges that put them beside the scores."""
+    reasons = found.get("reasons")
+    if not isinstance(reasons, dict):
+        return {}
+    texts = {normalized_name(str(name)): _text(text) for name, text in reasons.items()}
     return {name: text for name in names if (text := texts.get(normalized_name(name)))}
 
 
@@ -113,27 +128,8 @@ def _first_text(entry: Mapping[str, Any], keys: Sequence[str]) -> str | None:
 def _text(value: Any) -> str | None:
     if not isinstance(value, str) or not value.strip():
         return None
-    text = value.strip().encode("utf-8", "replace").decode()  # half of a surrogate pair could not be written down
-    return text if len(text) <= _LONGEST_WORD else text[:_LONGEST_WORD] + "…"
-
-
-# JSON objects in what a judge said: bare, fenced, with words around them, one inside another.
-#
-# Nothing is parsed twice for each brace in it, so that a hostile megabyte of `{` takes no longer than any other
-# megabyte: braces are paired in one pass, and what is nested deeper than any verdict is never looked at.
-
-LOOKED_AT = 300_000
-"""Characters, from the end: a verdict comes last."""
-
-DEEPEST = 16
-"""Objects within objects. A verdict has three of them."""
-
-_STRING = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?'
-"""No JSON string holds a line's end, so a stray quotation mark spoils no more than its own line."""
-
-_INSIDE = re.compile(rf"{_STRING}|[{{}}]")
-
-_TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])")
+    text = value.strip().encode("utf-8", "replace").decode()  # half of a surrogate pair cannot be written to a file
+    return text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "…"
 
 
 class _Group(NamedTuple):
@@ -142,20 +138,23 @@ class _Group(NamedTuple):
 
 
 def objects_in(text: str, keys: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Every JSON object that has one of the keys, the last one first; one that holds others comes before them."""
-    text = text[-LOOKED_AT:]
+    """Every JSON object in a text that has one of the keys, the last one first and outer ones before inner ones.
+
+    A hostile text takes linear time: braces are paired in one pass, and deeply nested ones are ignored.
+    """
+    text = text[-SEARCHED:]
     quoted = [f'"{key}"' for key in keys]
     shortest = min(map(len, quoted)) + len("{:0}")
     for start, end in reversed(list(_groups(text))):
         if end - start < shortest or not any(text.find(key, start, end) >= 0 for key in quoted):
-            continue  # nearly all that is hostile, or code, ends here
+            continue  # nearly all code and hostile text ends here
         found = _parsed(text[start:end])
         if found is not None and any(key in found for key in keys):
             yield found
 
 
 def _groups(text: str) -> Iterator[_Group]:
-    """Whatever stands between a brace and its partner, in the order of their ends."""
+    """The positions of matching braces, in the order of their ends."""
     starts: list[int] = []
     heights: list[int] = []
     position = text.find("{")
@@ -163,7 +162,7 @@ def _groups(text: str) -> Iterator[_Group]:
         starts.append(position)
         heights.append(0)
         position += 1
-        # Quotation marks mean something inside of braces only: words around them may hold any number.
+        # Quotation marks matter only inside braces: the text around them may contain any number.
         while starts and (token := _INSIDE.search(text, position)) is not None:
             position = token.end()
             if token[0] == "{":
@@ -173,7 +172,7 @@ def _groups(text: str) -> Iterator[_Group]:
                 start, height = starts.pop(), heights.pop()
                 if heights:
                     heights[-1] = max(heights[-1], height + 1)
-                if height < DEEPEST:
+                if height < MAX_DEPTH:
                     yield _Group(start, position)
         if starts:
             return
@@ -187,6 +186,6 @@ def _parsed(text: str) -> dict[str, Any] | None:
 def _loaded(text: str) -> dict[str, Any] | None:
     try:
         found = json.loads(text)
-    except (ValueError, RecursionError):  # the latter for lists within lists
+    except (ValueError, RecursionError):  # the latter for nested lists
         return None
     return found if isinstance(found, dict) else None

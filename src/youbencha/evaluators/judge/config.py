@@ -1,4 +1,4 @@
-"""What a person may write under `config` of an agentic-judge. Whatever is not known here is an option of its agent."""
+"""The configuration of an agentic-judge. Keys that are not known here are options of its agent."""
 
 from __future__ import annotations
 
@@ -20,25 +20,37 @@ from youbencha.spec.base import Line, Milliseconds
 RESERVED = frozenset(
     {"asked_again", "judge", "judge_status", "overall_score", "reasons", "severity", "spread", "votes"}
 )
-"""What the judge's own metrics are called; each assertion is a metric beside them."""
+"""Names of the judge's metrics, which assertions must not have: each is a metric beside them."""
 
 _LONGEST_SLUG = 40
 
 Score = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
+DEFAULT_THRESHOLD = 0.7
+"""A score with a small doubt passes; a half ("0.5 if partial") does not."""
+
+_GUIDANCE_FILES = ("prompt_file", "instructions-file", "instructions_file")
+
+_GUIDANCE = ("prompt", *_GUIDANCE_FILES)
+
+_MAX_GUIDANCE_CHARS = 200_000
+
+Votes = Annotated[int, Field(ge=1, le=9)]
+
+
 class MappedAssertion(StrictModel):
-    """As the value of its name; the description alone may be written as plain text."""
+    """An assertion as the value of its name. A text is its description."""
 
     description: Line
     threshold: Score | None = None
     weight: Annotated[float, Field(gt=0.0)] = 1.0
     severity: Any = None
-    """Older test cases have it. It is passed on in the result, and decides nothing."""
+    """In older test cases. It is copied to the result, but decides nothing."""
 
 
 class ListedAssertion(MappedAssertion):
-    """As an item of a list. Without a name, it gets one from its first words."""
+    """An assertion in a list. The default for its name are the first words of the description."""
 
     name: Line | None = None
 
@@ -63,10 +75,10 @@ class Assertion:
     severity: Any = None
 
 
-def resolve(written: Mapping[str, MappedAssertion] | Iterable[ListedAssertion], threshold: float) -> list[Assertion]:
-    """All assertions with their names, in the order in which they were written."""
-    if not isinstance(written, Mapping):
-        written = _named(tuple(written))
+def resolve(configured: Mapping[str, MappedAssertion] | Iterable[ListedAssertion], threshold: float) -> list[Assertion]:
+    """All assertions with their names, in the order of the configuration."""
+    if not isinstance(configured, Mapping):
+        configured = _named(tuple(configured))
     return [
         Assertion(
             name=name,
@@ -75,29 +87,23 @@ def resolve(written: Mapping[str, MappedAssertion] | Iterable[ListedAssertion], 
             weight=each.weight,
             severity=each.severity,
         )
-        for name, each in written.items()
+        for name, each in configured.items()
     ]
 
 
-def check_names(written: Mapping[str, Any] | Iterable[ListedAssertion]) -> None:
-    """Raises if two names would be one in a judge's answer, or one of them is a metric of our own."""
-    names = list(written) if isinstance(written, Mapping) else [each.name for each in written if each.name is not None]
-    for name in names:
-        if not normalized_name(name):
-            raise ValueError(f"the name {name!r} has no letter or digit in it")
-        if name in RESERVED:
-            raise ValueError(f"{name!r} is a metric of the judge itself: choose another name")
-    if twice := _first_twice(names):
-        raise ValueError(f"the name {twice!r} is given twice: hyphens, underscores and capitals make no difference")
-
-
-def _first_twice(names: Iterable[str]) -> str | None:
+def check_names(configured: Mapping[str, Any] | Iterable[ListedAssertion]) -> None:
+    """Raise ValueError if two names could not be distinguished in a judge's answer, or one is reserved."""
+    names = configured if isinstance(configured, Mapping) else [each.name for each in configured if each.name]
     seen: set[str] = set()
     for name in names:
-        if normalized_name(name) in seen:
-            return name
-        seen.add(normalized_name(name))
-    return None
+        normalized = normalized_name(name)
+        if not normalized:
+            raise ValueError(f"the name {name!r} has no letter or digit")
+        if name in RESERVED:
+            raise ValueError(f"{name!r} is a built-in metric of the judge: choose another name")
+        if normalized in seen:
+            raise ValueError(f"the name {name!r} is used twice: hyphens, underscores and capitals are ignored")
+        seen.add(normalized)
 
 
 def _named(listed: tuple[ListedAssertion, ...]) -> dict[str, ListedAssertion]:
@@ -126,57 +132,47 @@ def _slugs(text: str, number: int) -> Iterator[str]:
         yield f"{slug}_{suffix}"
 
 
-DEFAULT_THRESHOLD = 0.7
-"""A full score passes, and so does one with a small doubt; a half ("0.5 if partial") does not."""
-
-_GUIDANCE = ("prompt", "prompt_file", "instructions-file", "instructions_file")
-
-_ASKED = ("assertions", "criteria")
-
-Votes = Annotated[int, Field(ge=1, le=9)]
-
-
 class JudgeConfig(StrictModel):
     """`config` of an agentic-judge."""
 
     type: Line | None = None
-    """Which agent judges. By default, the test case's own."""
+    """The agent that judges. Defaults to the test case's agent."""
     agent_name: Line | None = None
-    """A custom agent; `agentic-judge` is ours."""
+    """A custom agent; `agentic-judge` is youBencha's."""
     model: Line | None = None
     version: Line | None = None
     timeout: Milliseconds = 300_000
     """Of each vote, in milliseconds."""
     config: dict[str, Any] = Field(default_factory=dict)
-    """Options of the agent that judges. They may also stand beside the keys here."""
+    """Options of the agent that judges. They may also be beside the keys here."""
     env: dict[str, str] = Field(default_factory=dict)
-    """Over what the test case gives its agent."""
+    """Overrides the environment of the test case's agent."""
     prompt: Line | None = None
     """Guidance for the judge, before the assertions."""
     prompt_file: Line | None = None
-    """The same in a file, relative to the one that names it."""
+    """A file with guidance, relative to the configuration file."""
     instructions_file: Line | None = Field(
         default=None, validation_alias=AliasChoices("instructions-file", "instructions_file")
     )
-    """The same; older test cases call it so. `{{ASSERTIONS}}` in it is replaced by the assertions."""
+    """`prompt_file` in older test cases. `{{ASSERTIONS}}` in the file is replaced by the assertions."""
     assertions: Assertions | None = None
-    """Name -> what must hold, or -> {description, threshold, weight}; or a list."""
+    """Name -> what must be true, or -> {description, threshold, weight}; or a list."""
     criteria: Assertions | None = None
-    """What older test cases call the assertions."""
+    """`assertions` in older test cases."""
     threshold: Score = DEFAULT_THRESHOLD
-    """The least score with which an assertion holds, where it has none of its own."""
+    """The default for the least score with which an assertion passes."""
     votes: Votes = 1
-    """How many judges are asked, each on its own. The median of their scores counts."""
+    """The number of independent judges. The median of their scores counts."""
     max_concurrent_votes: Votes = 3
     judge_failed_runs: bool = False
-    """Judge also what an agent left behind that failed or ran out of time. It cannot pass any more."""
+    """Judge also the work of an agent that failed or timed out. The run fails in any case."""
 
     @field_validator("assertions", "criteria")
     @classmethod
-    def _names_are_told_apart(cls, written: Any) -> Any:
-        if written is not None:
-            check_names(written)
-        return written
+    def _names_are_distinct(cls, configured: Any) -> Any:
+        if configured is not None:
+            check_names(configured)
+        return configured
 
     def asked(self) -> list[Assertion]:
         return resolve(self.assertions or self.criteria or {}, self.threshold)
@@ -188,12 +184,12 @@ OWN_KEYS = frozenset({*JudgeConfig.model_fields, "instructions-file"})
 @dataclass(frozen=True)
 class CheckedConfig:
     judge: JudgeConfig | None
-    """None where a part of it is wrong."""
+    """None if a field is invalid."""
     problems: Sequence[Problem]
 
 
 def read_config(raw: Mapping[str, Any]) -> CheckedConfig:
-    """Pydantic does not come to look at the whole where a part is wrong, so the whole is looked at here."""
+    """Validate a configuration. Checks across fields are made here: pydantic skips its own if a field is invalid."""
     problems = [*_one_guidance(raw), *_one_list(raw)]
     try:
         judge = JudgeConfig.model_validate({key: value for key, value in raw.items() if key in OWN_KEYS})
@@ -204,22 +200,14 @@ def read_config(raw: Mapping[str, Any]) -> CheckedConfig:
 
 def _one_guidance(raw: Mapping[str, Any]) -> list[Problem]:
     first, *others = [key for key in _GUIDANCE if raw.get(key) is not None] or [""]
-    return [Problem(key, f"must not stand beside `{first}`: one of them guides the judge") for key in others]
+    return [Problem(key, f"cannot be combined with `{first}`") for key in others]
 
 
 def _one_list(raw: Mapping[str, Any]) -> list[Problem]:
-    given = [key for key in _ASKED if raw.get(key) is not None]
-    if len(given) > 1:
-        return [Problem("criteria", "must not stand beside `assertions`, which is its newer name")]
-    return [] if given else [Problem("assertions", "is required", "say what must hold, each under a name of its own")]
-
-
-# A person's own words to the judge, in place or from a file beside the test case.
-
-_FILES = ("prompt_file", "instructions-file", "instructions_file")
-
-MAX_LENGTH = 200_000
-"""Characters: guidance, not a library."""
+    present = [key for key in ("assertions", "criteria") if raw.get(key) is not None]
+    if len(present) > 1:
+        return [Problem("criteria", "cannot be combined with `assertions`, its newer name")]
+    return [] if present else [Problem("assertions", "is required", "list what must be true, each with a name")]
 
 
 class BadGuidance(Exception):
@@ -229,8 +217,8 @@ class BadGuidance(Exception):
 
 
 def read_guidance(raw: Mapping[str, Any], config_dir: Path) -> str:
-    """Empty if there is none."""
-    for key in _FILES:
+    """The user's guidance for the judge, from the configuration or a file; empty if there is none."""
+    for key in _GUIDANCE_FILES:
         if isinstance(name := raw.get(key), str):
             return _read(key, name.strip(), config_dir)
     prompt = raw.get("prompt")
@@ -241,21 +229,21 @@ def _read(key: str, name: str, base: Path) -> str:
     try:
         path = confined(base, name)
         if not stat.S_ISREG(path.stat().st_mode):
-            raise _bad(key, f"{name} is not a regular file")  # a pipe would be waited on for ever
+            raise _bad(key, f"{name} is not a regular file")  # reading a pipe could block forever
         with path.open("rb") as file:
-            text = file.read(4 * MAX_LENGTH + 1).decode("utf-8-sig").strip()
+            text = file.read(4 * _MAX_GUIDANCE_CHARS + 1).decode("utf-8-sig").strip()
     except PathNotAllowed as error:
         raise _bad(key, error.message, error.hint) from None
     except FileNotFoundError:
-        raise _bad(key, f"{name} does not exist", f"it is looked for in {base}") from None
+        raise _bad(key, f"{name} does not exist in {base}") from None
     except UnicodeDecodeError:
         raise _bad(key, f"{name} is not UTF-8 text") from None
     except OSError as error:
         raise _bad(key, f"{name} cannot be read: {error.strerror}") from None
     if not text:
         raise _bad(key, f"{name} is empty")
-    if len(text) > MAX_LENGTH:
-        raise _bad(key, f"{name} is longer than {MAX_LENGTH:,} characters")
+    if len(text) > _MAX_GUIDANCE_CHARS:
+        raise _bad(key, f"{name} is longer than {_MAX_GUIDANCE_CHARS:,} characters")
     return text
 
 

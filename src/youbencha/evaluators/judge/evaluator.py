@@ -1,8 +1,8 @@
 """AgenticJudge: any agent as a judge.
 
-The judge works on a copy of the tree that is thrown away, so it disturbs neither what is judged nor another evaluator.
-What it says is read as scores, and declared thresholds decide: a judge that says "passed" with a score of 0 is
-reported, not believed. Nothing in the judged tree may instruct the judge (see `copying.py` and `definition.py`).
+Each vote runs the agent on a temporary copy of the tree, reads the scores in its answer, and asks once more if the
+answer is unusable. The configured thresholds decide; the judge's own verdict is only reported. Nothing in the judged
+tree may instruct the judge (see `materials.py` and `agent.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
+from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult, needs_model
 from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.evaluators.base import (
     EvaluationContext,
@@ -31,17 +31,17 @@ from youbencha.evaluators.judge.agent import (
     Adapters,
     Checked,
     JudgeAgent,
+    check,
     install_definition,
     judge_agent,
     judge_principles,
-    knows_gateway,
+    uses_gateway,
 )
 from youbencha.evaluators.judge.answer import JudgeAnswer, find_answer
 from youbencha.evaluators.judge.config import Assertion
 from youbencha.evaluators.judge.materials import Brief, Materials, judge_prompt, prepare_materials, task_of
 from youbencha.events import WarningRaised
 from youbencha.files import LOG_FILE
-from youbencha.gateway.api import GatewayAccess
 from youbencha.log import Artifact, EvaluationResult, YouBenchaLog
 from youbencha.sandbox.local import HOST
 from youbencha.workspace.trees import remove_tree
@@ -51,6 +51,13 @@ if TYPE_CHECKING:
     from youbencha.spec import AgentSpec
 
 
+VERDICT = "verdict.json"
+
+PROMPT = "prompt.md"
+
+_NOTHING = "there was no JSON object with these assertions in it"
+
+
 def _installed(name: str) -> AgentAdapter:
     from youbencha.adapters import get_adapter
 
@@ -58,7 +65,7 @@ def _installed(name: str) -> AgentAdapter:
 
 
 class AgenticJudge:
-    """Asks an agent whether assertions hold, as often as `votes` says. What it needs is imported when it judges."""
+    """Lets an agent score assertions, `votes` times."""
 
     name = "agentic-judge"
     description = "An agent looks at the result and scores your assertions from 0 to 1; your thresholds decide."
@@ -69,52 +76,39 @@ class AgenticJudge:
     def check_config(
         self, config: Mapping[str, Any], config_dir: Path, agent_type: str | None = None
     ) -> Sequence[Problem]:
-        """`agent_type` is the test case's agent, which judges where there is no `type`. None: there is none."""
         return self._checked(config, config_dir, agent_type).problems
 
     def bypasses_gateway(
         self, config: Mapping[str, Any], config_dir: Path, agent: AgentSpec | None, env: Mapping[str, str]
     ) -> str | None:
-        """Of `AsksModel`. A program of somebody's own need not ask any model."""
-        from youbencha.adapters.base import needs_model
-        from youbencha.evaluators.judge.agent import judge_agent, knows_gateway
-
+        """See `UsesModel`. A custom program may not call a model at all."""
         checked = self._checked(config, config_dir, agent.type if agent else None)
         if checked.judge is None:
             return None
-        taken = judge_agent(checked.judge, checked.options, agent, self._adapters)
-        known = knows_gateway(taken, agent.type if agent else None, {**env, **checked.judge.env})
-        return None if known or not needs_model(taken.adapter) else taken.type
+        judge = judge_agent(checked.judge, checked.options, agent, self._adapters)
+        through_gateway = uses_gateway(judge, agent.type if agent else None, {**env, **checked.judge.env})
+        return None if through_gateway or not needs_model(judge.adapter) else judge.type
 
     async def evaluate(self, context: EvaluationContext) -> EvaluationResult:
-        """Skipped where the agent itself failed; an error where no judge could be heard."""
-
         started = time.monotonic()
         checked = self._checked(context.config, context.config_dir, context.agent.type if context.agent else None)
         if checked.problems or checked.judge is None:
             raise ConfigError("EVALUATOR_CONFIG_INVALID", f"The configuration of {context.name}", checked.problems)
-        if not checked.judge.judge_failed_runs and (reason := _not_worth_judging(context)):
+        if not checked.judge.judge_failed_runs and (reason := _reason_to_skip(context)):
             return evaluation_result(context, started, "skipped", reason)
         return await collect_votes(context, checked, self._adapters, started)
 
     def _checked(self, config: Mapping[str, Any], config_dir: Path, agent_type: str | None) -> Checked:
-        from youbencha.evaluators.judge.agent import check
-
         return check(config, config_dir, agent_type, self._adapters)
 
 
-def _not_worth_judging(context: EvaluationContext) -> str | None:
-    """It cannot pass any more, and a judge costs money."""
+def _reason_to_skip(context: EvaluationContext) -> str | None:
+    """A failed run fails in any case, and a judge costs money."""
     status = context.log.execution.status if context.log else "success"
     if status == "success":
         return None
-    how = "ran out of time" if status == "timeout" else "failed"
-    return f"Not judged, because the agent {how}. Set judge_failed_runs: true to have it judged all the same."
-
-
-# All votes together: the judges are heard, and their votes become a result.
-
-VERDICT = "verdict.json"
+    end = "timed out" if status == "timeout" else "failed"
+    return f"Not judged, because the agent {end}. Set judge_failed_runs: true to judge it anyway."
 
 
 async def collect_votes(
@@ -122,7 +116,7 @@ async def collect_votes(
 ) -> EvaluationResult:
     judge = checked.judge
     assert judge is not None  # there are no problems
-    bench = JudgeTask(
+    task = JudgeTask(
         judge_agent=judge_agent(judge, checked.options, context.agent, adapters),
         assertions=judge.asked(),
         guidance=checked.guidance,
@@ -131,21 +125,21 @@ async def collect_votes(
     )
     done: list[Attempt] = []
     try:
-        votes = await _all_votes(context, bench, judge.votes, judge.max_concurrent_votes, done)
+        votes = await _all_votes(context, task, judge.votes, judge.max_concurrent_votes, done)
     except YouBenchaError as error:
-        raise _with_what_it_cost(error, context, done) from error
-    return _result(context, bench, votes, done, started)
+        raise _with_usage(error, context, done) from error
+    return _result(context, task, votes, done, started)
 
 
 async def _all_votes(
-    context: EvaluationContext, bench: JudgeTask, count: int, at_once: int, done: list[Attempt]
+    context: EvaluationContext, task: JudgeTask, count: int, max_concurrent: int, done: list[Attempt]
 ) -> list[Vote]:
-    """As many as were asked for, or none: the first that fails ends the others."""
-    places = asyncio.Semaphore(at_once)
+    """All votes; the first failure cancels the others."""
+    limit = asyncio.Semaphore(max_concurrent)
 
     async def one(number: int) -> Vote:
-        async with places:
-            return await cast_vote(context, bench, number, done)
+        async with limit:
+            return await cast_vote(context, task, number, done)
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -156,14 +150,14 @@ async def _all_votes(
 
 
 def _result(
-    context: EvaluationContext, bench: JudgeTask, votes: Sequence[Vote], done: Sequence[Attempt], started: float
+    context: EvaluationContext, task: JudgeTask, votes: Sequence[Vote], done: Sequence[Attempt], started: float
 ) -> EvaluationResult:
     answers = [vote.answer for vote in votes]
-    results = verdict.scored(bench.assertions, answers)
-    judge = _judge_info(bench.judge_agent, votes[0].log)
-    written = context.artifacts_dir / VERDICT
+    results = verdict.scored(task.assertions, answers)
+    judge = _judge_info(task.judge_agent, votes[0].log)
+    path = context.artifacts_dir / VERDICT
     record = verdict.record(results, answers, judge)
-    written.write_text(json.dumps(record, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(record, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
     metrics = {**verdict.metrics(results, answers), "judge": judge}
     if asked_again := len(done) - len(votes):
         metrics["asked_again"] = asked_again
@@ -175,8 +169,8 @@ def _result(
         metrics=metrics,
         assertions=verdict.assertion_results(results),
         artifacts=[
-            artifact(context, "verdict", written, "what each vote said, and what came of it"),
-            *_left(context, done),
+            artifact(context, "verdict", path, "all votes, and the verdict"),
+            *_artifacts(context, done),
         ],
         usage=verdict.total_usage([attempt.log.usage for attempt in done]),
     )
@@ -191,29 +185,22 @@ def _judge_info(judge_agent: JudgeAgent, log: YouBenchaLog) -> dict[str, Any]:
     }
 
 
-def _left(context: EvaluationContext, done: Sequence[Attempt]) -> Iterator[Artifact]:
+def _artifacts(context: EvaluationContext, done: Sequence[Attempt]) -> Iterator[Artifact]:
     for attempt in sorted(done, key=lambda attempt: attempt.name):
-        yield artifact(context, "prompt", attempt.artifacts / PROMPT, f"what the judge was told ({attempt.name})")
-        yield artifact(context, "log", attempt.artifacts / LOG_FILE, f"what the judge did ({attempt.name})")
+        yield artifact(context, "prompt", attempt.artifacts / PROMPT, f"the judge's prompt ({attempt.name})")
+        yield artifact(context, "log", attempt.artifacts / LOG_FILE, f"the judge's log ({attempt.name})")
         if attempt.log_file is not None:
-            yield artifact(context, "terminal", attempt.log_file, f"what the judge printed ({attempt.name})")
+            yield artifact(context, "terminal", attempt.log_file, f"the judge's output ({attempt.name})")
 
 
-def _with_what_it_cost(error: YouBenchaError, context: EvaluationContext, done: Sequence[Attempt]) -> YouBenchaError:
-    """No verdict, but the money is spent and the logs are there."""
+def _with_usage(error: YouBenchaError, context: EvaluationContext, done: Sequence[Attempt]) -> YouBenchaError:
+    """The error with the usage and the artifacts of all attempts, which a skipped result has, too."""
     usage = verdict.total_usage([attempt.log.usage for attempt in done])
-    costs: dict[str, Any] = {
+    attempts: dict[str, Any] = {
         "usage": usage.model_dump() if usage else None,
-        "artifacts": [each.model_dump() for each in _left(context, done)],
+        "artifacts": [each.model_dump() for each in _artifacts(context, done)],
     }
-    return YouBenchaError(error.code, error.message, hint=error.hint, context={**error.context, **costs})
-
-
-# One judge's vote: run the agent on its own copy, read its answer, and ask once more if that cannot be used.
-
-PROMPT = "prompt.md"
-
-_NOTHING = "there was no JSON object with these assertions in it"
+    return YouBenchaError(error.code, error.message, hint=error.hint, context={**error.context, **attempts})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,26 +221,26 @@ class Attempt:
     name: str
     log: YouBenchaLog
     artifacts: Path
-    """Holds the prompt and the log."""
+    """The directory with the prompt and the log."""
     log_file: Path | None
-    """What the agent printed."""
+    """The agent's output."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Vote:
     answer: JudgeAnswer
     log: YouBenchaLog
-    """Of the attempt that it came from."""
+    """Of the attempt with the answer."""
 
 
-async def cast_vote(context: EvaluationContext, bench: JudgeTask, number: int, done: list[Attempt]) -> Vote:
-    """`done` gets every attempt as it ends: what it cost is known, whatever comes of it."""
-    names = [each.name for each in bench.assertions]
+async def cast_vote(context: EvaluationContext, task: JudgeTask, number: int, done: list[Attempt]) -> Vote:
+    """Get one judge's vote. Every attempt is appended to `done`, so that its usage is known if the vote fails."""
+    names = [each.name for each in task.assertions]
     unusable: str | None = None
     for again in ("", "-again"):
-        attempt = await _attempt(context, bench, f"vote-{number}{again}", unusable)
+        attempt = await _attempt(context, task, f"vote-{number}{again}", unusable)
         done.append(attempt)
-        _require_success(attempt, bench.judge_agent)
+        _require_success(attempt, task.judge_agent)
         answer = find_answer(attempt.log, names)
         if answer is not None and not answer.faults:
             return Vote(answer=answer, log=attempt.log)
@@ -264,16 +251,16 @@ async def cast_vote(context: EvaluationContext, bench: JudgeTask, number: int, d
             )
     raise YouBenchaError(
         "JUDGE_NO_VERDICT",
-        f"The judge ({bench.judge_agent.type}) gave no usable verdict, not even when asked again: {unusable}.",
-        hint="Read what it said in its youbencha-log.json. A stronger model, fewer assertions or clearer ones help.",
+        f"The judge ({task.judge_agent.type}) gave no usable verdict in two attempts: {unusable}.",
+        hint="See its answer in its youbencha-log.json. Try a stronger model, or fewer and clearer assertions.",
     )
 
 
-async def _attempt(context: EvaluationContext, bench: JudgeTask, name: str, unusable: str | None) -> Attempt:
-    judge_agent, artifacts = bench.judge_agent, context.artifacts_dir / name
+async def _attempt(context: EvaluationContext, task: JudgeTask, name: str, unusable: str | None) -> Attempt:
+    judge_agent, artifacts = task.judge_agent, context.artifacts_dir / name
     artifacts.mkdir(parents=True, exist_ok=True)
-    directory = context.scratch_dir / name  # the same in every run: what a judge sees of it can then be replayed
-    remove_tree(directory)  # nothing that somebody put there is shown to a judge
+    directory = context.scratch_dir / name  # the same in every run, so that a judge's requests can be replayed
+    remove_tree(directory)  # another program may have put something there
     directory.mkdir()
     try:
         materials = await in_thread(lambda check_cancelled: prepare_materials(context, directory, check_cancelled))
@@ -281,29 +268,29 @@ async def _attempt(context: EvaluationContext, bench: JudgeTask, name: str, unus
             judge_agent.type, judge_agent.agent_name, config_dir=context.config_dir, tree=materials.tree
         )
         brief = Brief(
-            assertions=bench.assertions,
+            assertions=task.assertions,
             materials=materials,
             principles="" if definition else judge_principles(),
-            guidance=bench.guidance,
+            guidance=task.guidance,
             task=task_of(context),
             size=_size(context),
         )
-        async with _place(context, bench, materials) as place:
+        async with _sandbox(context, task, materials) as opened:
             prompt = judge_prompt(brief, unusable)
-            # Where an agent is asked to use a key, the prompt may name one.
-            (artifacts / PROMPT).write_text(context.redactor.with_env(bench.env).text(prompt), encoding="utf-8")
+            # The task in the prompt may contain a key.
+            (artifacts / PROMPT).write_text(context.redactor.with_env(task.env).text(prompt), encoding="utf-8")
             judging = AgentExecutionContext(
                 workspace_dir=materials.tree,
                 repo_dir=materials.tree,
                 artifacts_dir=artifacts,
                 config={**judge_agent.config, "prompt": prompt},
-                timeout=bench.timeout,
-                # Without a `.git` in the copy, git would find the repository that our workspace lies in.
-                env={"GIT_CEILING_DIRECTORIES": str(directory.resolve()), **bench.env},
+                timeout=task.timeout,
+                # Without a `.git` in the copy, git would find the repository that the workspace is in.
+                env={"GIT_CEILING_DIRECTORIES": str(directory.resolve()), **task.env},
                 model=judge_agent.model,
                 config_dir=context.config_dir,
-                gateway=place.gateway,
-                sandbox=place.sandbox,
+                gateway=opened.gateway,
+                sandbox=opened.sandbox,
                 scratch_dir=context.agent_scratch_dir,
             )
             result = await _execute(judge_agent, judging)
@@ -316,24 +303,22 @@ async def _attempt(context: EvaluationContext, bench: JudgeTask, name: str, unus
 
 
 @asynccontextmanager
-async def _place(context: EvaluationContext, bench: JudgeTask, materials: Materials) -> AsyncIterator[EvaluatorSandbox]:
-    """A judge has tools, and reads what an untrusted agent wrote: it is kept where that agent was kept.
+async def _sandbox(
+    context: EvaluationContext, task: JudgeTask, materials: Materials
+) -> AsyncIterator[EvaluatorSandbox]:
+    """A sandbox like the agent's: a judge has tools, and reads what an untrusted agent wrote.
 
-    One that cannot go through the gateway would reach no model in there, and stays here.
+    A judge that cannot use the gateway would reach no model in it, and runs on the host.
     """
-    access = _access(context, bench)
+    agent_type = context.agent.type if context.agent else None
+    access = context.gateway if uses_gateway(task.judge_agent, agent_type, task.env) else None
     if context.open_sandbox is None or access is None:
         yield EvaluatorSandbox(HOST, access)
         return
-    async with context.open_sandbox(materials.tree, access) as place:
+    async with context.open_sandbox(materials.tree, access) as opened:
         for path in materials.beside(history=context.directory / ".git" / "objects"):
-            place.sandbox.share(path)
-        yield place
-
-
-def _access(context: EvaluationContext, bench: JudgeTask) -> GatewayAccess | None:
-    kind = context.agent.type if context.agent else None
-    return context.gateway if knows_gateway(bench.judge_agent, kind, bench.env) else None
+            opened.sandbox.share(path)
+        yield opened
 
 
 async def _execute(judge_agent: JudgeAgent, judging: AgentExecutionContext) -> AgentExecutionResult:
@@ -355,8 +340,8 @@ def _require_success(attempt: Attempt, judge_agent: JudgeAgent) -> None:
     first = errors[0] if errors else None
     raise YouBenchaError(
         "JUDGE_FAILED",
-        f"The judge ({judge_agent.type}) ended with {status}: {first.message if first else 'it did not say why'}",
-        hint=(first.hint if first else None) or "Read its youbencha-log.json.",
+        f"The judge ({judge_agent.type}) ended with {status}: {first.message if first else 'no error message'}",
+        hint=(first.hint if first else None) or "See its youbencha-log.json.",
         context={"code": first.code if first else None, "status": status},
     )
 

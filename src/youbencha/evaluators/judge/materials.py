@@ -1,4 +1,10 @@
-"""What a judge is given to look at: a copy of the tree, and beside it the patch, the task and the expected tree."""
+"""Prepare what a judge sees: a copy of the tree, the patch, the task and the expected tree, and the prompt.
+
+The tree was written by the agent under test, so nothing in it may instruct the judge. Files that coding agents take
+instructions or settings from (CLAUDE.md, AGENTS.md, `.claude/` …) are evidence too, so they are not removed: in the
+copy their names end in `.judged`, which no agent looks for. Of `.git`, the copy has the history (references, index, the
+objects by reference), but nothing that makes git run a command: no hooks, and not the agent's configuration.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +20,31 @@ from youbencha.evaluators.base import CheckCancelled, EvaluationContext, printab
 from youbencha.evaluators.judge.config import Assertion
 from youbencha.workspace.trees import CANNOT_BE_HERE, FileCopies, copy_tree
 
+SUFFIX = ".judged"
+
+_INSTRUCTIONS = frozenset({
+    "claude.md", "claude.local.md", ".claude", ".mcp.json",
+    "agents.md", "agents.override.md", ".agents", ".codex",
+    "gemini.md", ".gemini", "opencode.json", "opencode.jsonc", ".opencode",
+    ".cursor", ".cursorrules", ".windsurf", ".windsurfrules", ".clinerules", ".aider.conf.yml", ".copilot",
+})  # fmt: skip
+"""In any directory, because agents read them wherever they work, and in any case, for systems that ignore it."""
+
+_IN_GITHUB = frozenset(
+    {"agents", "chatmodes", "copilot", "copilot-instructions.md", "hooks", "instructions", "prompts"}
+)
+"""The same, in `.github`."""
+
+_HISTORY = ("HEAD", "ORIG_HEAD", "index", "packed-refs", "refs", "logs", "shallow")
+
+_GIT_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n"
+
+_PLACEHOLDERS = ("{{ASSERTIONS}}", "{{CRITERIA}}")
+
+_LONGEST_TASK = 10_000
+
+_MOST_NAMES = 20
+
 
 @dataclass(frozen=True, kw_only=True)
 class Materials:
@@ -26,13 +57,13 @@ class Materials:
     """Files of the tree that have another name in the copy."""
 
     def beside(self, history: Path) -> list[Path]:
-        """What a judge needs to see besides the tree: `history` are the objects that the copy's git refers to."""
-        given = [path for path in (self.patch, self.expected, self.task) if path is not None]
-        return [*given, history] if history.is_dir() and not history.is_symlink() else given
+        """What a judge needs besides the tree. `history` are the objects that the copy's git refers to."""
+        paths = [path for path in (self.patch, self.expected, self.task) if path is not None]
+        return [*paths, history] if history.is_dir() and not history.is_symlink() else paths
 
 
 def prepare_materials(context: EvaluationContext, directory: Path, check_cancelled: CheckCancelled) -> Materials:
-    """Everything below `directory`, which is empty, for one judge alone: no judge sees what another did."""
+    """Write the materials of one judge to an empty directory. Judges do not share them."""
     beside = directory / "materials"
     beside.mkdir()
     renamed = copy_for_judge(context.directory, directory / "tree", check_cancelled, context.left_out)
@@ -46,10 +77,10 @@ def prepare_materials(context: EvaluationContext, directory: Path, check_cancell
 
 
 def task_of(context: EvaluationContext) -> str | None:
-    """What the agent was asked to do: as it was written, else as the agent heard it."""
-    written = context.agent.config.get("prompt") if context.agent else None
-    if isinstance(written, str) and written.strip():
-        return written
+    """The agent's task: its configured prompt, else the first user message in its log."""
+    prompt = context.agent.config.get("prompt") if context.agent else None
+    if isinstance(prompt, str) and prompt.strip():
+        return prompt
     messages = context.log.messages if context.log else ()
     return next((each.content for each in messages if each.role == "user" and each.parent is None), None)
 
@@ -76,41 +107,12 @@ def _expected(context: EvaluationContext, path: Path, check_cancelled: CheckCanc
     return path
 
 
-# A copy of the judged tree that a judge may do with as it likes.
-#
-# What is in the tree was written by the agent under test, so nothing in it may speak to the judge as if it were the
-# person. Files that coding agents take instructions or settings from (CLAUDE.md, AGENTS.md, `.claude/` …) are evidence
-# too, so they are not left out: in the copy their names end in `.judged`, and no agent looks for those.
-#
-# Of `.git` the copy has what tells the history (references, index, the objects by reference), and nothing that makes
-# git run a command: no hooks, no configuration of the agent's.
-
-SUFFIX = ".judged"
-
-_INSTRUCTIONS = frozenset({
-    "claude.md", "claude.local.md", ".claude", ".mcp.json",
-    "agents.md", "agents.override.md", ".agents", ".codex",
-    "gemini.md", ".gemini", "opencode.json", "opencode.jsonc", ".opencode",
-    ".cursor", ".cursorrules", ".windsurf", ".windsurfrules", ".clinerules", ".aider.conf.yml", ".copilot",
-})  # fmt: skip
-"""Wherever they lie: agents read them in every directory that they come to. Case does not matter on every system."""
-
-_IN_GITHUB = frozenset(
-    {"agents", "chatmodes", "copilot", "copilot-instructions.md", "hooks", "instructions", "prompts"}
-)
-"""The same, in `.github`."""
-
-_HISTORY = ("HEAD", "ORIG_HEAD", "index", "packed-refs", "refs", "logs", "shallow")
-
-_GIT_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n"
-
-
 def copy_for_judge(
     source: Path, target: Path, check_cancelled: CheckCancelled = lambda: None, skip: Sequence[Path] = ()
 ) -> list[str]:
     """Copy `source` without `skip` to `target`, which must not exist.
 
-    Returns the paths that have other names in the copy. What cannot be read is an error: nobody is judged by a part.
+    Returns the paths that have other names in the copy. An unreadable file is an error: a judge must see everything.
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +122,7 @@ def copy_for_judge(
         raise YouBenchaError(
             "JUDGE_COPY_FAILED",
             f"Cannot copy the tree for the judge: {error.filename or source}: {error.strerror or error}",
-            hint="The agent may have left something that cannot be read, or the disk is full.",
+            hint="The agent may have left unreadable files, or the disk is full.",
         ) from error
     return sorted(map(printable, renamed))
 
@@ -137,16 +139,16 @@ def _name_in_copy(name: str, parent: str) -> str | None:
 def _copy_history(git: Path, copy: Path, files: FileCopies) -> None:
     objects = git / "objects"
     if any(not path.is_dir() or path.is_symlink() for path in (git, objects)) or not _is_plain(git / "HEAD"):
-        return  # a worktree, or nothing that git could read
+        return  # a worktree, or not a repository
     for directory in (copy / "objects" / "info", copy / "refs"):
         directory.mkdir(parents=True)
     (copy / "config").write_text(_GIT_CONFIG)
     (copy / "objects" / "info" / "alternates").write_bytes(os.fsencode(objects) + b"\n")
     for file in _history(git):
-        place = copy / file.relative_to(git)
+        target = copy / file.relative_to(git)
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            files.copy(os.fspath(file), os.fspath(place), file.lstat())
+            target.parent.mkdir(parents=True, exist_ok=True)
+            files.copy(os.fspath(file), os.fspath(target), file.lstat())
         except OSError as error:
             if error.errno not in CANNOT_BE_HERE:
                 raise
@@ -156,8 +158,8 @@ def _history(git: Path) -> Iterator[Path]:
     for name in _HISTORY:
         if _is_plain(git / name):
             yield git / name
-        for place, _, files in os.walk(git / name):  # follows no links
-            yield from (file for each in files if _is_plain(file := Path(place, each)))
+        for directory, _, files in os.walk(git / name):  # follows no links
+            yield from (file for each in files if _is_plain(file := Path(directory, each)))
 
 
 def _is_plain(path: Path) -> bool:
@@ -167,30 +169,21 @@ def _is_plain(path: Path) -> bool:
         return False
 
 
-# What a judge is told. Pure.
-
-_PLACEHOLDERS = ("{{ASSERTIONS}}", "{{CRITERIA}}")
-
-_LONGEST_TASK = 10_000
-
-_MOST_NAMES = 20
-
-
 @dataclass(frozen=True, kw_only=True)
 class Brief:
     assertions: Sequence[Assertion]
     materials: Materials
     principles: str = ""
-    """How to judge, for a judge that has no definition which says it."""
+    """How to judge, for a judge without a definition."""
     guidance: str = ""
-    """The person's own words."""
+    """The user's guidance."""
     task: str | None = None
     size: str | None = None
-    """How large the change is, in words."""
+    """The size of the change, as text."""
 
 
 def judge_prompt(brief: Brief, unusable: str | None = None) -> str:
-    """`unusable` says what was wrong with an earlier answer, if this is the second attempt."""
+    """The judge's prompt. `unusable` is what was wrong with its first answer, in the second attempt."""
     asked = _asked(brief.assertions)
     guidance = brief.guidance
     for placeholder in _PLACEHOLDERS:
@@ -240,7 +233,7 @@ def _places(brief: Brief) -> str:
 
 
 def _answer(assertions: Sequence[Assertion]) -> str:
-    """Not JSON as it stands: where an agent repeats its prompt, this must not be taken for a verdict."""
+    """Not valid JSON, so that a prompt that an agent repeats is not taken for a verdict."""
     entries = ",\n".join(f'    {json.dumps(a.name)}: {{"score": SCORE, "reason": "REASON"}}' for a in assertions)
     return (
         "End with one JSON object of this form, with every assertion under exactly this name. SCORE is a number from "

@@ -1,4 +1,4 @@
-"""From votes to a verdict. Pure. Declared thresholds decide; what a judge says of passing is only reported."""
+"""Make a verdict from votes. Configured thresholds decide; a judge's own verdict is only reported. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COUNTS = ("input_tokens", "output_tokens", "total_tokens", "cache_read_tokens",
 
 @dataclass(frozen=True)
 class Scored:
-    """One assertion, and what all votes gave it."""
+    """One assertion with the scores of all votes."""
 
     assertion: Assertion
     scores: tuple[float, ...]
@@ -52,16 +52,16 @@ def overall_score(results: Sequence[Scored]) -> float:
 
 
 def metrics(results: Sequence[Scored], answers: Sequence[JudgeAnswer]) -> dict[str, Any]:
-    """What is the same for every judge; each assertion is a number under its own name."""
+    """The metrics of a result; each assertion is a number under its name."""
     severities = {
         each.assertion.name: each.assertion.severity for each in results if each.assertion.severity is not None
     }
-    found: dict[str, Any] = {each.assertion.name: each.score for each in results}
-    found |= {"overall_score": overall_score(results), "votes": len(answers), "judge_status": judge_status(answers)}
-    found["reasons"] = {each.assertion.name: each.reason for each in results if each.reason}
+    values: dict[str, Any] = {each.assertion.name: each.score for each in results}
+    values |= {"overall_score": overall_score(results), "votes": len(answers), "judge_status": judge_status(answers)}
+    values["reasons"] = {each.assertion.name: each.reason for each in results if each.reason}
     if len(answers) > 1:
-        found["spread"] = {each.assertion.name: _spread(each.scores) for each in results}
-    return {**found, "severity": severities} if severities else found
+        values["spread"] = {each.assertion.name: _spread(each.scores) for each in results}
+    return {**values, "severity": severities} if severities else values
 
 
 def _spread(scores: Sequence[float]) -> dict[str, Any]:
@@ -69,9 +69,9 @@ def _spread(scores: Sequence[float]) -> dict[str, Any]:
 
 
 def judge_status(answers: Sequence[JudgeAnswer]) -> str | None:
-    """The judges' own word, which decides nothing."""
-    words = {answer.status for answer in answers}
-    return words.pop() if len(words) == 1 else "mixed"
+    """The verdict of the judges themselves, which decides nothing."""
+    statuses = {answer.status for answer in answers}
+    return statuses.pop() if len(statuses) == 1 else "mixed"
 
 
 def assertion_results(results: Sequence[Scored]) -> list[AssertionResult]:
@@ -88,33 +88,32 @@ def assertion_results(results: Sequence[Scored]) -> list[AssertionResult]:
 
 
 def message(results: Sequence[Scored], answers: Sequence[JudgeAnswer]) -> str:
-    """A sentence that says what came out, and why if not all is well."""
+    """The verdict in one sentence, with the assertions that failed."""
     failed = [each for each in results if not each.holds]
     by = f" by {len(answers)} votes" if len(answers) > 1 else ""
     if not failed:
-        return f"All {len(results)} assertions hold{by}." if len(results) > 1 else f"The assertion holds{by}."
+        return f"All {len(results)} assertions passed{by}." if len(results) > 1 else f"The assertion passed{by}."
     shown = ", ".join(f"{f.assertion.name} ({f.score:g} of at least {f.assertion.threshold:g})" for f in failed[:5])
     more = f" and {len(failed) - 5} more" if len(failed) > 5 else ""
     contradicted = ' The judge itself said "passed".' if judge_status(answers) == "passed" else ""
     what = f"{len(failed)} of {len(results)} assertions" if len(results) > 1 else "The assertion"
-    does = "does" if len(failed) == 1 else "do"
-    return f"{what} {does} not hold{by}: {shown}{more}.{contradicted}"
+    return f"{what} failed{by}: {shown}{more}.{contradicted}"
 
 
 def total_usage(usages: Sequence[Usage | None]) -> Usage | None:
-    """The sum of what is known. Where anything is unknown, it is a lower bound, and says so."""
+    """The sum of what is known; `partial` if anything is unknown."""
     known = [usage for usage in usages if usage is not None]
     if not known:
         return None
     sums: dict[str, Any] = {name: _sum([getattr(usage, name) for usage in known]) for name in _COUNTS}
-    has_holes = len(known) < len(usages) or any(
+    is_incomplete = len(known) < len(usages) or any(
         getattr(usage, name) is None for usage in known for name, total in sums.items() if total is not None
     )
     sources = {usage.cost_source for usage in known if usage.cost_usd is not None}
     return Usage(
         **sums,
         cost_source=sources.pop() if len(sources) == 1 else None,
-        partial=has_holes or any(usage.partial for usage in known),
+        partial=is_incomplete or any(usage.partial for usage in known),
     )
 
 
@@ -124,7 +123,7 @@ def _sum(numbers: Sequence[float | None]) -> float | None:
 
 
 def record(results: Sequence[Scored], answers: Sequence[JudgeAnswer], judge: Mapping[str, Any]) -> dict[str, Any]:
-    """`verdict.json`: everything that led to the verdict."""
+    """The content of `verdict.json`: the votes behind the verdict."""
     return {
         "passed": all(each.holds for each in results),
         "overall_score": overall_score(results),
