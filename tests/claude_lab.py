@@ -18,7 +18,7 @@ from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
 from youbencha.events import Event
 from youbencha.gateway.script import RecordedRequest, Script, ScriptedModel
-from youbencha.log import YouBenchaLog
+from youbencha.log.model import YouBenchaLog
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.user_dirs import default_root
 

@@ -14,7 +14,7 @@ from systems import posix_only
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
 from youbencha.events import Event
-from youbencha.log import YouBenchaLog
+from youbencha.log.model import YouBenchaLog
 
 needs_shell = posix_only("the program that stands for the CLI is a shell script")
 

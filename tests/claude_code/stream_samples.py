@@ -13,7 +13,7 @@ from youbencha.adapters.claude_code.config import CLAUDE
 from youbencha.adapters.cli_agent.stream import OutputReader
 from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.events import Event, WarningRaised
-from youbencha.log import YouBenchaLog
+from youbencha.log.model import YouBenchaLog
 from youbencha.log.session import SessionFacts, SessionRecord
 
 TRANSCRIPTS = Path(__file__).parent.parent / "data" / "transcripts"

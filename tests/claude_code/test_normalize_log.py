@@ -26,7 +26,7 @@ from stream_samples import (
 from youbencha.control.cli import SessionMetrics
 from youbencha.control.machine import Machine
 from youbencha.json_lines import decode
-from youbencha.log import ErrorRecord, Usage, YouBenchaLog
+from youbencha.log.model import ErrorRecord, Usage, YouBenchaLog
 
 SEED = "Model: claude-sonnet-4\nInput tokens: 100\nOutput tokens: 200\n[TOOL: read_file] test.ts"
 MARKER = "\n[OUTPUT TRUNCATED: the limit of 10MB (10485760 bytes) was reached]\n"

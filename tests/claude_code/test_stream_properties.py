@@ -27,7 +27,7 @@ from youbencha.adapters.claude_code.config import CLAUDE
 from youbencha.adapters.cli_agent.stream import MALFORMED_WARNINGS
 from youbencha.adapters.cli_agent.verdict import judge
 from youbencha.events import AssistantText, AssistantTextDelta, Event, ToolReturned, WarningRaised
-from youbencha.log import YouBenchaLog
+from youbencha.log.model import YouBenchaLog
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

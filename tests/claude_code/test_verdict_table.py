@@ -17,7 +17,7 @@ from youbencha.adapters.cli_agent.causes import COMMON_CAUSES
 from youbencha.adapters.cli_agent.verdict import Verdict
 from youbencha.adapters.cli_agent.verdict import judge as verdict_on
 from youbencha.adapters.cli_agent.warnings import session_warnings
-from youbencha.log import ErrorRecord
+from youbencha.log.model import ErrorRecord
 from youbencha.log.session import ModelSwitched, RetriedCalls, SessionFacts
 from youbencha.usage import SessionUsage, Tokens
 

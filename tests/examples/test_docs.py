@@ -25,7 +25,7 @@ from youbencha.evaluators.command_config import CommandEvaluatorConfig
 from youbencha.evaluators.expected_diff import ExpectedDiffConfig
 from youbencha.evaluators.git_diff import GitDiffConfig
 from youbencha.evaluators.judge.config import JudgeConfig
-from youbencha.log import ResultsBundle
+from youbencha.log.results import ResultsBundle
 from youbencha.spec import (
     AgentSpec,
     DatabaseConfig,

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from youbencha.hooks import HookContext, post_evaluation_variables, pre_execution_variables
-from youbencha.log import (
+from youbencha.log.model import Usage
+from youbencha.log.results import (
     AgentRun,
     ArtifactManifest,
     Environment,
@@ -20,7 +21,6 @@ from youbencha.log import (
     RunExecution,
     Summary,
     TestCaseInfo,
-    Usage,
 )
 from youbencha.process import Redactor
 

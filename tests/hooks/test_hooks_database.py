@@ -17,7 +17,7 @@ from hook_lab import Lab, bundle
 from systems import linux_only, posix_only
 from youbencha.hooks import run_post_evaluation
 from youbencha.hooks.database import append_line, opened_and_locked
-from youbencha.log import HookResult, ResultsBundle
+from youbencha.log.results import HookResult, ResultsBundle
 from youbencha.spec import DatabaseConfig, DatabaseHook
 
 WRITER = """\

@@ -14,7 +14,7 @@ from hook_lab import Lab, bundle
 
 from systems import linux_only, posix_only
 from youbencha.hooks import run_post_evaluation, run_pre_execution
-from youbencha.log import HookResult
+from youbencha.log.results import HookResult
 from youbencha.spec import ScriptConfig, ScriptHook
 
 SHOW = "import json, os, sys; print(json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]))"

@@ -14,17 +14,8 @@ from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators import EvaluationContext
 from youbencha.evaluators.judge import AgenticJudge
-from youbencha.log import (
-    AgentInfo,
-    ErrorRecord,
-    EvaluationResult,
-    Message,
-    ModelInfo,
-    Status,
-    Usage,
-    YouBenchaLog,
-    iso_time,
-)
+from youbencha.log.model import AgentInfo, ErrorRecord, Message, ModelInfo, Status, Usage, YouBenchaLog, iso_time
+from youbencha.log.results import EvaluationResult
 from youbencha.process import Redactor
 from youbencha.spec import AgentSpec
 from youbencha.workspace import Changes, FileChange

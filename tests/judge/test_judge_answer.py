@@ -9,7 +9,7 @@ import pytest
 from judge_lab import agent_log
 
 from youbencha.evaluators.judge.answer import find_answer, read_answer, read_score
-from youbencha.log import Message
+from youbencha.log.model import Message
 
 NAMES = ["no_errors", "is_friendly"]
 

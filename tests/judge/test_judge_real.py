@@ -19,7 +19,7 @@ from claude_lab import ClaudeLab, bash, prompt_of, says, script, uses, versions
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.judge import AgenticJudge
 from youbencha.gateway.script import ScriptedModel
-from youbencha.log import EvaluationResult
+from youbencha.log.results import EvaluationResult
 from youbencha.spec import AgentSpec
 
 GOOD = ours(readme_was_modified=1, no_errors=1)

@@ -18,7 +18,7 @@ from youbencha.adapters import AgentExecutionContext
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.judge import AgenticJudge, judge_definition
 from youbencha.events import Event, WarningRaised
-from youbencha.log import Usage
+from youbencha.log.model import Usage
 from youbencha.spec import AgentSpec
 
 GOOD = ours(readme_was_modified=1, no_errors=0.9)

@@ -7,7 +7,7 @@ import pytest
 from youbencha.evaluators.judge import verdict
 from youbencha.evaluators.judge.answer import JudgeAnswer
 from youbencha.evaluators.judge.config import Assertion
-from youbencha.log import Usage
+from youbencha.log.model import Usage
 
 
 def assertion(name: str = "a", threshold: float = 0.7, weight: float = 1.0) -> Assertion:

@@ -9,7 +9,7 @@ from typing import Any
 
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult
 from youbencha.events import EventSink
-from youbencha.log import YouBenchaLog
+from youbencha.log.model import YouBenchaLog
 
 
 def printing_cli(

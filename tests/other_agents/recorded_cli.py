@@ -10,7 +10,7 @@ from typing import Any
 
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult
 from youbencha.events import Event
-from youbencha.log import YouBenchaLog
+from youbencha.log.model import YouBenchaLog
 
 TRANSCRIPTS = Path(__file__).parents[1] / "data" / "other_agents"
 

@@ -16,7 +16,7 @@ from youbencha.adapters import AgentExecutionResult, needs_model
 from youbencha.adapters.command import CommandAdapter
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.gateway.api import GatewayAccess
-from youbencha.log import YouBenchaLog
+from youbencha.log.model import YouBenchaLog
 
 SIDECAR = ".thunderdome-metrics.json"
 on_posix = pytest.mark.skipif(sys.platform == "win32", reason="links, pipes, and programs in shell")

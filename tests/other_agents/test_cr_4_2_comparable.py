@@ -15,7 +15,7 @@ from agent_clis import NEWEST
 from claude_lab import ClaudeLab, bash, says, versions
 from systems import posix_only
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
-from youbencha.log import YouBenchaLog
+from youbencha.log.model import YouBenchaLog
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 
 WRITE = "printf hello > hello.txt"

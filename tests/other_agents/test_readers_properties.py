@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult, get_adapter
 from youbencha.adapters.cli_agent.stream import OutputReader
-from youbencha.log import YouBenchaLog
+from youbencha.log.model import YouBenchaLog
 from youbencha.log.session import SessionRecord
 
 AGENTS = ("codex", "copilot-cli", "gemini-cli", "opencode")

@@ -12,7 +12,7 @@ from recorded_agents import AIDER, CODEX, COPILOT, GEMINI, OPENCODE, RecordedAge
 from systems import posix_only
 from youbencha.testing import AdapterContract, Agent
 from youbencha.testing.agent import MARKER
-from youbencha.testing.contract import Kit
+from youbencha.testing.kit import Kit
 
 pytestmark = posix_only("the recorded CLI is a shell script")
 

@@ -13,7 +13,7 @@ from typing import Any
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult
 from youbencha.events import Event
 from youbencha.gateway.script import RecordedRequest, Script, ScriptedModel
-from youbencha.log import YouBenchaLog
+from youbencha.log.model import YouBenchaLog
 from youbencha.testing import Agent, Prepared, Situation
 from youbencha.user_dirs import default_root
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from youbencha.log import ResultsBundle, YouBenchaLog
+from youbencha.log.model import YouBenchaLog
+from youbencha.log.results import ResultsBundle
 
 WHEN = "2026-03-01T09:30:00.000Z"
 LATER = "2026-03-01T09:33:07.412Z"

@@ -8,7 +8,7 @@ import pytest
 import sample
 
 from systems import ON_WINDOWS
-from youbencha.log import ArtifactManifest, ResultsBundle
+from youbencha.log.results import ArtifactManifest, ResultsBundle
 from youbencha.report import html
 from youbencha.report.html import read_attachments
 

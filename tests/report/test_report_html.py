@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import sample
 
-from youbencha.log import ResultsBundle
+from youbencha.log.results import ResultsBundle
 from youbencha.report.html import Attachments, render_html
 from youbencha.text import visible
 

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 import sample
 
-from youbencha.log import ResultsBundle
+from youbencha.log.results import ResultsBundle
 from youbencha.report.junit import render_junit
 
 SUITE = {"name", "tests", "failures", "errors", "skipped", "time", "timestamp"}

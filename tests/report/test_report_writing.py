@@ -13,7 +13,7 @@ import sample
 
 from systems import ON_WINDOWS
 from youbencha.errors import YouBenchaError
-from youbencha.log import ResultsBundle
+from youbencha.log.results import ResultsBundle
 from youbencha.report.formats import ReportFormat, render_json, write_report, write_text
 
 NAMES = {

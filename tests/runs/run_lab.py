@@ -14,7 +14,8 @@ from typing import Any
 from claude_lab import API_KEY
 from yb import SCRIPT, run_here
 from youbencha.gateway.script import ScriptedModel
-from youbencha.log import ResultsBundle, YouBenchaLog
+from youbencha.log.model import YouBenchaLog
+from youbencha.log.results import ResultsBundle
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 
 GIT = ("git", "-c", "user.name=Lab", "-c", "user.email=lab@example.org", "-c", "commit.gpgsign=false")

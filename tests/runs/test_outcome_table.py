@@ -8,8 +8,8 @@ from typing import get_args
 import pytest
 
 from youbencha.adapters.cli_agent import codes
-from youbencha.log import ErrorRecord, EvaluationResult, EvaluationStatus, GatewayReport, OutcomeName, Status
-from youbencha.log.model import FailureCause
+from youbencha.log.model import ErrorRecord, FailureCause, Status
+from youbencha.log.results import EvaluationResult, EvaluationStatus, GatewayReport, OutcomeName
 from youbencha.trial.outcome import OUTCOMES, POLICIES, outcome_of, summary_of
 
 AT = "2026-01-01T00:00:00.000Z"

@@ -13,7 +13,7 @@ from run_lab import Outcome, RunLab
 from agent_clis import NEWEST, OLD
 from claude_lab import API_KEY, bash, full, says, script, uses, versions
 from youbencha.gateway.script import ScriptedModel
-from youbencha.log import CassetteReport
+from youbencha.log.results import CassetteReport
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 
 TOKENS = {"input_tokens": 1000, "output_tokens": 25}

@@ -12,7 +12,7 @@ from run_lab import PATIENCE_S, RunLab
 
 from systems import posix_only
 from yb import SCRIPT
-from youbencha.log import ResultsBundle
+from youbencha.log.results import ResultsBundle
 
 pytestmark = [posix_only("signals are sent"), pytest.mark.repeat(5)]
 

@@ -11,7 +11,7 @@ from agent_clis import NEWEST, OLD
 from claude_lab import API_KEY, bash, says, script, versions
 from toolbox_tools import installed
 from youbencha.gateway.script import ScriptedModel
-from youbencha.log import Usage
+from youbencha.log.model import Usage
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 
 TOKENS = {"input_tokens": 1000, "output_tokens": 25, "cache_read_input_tokens": 700, "cache_creation_input_tokens": 50}

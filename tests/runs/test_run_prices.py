@@ -13,7 +13,7 @@ from run_lab import PATIENCE_S, RunLab
 
 from claude_lab import API_KEY, says, script
 from youbencha.gateway.script import ScriptedModel
-from youbencha.log import GatewayReport, ResultsBundle
+from youbencha.log.results import GatewayReport, ResultsBundle
 
 YB_AND_ITS_MODULES = """
 import atexit, sys

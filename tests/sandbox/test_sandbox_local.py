@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from youbencha.log import SandboxReport
+from youbencha.log.results import SandboxReport
 from youbencha.process import Command
 from youbencha.sandbox.local import HOST, TOOL_VARIABLES, LocalSandbox, open_local_sandbox, tool_homes
 from youbencha.user_dirs import default_root

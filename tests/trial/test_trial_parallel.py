@@ -14,7 +14,7 @@ from trial_lab import TrialLab, appear
 from youbencha.events import Event
 from youbencha.gateway.ledger import read_ledger
 from youbencha.gateway.script import Script, ScriptedModel
-from youbencha.log import ResultsBundle
+from youbencha.log.results import ResultsBundle
 from youbencha.trial.context import Host
 from youbencha.trial.gateway_session import open_gateway
 from youbencha.trial.results import TrialResult

@@ -13,7 +13,7 @@ from youbencha.evaluators import EvaluationContext
 from youbencha.events import Event, PhaseStarted
 from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.keys import VirtualKey
-from youbencha.log import EvaluationResult
+from youbencha.log.results import EvaluationResult
 from youbencha.spec import NamedEvaluator
 from youbencha.trial.agent import end_agent, run_agent
 from youbencha.trial.evaluation import evaluate_all

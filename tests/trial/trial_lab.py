@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from youbencha.log import ResultsBundle
+from youbencha.log.results import ResultsBundle
 from youbencha.spec import TestCase
 from youbencha.spec.settings import load_settings
 from youbencha.trial.context import Host

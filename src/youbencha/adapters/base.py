@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from youbencha.errors import Problem
 from youbencha.events import EventSink
 from youbencha.gateway.api import GatewayAccess
-from youbencha.log import ErrorRecord, Execution, Status, YouBenchaLog
+from youbencha.log.model import ErrorRecord, Execution, Status, YouBenchaLog
 from youbencha.log.session import SessionRecord
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST

@@ -18,7 +18,7 @@ from youbencha.progress import step_text
 
 if TYPE_CHECKING:
     from youbencha.cli.display import Display
-    from youbencha.log import ResultsBundle
+    from youbencha.log.results import ResultsBundle
     from youbencha.progress import StepProgress
 
 

@@ -28,8 +28,8 @@ _MODELS = {
     Format.EVAL: ("youbencha.spec", "EvalConfig"),
     Format.EVALUATOR: ("youbencha.spec", "EvaluatorFile"),
     Format.SETTINGS: ("youbencha.spec", "Settings"),
-    Format.RESULTS: ("youbencha.log", "ResultsBundle"),
-    Format.LOG: ("youbencha.log", "YouBenchaLog"),
+    Format.RESULTS: ("youbencha.log.results", "ResultsBundle"),
+    Format.LOG: ("youbencha.log.model", "YouBenchaLog"),
     Format.SCRIPT: ("youbencha.gateway.script", "Script"),
     Format.CLAUDE_CODE: ("youbencha.adapters.claude_code", "ClaudeCodeConfig"),
 }

@@ -23,7 +23,8 @@ from youbencha.spec import AgentSpec, problems_of
 from youbencha.workspace import Changes
 
 if TYPE_CHECKING:
-    from youbencha.log import Artifact, AssertionResult, EvaluationResult, EvaluationStatus, Usage, YouBenchaLog
+    from youbencha.log.model import Usage, YouBenchaLog
+    from youbencha.log.results import Artifact, AssertionResult, EvaluationResult, EvaluationStatus
 
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -181,7 +182,8 @@ def evaluation_result(
     usage: Usage | None = None,
 ) -> EvaluationResult:
     """The result of an evaluator that started at `started`, a value of `time.monotonic()`."""
-    from youbencha.log import EvaluationResult, iso_time
+    from youbencha.log.model import iso_time
+    from youbencha.log.results import EvaluationResult
 
     return EvaluationResult(
         evaluator=context.name,
@@ -203,7 +205,7 @@ def artifacts_root(context: EvaluationContext) -> Path:
 
 def artifact(context: EvaluationContext, kind: str, path: Path, description: str) -> Artifact:
     """An artifact for a result, with its path relative to the trial's artifacts directory."""
-    from youbencha.log import Artifact
+    from youbencha.log.results import Artifact
 
     relative = os.path.relpath(path, artifacts_root(context))
     return Artifact(type=kind, path=Path(relative).as_posix(), description=description)
@@ -221,7 +223,7 @@ def counted(number: int, thing: str) -> str:
 
 def limit_results(limits: Mapping[str, float], metrics: Mapping[str, Any]) -> Iterator[AssertionResult]:
     """Check metrics against `min_NAME` and `max_NAME`. An unknown metric fails both."""
-    from youbencha.log import AssertionResult
+    from youbencha.log.results import AssertionResult
 
     for name, limit in limits.items():
         bound, _, metric = name.partition("_")

@@ -34,7 +34,7 @@ from youbencha.evaluators.command_config import (
     missing_references,
 )
 from youbencha.evaluators.junit import junit_metrics, reports
-from youbencha.log import AssertionResult, EvaluationResult
+from youbencha.log.results import AssertionResult, EvaluationResult
 from youbencha.process import Command, Limits, ProcessResult, ProcessStartError, Redactor, find_executable
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST

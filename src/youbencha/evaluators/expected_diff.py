@@ -27,7 +27,7 @@ from youbencha.evaluators.base import (
 )
 from youbencha.evaluators.globs import GlobList, PathFilter
 from youbencha.evaluators.similarity import Method, Similarity, text_similarity
-from youbencha.log import AssertionResult, EvaluationResult
+from youbencha.log.results import AssertionResult, EvaluationResult
 from youbencha.spec import StrictModel
 from youbencha.workspace.trees import TreeFile, files_below
 

@@ -26,7 +26,7 @@ from youbencha.spec import StrictModel
 from youbencha.workspace import Changes, FileChange
 
 if TYPE_CHECKING:
-    from youbencha.log import AssertionResult, EvaluationResult
+    from youbencha.log.results import AssertionResult, EvaluationResult
 
 __all__ = ["GitDiff"]
 
@@ -242,7 +242,7 @@ def _matches(patterns: Iterable[str], paths: Sequence[str]) -> Iterator[tuple[st
 
 
 def _path_result(name: str, pattern: str, matches: Sequence[str], message: str) -> AssertionResult:
-    from youbencha.log import AssertionResult
+    from youbencha.log.results import AssertionResult
 
     return AssertionResult(
         name=name, passed=not message, expected=pattern, actual=list(matches[:_MOST_PATHS]), message=message

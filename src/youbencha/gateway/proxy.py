@@ -25,14 +25,7 @@ from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices
 from youbencha.gateway.refusals import Reason, Refusal, body_of, headers_of, status_of
 from youbencha.gateway.relay import Chunks, replay
-from youbencha.gateway.request import (
-    ClientRequest,
-    body_to_send,
-    path_of,
-    peer_of,
-    read_request,
-    route_request,
-)
+from youbencha.gateway.request import ClientRequest, body_to_send, path_of, peer_of, read_request, route_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable

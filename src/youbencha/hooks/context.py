@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from youbencha.errors import YouBenchaError
-from youbencha.log import EvaluationError, HookResult, ResultsBundle, TestCaseInfo, iso_time
+from youbencha.log.model import iso_time
+from youbencha.log.results import EvaluationError, HookResult, ResultsBundle, TestCaseInfo
 from youbencha.process import Redactor
 from youbencha.spec.variables import REFERENCE
 

@@ -13,7 +13,7 @@ from youbencha.errors import Problem
 from youbencha.hooks.context import HookContext, HookOutcome, Stopwatch
 from youbencha.hooks.script import NO_PROGRAM_HINT, SEVERAL_WORDS_HINT, is_path, run_script
 from youbencha.hooks.webhook import RetryPolicy
-from youbencha.log import HookResult, ResultsBundle
+from youbencha.log.results import HookResult, ResultsBundle
 from youbencha.process import Redactor
 from youbencha.spec import DatabaseHook, PostHook, ScriptHook
 

@@ -22,7 +22,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.files import open_untrusted
 from youbencha.hooks.context import HookContext, HookFailed, HookOutcome
 from youbencha.hooks.database import as_json_bytes, as_plain_data
-from youbencha.log import ArtifactManifest, ResultsBundle
+from youbencha.log.results import ArtifactManifest, ResultsBundle
 from youbencha.process import Redactor
 from youbencha.spec import WebhookConfig
 

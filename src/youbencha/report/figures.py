@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from youbencha.text import UNKNOWN, count, duration, plural, usd
 
 if TYPE_CHECKING:
-    from youbencha.log import AgentRun, BudgetReport, CassetteReport, GatewayReport, ResultsBundle, SandboxReport, Usage
+    from youbencha.log.model import Usage
+    from youbencha.log.results import (
+        AgentRun,
+        BudgetReport,
+        CassetteReport,
+        GatewayReport,
+        ResultsBundle,
+        SandboxReport,
+    )
 
 
 COST_SOURCES = {

@@ -10,7 +10,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.files import REPORT_FILE, replace_file
 
 if TYPE_CHECKING:
-    from youbencha.log import ResultsBundle
+    from youbencha.log.results import ResultsBundle
 
 
 class ReportFormat(StrEnum):
@@ -85,6 +85,6 @@ def write_text(target: Path, text: str) -> None:
 
 
 def render_json(bundle: ResultsBundle) -> str:
-    from youbencha.log import as_json
+    from youbencha.log.model import as_json
 
     return as_json(bundle) + "\n"

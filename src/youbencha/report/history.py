@@ -15,7 +15,8 @@ from youbencha.workspace.lock import is_locked
 from youbencha.workspace.run_dir import LOCK
 
 if TYPE_CHECKING:
-    from youbencha.log import ResultsBundle, Usage
+    from youbencha.log.model import Usage
+    from youbencha.log.results import ResultsBundle
 
 
 _N = TypeVar("_N", int, float)

@@ -27,7 +27,8 @@ from youbencha.text import UNKNOWN, count, duration, first_line, one_line, perce
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from youbencha.log import AgentRun, Message, ResultsBundle, Summary, ToolCall, YouBenchaLog
+    from youbencha.log.model import Message, ToolCall, YouBenchaLog
+    from youbencha.log.results import AgentRun, ResultsBundle, Summary
 
 
 _HERE = Path(__file__).parent / "templates"
@@ -355,7 +356,7 @@ def _start_of(file: BinaryIO) -> tuple[str | None, int]:
 def _log(file: BinaryIO) -> tuple[YouBenchaLog | None, str | None]:
     from pydantic import ValidationError
 
-    from youbencha.log import YouBenchaLog
+    from youbencha.log.model import YouBenchaLog
 
     try:
         if (bytes_in_it := os.fstat(file.fileno()).st_size) > _LARGEST_LOG:

@@ -16,7 +16,7 @@ from youbencha.text import one_line, visible
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-    from youbencha.log import AgentRun, EvaluationResult, ResultsBundle
+    from youbencha.log.results import AgentRun, EvaluationResult, ResultsBundle
 
 Result = Literal["passed", "failure", "error", "skipped"]
 

@@ -20,7 +20,7 @@ from youbencha.workspace.run_dir import ARTIFACTS, run_started_at
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-    from youbencha.log import ResultsBundle
+    from youbencha.log.results import ResultsBundle
 
 
 LARGEST_RESULTS = 64 * 1024 * 1024
@@ -145,7 +145,7 @@ def _without_surrogates(value: Any) -> Any:
 def _bundle(document: dict[str, Any], file: Path) -> ResultsBundle:
     from pydantic import ValidationError
 
-    from youbencha.log import ResultsBundle
+    from youbencha.log.results import ResultsBundle
 
     try:
         return ResultsBundle.model_validate(document)

@@ -12,7 +12,8 @@ from youbencha.report.findings import AssertionRow, FileTable, findings
 from youbencha.text import count, duration, one_line, shortened, visible
 
 if TYPE_CHECKING:
-    from youbencha.log import AgentRun, ErrorRecord, EvaluationError, EvaluationResult, HookResult, ResultsBundle
+    from youbencha.log.model import ErrorRecord
+    from youbencha.log.results import AgentRun, EvaluationError, EvaluationResult, HookResult, ResultsBundle
 
 
 _AGENT_IN_SHORT = frozenset({"Agent", "Agent status", "Model", "Tokens", "Cost"})

@@ -11,7 +11,7 @@ from youbencha.report import figures
 from youbencha.text import THIN, UNKNOWN, count, duration, one_line, visible
 
 if TYPE_CHECKING:
-    from youbencha.log import AgentRun, EvaluationResult, HookResult, Outcome, ResultsBundle
+    from youbencha.log.results import AgentRun, EvaluationResult, HookResult, Outcome, ResultsBundle
 
 
 _LONGEST = 200

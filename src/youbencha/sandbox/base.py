@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Unpack
 
 if TYPE_CHECKING:
-    from youbencha.log import SandboxReport
+    from youbencha.log.results import SandboxReport
     from youbencha.process import Command, ProcessResult, RunOptions
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack
 from youbencha.user_dirs import TOOLBOX_VARIABLE, default_root
 
 if TYPE_CHECKING:
-    from youbencha.log import SandboxReport
+    from youbencha.log.results import SandboxReport
     from youbencha.process import Command, ProcessResult, RunOptions
     from youbencha.sandbox.base import ForwardedPort
 
@@ -105,7 +105,7 @@ class HostSandbox:
     has_fresh_home = False
 
     def report(self) -> SandboxReport:
-        from youbencha.log import SandboxReport
+        from youbencha.log.results import SandboxReport
 
         return SandboxReport(type=self.kind, fresh_home=self.has_fresh_home)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from youbencha.adapters import AgentAdapter
-from youbencha.log import YouBenchaLog
+from youbencha.log.model import YouBenchaLog
 from youbencha.process import OUTPUT_LIMIT_BYTES, TRUNCATION_MARK
 from youbencha.testing.agent import MARKER, Agent, NotApplicable, Situation
 from youbencha.testing.kit import Kit, SharedSession

@@ -15,7 +15,8 @@ from youbencha.adapters import AgentExecutionContext
 from youbencha.errors import YouBenchaError
 from youbencha.events import Event, ProcessStarted
 from youbencha.files import write_atomically
-from youbencha.log import GatewayReport, YouBenchaLog
+from youbencha.log.model import YouBenchaLog
+from youbencha.log.results import GatewayReport
 from youbencha.trial.context import TrialContext
 from youbencha.user_dirs import default_cache_dir
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from youbencha.gateway.budget import Account
 from youbencha.gateway.keys import ModelTotals, VirtualKey
-from youbencha.log import BudgetReport, CassetteReport, GatewayReport, ModelUse, Usage, UsageDifference, YouBenchaLog
-from youbencha.log.model import usage_of
+from youbencha.log.model import Usage, YouBenchaLog, usage_of
+from youbencha.log.results import BudgetReport, CassetteReport, GatewayReport, ModelUse, UsageDifference
 from youbencha.trial.gateway_plan import GatewayPlan
 from youbencha.usage import Tokens
 

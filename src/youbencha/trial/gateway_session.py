@@ -22,7 +22,8 @@ from youbencha.gateway.keys import VirtualKey
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices
 from youbencha.gateway.upstreams import Upstream, same_for_all
-from youbencha.log import GatewayReport, Usage
+from youbencha.log.model import Usage
+from youbencha.log.results import GatewayReport
 from youbencha.process import Redactor
 from youbencha.sandbox.base import GATEWAY_PORT, Sandbox
 from youbencha.sandbox.local import HOST

@@ -8,17 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from youbencha.log import (
-    ErrorRecord,
-    EvaluationResult,
-    GatewayReport,
-    Outcome,
-    OutcomeName,
-    OverallStatus,
-    Status,
-    Summary,
-)
-from youbencha.log.model import FailureCause
+from youbencha.log.model import ErrorRecord, FailureCause, Status
+from youbencha.log.results import EvaluationResult, GatewayReport, Outcome, OutcomeName, OverallStatus, Summary
 
 
 class Policy(NamedTuple):

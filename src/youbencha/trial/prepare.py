@@ -15,7 +15,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import EvaluatorSandbox, SandboxFactory
 from youbencha.events import EventSink, PhaseStarted, WorkspaceReady
 from youbencha.gateway.api import GatewayAccess
-from youbencha.log import TestCaseInfo
+from youbencha.log.results import TestCaseInfo
 from youbencha.process import Redactor
 from youbencha.progress import notes_to
 from youbencha.sandbox.base import Sandbox

@@ -17,11 +17,11 @@ from pydantic import BaseModel
 from youbencha import __version__
 from youbencha.events import EventSink, PhaseStarted, ProgressNote
 from youbencha.files import DIFF_FILE, LOG_FILE, REPORT_FILE, RESULTS_FILE, write_atomically
-from youbencha.log import (
+from youbencha.log.model import ErrorRecord, Usage, YouBenchaLog, as_json, iso_time
+from youbencha.log.results import (
     AgentRun,
     ArtifactManifest,
     Environment,
-    ErrorRecord,
     EvaluationResult,
     GatewayReport,
     HookResult,
@@ -31,10 +31,6 @@ from youbencha.log import (
     RunExecution,
     SandboxReport,
     TestCaseInfo,
-    Usage,
-    YouBenchaLog,
-    as_json,
-    iso_time,
 )
 from youbencha.process import Redactor
 from youbencha.spec import PostHook

@@ -15,25 +15,21 @@ from youbencha.errors import YouBenchaError
 from youbencha.evaluators import EvaluationContext
 from youbencha.events import EvaluatorFinished, Event, EventSink
 from youbencha.files import DIFF_FILE
-from youbencha.log import (
-    AgentInfo,
+from youbencha.log.model import AgentInfo, Execution, Message, ModelInfo, YouBenchaLog
+from youbencha.log.results import (
     AgentRun,
     Artifact,
     ArtifactManifest,
     Environment,
     EvaluationResult,
-    Execution,
     Hooks,
     Identity,
-    Message,
-    ModelInfo,
     Outcome,
     ResultsBundle,
     RunExecution,
     SandboxReport,
     Summary,
     TestCaseInfo,
-    YouBenchaLog,
 )
 from youbencha.trial.agent import end_agent, reclaim, run_agent
 from youbencha.trial.context import Host, TrialContext
@@ -242,4 +238,4 @@ async def load_ahead() -> None:
     for model in _MODELS:
         model.model_rebuild()
         await asyncio.sleep(0)
-    import youbencha.report.markdown  # noqa: F401
+    from youbencha.report import markdown as youbencha  # noqa: F401

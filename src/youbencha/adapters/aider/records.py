@@ -17,7 +17,7 @@ from youbencha.adapters.cli_agent.agent_files import parsed_record, read_beginni
 from youbencha.adapters.cli_agent.causes import read_api_body
 from youbencha.events import SessionResult
 from youbencha.json_lines import Record, clean_text, mapping, text
-from youbencha.log import Message, ToolCall
+from youbencha.log.model import Message, ToolCall
 from youbencha.log.session import RetriedCalls
 from youbencha.process import ProcessResult, Redactor
 from youbencha.usage import SessionUsage, Tokens, add_all

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from youbencha.adapters.cli_agent import Cause, codes
 from youbencha.json_lines import clean_text
-from youbencha.log import Message, ToolCall
+from youbencha.log.model import Message, ToolCall
 from youbencha.log.session import SessionFacts, SessionRecord
 from youbencha.usage import SessionUsage, Tokens
 

@@ -13,15 +13,7 @@ from youbencha.adapters.cli_agent.invocation import Invocation
 from youbencha.adapters.cli_agent.kind import AgentKind
 from youbencha.adapters.cli_agent.locate import AgentCli
 from youbencha.adapters.cli_agent.verdict import VerdictRules
-from youbencha.log.session import (
-    CallFailed,
-    CallMetered,
-    Handler,
-    SessionFacts,
-    SessionRecord,
-    StreamReader,
-    TurnTaken,
-)
+from youbencha.log.session import CallFailed, CallMetered, Handler, SessionFacts, SessionRecord, StreamReader, TurnTaken
 
 __all__ = [
     "AgentCli",

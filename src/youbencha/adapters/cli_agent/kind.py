@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from youbencha.adapters.cli_agent import codes
 from youbencha.errors import ConfigError, Problem, YouBenchaError
-from youbencha.log import ErrorRecord
+from youbencha.log.model import ErrorRecord
 from youbencha.process import OUTPUT_LIMIT_BYTES
 
 

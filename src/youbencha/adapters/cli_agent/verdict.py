@@ -23,7 +23,7 @@ from youbencha.adapters.cli_agent.causes import (
 )
 from youbencha.adapters.cli_agent.kind import AgentKind, error_record, plural, truncated
 from youbencha.json_lines import clean_text
-from youbencha.log import ErrorRecord, Status
+from youbencha.log.model import ErrorRecord, Status
 from youbencha.log.session import SessionFacts, SessionRecord
 from youbencha.process import LimitHit, ProcessResult
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.kind import AgentKind, error_record, malformed, plural
-from youbencha.log import ErrorRecord
+from youbencha.log.model import ErrorRecord
 from youbencha.log.session import SessionFacts
 from youbencha.process import ProcessResult
 

@@ -21,7 +21,7 @@ from youbencha import json_lines
 from youbencha.adapters.cli_agent import Invocation, SessionRecord
 from youbencha.files import read_untrusted
 from youbencha.json_lines import Record
-from youbencha.log import ToolCall
+from youbencha.log.model import ToolCall
 from youbencha.process import Redactor
 from youbencha.usage import SIDECAR, SessionUsage, Tokens
 

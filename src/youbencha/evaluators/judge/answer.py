@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from youbencha.log import YouBenchaLog
+from youbencha.log.model import YouBenchaLog
 
 _SHAPES = ("assertions", "metrics", "criteria")
 

@@ -42,7 +42,8 @@ from youbencha.evaluators.judge.config import Assertion
 from youbencha.evaluators.judge.materials import Brief, Materials, judge_prompt, prepare_materials, task_of
 from youbencha.events import WarningRaised
 from youbencha.files import LOG_FILE
-from youbencha.log import Artifact, EvaluationResult, YouBenchaLog
+from youbencha.log.model import YouBenchaLog
+from youbencha.log.results import Artifact, EvaluationResult
 from youbencha.sandbox.local import HOST
 from youbencha.workspace.trees import remove_tree
 

@@ -34,7 +34,7 @@ from youbencha.sandbox.local import write_git_identity
 from youbencha.spec.sandbox import DEFAULT_IMAGE
 
 if TYPE_CHECKING:
-    from youbencha.log import SandboxReport
+    from youbencha.log.results import SandboxReport
     from youbencha.process import Command, ProcessResult, RunOptions
     from youbencha.spec.sandbox import SandboxSpec
 
@@ -112,7 +112,7 @@ class DockerSandbox:
         self._frozen = False
 
     def report(self) -> SandboxReport:
-        from youbencha.log import SandboxReport
+        from youbencha.log.results import SandboxReport
 
         network = self.context.spec.network
         return SandboxReport(type=self.kind, network=network, fresh_home=True, **self.identity._asdict())

@@ -15,17 +15,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from youbencha.errors import YouBenchaError
-from youbencha.log import iso_time
+from youbencha.log.model import iso_time
 from youbencha.process import find_executable
 from youbencha.progress import StepProgress
 from youbencha.sandbox.toolbox.catalogue import AGENTS, CatalogueEntry, Recipe, lookup, recipes_for
-from youbencha.sandbox.toolbox.fetch import (
-    STORAGE,
-    PartialInstall,
-    clear_leftovers,
-    no_progress,
-    partial_install,
-)
+from youbencha.sandbox.toolbox.fetch import STORAGE, PartialInstall, clear_leftovers, no_progress, partial_install
 from youbencha.sandbox.toolbox.installed import (
     InstalledAgent,
     Manifest,
