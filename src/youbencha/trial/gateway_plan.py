@@ -18,7 +18,7 @@ from youbencha.spec.gateway import CassetteSpec, GatewaySpec, GatewayType
 
 
 class GatewayOptions(NamedTuple):
-    """What the command line says, over the test case."""
+    """Options of the command line, which override the test case."""
 
     type: GatewayType | None = None
     budget_usd: float | None = None
@@ -32,17 +32,17 @@ class GatewayPlan:
     type: Literal["builtin", "litellm"]
     spec: GatewaySpec
     upstreams: Mapping[Provider, Upstream]
-    """Empty for a replay, which sends no requests. The agent's own comes first."""
+    """Empty for a replay, which sends nothing upstream. The agent's own comes first."""
     model: str | None = None
     """The agent's, if it is known."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What must not be in anything written, besides the environment's own."""
+    """Values to redact, besides those of the environment."""
     cassette_dir: Path | None = None
     litellm_config: Path | None = None
 
 
 def plan_gateway(
-    written: GatewaySpec,
+    spec: GatewaySpec,
     options: GatewayOptions,
     *,
     adapter: AgentAdapter,
@@ -52,37 +52,37 @@ def plan_gateway(
     config_dir: Path,
     gateway_only: bool = False,
 ) -> GatewayPlan | None:
-    """Return None if the agent reaches its model by itself, with the credentials it has.
+    """Plan the gateway; None if the agent reaches its model directly, with its own credentials.
 
-    `gateway_only`: it runs where nothing else can be reached.
+    `gateway_only`: the agent runs where it can reach nothing else.
     """
-    spec = _with_options(written, options)
+    spec = _with_options(spec, options)
     needed = _needed_for(spec)
     if needed is None and gateway_only and needs_model(adapter):
-        needed = "an agent in a container that reaches nothing else"
+        needed = "an agent in a container with `network: gateway`"
     if spec.type == "none":
         if needed:
-            raise _impossible(f"{needed} needs a gateway, and `gateway: none` says that there is none")
+            raise _impossible(f"{needed} requires a gateway, but `gateway: none` disables it")
         return None
-    wanted = spec.type != "auto" or needed is not None
+    required = spec.type != "auto" or needed is not None
     if not isinstance(adapter, UsesGateway):
-        if wanted:
-            why = f"{needed or f'gateway: {spec.type}'} cannot be had"
-            raise _impossible(f"{why}: the agent {adapter.name} does not know how to use a gateway")
+        if required:
+            feature = needed or f"gateway: {spec.type}"
+            raise _impossible(f"{feature} is not available: {adapter.name} does not support the gateway")
         return None
-    if not wanted and adapter.credentials_in(agent_env):
-        return None  # an agent that is given a key or an address reaches its model with it
+    if not required and adapter.credentials_in(agent_env):
+        return None  # a key or an address in `agent.env` decides how the agent reaches its model
     secrets = read_secrets(config_dir / Path(spec.secrets_file).expanduser()) if spec.secrets_file else {}
     env = {**harness_env, **agent_env, **secrets}
     replays = spec.cassette is not None and spec.cassette.mode == "replay"
-    elsewhere = spec.type == "litellm" and spec.litellm.url is not None
-    upstreams = {} if replays or elsewhere else find_upstreams(spec, env)
+    external_litellm = spec.type == "litellm" and spec.litellm.url is not None
+    upstreams = {} if replays or external_litellm else find_upstreams(spec, env)
     provider = adapter.gateway_provider(model, agent_env)
-    # A program that may use any API gets a gateway by default only where it can reach nothing else.
-    of_use = provider in upstreams if provider else gateway_only and bool(upstreams)
-    if not wanted and not of_use:
+    # With `auto`, a program that may speak any API gets a gateway only where it can reach nothing else.
+    useful = provider in upstreams if provider else gateway_only and bool(upstreams)
+    if not required and not useful:
         return None
-    if not replays and not elsewhere and not (provider in upstreams if provider else upstreams):
+    if not replays and not external_litellm and not (provider in upstreams if provider else upstreams):
         raise _no_key(provider)
     return GatewayPlan(
         type="litellm" if spec.type == "litellm" and not replays else "builtin",
@@ -91,12 +91,12 @@ def plan_gateway(
         model=model,
         secrets={**secrets, **{f"{name}_KEY": upstream.key for name, upstream in upstreams.items()}},
         cassette_dir=_cassette_dir(spec, options, config_dir),
-        litellm_config=config_dir / Path(given).expanduser() if (given := spec.litellm.config_file) else None,
+        litellm_config=config_dir / Path(file).expanduser() if (file := spec.litellm.config_file) else None,
     )
 
 
 def _own_first(upstreams: Mapping[Provider, Upstream], own: Provider | None) -> dict[Provider, Upstream]:
-    """Put the agent's own upstream first: a model that LiteLLM does not know goes there."""
+    """The agent's own upstream first: LiteLLM sends models that it does not know to the first."""
     return dict(sorted(upstreams.items(), key=lambda item: item[0] != own))
 
 
@@ -112,7 +112,7 @@ def _with_options(spec: GatewaySpec, options: GatewayOptions) -> GatewaySpec:
 
 
 def _needed_for(spec: GatewaySpec) -> str | None:
-    """Return what the spec asks for that only a gateway can do."""
+    """What the configuration contains that only a gateway can do."""
     if spec.cassette is not None:
         return "a cassette"
     capped = any(cap is not None for caps in spec.caps.values() for cap in caps)
