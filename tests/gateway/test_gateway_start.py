@@ -96,6 +96,7 @@ async def test_a_server_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch, t
         told_late = []
         gateway.on_failure(lambda: told_late.append(True))
         assert told_late == [True]
+        gateway.stop_listening(tmp_path / "door.sock")  # as a trial does when it ends, whose error is the one above
 
 
 async def test_a_gateway_that_is_closed_while_its_server_loads(loading: threading.Event) -> None:

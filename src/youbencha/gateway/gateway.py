@@ -132,11 +132,11 @@ class Gateway:
 
     def stop_listening(self, path: Path) -> None:
         listener = self._unix.pop(path)
-        if self._server is not None and listener not in self._not_served:
-            self._server.stop(listener)
-        else:
+        if listener in self._not_served:
             self._not_served.remove(listener)
-            listener.close()
+        if self._server is not None:
+            self._server.stop(listener)
+        listener.close()
 
     async def ready(self) -> None:
         """Wait until requests are served. Raises YouBenchaError if they never will be."""

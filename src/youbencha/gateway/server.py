@@ -68,8 +68,9 @@ class GatewayServer:
             self._servers[listener] = await loop.create_server(accept, sock=listener)
 
     def stop(self, listener: socket.socket) -> None:
-        """Accept no more connections there."""
-        self._servers.pop(listener).close()
+        """Accept no more connections there. Does nothing if the listener is not served."""
+        if (server := self._servers.pop(listener, None)) is not None:
+            server.close()
 
     async def close(self) -> None:
         for server in self._servers.values():
