@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sample
@@ -165,3 +166,18 @@ def test_an_annotation_is_one_order_on_one_line() -> None:
 def test_no_more_than_github_shows() -> None:
     many = [sample.expected_diff()] * 30
     assert len(github_annotations(sample.bundle(evaluators=many), ON_GITHUB)) == 10
+
+
+@pytest.mark.parametrize(
+    ("budget", "text"),
+    [
+        ({"cap_usd": 0.02, "spent_usd": 0.02}, "$0.0200, kept"),
+        ({"cap_usd": 0.02, "spent_usd": 0.0256}, "$0.0200, overrun by the last call"),
+        ({"cap_tokens": 500, "spent_tokens": 501}, "500 tokens, overrun by the last call"),
+        ({"cap_usd": 0.02, "spent_usd": 0.0256, "exceeded": True}, "$0.0200, EXCEEDED"),
+    ],
+)
+def test_a_budget_is_not_called_kept_if_more_was_spent(budget: dict[str, Any], text: str) -> None:
+    gateway = {"type": "builtin", "ledger": "gateway-ledger.jsonl", "budget": budget}
+    agent = {**sample.document()["agent"], "gateway": gateway}
+    assert dict(render_terminal(sample.bundle(agent=agent)))["Budget"] == text

@@ -176,7 +176,16 @@ def _budget(budget: BudgetReport) -> str:
     caps = [usd(budget.cap_usd)] if budget.cap_usd is not None else []
     caps += [f"{count(budget.cap_tokens)} tokens"] if budget.cap_tokens is not None else []
     unsure = f" (and up to {usd(budget.unsure_usd)} for what was cut off)" if budget.unsure_usd else ""
-    return f"{' and '.join(caps) or 'for each call'}, {'EXCEEDED' if budget.exceeded else 'kept'}{unsure}"
+    return f"{' and '.join(caps) or 'for each call'}, {_budget_state(budget)}{unsure}"
+
+
+def _budget_state(budget: BudgetReport) -> str:
+    if budget.exceeded:
+        return "EXCEEDED"
+    over_usd = budget.cap_usd is not None and budget.spent_usd > budget.cap_usd
+    over_tokens = budget.cap_tokens is not None and budget.spent_tokens > budget.cap_tokens
+    # A call may be sent while anything is left, so the last one can cost more than that without being refused.
+    return "overrun by the last call" if over_usd or over_tokens else "kept"
 
 
 def _difference(gateway: GatewayReport) -> str | None:
