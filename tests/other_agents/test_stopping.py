@@ -46,7 +46,7 @@ async def test_in_the_middle_of_its_work(codex: RecordedCli) -> None:
     assert (done.result.status, done.codes()) == ("failed", ["CODEX_STOPPED"])
     (error,) = done.result.errors
     assert "was ended by youBencha before its time" in error.message
-    assert "outcome" in (error.hint or "")
+    assert "errors and warnings" in (error.hint or "")
     assert (error.context or {})["kind"] == "stopped"
     assert [message.content for message in done.log.messages][1:] == ["SPOKEN"]
     assert done.log.execution.status == "failed"
@@ -69,7 +69,8 @@ async def test_a_closing_word_because_of_the_stop_is_none(codex: RecordedCli) ->
     """Copilot says a result when it is asked to end."""
     last = lines(COMPLETED).strip()
     trap = f"trap 'echo '\"'\"'{last}'\"'\"'; exit 0' TERM"
-    done = await stopped_when(codex, "SPOKEN", lines(*BEGUN, TEXT), ending=f"{trap}; {RUNS_ON}")
+    spoken = f"echo '{lines(TEXT).strip()}'"  # after the trap is set: the stop comes with it
+    done = await stopped_when(codex, "SPOKEN", lines(*BEGUN), ending=f"{trap}; {spoken}; {RUNS_ON}")
     assert (done.result.status, done.codes()) == ("failed", ["CODEX_STOPPED"])
     assert done.log.usage is not None
     assert (done.log.usage.input_tokens, done.log.usage.partial) == (30, True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from youbencha.sandbox.toolbox.toolbox import AgentOnPath
 
 
-app = Commands(help="Install, list, check and remove pinned versions of agent CLIs.")
+app = Commands(help="Install, list, verify and remove pinned versions of agent CLIs.")
 
 
 class From(StrEnum):

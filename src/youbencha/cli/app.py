@@ -83,7 +83,7 @@ COMMANDS = {
         "doctor:doctor",
         "Check git, Docker, disk, settings and each agent with its version and login; suggest fixes.",
     ),
-    "agents": CommandEntry(_SET_UP, "agents:app", "Install, list, check and remove pinned versions of agent CLIs."),
+    "agents": CommandEntry(_SET_UP, "agents:app", "Install, list, verify and remove pinned versions of agent CLIs."),
     "images": CommandEntry(_SET_UP, "images:app", "Build and list container images that bring an agent along."),
     "config": CommandEntry(
         _SET_UP,

@@ -128,5 +128,5 @@ def _judged(results: Sequence[EvaluationResult]) -> tuple[OutcomeName, str]:
     if failed:
         return "unsolved", f"not passed: {', '.join(failed)}"
     if skipped:
-        return "verifier_error", f"not evaluated by: {', '.join(skipped)}"
+        return "verifier_error", f"no verdict from {', '.join(skipped)}"
     return "solved", "every evaluator passed"

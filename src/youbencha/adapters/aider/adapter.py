@@ -115,7 +115,7 @@ class AiderAdapter(CliAdapter[AiderConfig]):
                 code=codes.API_ERROR,
                 kind="model_not_found",
                 pattern=r"LLM Provider NOT provided",
-                message="Aider cannot tell whose the model is",
+                message="Aider does not know the model's provider",
                 hint="Write `model` as provider/model: anthropic/NAME, openai/NAME, gemini/NAME.",
             ),
             Cause(

@@ -21,7 +21,7 @@ from typing import Any
 WIDTH = 1_000_000
 """Of a terminal that breaks no line: a key that lies across two lines would not be found, and so not be masked."""
 NOT_GUARDED = 78
-"""The exit code of a start that was given up (EX_CONFIG)."""
+"""Exit code of a start that was abandoned (EX_CONFIG)."""
 IDENTITY = {"user.name": "Aider", "user.email": "aider@localhost"}
 
 

@@ -119,7 +119,7 @@ class ControlSession:
         return self._driver.interrupting
 
     def unresponsive(self, done: ProcessResult) -> str | None:
-        """Why it was given up, if it was: not because somebody wanted it to end, and not after its result."""
+        """Why the session was abandoned: None if it was stopped on request, or had its result."""
         over = self._driver.over
         given_up = done.stopped and over is not None and self._driver.machine.result is None
         return over.reason if over and given_up and not self.interrupting.is_set() else None

@@ -73,7 +73,7 @@ class CliAdapter(ABC, Generic[C]):
 
     @abstractmethod
     def command(self, invocation: Invocation[C]) -> Command:
-        """The command line and its world. May write into `invocation.scratch`."""
+        """Build the command line, its directory and its environment. May write into `invocation.scratch`."""
 
     @abstractmethod
     def reader(self) -> StreamReader | None:

@@ -227,8 +227,8 @@ class ContainerFinder:
         carried = await portable_file(cli.path, default_root(env), env)
         if carried is None:
             raise self._finder.not_found(
-                f"{self._kind.title} is on PATH ({cli.path}), but what it needs to run in a container cannot be told.",
-                f"Have one that can be carried in: `yb agents install {self._kind.name}`.",
+                f"{self._kind.title} is on PATH ({cli.path}), but its dependencies in a container are unknown.",
+                f"Install one that runs in containers: `yb agents install {self._kind.name}`.",
             )
         return self._shared(cli, carried)
 

@@ -222,7 +222,7 @@ class _Explanation:
     def _unresponsive(self) -> ErrorRecord | None:
         if self._ending.unresponsive is None:
             return None
-        message = f"{self._kind.title} was given up: {self._ending.unresponsive}."
+        message = f"{self._kind.title} was ended because it did not respond: {self._ending.unresponsive}."
         hint = "A call to the model that never ends does this. Raise `silence_timeout_s` if it was at work."
         return self._record(codes.UNRESPONSIVE, message, hint)
 
@@ -233,7 +233,7 @@ class _Explanation:
             codes.STOPPED,
             f"{self._kind.title} was ended by youBencha before its time. "
             f"It had run for {self._ending.duration_ms / 1000:.1f} s. Output up to that moment was kept.",
-            "Neither the agent nor its timeout did this: the outcome of the run tells why.",
+            "Neither the agent nor its timeout caused this; see the other errors and warnings of the run.",
             kind="stopped",
             duration_ms=self._ending.duration_ms,
         )

@@ -112,7 +112,7 @@ def _model_fallback(kind: AgentKind, facts: SessionFacts, at: str, *, compares_m
     for switch in facts.switches:
         yield error_record(
             kind.code(codes.MODEL_FALLBACK),
-            f"{kind.title} went over from {switch.original or 'its model'} to {switch.fallback or 'another'} "
+            f"{kind.title} switched from {switch.original or 'its model'} to {switch.fallback or 'another'} "
             f"({switch.trigger or 'no reason given'}).",
             at,
             "The run does not measure the model asked for. Leave out `fallback_model`, or run it again.",
@@ -126,7 +126,7 @@ def _model_fallback(kind: AgentKind, facts: SessionFacts, at: str, *, compares_m
             kind.code(codes.MODEL_FALLBACK),
             f"{kind.title} set out with {asked}, but {used} answered.",
             at,
-            "A gateway that renames models does this, and so does an old CLI that falls back without a word.",
+            "A gateway that renames models does this, and so does an old CLI that falls back silently.",
             original=asked,
             fallback=used,
             trigger=None,
