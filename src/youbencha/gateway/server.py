@@ -63,9 +63,11 @@ class GatewayServer:
             def limited() -> asyncio.BaseProtocol:
                 return accept() if len(accept.connections) < MAX_CONNECTIONS else _TooManyConnections()
 
-            self._servers[listener] = await loop.create_unix_server(limited, sock=listener)
+            server = await loop.create_unix_server(limited, sock=listener, start_serving=False)
         else:
-            self._servers[listener] = await loop.create_server(accept, sock=listener)
+            server = await loop.create_server(accept, sock=listener, start_serving=False)
+        self._servers[listener] = server  # before the first wait, where a cancellation may come
+        await server.start_serving()
 
     def stop(self, listener: socket.socket) -> None:
         """Accept no more connections there. Does nothing if the listener is not served."""
