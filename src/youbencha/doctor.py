@@ -138,7 +138,7 @@ async def check_agent(name: str, env: Mapping[str, str]) -> Finding:
     """Check one agent: a missing one is a note, one that is there but cannot be used is a failure."""
     where = await _where(name, env)
     try:
-        available = await get_adapter(name).check_availability()
+        available = await get_adapter(name, env).check_availability()
     except YouBenchaError as error:
         detail = f"{where}: {error.message}" if where else error.message
         return Finding(

@@ -102,12 +102,11 @@ async def test_an_image_without_the_c_library_that_a_program_needs(box: Box, tmp
     assert "no musl" in without_loader("x", "/lib/ld-musl-x86_64.so.1")[0]
 
 
-async def test_an_image_without_users(box: Box, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+async def test_an_image_without_users(box: Box, tmp_path: Path) -> None:
     async with image_of("FROM scratch\nCOPY file /file\n", file=b"x") as tag, connect() as engine:
         image = (await ensure_image(engine, tag, print)).id
-        container_labels = ownership.labels(box.run_id, "none", tmp_path)
-        mounts = await account_mounts(engine, image, User(54321, 54322), container_labels)
+        labels = ownership.labels(box.run_id, "none", tmp_path)
+        mounts = await account_mounts(engine, image, User(54321, 54322), labels, cache_dir=tmp_path / "cache")
         texts = {str(mount.inside): mount.outside.read_text().splitlines() for mount in mounts}
         assert [line.split(":")[:3] for line in texts["/etc/passwd"]] == [["root", "x", "0"], ["agent", "x", "54321"]]
         assert [line.split(":")[:3] for line in texts["/etc/group"]] == [["root", "x", "0"], ["agent", "x", "54322"]]

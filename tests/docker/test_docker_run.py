@@ -100,21 +100,21 @@ def test_a_name_for_a_number() -> None:
     assert with_line(b"", line) == b"agent:x:1234:5::/home/agent:/bin/sh\n"
 
 
-async def test_the_user_has_a_name(box: Box, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_the_user_has_a_name(box: Box, tmp_path: Path) -> None:
     """Looked up in the image itself, once."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     user = User(54321, 54322)
     async with connect() as engine:
         image = (await ensure_image(engine, box.image, print)).id
-        container_labels = ownership.labels(box.run_id, "none", tmp_path)
-        mounts = {str(mount.inside): mount for mount in await account_mounts(engine, image, user, container_labels)}
+        labels = ownership.labels(box.run_id, "none", tmp_path)
+        made = await account_mounts(engine, image, user, labels, cache_dir=tmp_path)
+        mounts = {str(mount.inside): mount for mount in made}
         assert [mounts[name].outside.read_text().splitlines()[-1] for name in sorted(mounts)] == [
             "agent:x:54322:",
             "agent:x:54321:54322::/home/agent:/bin/sh",
         ]
         assert mounts["/etc/passwd"].outside.read_text().startswith("root:")
-        assert await account_mounts(engine, image, user, container_labels) == list(mounts.values())
-        assert await account_mounts(engine, image, User(0, 0), container_labels) == []
+        assert await account_mounts(engine, image, user, labels, cache_dir=tmp_path) == made
+        assert await account_mounts(engine, image, User(0, 0), labels, cache_dir=tmp_path) == []
     assert await box.containers() == []
     assert (await box.run("whoami")).exit.code == 0
 

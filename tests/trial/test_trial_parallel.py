@@ -101,7 +101,7 @@ async def open_host(trials: TrialLab, kind: str, stack: AsyncExitStack) -> Host:
         return host
     plan = trials.plan(host, trials.case("", repo=trials.root, gateway="builtin")).gateway
     assert plan is not None
-    opening = open_gateway(plan, log_dir=trials.root, on_event=lambda _: None, env=host.env)
+    opening = open_gateway(plan, log_dir=trials.root, on_event=lambda _: None, host=host)
     gateway = await stack.enter_async_context(opening)
     await gateway.ready()
     return trials.host(env, gateway=gateway)

@@ -133,6 +133,13 @@ class ChecksReadiness(Protocol):
 
 
 @runtime_checkable
+class UsesHarnessEnvironment(Protocol):
+    """An adapter that takes variables from the harness's environment, and masks the secrets in it."""
+
+    harness_env: Mapping[str, str]
+
+
+@runtime_checkable
 class UsesGateway(Protocol):
     """An adapter whose agent can be made to reach its model through a gateway, and only there."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from youbencha.adapters.base import AgentAdapter
+from youbencha.adapters.base import AgentAdapter, UsesHarnessEnvironment
 from youbencha.errors import YouBenchaError
 from youbencha.plugins import Plugins, load
 
@@ -39,18 +40,20 @@ def adapter_descriptions() -> dict[str, str]:
     return {name: _BUILT_IN[name].description if name in _BUILT_IN else "" for name in adapter_names()}
 
 
-def get_adapter(name: str) -> AgentAdapter:
-    """The adapter for `agent.type: NAME`, made anew."""
+def get_adapter(name: str, env: Mapping[str, str] | None = None) -> AgentAdapter:
+    """Make the adapter for `agent.type: NAME`. `env` is the harness's environment, by default this process's."""
     kind = _ALIASES.get(name, name)
     where = _PLUGINS.find(kind)
     if where is None:
         raise _unknown(name)
     try:
-        adapter = load(where)()
+        adapter: AgentAdapter = load(where)()
     except Exception as error:
         raise _broken(kind, where, f"cannot be loaded: {error}") from error
     if not isinstance(adapter, AgentAdapter):
         raise _broken(kind, where, "lacks name, version, check_availability, execute or normalize_log")
+    if env is not None and isinstance(adapter, UsesHarnessEnvironment):
+        adapter.harness_env = env
     return adapter
 
 

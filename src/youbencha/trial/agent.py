@@ -18,7 +18,6 @@ from youbencha.files import write_atomically
 from youbencha.log.model import YouBenchaLog
 from youbencha.log.results import GatewayReport
 from youbencha.trial.context import TrialContext
-from youbencha.user_dirs import default_cache_dir
 
 _SMALL_BYTES = 1_000_000
 """Below this, caching a digest costs more than reading the file."""
@@ -102,7 +101,7 @@ def _on_agent_event(context: TrialContext, event: Event) -> None:
     context.on_event(event)
 
 
-def sha256_of(path: Path, cache_dir: Path | None = None) -> str | None:
+def sha256_of(path: Path, cache_dir: Path) -> str | None:
     """The digest of an executable; None if it cannot be read.
 
     It is cached until the file changes, so that a CLI of 300 MB is read once and not in every trial.
@@ -111,7 +110,7 @@ def sha256_of(path: Path, cache_dir: Path | None = None) -> str | None:
         state = path.stat()
         if state.st_size < _SMALL_BYTES:
             return hashlib.sha256(path.read_bytes()).hexdigest()
-        cached = (cache_dir or default_cache_dir()) / "digests" / hashlib.sha256(bytes(path.absolute())).hexdigest()
+        cached = cache_dir / "digests" / hashlib.sha256(bytes(path.absolute())).hexdigest()
         version = f"{state.st_size} {state.st_mtime_ns} {state.st_ctime_ns} {state.st_ino}"
         if digest := _cached_digest(cached, version):
             return digest

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from youbencha.events import EventSink, PhaseStarted, ProgressNote, WarningRaised
 from youbencha.progress import StepProgress
+from youbencha.user_dirs import default_cache_dir
 
 if TYPE_CHECKING:
     from youbencha.adapters import AgentAdapter
@@ -41,7 +42,10 @@ class Host:
         cleanup: bool = True,
     ) -> None:
         self.env = env
-        """The environment that youBencha runs in. A trial reads no other."""
+        """Agents, evaluators and hooks take their variables from it, and secrets in it are masked.
+
+        This process's own environment is used only to reach git, the container engine, proxies and certificates.
+        """
         self.settings = settings
         self.gateway = gateway
         """Shared by all trials that need one and have no cassette; each has its own keys and ledger."""
@@ -52,9 +56,8 @@ class Host:
         self._opening: dict[Path | RemoteUrl, asyncio.Lock] = {}
 
     @property
-    def cache_dir(self) -> Path | None:
-        """None: the user's default."""
-        return self.settings.cache_dir
+    def cache_dir(self) -> Path:
+        return self.settings.cache_dir or default_cache_dir(self.env)
 
     async def open_repository(
         self, source: str, *, base: Path, branch: str | None, commit: str | None, progress: StepProgress

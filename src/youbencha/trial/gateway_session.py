@@ -20,6 +20,7 @@ from youbencha.gateway.cassette.placeholders import Places
 from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.keys import VirtualKey
 from youbencha.gateway.ledger import Ledger
+from youbencha.gateway.price_list import PriceList
 from youbencha.gateway.prices import Prices
 from youbencha.gateway.upstreams import Upstream, same_for_all
 from youbencha.log.model import Usage
@@ -28,6 +29,7 @@ from youbencha.process import Redactor
 from youbencha.sandbox.base import GATEWAY_PORT, Sandbox
 from youbencha.sandbox.local import HOST
 from youbencha.spec.gateway import GatewaySpec, Scope
+from youbencha.trial.context import Host
 from youbencha.trial.gateway_plan import GatewayPlan
 from youbencha.trial.gateway_report import report_of, usage_in
 from youbencha.trial.results import LITELLM_LOG
@@ -52,7 +54,7 @@ async def open_gateway(
     log_dir: Path,
     ledger: Ledger | None = None,
     on_event: EventSink,
-    env: Mapping[str, str],
+    host: Host,
 ) -> AsyncIterator[Gateway]:
     """Open a gateway for one trial or many, with LiteLLM behind it if planned.
 
@@ -61,12 +63,12 @@ async def open_gateway(
     async with AsyncExitStack() as stack:
         upstreams = plan.upstreams
         if plan.type == "litellm":
-            upstreams = await _open_litellm(plan, log_dir / LITELLM_LOG, on_event, stack, env)
+            upstreams = await _open_litellm(plan, log_dir / LITELLM_LOG, on_event, stack, host.env)
         gateway = Gateway(
             upstreams=upstreams,
-            prices=Prices(plan.spec.prices),
+            prices=Prices(plan.spec.prices, price_list=PriceList(host.cache_dir)),
             ledger=ledger,
-            cassette=_cassette(plan, env),
+            cassette=_cassette(plan, host.env),
             caps=caps_of(plan.spec, "total"),
         )
         yield await stack.enter_async_context(gateway)
@@ -79,19 +81,21 @@ async def open_trial_gateway(
     sandbox: Sandbox,
     on_event: EventSink,
     opened: AsyncExitStack,
-    *,
-    env: Mapping[str, str],
-    shared: Gateway | None = None,
+    host: Host,
 ) -> TrialGateway:
-    """Open a trial's gateway until its `close`, or until `opened` is closed. It is a new one without `shared`."""
+    """Open a trial's gateway until its `close`, or until `opened` is closed.
+
+    It is the host's, if the host has one and the trial has no cassette.
+    """
     running = AsyncExitStack()
     opened.push_async_callback(running.aclose)
     artifacts = directory.artifacts
     ledger = running.enter_context(Ledger(artifacts / LEDGER_FILE, keep_copy=True))
-    if shared is None:
-        new = open_gateway(plan, log_dir=artifacts, ledger=ledger, on_event=on_event, env=env)
-        shared = await running.enter_async_context(new)
-    trial = TrialGateway(shared, plan, directory, ledger, running, on_event, env)
+    gateway = host.gateway if plan.spec.cassette is None else None
+    if gateway is None:
+        new = open_gateway(plan, log_dir=artifacts, ledger=ledger, on_event=on_event, host=host)
+        gateway = await running.enter_async_context(new)
+    trial = TrialGateway(gateway, plan, directory, ledger, running, on_event, host.env)
     await trial.issue_key(agent, sandbox)
     return trial
 
@@ -159,8 +163,9 @@ async def _open_litellm(
 def _litellm_program(configured: str | None, env: Mapping[str, str]) -> Path:
     from youbencha.gateway.litellm.process import find_litellm
     from youbencha.sandbox.toolbox.toolbox import Toolbox
+    from youbencha.user_dirs import default_root
 
-    installed = Toolbox().find("litellm", None)
+    installed = Toolbox(default_root(env)).find("litellm", None)
     return find_litellm(configured, env, installed.executable if installed else None)
 
 

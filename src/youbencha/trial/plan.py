@@ -14,6 +14,7 @@ from youbencha.spec import Loaded, NamedEvaluator, TestCase, check_test_case, lo
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.testcase import AgentOverride
 from youbencha.spec.variables import REFERENCE
+from youbencha.text import plural
 from youbencha.trial.checks import adapter_config, check_parts
 from youbencha.trial.context import Host
 from youbencha.trial.gateway_plan import GatewayOptions, GatewayPlan, check_replay, plan_gateway
@@ -48,11 +49,8 @@ class Plan:
     @property
     def agent_is_in_image(self) -> bool:
         """Whether the agent's CLI is part of the image, so that it cannot be checked here."""
-        return self.sandbox.type == "docker" and (self.sandbox.agent == "image" or not needs_model(self.adapter()))
-
-    def adapter(self) -> AgentAdapter:
-        """A new adapter for the agent."""
-        return get_adapter(self.case.agent.type)
+        in_container = self.sandbox.type == "docker"
+        return in_container and (self.sandbox.agent == "image" or not needs_model(get_adapter(self.case.agent.type)))
 
 
 class PlanOptions(NamedTuple):
@@ -98,7 +96,7 @@ def plan_loaded(loaded: Loaded[TestCase], host: Host, options: PlanOptions = Pla
     case, settings = loaded.case, host.settings
     defaults = settings.settings
     own_model = case.agent.config.get("model")
-    adapter = get_adapter(case.agent.type)
+    adapter = get_adapter(case.agent.type, host.env)
     model = case.agent.model or (None if own_model else defaults.agent.model)
     env = _agent_environment(loaded, host.env) if options.resolve_env else {}
     sandbox = _sandbox(options.sandbox, case.sandbox, defaults.sandbox)
@@ -201,16 +199,15 @@ def preview_recording(plan: Plan) -> RecordingContents | None:
 
 
 def _summary(contents: Contents) -> str:
-    plural = "" if contents.exchanges == 1 else "s"
     models = f" of {', '.join(contents.models)}" if contents.models else ""
     apis = f" ({', '.join(contents.apis)})" if contents.apis else ""
-    return f"{contents.exchanges} exchange{plural}{models}{apis}"
+    return f"{plural(contents.exchanges, 'exchange')}{models}{apis}"
 
 
 def _missing(contents: Contents, plan: Plan) -> Iterator[str]:
     assert plan.gateway is not None
     kind, model = plan.case.agent.type, plan.gateway.model
-    adapter = plan.adapter()
+    adapter = get_adapter(kind)
     provider = adapter.gateway_provider(model, plan.env) if isinstance(adapter, UsesGateway) else None
     if provider and not any(api.startswith(provider) for api in contents.apis):
         yield f"any request to the API that {kind} uses ({provider})"

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from youbencha.adapters import AgentAdapter, ChecksReadiness, UsesGateway
+from youbencha.adapters import AgentAdapter, ChecksReadiness, UsesGateway, get_adapter
 from youbencha.adapters.cli_agent.environment import fresh_home_for
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import EvaluatorSandbox, SandboxFactory
@@ -42,7 +42,7 @@ async def open_trial(
     `directory` is the run directory, which must not exist; by default a new one in the plan's workspace.
     """
     async with AsyncExitStack() as opened:
-        adapter = plan.adapter()
+        adapter = get_adapter(plan.case.agent.type, host.env)
         ready = asyncio.create_task(_check_ready(plan, adapter))
         try:
             context = await _prepare(plan, host, adapter, ready, directory, on_event, opened)
@@ -125,8 +125,7 @@ async def _open_gateway(
         sandbox,
         on_event,
         opened,
-        shared=host.gateway if plan.gateway.spec.cassette is None else None,
-        env=host.env,
+        host,
     )
 
 
@@ -192,6 +191,7 @@ async def _open_sandbox(
                 scratch=directory.new_scratch(),
                 run_id=directory.path.name,
                 on_event=on_event,
+                cache_dir=host.cache_dir,
             ) as sandbox,
         ):
             yield sandbox
@@ -228,6 +228,7 @@ def sandbox_for_evaluators(context: TrialContext) -> SandboxFactory | None:
             scratch=directory.new_scratch(),
             run_id=directory.path.name,
             on_event=context.on_event,
+            cache_dir=context.host.cache_dir,
         ) as sandbox:
             access = None
             if context.gateway is not None and gateway is not None:

@@ -188,7 +188,7 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
             name,
             workspace=invocation.workspace,
             env=on_the_host(invocation.context.sandbox, invocation.env),
-            harness=self._harness_env(),
+            harness=self.harness_env,
             project=invocation.context.config_dir,
         )
 

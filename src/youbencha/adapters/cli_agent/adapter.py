@@ -66,8 +66,8 @@ class CliAdapter(ABC, Generic[C]):
     """What its results and errors mean, where that is its own."""
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
-        """`env` stands for the harness's own environment; by default it is the process's."""
-        self._env = env
+        """`env` is the harness's environment, by default this process's."""
+        self.harness_env: Mapping[str, str] = os.environ if env is None else env
 
     # -- what differs ------------------------------------------------------------------------------------------
 
@@ -122,7 +122,7 @@ class CliAdapter(ABC, Generic[C]):
 
     def redactor(self, invocation: Invocation[C]) -> Redactor:
         """A redactor that knows the secrets of the harness and of this run."""
-        return Redactor.for_env(self._harness_env(), invocation.context.env, invocation.env)
+        return Redactor.for_env(self.harness_env, invocation.context.env, invocation.env)
 
     def model_for_gateway(self, config: C) -> str | None:
         """The model as `gateway_env` gets it."""
@@ -188,7 +188,7 @@ class CliAdapter(ABC, Generic[C]):
         """The result as a YouBenchaLog."""
         from youbencha.adapters.cli_agent.normalize import normalize
 
-        redactor = Redactor.for_env(self._harness_env(), context.env, secrets_of(context.gateway))
+        redactor = Redactor.for_env(self.harness_env, context.env, secrets_of(context.gateway))
         return normalize(
             self.kind,
             result,
@@ -217,7 +217,7 @@ class CliAdapter(ABC, Generic[C]):
     ) -> dict[str, str]:
         """What the agent runs with. What the test case gives wins over everything but a gateway."""
         env = {
-            **base_environment(sandbox, self._harness_env(), self.inherited_env),
+            **base_environment(sandbox, self.harness_env, self.inherited_env),
             **self.default_env,
             **(self.boundary_env if sandbox.is_boundary else {}),
             **given,
@@ -320,6 +320,3 @@ class CliAdapter(ABC, Generic[C]):
 
     def _parsed(self, raw: Mapping[str, Any]) -> C:
         return parse_config(self.kind, self.config_model, raw)  # type: ignore[return-value]  # C is what it is
-
-    def _harness_env(self) -> Mapping[str, str]:
-        return os.environ if self._env is None else self._env

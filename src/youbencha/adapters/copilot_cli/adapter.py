@@ -123,7 +123,7 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
         as_argument = fits_argument(f"--prompt={invocation.prompt}")
         # Joined by `=`, a prompt that starts with a dash is no option. Without a prompt, the CLI reads its input.
         prompt = [f"--prompt={invocation.prompt}"] if as_argument else []
-        definition = definition_directory(invocation, self._harness_env())
+        definition = definition_directory(invocation, self.harness_env)
         also = ["--add-dir", invocation.inside(definition)] if definition else []
         return Command(
             argv=(*invocation.cli.argv, *_flags(invocation), *also, *invocation.config.extra_args, *prompt),

@@ -13,10 +13,11 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult, needs_model
+from youbencha.adapters import AgentExecutionContext, AgentExecutionResult, get_adapter, needs_model
 from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.evaluators.base import (
     EvaluationContext,
@@ -59,19 +60,13 @@ PROMPT = "prompt.md"
 _NOTHING = "there was no JSON object with these assertions in it"
 
 
-def _installed(name: str) -> AgentAdapter:
-    from youbencha.adapters import get_adapter
-
-    return get_adapter(name)
-
-
 class AgenticJudge:
     """Lets an agent score assertions, `votes` times."""
 
     name = "agentic-judge"
     description = "An agent looks at the result and scores your assertions from 0 to 1; your thresholds decide."
 
-    def __init__(self, adapters: Callable[[str], AgentAdapter] = _installed) -> None:
+    def __init__(self, adapters: Callable[[str], AgentAdapter] | None = None) -> None:
         self._adapters = adapters
 
     def check_config(
@@ -86,7 +81,7 @@ class AgenticJudge:
         checked = self._checked(config, config_dir, agent.type if agent else None)
         if checked.judge is None:
             return None
-        judge = judge_agent(checked.judge, checked.options, agent, self._adapters)
+        judge = judge_agent(checked.judge, checked.options, agent, self._adapters or get_adapter)
         through_gateway = uses_gateway(judge, agent.type if agent else None, {**env, **checked.judge.env})
         return None if through_gateway or not needs_model(judge.adapter) else judge.type
 
@@ -97,10 +92,11 @@ class AgenticJudge:
             raise ConfigError("EVALUATOR_CONFIG_INVALID", f"The configuration of {context.name}", checked.problems)
         if not checked.judge.judge_failed_runs and (reason := _reason_to_skip(context)):
             return evaluation_result(context, started, "skipped", reason)
-        return await collect_votes(context, checked, self._adapters, started)
+        adapters = self._adapters or partial(get_adapter, env=context.harness_env or None)
+        return await collect_votes(context, checked, adapters, started)
 
     def _checked(self, config: Mapping[str, Any], config_dir: Path, agent_type: str | None) -> Checked:
-        return check(config, config_dir, agent_type, self._adapters)
+        return check(config, config_dir, agent_type, self._adapters or get_adapter)
 
 
 def _reason_to_skip(context: EvaluationContext) -> str | None:

@@ -28,7 +28,6 @@ from youbencha.sandbox.docker.ownership import (
     socket_dir_parents,
     this_owner,
 )
-from youbencha.user_dirs import default_cache_dir
 
 _INIT = Path(__file__).parent / "init"
 _ARCHITECTURES = ("x86_64", "aarch64")
@@ -44,7 +43,7 @@ _KIB = 1024
 _US = 1e-6
 
 
-def init_program(architecture: str, *, cache_dir: Path | None = None) -> Path:
+def init_program(architecture: str, *, cache_dir: Path) -> Path:
     """The first program of containers, for an engine of that architecture (as uname names it).
 
     A copy in the user's cache: a wheel or a checkout may have lost the permission to execute it.
@@ -57,7 +56,7 @@ def init_program(architecture: str, *, cache_dir: Path | None = None) -> Path:
             hint=f"Supported are {' and '.join(_ARCHITECTURES)}. Without a container, any works: `sandbox: local`.",
         )
     program = (_INIT / f"init-{name}").read_bytes()
-    directory = (cache_dir or default_cache_dir()).absolute() / "init"
+    directory = cache_dir.absolute() / "init"
     copy = directory / f"init-{name}-{hashlib.sha256(program).hexdigest()[:16]}"
     if not _is_executable_copy(copy, program):
         directory.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,6 @@ from youbencha.errors import YouBenchaError
 from youbencha.progress import StepProgress
 from youbencha.sandbox.docker.engine import Engine, EngineCause, EngineError, User
 from youbencha.sandbox.docker.mounts import HOME, Mount
-from youbencha.user_dirs import default_cache_dir
 
 USER_NAME = "agent"
 
@@ -103,14 +102,16 @@ class AccountLine(NamedTuple):
     text: str
 
 
-async def account_mounts(engine: Engine, image: str, user: User, labels: Mapping[str, str]) -> list[Mount]:
+async def account_mounts(
+    engine: Engine, image: str, user: User, labels: Mapping[str, str], *, cache_dir: Path
+) -> list[Mount]:
     """What to mount so that this user has a name in this image. Made once for each image, and cached.
 
     The container runs under the harness's user number, so that files belong to the user. Few images know that number,
     and programs fail over it: `whoami`, git, Node's `os.userInfo()`. So where an image lacks it, a copy of its
     `/etc/passwd` and `/etc/group` with one more line is mounted over its own.
     """
-    directory = default_cache_dir() / "accounts" / f"{image.removeprefix('sha256:')[:32]}-{user.uid}-{user.gid}"
+    directory = cache_dir / "accounts" / f"{image.removeprefix('sha256:')[:32]}-{user.uid}-{user.gid}"
     if not directory.is_dir():
         await _make_account_files(engine, image, user, labels, directory)
     return [Mount(path, PurePosixPath("/etc", path.name), writable=False) for path in sorted(directory.iterdir())]

@@ -32,6 +32,7 @@ from youbencha.sandbox.docker.launch import ContainerSystem
 from youbencha.sandbox.docker.mounts import HARNESS, HOME, TMP, WORKSPACE, Mounts
 from youbencha.sandbox.local import write_git_identity
 from youbencha.spec.sandbox import DEFAULT_IMAGE
+from youbencha.user_dirs import default_cache_dir
 
 if TYPE_CHECKING:
     from youbencha.log.results import SandboxReport
@@ -41,22 +42,29 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def open_docker_sandbox(
-    spec: SandboxSpec, *, workspace: Path, scratch: Path, run_id: str, on_event: EventSink
+    spec: SandboxSpec,
+    *,
+    workspace: Path,
+    scratch: Path,
+    run_id: str,
+    on_event: EventSink,
+    cache_dir: Path | None = None,
 ) -> AsyncIterator[DockerSandbox]:
     """A sandbox around `workspace`; its home and temporary directory are made in `scratch`.
 
-    At the end its containers and sockets are gone.
+    What all sandboxes share is kept in `cache_dir`. At the end its containers and sockets are gone.
     """
+    cache_dir = cache_dir or default_cache_dir()
     async with connect() as engine:
         for limit in engine.info.missing_limits():
             on_event(WarningRaised(code="SANDBOX_UNLIMITED", message=f"This container engine cannot limit {limit}."))
         image = await ensure_image(engine, spec.image or DEFAULT_IMAGE, notes_to(on_event))
-        init = init_program(engine.info.architecture)
+        init = init_program(engine.info.architecture, cache_dir=cache_dir)
         mounts = _make_mounts(workspace, scratch, image)
         with contextlib.closing(SocketDir()) as socket_dir:
             name = f"youbencha-{uuid.uuid4().hex[:12]}"
             labels = ownership.labels(run_id, name, socket_dir.path)
-            account = await account_mounts(engine, image.id, engine.info.user, labels)
+            account = await account_mounts(engine, image.id, engine.info.user, labels, cache_dir=cache_dir)
             context = ContainerContext(name, spec, engine, image, init, account, mounts, socket_dir, scratch, labels)
             sandbox = DockerSandbox(context, on_event)
             try:
