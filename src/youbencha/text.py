@@ -13,6 +13,7 @@ import math
 import os
 import re
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 NEAR_ENOUGH = 65
@@ -147,6 +148,11 @@ def size(number_of_bytes: int) -> str:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1024
     return f"{value:.1f} GiB"
+
+
+def iso_time(seconds: float) -> str:
+    """Format a time as all files do: ISO 8601, UTC, milliseconds."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def plural(number: int, noun: str) -> str:

@@ -14,8 +14,8 @@ from agent_clis import ALL_VERSIONS, NEWEST, OLD, OLDEST
 from claude_lab import ClaudeLab, Session, bash, full, says, script, versions
 from systems import posix_only
 from youbencha.events import Event, ProcessStarted, RequestRetried, ToolReturned
-from youbencha.log.model import iso_time
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.text import iso_time
 
 
 async def run_without_key(lab: ClaudeLab, turn: dict[str, object], **env: str) -> Session:

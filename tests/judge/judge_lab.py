@@ -14,10 +14,11 @@ from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators import EvaluationContext
 from youbencha.evaluators.judge import AgenticJudge
-from youbencha.log.model import AgentInfo, ErrorRecord, Message, ModelInfo, Status, Usage, YouBenchaLog, iso_time
+from youbencha.log.model import AgentInfo, ErrorRecord, Message, ModelInfo, Status, Usage, YouBenchaLog
 from youbencha.log.results import EvaluationResult
 from youbencha.process import Redactor
 from youbencha.spec import AgentSpec
+from youbencha.text import iso_time
 from youbencha.workspace import Changes, FileChange
 
 PATCH = "--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n-Hello\n+Hello, world\n"

@@ -16,10 +16,11 @@ from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecuti
 from youbencha.adapters.cli_agent.environment import is_model_credential
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.api import GatewayAccess
-from youbencha.log.model import AgentInfo, ErrorRecord, Message, ModelInfo, Status, YouBenchaLog, iso_time
+from youbencha.log.model import AgentInfo, ErrorRecord, Message, ModelInfo, Status, YouBenchaLog
 from youbencha.process import OUTPUT_LIMIT_BYTES, Command, Limits, ProcessResult, Redactor, run
 from youbencha.testing import Agent, NotApplicable, Prepared, Situation
 from youbencha.testing.agent import MARKER
+from youbencha.text import iso_time
 
 FAILURE = 7
 OWN = frozenset({"TINY_URL", "TINY_KEY"})

@@ -182,8 +182,8 @@ def evaluation_result(
     usage: Usage | None = None,
 ) -> EvaluationResult:
     """The result of an evaluator that started at `started`, a value of `time.monotonic()`."""
-    from youbencha.log.model import iso_time
     from youbencha.log.results import EvaluationResult
+    from youbencha.text import iso_time
 
     return EvaluationResult(
         evaluator=context.name,

@@ -199,7 +199,8 @@ def new_client(certificates: ssl.SSLContext | None = None) -> aiohttp.ClientSess
 
 @lru_cache(maxsize=16)
 def proxy_for(url: str) -> str | None:
-    """As HTTPS_PROXY and NO_PROXY say. Not by aiohttp's `trust_env`, which would take credentials from a .netrc too."""
+    """As HTTPS_PROXY and NO_PROXY say. Not by aiohttp's `trust_env`, which takes credentials from ~/.netrc as well, and
+    then refuses a request that has an Authorization header of its own."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if host in ("localhost", "::1") or host.startswith("127.") or proxy_bypass(host):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +19,7 @@ import orjson
 from youbencha.errors import YouBenchaError
 from youbencha.files import write_atomically
 from youbencha.gateway.call import Call
+from youbencha.text import iso_time
 from youbencha.workspace.lock import try_lock
 from youbencha.workspace.trees import remove_tree
 
@@ -33,7 +33,7 @@ _MAX_NOTED_BYTES = 1024 * 1024
 def entry_of(call: Call) -> dict[str, Any]:
     """Return a call as the ledger writes it."""
     return {
-        "at": _iso(call.at),
+        "at": iso_time(call.at),
         "id": call.id,
         "key": call.labels.key,
         "agent": call.labels.agent,
@@ -209,8 +209,3 @@ def _in_use(path: Path) -> YouBenchaError:
 def _appending(path: Path) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
     return os.open(path, flags, 0o600)
-
-
-def _iso(seconds: float) -> str:
-    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
-    return f"{whole}.{int(seconds % 1 * 1000):03d}Z"

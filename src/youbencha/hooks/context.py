@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from youbencha.errors import YouBenchaError
-from youbencha.log.model import iso_time
 from youbencha.log.results import EvaluationError, HookResult, ResultsBundle, TestCaseInfo
 from youbencha.process import Redactor
 from youbencha.spec.variables import REFERENCE
+from youbencha.text import iso_time
 
 
 def _ignore(_: str) -> None:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from youbencha.errors import YouBenchaError
 from youbencha.files import replace_file
 from youbencha.hooks.context import HookContext, HookOutcome
-from youbencha.log.model import Usage, iso_time
+from youbencha.log.model import Usage
 from youbencha.log.results import ResultsBundle
 from youbencha.spec import DatabaseConfig
+from youbencha.text import iso_time
 from youbencha.workspace.lock import try_lock
 
 if TYPE_CHECKING:

@@ -97,6 +97,8 @@ async def send(config: WebhookConfig, context: HookContext, bundle: ResultsBundl
 
 
 def _request(config: WebhookConfig, context: HookContext, bundle: ResultsBundle) -> _Request:
+    from youbencha.gateway.forward import proxy_for
+
     url = context.exact(config.url, "url").strip()
     address = _checked(url)
     given = {name: context.exact(value, f"headers.{name}") for name, value in config.headers.items()}
@@ -108,7 +110,7 @@ def _request(config: WebhookConfig, context: HookContext, bundle: ResultsBundle)
         headers={**{name: value for name, value in ours.items() if name.lower() not in known}, **given},
         body=as_json_bytes(_payload(config, bundle, context.artifacts_dir, context.redactor)),
         timeout_s=config.timeout_ms / 1000,
-        proxy=_proxy(address),
+        proxy=proxy_for(url),
         redactor=Redactor(_secrets(address, given)),
     )
 
@@ -127,14 +129,6 @@ def _checked(url: str) -> SplitResult:
     if address is None:
         raise YouBenchaError("HOOK_CONFIG_INVALID", "url: must be an http or https address, with a host")
     return address
-
-
-def _proxy(address: SplitResult) -> str | None:
-    """As the environment says. Not by aiohttp's `trust_env`: that takes a password from ~/.netrc as well, and then
-    refuses a request that has an Authorization header of its own."""
-    from urllib.request import getproxies, proxy_bypass
-
-    return None if proxy_bypass(address.hostname or "") else getproxies().get(address.scheme)
 
 
 def _secrets(address: SplitResult, headers: Mapping[str, str]) -> list[str]:

@@ -5,7 +5,6 @@ Unknown is null. A zero in here was measured.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter
@@ -140,11 +139,6 @@ def usage_of(tokens: Tokens, cost_usd: float | None, *, partial: bool, cost_sour
         cost_source=None if cost_usd is None else cost_source,
         partial=partial,
     )
-
-
-def iso_time(seconds: float) -> str:
-    """Format a time as all files do: ISO 8601, UTC, milliseconds."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def as_json(record: BaseModel) -> str:

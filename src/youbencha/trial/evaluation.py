@@ -15,10 +15,10 @@ from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators import EvaluationContext, get_evaluator
 from youbencha.events import EvaluatorFinished, EventSink, PhaseStarted
 from youbencha.files import DIFF_FILE
-from youbencha.log.model import iso_time
 from youbencha.log.results import EvaluationError, EvaluationResult, TestCaseInfo
 from youbencha.process import Redactor
 from youbencha.spec import EvalConfig, Loaded, NamedEvaluator, load_eval_config
+from youbencha.text import iso_time
 from youbencha.trial.checks import check_parts
 from youbencha.trial.context import Host
 from youbencha.trial.results import ResultFiles, RunRecord, TrialResult

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from youbencha import __version__
 from youbencha.events import EventSink, PhaseStarted, ProgressNote
 from youbencha.files import DIFF_FILE, LOG_FILE, REPORT_FILE, RESULTS_FILE, write_atomically
-from youbencha.log.model import ErrorRecord, Usage, YouBenchaLog, as_json, iso_time
+from youbencha.log.model import ErrorRecord, Usage, YouBenchaLog, as_json
 from youbencha.log.results import (
     AgentRun,
     ArtifactManifest,
@@ -34,6 +34,7 @@ from youbencha.log.results import (
 )
 from youbencha.process import Redactor
 from youbencha.spec import PostHook
+from youbencha.text import iso_time
 from youbencha.trial.outcome import outcome_of, summary_of
 from youbencha.usage import SIDECAR
 from youbencha.workspace import RunDirectory

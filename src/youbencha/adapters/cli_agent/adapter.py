@@ -27,11 +27,12 @@ from youbencha.adapters.cli_agent.verdict import RunEnding, VerdictRules, judge
 from youbencha.adapters.cli_agent.warnings import process_warnings, session_warnings
 from youbencha.errors import ConfigError, Problem
 from youbencha.gateway.api import GatewayAccess
-from youbencha.log.model import ErrorRecord, YouBenchaLog, iso_time
+from youbencha.log.model import ErrorRecord, YouBenchaLog
 from youbencha.log.session import SessionRecord
 from youbencha.process import Command, Limits, ProcessResult, Redactor
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST
+from youbencha.text import iso_time
 
 if TYPE_CHECKING:
     from youbencha.log.session import StreamReader

@@ -18,7 +18,7 @@ import orjson
 
 from youbencha.adapters.cli_agent import codes
 from youbencha.json_lines import count, mapping, text
-from youbencha.log.model import iso_time
+from youbencha.text import iso_time
 
 _STATUS_IN_TEXT = r"API Error: (?:Request rejected \()?(\d{3})\b"
 """How Claude Code before 2.1.197 tells the HTTP status."""

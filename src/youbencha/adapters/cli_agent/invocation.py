@@ -16,7 +16,7 @@ from youbencha.adapters.cli_agent.config import AgentConfig
 from youbencha.adapters.cli_agent.kind import AgentKind
 from youbencha.adapters.cli_agent.locate import AgentCli
 from youbencha.errors import Problem, YouBenchaError
-from youbencha.log.model import iso_time
+from youbencha.text import iso_time
 
 C = TypeVar("C", bound=AgentConfig)
 

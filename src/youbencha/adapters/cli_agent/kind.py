@@ -78,7 +78,3 @@ def malformed(kind: AgentKind, count: int, example: str | None, at: str) -> Erro
         lines=count,
         example=example,
     )
-
-
-def plural(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"

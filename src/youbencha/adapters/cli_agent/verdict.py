@@ -21,11 +21,12 @@ from youbencha.adapters.cli_agent.causes import (
     moment_of,
     reset_time,
 )
-from youbencha.adapters.cli_agent.kind import AgentKind, error_record, plural, truncated
+from youbencha.adapters.cli_agent.kind import AgentKind, error_record, truncated
 from youbencha.json_lines import clean_text
 from youbencha.log.model import ErrorRecord, Status
 from youbencha.log.session import SessionFacts, SessionRecord
 from youbencha.process import LimitHit, ProcessResult
+from youbencha.text import plural
 
 _UNAUTHORIZED = 401
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from youbencha.adapters.cli_agent import codes
-from youbencha.adapters.cli_agent.kind import AgentKind, error_record, malformed, plural
+from youbencha.adapters.cli_agent.kind import AgentKind, error_record, malformed
 from youbencha.log.model import ErrorRecord
 from youbencha.log.session import SessionFacts
 from youbencha.process import ProcessResult
+from youbencha.text import plural
 
 
 def session_warnings(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from youbencha.gateway.cassette.matching import MESSAGES, Mismatch, ModelRequest
 from youbencha.gateway.cassette.store import CassetteStore, Recording, messages_of
-from youbencha.json_lines import dumps
+from youbencha.json_lines import dumps, records
 
 _COMPARED_CHARACTERS = 4000
 
@@ -126,7 +126,7 @@ def _of_tools(body: dict[str, Any], other: dict[str, Any]) -> str:
 
 
 def _tool_names(tools: Any) -> set[str]:
-    named = [each for each in tools if isinstance(each, dict)] if isinstance(tools, list) else []
+    named = records(tools)
     inner = [each.get("function") for each in named]
     return {str(each["name"]) for each in [*named, *inner] if isinstance(each, dict) and "name" in each}
 

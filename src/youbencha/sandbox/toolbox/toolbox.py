@@ -15,7 +15,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from youbencha.errors import YouBenchaError
-from youbencha.log.model import iso_time
 from youbencha.process import find_executable
 from youbencha.progress import StepProgress
 from youbencha.sandbox.toolbox.catalogue import AGENTS, CatalogueEntry, Recipe, lookup, recipes_for
@@ -35,6 +34,7 @@ from youbencha.sandbox.toolbox.installed import (
 )
 from youbencha.sandbox.toolbox.sources import Release, fetcher_for
 from youbencha.sandbox.toolbox.versions import version_of, wanted_version
+from youbencha.text import iso_time
 from youbencha.user_dirs import default_root
 from youbencha.workspace.lock import LockFile, lock_file
 
