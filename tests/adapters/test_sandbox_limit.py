@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from docker_lab import Engine, engine, image
+from docker_engine import Engine, engine, image
 from systems import posix_only
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter

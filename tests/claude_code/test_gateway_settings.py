@@ -10,7 +10,7 @@ import pytest
 from small_clis import asked, small_cli
 
 from agent_clis import NEWEST
-from claude_lab import API_KEY, ClaudeLab, says, script, versions
+from claude_bench import API_KEY, ClaudeBench, says, script, versions
 from systems import posix_only
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
@@ -102,19 +102,19 @@ def test_its_key_is_masked_where_it_came_in_pieces(tmp_path: Path) -> None:
     assert [message.content for message in log.messages] == ["[REDACTED]"]
 
 
-async def test_no_settings_lead_elsewhere(lab: ClaudeLab) -> None:
+async def test_no_settings_lead_elsewhere(claude: ClaudeBench) -> None:
     """Of the user and of the repository: measured, without ours they win over the environment."""
     elsewhere = {"ANTHROPIC_BASE_URL": NOWHERE, "ANTHROPIC_API_KEY": "sk-elsewhere", "CLAUDE_CODE_USE_BEDROCK": "1"}
-    for place in (lab.home, lab.workspace):
+    for place in (claude.home, claude.workspace):
         (place / ".claude").mkdir()
         helper = {"env": elsewhere, "apiKeyHelper": "echo sk-of-a-helper"}
         (place / ".claude" / "settings.json").write_text(json.dumps(helper))
     oauth = {"accessToken": "sk-ant-oat01-stored", "refreshToken": "r", "expiresAt": 9_999_999_999_999, "scopes": []}
-    (lab.home / ".claude" / ".credentials.json").write_text(json.dumps({"claudeAiOauth": oauth}))
-    async with lab.model(script(says("Done."))) as model:
+    (claude.home / ".claude" / ".credentials.json").write_text(json.dumps({"claudeAiOauth": oauth}))
+    async with claude.model(script(says("Done."))) as model:
         access = GatewayAccess(model.url, ACCESS.key)
-        context = lab.context(model, env={"ANTHROPIC_BASE_URL": NOWHERE}, gateway=access, timeout=60_000)
-        result = await lab.adapter().execute(context)
+        context = claude.context(model, env={"ANTHROPIC_BASE_URL": NOWHERE}, gateway=access, timeout=60_000)
+        result = await claude.adapter().execute(context)
     assert result.status == "success", result.errors
     assert {request.headers["x-api-key"] for request in model.requests} == {ACCESS.key}
     sent = json.dumps([dict(request.headers) for request in model.requests])
@@ -122,9 +122,9 @@ async def test_no_settings_lead_elsewhere(lab: ClaudeLab) -> None:
 
 
 @versions(NEWEST)
-async def test_a_spent_budget_ends_it_at_once(lab: ClaudeLab) -> None:
+async def test_a_spent_budget_ends_it_at_once(claude: ClaudeBench) -> None:
     """As our gateway says it."""
     spent = {"status": 402, "message": "youBencha: the budget is spent: 0.10 of 0.10 USD"}
-    session = await lab.run(script({"error": spent, "times": "forever"}))
+    session = await claude.run(script({"error": spent, "times": "forever"}))
     assert (session.result.status, session.codes()) == ("failed", ["CLAUDE_MAX_BUDGET"])
     assert len(session.main_requests) == 1

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from docker_lab import the_engine
+from docker_engine import the_engine
 from yb import yb
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the programs on PATH are shell scripts")

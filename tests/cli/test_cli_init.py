@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_clis import NEWEST
-from claude_lab import ClaudeLab, bash, says, script, versions
+from claude_bench import ClaudeBench, bash, says, script, versions
 from systems import ON_WINDOWS
 from yb import yb
 from youbencha.evaluators.judge import judge_definition
@@ -159,15 +159,15 @@ SCORES = {"tells_how_to_install": {"score": 1, "reason": "It does."}, "is_true":
 
 @versions(NEWEST)
 @pytest.mark.skipif(ON_WINDOWS, reason="the CLI is found by its name on PATH")
-async def test_it_runs_as_it_is(lab: ClaudeLab, tmp_path: Path) -> None:
+async def test_it_runs_as_it_is(claude: ClaudeBench, tmp_path: Path) -> None:
     """With the real Claude Code as agent and as judge; what the model says is ours."""
     top = repository(tmp_path / "project")
     assert (await asyncio.to_thread(yb, "init", cwd=top)).returncode == 0
     judge = {"when": {"prompt_contains": "You judge work"}, "turns": [says(json.dumps({"assertions": SCORES}))]}
     work = bash("printf '\\n## Getting started\\n\\nRun make.\\n' >> README.md")
-    lab.put_on_path()
-    async with lab.model(script(work, says("Done."), conversations=[judge])) as model:
-        env = {**lab.harness_env, **lab.env(model), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    claude.put_on_path()
+    async with claude.model(script(work, says("Done."), conversations=[judge])) as model:
+        env = {**claude.harness_env, **claude.env(model), "XDG_CACHE_HOME": str(tmp_path / "cache")}
         done = await asyncio.to_thread(lambda: yb("run", "-c", "testcase.yaml", "--json", cwd=top, **env))
     assert done.returncode == 0, done.stderr
     bundle = json.loads(done.stdout)

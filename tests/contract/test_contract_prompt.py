@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from claude_lab import ClaudeLab, says, script, uses
+from claude_bench import ClaudeBench, says, script, uses
 from echo_cli import EchoCli, needs_shell
 from systems import posix_only
 from youbencha.errors import ConfigError
@@ -126,11 +126,11 @@ def prompt_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [pytest.param({}, id="bypass", marks=pytest.mark.full), pytest.param({"permission_mode": "default"}, id="default")],
 )
 async def test_the_model_reads_its_task_from_a_file_that_is_gone_afterwards(
-    lab: ClaudeLab, prompt_file: Path, config: dict[str, Any]
+    claude: ClaudeBench, prompt_file: Path, config: dict[str, Any]
 ) -> None:
     prompt = "/review this: 'quotes' $HOME 漢 🙂\nand a last line"
     turns = (uses("Read", file_path=str(prompt_file)), says("Done."))
-    session = await lab.run(script(*turns), config={"prompt": prompt, "prompt_delivery": "file", **config})
+    session = await claude.run(script(*turns), config={"prompt": prompt, "prompt_delivery": "file", **config})
     assert session.result.status == "success", session.result.errors
     assert "CLAUDE_TOOL_DENIED" not in session.warning_codes()
     assert str(prompt_file) in session.prompt
@@ -139,4 +139,4 @@ async def test_the_model_reads_its_task_from_a_file_that_is_gone_afterwards(
     for line in prompt.split("\n"):
         assert line in call.result
     assert not prompt_file.parent.exists()
-    assert list(lab.workspace.iterdir()) == []
+    assert list(claude.workspace.iterdir()) == []

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from agent_clis import NEWEST, OLD
-from claude_lab import API_KEY, ClaudeLab, bash, says, script, versions
+from claude_bench import API_KEY, ClaudeBench, bash, says, script, versions
 from systems import posix_only
 from toolbox_tools import installed
 from youbencha.gateway.script import ScriptedModel
@@ -71,8 +71,8 @@ def bench(tmp_path: Path) -> Bench:
 
 
 @versions(NEWEST, OLD)
-async def test_claude_code_by_either_transport(lab: ClaudeLab, bench: Bench) -> None:
-    (bench.programs / "claude").symlink_to(lab.cli.executable)
+async def test_claude_code_by_either_transport(claude: ClaudeBench, bench: Bench) -> None:
+    (bench.programs / "claude").symlink_to(claude.cli.executable)
     async with ScriptedModel(script(bash("echo hi > made.txt"), says("done"))) as model:
         done = await bench.run(CLAUDE, PROXY_URL=model.url, CLAUDE_MODEL="claude-of-the-test")
         assert done.code == 0, done

@@ -16,8 +16,8 @@ import aiohttp
 import psutil
 import pytest
 
-from claude_lab import says, script
-from docker_lab import containers_of
+from claude_bench import says, script
+from docker_engine import containers_of
 from youbencha.gateway.call import Labels
 from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.script import ScriptedModel

@@ -13,7 +13,7 @@ import aiodocker
 import pytest
 
 from agent_clis import AGENT, OLD, request
-from docker_lab import Engine, containers_of
+from docker_engine import Engine, containers_of
 from toolbox_tools import installed
 from yb import yb
 from youbencha import __version__

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import aiohttp
-from gateway_lab import ANTHROPIC, HELLO, upstreams_at
+from gateway_bench import ANTHROPIC, HELLO, upstreams_at
 
 from youbencha.gateway.call import Labels
 from youbencha.gateway.gateway import Gateway

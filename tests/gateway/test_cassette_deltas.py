@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from cassette_lab import HERE, SSE, THERE, places, whole
+from cassette_helpers import HERE, SSE, THERE, places, whole
 from hypothesis import given
 from hypothesis import strategies as st
 from talking import parse_events

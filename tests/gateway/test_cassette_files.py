@@ -10,7 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cassette_lab import HERE, JSON, SSE, THERE, asking, everything_in, keep_text, messages, places, said, sse, text_of
+from cassette_helpers import (
+    HERE,
+    JSON,
+    SSE,
+    THERE,
+    asking,
+    everything_in,
+    keep_text,
+    messages,
+    places,
+    said,
+    sse,
+    text_of,
+)
 
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.cassette.cassette import Cassette

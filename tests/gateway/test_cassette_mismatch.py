@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cassette_lab import HERE, THERE, asking, keep_text, messages, places
+from cassette_helpers import HERE, THERE, asking, keep_text, messages, places
 
 from youbencha.gateway.cassette.cassette import Cassette, CassetteSession
 from youbencha.gateway.cassette.matching import Mismatch

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cassette_lab import HERE, HOME, THERE, asking, messages, places
+from cassette_helpers import HERE, HOME, THERE, asking, messages, places
 
 from youbencha.gateway.cassette.matching import CanonicalRequest, RequestMatcher
 from youbencha.gateway.cassette.placeholders import Places, forms_of

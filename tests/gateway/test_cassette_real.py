@@ -5,16 +5,16 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from cassette_lab import Proxy, everything_in, proxied
+from cassette_helpers import Proxy, everything_in, proxied
 
 from agent_clis import NEWEST, OLD
-from claude_lab import API_KEY, ClaudeLab, Session, bash, full, says, script, versions
+from claude_bench import API_KEY, ClaudeBench, Session, bash, full, says, script, versions
 from youbencha.gateway.cassette.cassette import Cassette
 from youbencha.gateway.cassette.placeholders import Places
 from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 
-GIT = ("git", "-c", "user.name=Lab", "-c", "user.email=lab@example.org", "-c", "commit.gpgsign=false")
+GIT = ("git", "-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false")
 ANSWERS = script(
     {
         "thinking": "I look first.",
@@ -33,22 +33,22 @@ ANSWERS = script(
 )
 
 
-def prepared(cli: InstalledAgent, directory: Path) -> ClaudeLab:
+def prepared(cli: InstalledAgent, directory: Path) -> ClaudeBench:
     """A repository with a commit of its own: another hash, another date."""
-    lab = ClaudeLab(cli, directory)
-    (lab.workspace / "README.md").write_text("# Shop\n")
+    claude = ClaudeBench(cli, directory)
+    (claude.workspace / "README.md").write_text("# Shop\n")
     for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", "first")):
-        subprocess.run([*GIT, *arguments], cwd=lab.workspace, check=True)
-    return lab
+        subprocess.run([*GIT, *arguments], cwd=claude.workspace, check=True)
+    return claude
 
 
-def places(lab: ClaudeLab) -> Places:
-    return Places((("workspace", lab.workspace), ("home", lab.home)))
+def places(claude: ClaudeBench) -> Places:
+    return Places((("workspace", claude.workspace), ("home", claude.home)))
 
 
-async def run(lab: ClaudeLab, proxy: Proxy, unused: ScriptedModel) -> Session:
-    result = await lab.adapter().execute(context := lab.context(unused, env={"ANTHROPIC_BASE_URL": proxy.url}))
-    return Session(result, lab.adapter().normalize_log(result, context), list(unused.requests), [])
+async def run(claude: ClaudeBench, proxy: Proxy, unused: ScriptedModel) -> Session:
+    result = await claude.adapter().execute(context := claude.context(unused, env={"ANTHROPIC_BASE_URL": proxy.url}))
+    return Session(result, claude.adapter().normalize_log(result, context), list(unused.requests), [])
 
 
 @versions(NEWEST, full(OLD))

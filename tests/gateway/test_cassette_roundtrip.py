@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cassette_lab import HERE, JSON, SSE, THERE, asking, keep_text, messages, places, said, sse, text_of, whole
+from cassette_helpers import HERE, JSON, SSE, THERE, asking, keep_text, messages, places, said, sse, text_of, whole
 from other_wires import CLIENTS, Client
 from talking import ask, parse_events, scripted, together
 

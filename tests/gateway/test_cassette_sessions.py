@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from pathlib import Path
 
-from cassette_lab import HERE, THERE, asking, keep_text, messages, places, text_of
+from cassette_helpers import HERE, THERE, asking, keep_text, messages, places, text_of
 
 from youbencha.gateway.cassette.cassette import Cassette
 from youbencha.gateway.cassette.matching import ModelRequest

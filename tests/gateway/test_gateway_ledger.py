@@ -16,7 +16,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from gateway_lab import ANTHROPIC, HELLO, Lab, scripted_lab, soon
+from gateway_bench import ANTHROPIC, HELLO, GatewayBench, scripted_gateway, soon
 
 from systems import linux_only, posix_only
 from youbencha.errors import YouBenchaError
@@ -61,15 +61,15 @@ def _call(call_id: str = "1", **changes: Any) -> Call:
 
 async def test_what_a_line_says(tmp_path: Path) -> None:
     script = "usage: {input_tokens: 1000, output_tokens: 9, cache_read_input_tokens: 5, cache_creation_input_tokens: 6}"
-    async with scripted_lab(f"{script}\n{HELLO}", tmp_path) as (lab, _):
+    async with scripted_gateway(f"{script}\n{HELLO}", tmp_path) as (bench, _):
         for _ in range(3):
-            await lab.ask()
-        await lab.send("POST", "/v1/messages", json={})
-        await lab.send("GET", "/nowhere", headers=ANTHROPIC.key(lab.access.key))
+            await bench.ask()
+        await bench.send("POST", "/v1/messages", json={})
+        await bench.send("GET", "/nowhere", headers=ANTHROPIC.key(bench.access.key))
         for _ in range(5):
-            await lab.call()
-        lines = lab.lines()
-        _is_beside(lab)
+            await bench.call()
+        lines = bench.lines()
+        _is_beside(bench)
     assert len(lines) == 5
     assert all(set(line) >= PROMISED for line in lines)
     assert len({line["id"] for line in lines}) == 5
@@ -88,14 +88,14 @@ async def test_what_a_line_says(tmp_path: Path) -> None:
     assert [line[name] for name in counts] == [1000, 9, 5, 6]
     assert (line["cost_usd"] > 0, line["partial"], line["error"], line["stream"]) == (True, False, None, True)
     assert line["at"].endswith("Z")
-    assert not lab.ledger.with_name("ledger.jsonl.open").exists()
+    assert not bench.ledger.with_name("ledger.jsonl.open").exists()
 
 
-def _is_beside(lab: Lab) -> None:
-    noted = lab.ledger.with_name("ledger.jsonl.open")
+def _is_beside(bench: GatewayBench) -> None:
+    noted = bench.ledger.with_name("ledger.jsonl.open")
     assert noted.is_file()
     if os.name == "posix":
-        assert {stat.S_IMODE(file.stat().st_mode) for file in (noted, lab.ledger)} == {0o600}
+        assert {stat.S_IMODE(file.stat().st_mode) for file in (noted, bench.ledger)} == {0o600}
 
 
 def test_it_is_only_ever_added_to(tmp_path: Path) -> None:

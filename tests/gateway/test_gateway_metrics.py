@@ -7,7 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from gateway_lab import HELLO, scripted_lab
+from gateway_bench import HELLO, scripted_gateway
 
 from youbencha.gateway import server as metrics_module
 from youbencha.gateway.call import Call, Labels
@@ -59,13 +59,13 @@ def _call(**changes: object) -> Call:
 
 async def test_what_was_done_is_counted(tmp_path: Path) -> None:
     script = f"usage: {{input_tokens: 10, output_tokens: 4, cache_read_input_tokens: 3}}\n{HELLO}"
-    async with scripted_lab(script, tmp_path, with_metrics=True) as (lab, _):
+    async with scripted_gateway(script, tmp_path, with_metrics=True) as (bench, _):
         for _ in range(2):
-            await lab.ask()
-            await lab.call()
-        await lab.ask(key="forged")
-        await lab.call()
-        answer = await lab.send("GET", "/metrics")
+            await bench.ask()
+            await bench.call()
+        await bench.ask(key="forged")
+        await bench.call()
+        answer = await bench.send("GET", "/metrics")
     series = parsed(answer.raw.decode())
     assert answer.headers["content-type"].startswith("text/plain")
     ours = {"key": "trial-1", "model": "claude-opus-4-5"}
@@ -77,7 +77,7 @@ async def test_what_was_done_is_counted(tmp_path: Path) -> None:
     assert value(series, "cost_usd_total", **ours) > 0
     assert (value(series, "duration_seconds_count"), value(series, "duration_seconds_bucket", le="+Inf")) == (3, 3)
     assert (value(series, "in_flight"), value(series, "circuit_open", provider="anthropic")) == (0, 0)
-    assert lab.access.key.encode() not in answer.raw
+    assert bench.access.key.encode() not in answer.raw
 
 
 def test_names_are_escaped() -> None:

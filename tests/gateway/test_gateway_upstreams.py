@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_lab import EVENTS, MESSAGE, Connection, RawUpstream, lab_at, upstreams_at, whole
+from gateway_bench import EVENTS, MESSAGE, Connection, RawUpstream, gateway_at, upstreams_at, whole
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
@@ -227,8 +227,8 @@ async def test_a_proxy_is_used(proxies: pytest.MonkeyPatch, tmp_path: Path) -> N
 
     async with RawUpstream(answer) as proxy:
         proxies.setenv("http_proxy", proxy.url.replace("://", "://user:pass@"))
-        async with lab_at("http://api.invalid", tmp_path) as lab:
-            assert (await lab.ask()).status == 200
+        async with gateway_at("http://api.invalid", tmp_path) as bench:
+            assert (await bench.ask()).status == 200
     assert proxy.seen[0].head.startswith("POST http://api.invalid/v1/messages HTTP/1.1\r\n")
     assert proxy.seen[0].header("proxy-authorization") == ["Basic dXNlcjpwYXNz"]
 
@@ -239,8 +239,8 @@ async def test_a_proxy_that_fails_tells_no_password(proxies: pytest.MonkeyPatch,
 
     async with RawUpstream(refuse) as proxy:
         proxies.setenv("https_proxy", proxy.url.replace("://", "://user:pa55word@"))
-        async with lab_at("https://api.invalid", tmp_path) as lab:
-            answer = await lab.ask()
+        async with gateway_at("https://api.invalid", tmp_path) as bench:
+            answer = await bench.ask()
     assert answer.status == 502
     assert b"pa55word" not in answer.raw
     assert proxy.seen[0].head.startswith("CONNECT api.invalid:443")
@@ -290,8 +290,8 @@ async def test_an_answer_has_no_headers_of_litellms_own(stream: bool, tmp_path: 
 
     async with RawUpstream(answer) as upstream:
         given = same_for_all(upstream.url, "k", is_litellm=True)
-        async with lab_at(upstream.url, tmp_path, upstreams=given) as lab:
-            heard = await lab.ask(stream=stream)
+        async with gateway_at(upstream.url, tmp_path, upstreams=given) as bench:
+            heard = await bench.ask(stream=stream)
     assert (heard.status, heard.raw) == (200, body)
     assert {name: value for name, value in heard.headers.items() if name.lower().startswith(("x-", "llm", "req"))} == {
         "x-ratelimit-remaining-requests": "3",
@@ -322,10 +322,10 @@ ORDERS: list[dict[str, Any]] = [
 async def test_nobody_gives_litellm_orders_that_are_not_metered(order: dict[str, Any], tmp_path: Path) -> None:
     async with RawUpstream(seen_by_upstream(b"{}")) as upstream:
         given = same_for_all(upstream.url, "k", is_litellm=True)
-        async with lab_at(upstream.url, tmp_path, upstreams=given, caps=Caps(tokens=1_000_000)) as lab:
-            heard = await lab.ask(**order)
-            call = await lab.call()
-            grant = await lab.end()
+        async with gateway_at(upstream.url, tmp_path, upstreams=given, caps=Caps(tokens=1_000_000)) as bench:
+            heard = await bench.ask(**order)
+            call = await bench.call()
+            grant = await bench.end()
     assert (heard.status, call.error, upstream.seen) == (400, "not_metered", [])
     assert "not passed on to LiteLLM" in heard.raw.decode()
     assert (grant.account.spent_tokens, grant.account.unseen_tokens, grant.account.reserved_tokens) == (0, 0, 0)
@@ -338,10 +338,10 @@ async def test_nor_a_form_nor_a_query_nor_a_header(tmp_path: Path) -> None:
     async with RawUpstream(seen_by_upstream(json.dumps({"type": "message", **MESSAGE}).encode())) as upstream:
         for is_litellm, sent_on in ((True, "/v1/messages?beta=true"), (False, "/v1/messages?beta=true&api-version=1")):
             given = same_for_all(upstream.url, "k", is_litellm=is_litellm)
-            async with lab_at(upstream.url, tmp_path, upstreams=given) as lab:
+            async with gateway_at(upstream.url, tmp_path, upstreams=given) as bench:
                 orders = {"x-litellm-num-retries": "9", "content-type": "application/x-www-form-urlencoded"}
-                key = {"x-api-key": lab.access.key}
-                assert (await lab.send("POST", path, data=body, headers={**orders, **key})).status == 200
+                key = {"x-api-key": bench.access.key}
+                assert (await bench.send("POST", path, data=body, headers={**orders, **key})).status == 200
             seen = upstream.seen[-1]
             assert seen.head.split()[1] == sent_on
             assert seen.header("x-litellm-num-retries") == []

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 import pytest_asyncio
-from litellm_lab import REAL_KEYS, STARTUP_S, processes_with, upstreams
+from litellm_helpers import REAL_KEYS, STARTUP_S, processes_with, upstreams
 from other_wires import CHAT, GEMINI, RESPONSES, Client
 from talking import Heard, request, send
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from litellm_lab import REAL_KEYS, processes_with, upstreams
+from litellm_helpers import REAL_KEYS, processes_with, upstreams
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from judge_lab import agent_log
+from judge_bench import agent_log
 
 from youbencha.evaluators.judge.answer import find_answer, read_answer, read_score
 from youbencha.log.model import Message

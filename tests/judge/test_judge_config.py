@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from judge_lab import ASSERTIONS, Judge, JudgeLab, StrictJudge
+from judge_bench import ASSERTIONS, Judge, JudgeBench, StrictJudge
 
 from systems import posix_only
 from youbencha.adapters import get_adapter
@@ -225,13 +225,13 @@ def test_where_there_is_no_agent_a_type_is_needed() -> None:
     assert list(judge.check_config({"assertions": ASSERTIONS, "type": "tiny"}, Path())) == []
 
 
-async def test_without_a_type_the_options_are_checked_again_when_it_judges(bench: JudgeLab) -> None:
+async def test_without_a_type_the_options_are_checked_again_when_it_judges(bench: JudgeBench) -> None:
     with pytest.raises(ConfigError) as raised:
         await bench.judge(StrictJudge([""]), {"type": None, "nonsense": 1}, agent=AgentSpec(type="tiny"))
     assert [problem.path for problem in raised.value.problems] == ["nonsense"]
 
 
-async def test_and_it_is_needed_when_it_judges(bench: JudgeLab) -> None:
+async def test_and_it_is_needed_when_it_judges(bench: JudgeBench) -> None:
     with pytest.raises(ConfigError, match="which agent judges"):
         await bench.judge(Judge([""]), {"type": None}, agent=None, log=None)
 

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from judge_lab import contents
+from judge_bench import contents
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from process_lab import (
+from process_programs import (
     NEEDS_A_SHELL,
     NO_ADOPTION,
     Programs,

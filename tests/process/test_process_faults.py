@@ -8,7 +8,7 @@ import signal
 
 import psutil
 import pytest
-from process_lab import NEEDS_A_SHELL, NO_ADOPTION, Programs, eventually, soon
+from process_programs import NEEDS_A_SHELL, NO_ADOPTION, Programs, eventually, soon
 
 from systems import linux_only
 from youbencha.process import Limits, ProcessStartError, run

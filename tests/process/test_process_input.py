@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from process_lab import open_descriptors, soon
+from process_programs import open_descriptors, soon
 
 from systems import linux_only
 from youbencha.process import Command, Input, Limits, ProcessStartError, Redactor, Stream, run

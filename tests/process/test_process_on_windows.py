@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from process_lab import eventually, soon
+from process_programs import eventually, soon
 
 from systems import windows_only
 from youbencha.process import Command, Limits, ProcessStartError, run

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from process_lab import NEEDS_A_SHELL, Programs, assert_in_time, run_into_deadline, soon
+from process_programs import NEEDS_A_SHELL, Programs, assert_in_time, run_into_deadline, soon
 
 from systems import linux_only
 from youbencha.errors import YouBenchaError

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from process_lab import ENV, TRUE, Programs, eventually, open_descriptors
+from process_programs import ENV, TRUE, Programs, eventually, open_descriptors
 
 from systems import ON_LINUX, linux_only
 from youbencha.process import Command, ProcessStartError, Started, guard, run

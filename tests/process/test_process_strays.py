@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from process_lab import NO_ADOPTION, Programs
+from process_programs import NO_ADOPTION, Programs
 
 from systems import linux_only
 from youbencha.process import Limits, guard, guard_client, posix, run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from process_lab import NEEDS_A_SHELL, Programs
+from process_programs import NEEDS_A_SHELL, Programs
 
 from youbencha.process import Limits, run
 

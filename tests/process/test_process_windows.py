@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from process_lab import Programs, eventually, open_descriptors, run_into_deadline, soon
+from process_programs import Programs, eventually, open_descriptors, run_into_deadline, soon
 from windows_stand_in import StandInKernel, StandInPtyProcess, stand_in_winpty
 
 from youbencha.errors import YouBenchaError

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_lab import Outcome, RunLab
+from run_bench import Outcome, RunBench
 
 from agent_clis import NEWEST, OLD
-from claude_lab import API_KEY, bash, full, says, script, uses, versions
+from claude_bench import API_KEY, bash, full, says, script, uses, versions
 from youbencha.gateway.script import ScriptedModel
 from youbencha.log.results import CassetteReport
 from youbencha.sandbox.toolbox.installed import InstalledAgent
@@ -46,16 +46,16 @@ def cassette(done: Outcome) -> CassetteReport:
 
 
 @pytest.fixture
-def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> RunLab:
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> RunBench:
     """The same repository on another path, in another home."""
-    made = RunLab(tmp_path_factory.mktemp("quite-another-place"))
+    made = RunBench(tmp_path_factory.mktemp("quite-another-place"))
     made.make_repository()
     return made
 
 
 @versions(NEWEST, full(OLD))
 async def test_recorded_here_and_replayed_there(
-    runs: RunLab, elsewhere: RunLab, claude_cli: InstalledAgent, tmp_path: Path
+    runs: RunBench, elsewhere: RunBench, claude_cli: InstalledAgent, tmp_path: Path
 ) -> None:
     tape = tmp_path / "tape"
     async with ScriptedModel(ANSWERS) as model:
@@ -83,7 +83,7 @@ async def test_recorded_here_and_replayed_there(
 
 
 @versions(NEWEST)
-async def test_what_is_not_on_the_tape_is_told_with_a_diff(runs: RunLab, claude_cli: InstalledAgent) -> None:
+async def test_what_is_not_on_the_tape_is_told_with_a_diff(runs: RunBench, claude_cli: InstalledAgent) -> None:
     tape = runs.root / "tape"
     async with ScriptedModel(script(says("Done."))) as model:
         keys = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY}

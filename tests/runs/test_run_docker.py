@@ -7,11 +7,11 @@ import os
 from typing import Any
 
 import pytest
-from run_lab import Outcome, RunLab, cut_off
+from run_bench import Outcome, RunBench, cut_off
 
 from agent_clis import NEWEST, OLD
-from claude_lab import API_KEY, bash, full, says, script, versions
-from docker_lab import containers_of
+from claude_bench import API_KEY, bash, full, says, script, versions
+from docker_engine import containers_of
 from toolbox_tools import installed
 from youbencha.gateway.ledger import read_ledger
 from youbencha.gateway.script import Script, ScriptedModel
@@ -39,7 +39,7 @@ def claude(cli: InstalledAgent, **config: Any) -> dict[str, Any]:
     return {"type": "claude-code", "version": cli.version, "model": MODEL, "config": given}
 
 
-async def run_in(runs: RunLab, image: str, agent: dict[str, Any], answers: Script, **more: Any) -> Outcome:
+async def run_in(runs: RunBench, image: str, agent: dict[str, Any], answers: Script, **more: Any) -> Outcome:
     sandbox = {"type": "docker", "image": image, **more.pop("sandbox", {})}
     async with ScriptedModel(answers) as model:
         done = await runs.run(agent, sandbox=sandbox, env=environment(model), **more)
@@ -54,7 +54,7 @@ def ledger(done: Outcome) -> list[dict[str, Any]]:
 
 
 @versions(NEWEST, full(OLD))
-async def test_claude_code(runs: RunLab, image: str, claude_cli: InstalledAgent) -> None:
+async def test_claude_code(runs: RunBench, image: str, claude_cli: InstalledAgent) -> None:
     """The newest is talked to over its stdin and stdout, the older one over a WebSocket."""
     answers = script(
         bash("pwd; id -u; env | sort > environment.txt; ls -la / ~"),
@@ -105,7 +105,7 @@ async def test_claude_code(runs: RunLab, image: str, claude_cli: InstalledAgent)
 
 
 @pytest.mark.full
-async def test_aider(runs: RunLab, image: str) -> None:
+async def test_aider(runs: RunBench, image: str) -> None:
     cli = installed("aider")
     edit = "src/prices.py\n```\n<<<<<<< SEARCH\nTAX = 0.19\n=======\nTAX = 0.2\n>>>>>>> REPLACE\n```\n"
     agent = {
@@ -126,7 +126,7 @@ async def test_aider(runs: RunLab, image: str) -> None:
     assert (usage.cache_read_tokens, usage.cost_source) == (700, "gateway")
 
 
-async def test_any_program(runs: RunLab, image: str) -> None:
+async def test_any_program(runs: RunBench, image: str) -> None:
     """A script of the person's own, with the Thunderdome's contract."""
     script_file = runs.root / "adapter.sh"
     script_file.write_text(
@@ -150,7 +150,7 @@ async def test_any_program(runs: RunLab, image: str) -> None:
 
 
 @versions(NEWEST)
-async def test_a_deadline_ends_all_of_it(runs: RunLab, image: str, claude_cli: InstalledAgent) -> None:
+async def test_a_deadline_ends_all_of_it(runs: RunBench, image: str, claude_cli: InstalledAgent) -> None:
     answers = script(bash("echo begun > begun.txt; sleep 1000"), says("Never said."), usage=TOKENS)
     done = await cut_off(
         lambda timeout: run_in(runs, image, claude(claude_cli), answers, timeout=timeout), 8_000, "begun.txt"
@@ -165,7 +165,7 @@ async def test_a_deadline_ends_all_of_it(runs: RunLab, image: str, claude_cli: I
     assert (done.artifacts / SIDECAR).is_file()
 
 
-async def test_without_a_key_it_says_so(runs: RunLab, image: str) -> None:
+async def test_without_a_key_it_says_so(runs: RunBench, image: str) -> None:
     """There is nothing else that it could reach: so this is told before anything is done."""
     runs.write_case({"type": "claude-code", "config": {"prompt": "Hello."}}, sandbox={"type": "docker", "image": image})
     done = await runs.yb("run", "-c", str(runs.case_file), env=PLACES)
@@ -182,7 +182,7 @@ async def test_without_a_key_it_says_so(runs: RunLab, image: str) -> None:
     ],
 )
 async def test_an_image_that_is_not_there(
-    runs: RunLab, image: str, sandbox: dict[str, Any], wanted: tuple[str, ...]
+    runs: RunBench, image: str, sandbox: dict[str, Any], wanted: tuple[str, ...]
 ) -> None:
     runs.write_case(runs.program("true"), sandbox={"type": "docker", **sandbox})
     done = await runs.yb("run", "-c", str(runs.case_file), env=PLACES)
@@ -192,7 +192,7 @@ async def test_an_image_that_is_not_there(
 
 
 @versions(NEWEST)
-async def test_a_judge_is_kept_where_the_agent_was(runs: RunLab, image: str, claude_cli: InstalledAgent) -> None:
+async def test_a_judge_is_kept_where_the_agent_was(runs: RunBench, image: str, claude_cli: InstalledAgent) -> None:
     """It has tools, and what it reads was written by somebody who may want to use them."""
     secret = runs.root / "secret.txt"
     secret.write_text("the host's")

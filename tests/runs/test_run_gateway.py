@@ -6,10 +6,10 @@ import sys
 from typing import Any
 
 import pytest
-from run_lab import Outcome, RunLab
+from run_bench import Outcome, RunBench
 
 from agent_clis import NEWEST, OLD
-from claude_lab import API_KEY, bash, full, says, script, versions
+from claude_bench import API_KEY, bash, full, says, script, versions
 from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.ledger import read_ledger
 from youbencha.gateway.script import Script, ScriptedModel
@@ -32,7 +32,7 @@ def keys(model: ScriptedModel) -> dict[str, str]:
     return {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY}
 
 
-async def run_with(runs: RunLab, given: dict[str, Any], answers: Script, *options: str, **more: Any) -> Outcome:
+async def run_with(runs: RunBench, given: dict[str, Any], answers: Script, *options: str, **more: Any) -> Outcome:
     async with ScriptedModel(answers) as model:
         return await runs.run(given, *options, env=keys(model), **more)
 
@@ -48,7 +48,7 @@ def ledger(done: Outcome) -> list[dict[str, Any]]:
 
 
 @versions(NEWEST, full(OLD))
-async def test_every_token_of_a_whole_run(runs: RunLab, claude_cli: InstalledAgent) -> None:
+async def test_every_token_of_a_whole_run(runs: RunBench, claude_cli: InstalledAgent) -> None:
     answers = script(bash("env > environment.txt"), EDIT, says("Done."), usage=TOKENS)
     async with ScriptedModel(answers) as model:
         done = await runs.run(agent(claude_cli), env=keys(model))
@@ -82,7 +82,7 @@ async def test_every_token_of_a_whole_run(runs: RunLab, claude_cli: InstalledAge
 
 
 @versions(NEWEST)
-async def test_a_budget_that_is_spent(runs: RunLab, claude_cli: InstalledAgent) -> None:
+async def test_a_budget_that_is_spent(runs: RunBench, claude_cli: InstalledAgent) -> None:
     answers = script(*[bash(f"echo {number} >> work.txt") for number in range(20)], says("Done."), usage=TOKENS)
     done = await run_with(runs, agent(claude_cli), answers, "--budget", "0.02")
     assert done.done.code == 1
@@ -101,7 +101,7 @@ async def test_a_budget_that_is_spent(runs: RunLab, claude_cli: InstalledAgent) 
 
 
 @versions(NEWEST)
-async def test_waiting_for_the_provider_is_not_working(runs: RunLab, claude_cli: InstalledAgent) -> None:
+async def test_waiting_for_the_provider_is_not_working(runs: RunBench, claude_cli: InstalledAgent) -> None:
     busy = {"error": {"status": 429, "message": "slow down", "headers": {"retry-after": "1"}}}
     done = await run_with(runs, agent(claude_cli), script(busy, EDIT, says("Done.")), gateway="builtin")
     assert done.done.code == 0, done.done.err
@@ -125,7 +125,7 @@ while True:
 """
 
 
-async def test_an_agent_that_goes_on_asking_is_ended(runs: RunLab) -> None:
+async def test_an_agent_that_goes_on_asking_is_ended(runs: RunBench) -> None:
     greedy = {"type": "command", "config": {"command": [sys.executable, "-c", GREEDY], "prompt_by": "none"}}
     # Nobody counts the answers to a request without tools: the script's smallest numbers hold.
     done = await run_with(
@@ -140,7 +140,7 @@ async def test_an_agent_that_goes_on_asking_is_ended(runs: RunLab) -> None:
     assert [error.code for error in done.bundle.agent.errors] == ["COMMAND_STOPPED"]
 
 
-async def test_a_provider_that_is_not_there(runs: RunLab) -> None:
+async def test_a_provider_that_is_not_there(runs: RunBench) -> None:
     """Which is nobody's failure but its own, and is soon not asked any more."""
     gives_up = GREEDY.replace("while True:", "for _ in range(10):") + "raise SystemExit(1)"
     asks = {"type": "command", "config": {"command": [sys.executable, "-c", gives_up], "prompt_by": "none"}}
@@ -153,7 +153,7 @@ async def test_a_provider_that_is_not_there(runs: RunLab) -> None:
     assert (done.bundle.outcome.name, done.bundle.outcome.valid) == ("provider_error", False)
 
 
-async def test_a_ledger_that_the_agent_changes_is_put_right(runs: RunLab) -> None:
+async def test_a_ledger_that_the_agent_changes_is_put_right(runs: RunBench) -> None:
     script_ = (
         'curl -s -H "x-api-key: $ANTHROPIC_API_KEY" "$PROXY_URL/v1/models"; echo {} > ../artifacts/gateway-ledger.jsonl'
     )
@@ -169,7 +169,7 @@ LEDGER = "../artifacts/gateway-ledger.jsonl"
 @pytest.mark.parametrize(
     "instead", [f"rm {LEDGER}; mkdir {LEDGER}", f"truncate -s 4T {LEDGER}"], ids=["a directory", "without end"]
 )
-async def test_nothing_in_the_ledgers_place_ends_a_run(runs: RunLab, instead: str) -> None:
+async def test_nothing_in_the_ledgers_place_ends_a_run(runs: RunBench, instead: str) -> None:
     works = runs.program(f"{instead}; echo hello > hello.txt")
     done = await run_with(runs, works, script(says("Yes.")), gateway="builtin")
     assert done.done.code == 0, done.done.err
@@ -178,7 +178,7 @@ async def test_nothing_in_the_ledgers_place_ends_a_run(runs: RunLab, instead: st
     assert "WORKSPACE_TAMPERED" in [warning.code for warning in done.bundle.agent.warnings]
 
 
-async def test_an_agent_that_used_more_than_went_through(runs: RunLab) -> None:
+async def test_an_agent_that_used_more_than_went_through(runs: RunBench) -> None:
     """It says so itself: then the gateway's zero is not the whole truth."""
     claims = """echo '{"input_tokens": 500000, "output_tokens": 90000, "cost_usd": 3.2}' > "$YOUBENCHA_METRICS_FILE" """
     done = await run_with(runs, runs.program(claims), script(says("Yes.")), gateway="builtin")
@@ -197,7 +197,7 @@ async def test_an_agent_that_used_more_than_went_through(runs: RunLab) -> None:
     ],
 )
 async def test_whoever_is_refused_for_good_is_ended(
-    runs: RunLab, capped: dict[str, Any], reason: str, outcome: str
+    runs: RunBench, capped: dict[str, Any], reason: str, outcome: str
 ) -> None:
     program = GREEDY if reason == "call_over_cap" else GREEDY.replace("claude-opus-4-5", "nobody-knows-me")
     greedy = {"type": "command", "config": {"command": [sys.executable, "-c", program], "prompt_by": "none"}}
@@ -208,7 +208,7 @@ async def test_whoever_is_refused_for_good_is_ended(
     assert done.bundle.summary.overall_status == "failed"
 
 
-async def test_a_server_that_cannot_be_loaded_ends_the_trial(runs: RunLab, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_cannot_be_loaded_ends_the_trial(runs: RunBench, monkeypatch: pytest.MonkeyPatch) -> None:
     def load(gateway: Gateway) -> GatewayServer:
         raise ImportError("no module named aiohttp")
 
@@ -235,7 +235,7 @@ async def test_a_server_that_cannot_be_loaded_ends_the_trial(runs: RunLab, monke
     ],
 )
 async def test_what_cannot_be_done_is_said_before_anything_runs(
-    runs: RunLab, gateway: Any, options: tuple[str, ...], says_so: str
+    runs: RunBench, gateway: Any, options: tuple[str, ...], says_so: str
 ) -> None:
     runs.write_case(runs.program("echo hello > hello.txt"), gateway=gateway)
     done = await runs.yb("run", "-c", str(runs.case_file), *options)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from run_lab import Outcome, RunLab
+from run_bench import Outcome, RunBench
 
 from agent_clis import NEWEST, OLD
-from claude_lab import API_KEY, bash, says, script, versions
+from claude_bench import API_KEY, bash, says, script, versions
 from toolbox_tools import installed
 from youbencha.gateway.script import ScriptedModel
 from youbencha.log.model import Usage
@@ -30,7 +30,7 @@ def of(kind: str) -> dict[str, Any] | str:
     return {"type": "litellm", "litellm": started}
 
 
-async def run(runs: RunLab, agent: dict[str, Any], answers: Any, gateway: Any) -> tuple[Outcome, ScriptedModel]:
+async def run(runs: RunBench, agent: dict[str, Any], answers: Any, gateway: Any) -> tuple[Outcome, ScriptedModel]:
     async with ScriptedModel(answers) as model:
         keys = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY}
         return await runs.run(agent, env=keys, gateway=gateway), model
@@ -56,7 +56,7 @@ def sent_by(model: ScriptedModel) -> tuple[int, int]:
 
 
 @versions(NEWEST, OLD)
-async def test_claude_code_behind_litellm(runs: RunLab, claude_cli: InstalledAgent) -> None:
+async def test_claude_code_behind_litellm(runs: RunBench, claude_cli: InstalledAgent) -> None:
     config = {"prompt": "Mend the tax.", "executable": str(claude_cli.executable)}
     agent = {"type": "claude-code", "model": MODEL, "config": config, "env": {"IS_SANDBOX": "1"}}
     done, model = await run(
@@ -70,7 +70,7 @@ async def test_claude_code_behind_litellm(runs: RunLab, claude_cli: InstalledAge
 
 
 @pytest.mark.parametrize("kind", ["builtin", "litellm"])
-async def test_aider(runs: RunLab, kind: str) -> None:
+async def test_aider(runs: RunBench, kind: str) -> None:
     config = {"prompt": "Mend the tax.", "executable": str(installed("aider").executable), "files": ["src/prices.py"]}
     agent = {"type": "aider", "model": f"anthropic/{MODEL}", "config": config}
     answers = script(says(EDIT), usage=TOKENS, tools_optional=True)

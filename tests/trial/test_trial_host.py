@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trial_lab import GIT, TrialLab
+from trial_bench import GIT, TrialBench
 
 import youbencha
 from youbencha.errors import YouBenchaError
@@ -34,7 +34,7 @@ def count_calls(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> list
     return calls
 
 
-async def test_a_remote_is_asked_for_its_references_once(trials: TrialLab, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_remote_is_asked_for_its_references_once(trials: TrialBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its branch moves, and the second trial still starts from the same commit. Another host sees the new one."""
     repository = trials.repository()
     as_remote(monkeypatch, repository)
@@ -60,7 +60,7 @@ def as_remote(monkeypatch: pytest.MonkeyPatch, repository: Path) -> None:
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", "https://host.invalid/repository")
 
 
-async def test_a_repository_that_could_not_be_opened_is_tried_again(trials: TrialLab) -> None:
+async def test_a_repository_that_could_not_be_opened_is_tried_again(trials: TrialBench) -> None:
     host = trials.host()
     plan = trials.plan(host, trials.case(WRITE, repo=trials.root / "later"))
     with pytest.raises(YouBenchaError) as caught:
@@ -72,7 +72,7 @@ async def test_a_repository_that_could_not_be_opened_is_tried_again(trials: Tria
 
 
 async def test_what_dead_runs_left_is_looked_for_once_in_each_workspace(
-    trials: TrialLab, monkeypatch: pytest.MonkeyPatch
+    trials: TrialBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = count_calls(monkeypatch, prune, "clear_left_behind")
     host = trials.host()
@@ -87,7 +87,7 @@ async def test_what_dead_runs_left_is_looked_for_once_in_each_workspace(
     assert len(calls) == 2
 
 
-async def test_dead_containers_are_removed_once(trials: TrialLab, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_dead_containers_are_removed_once(trials: TrialBench, monkeypatch: pytest.MonkeyPatch) -> None:
     from youbencha.sandbox.docker import ownership
 
     started: list[asyncio.Event] = []
@@ -111,7 +111,7 @@ async def test_dead_containers_are_removed_once(trials: TrialLab, monkeypatch: p
         assert len(started) == 2
 
 
-async def test_a_run_directory_that_exists_is_not_used(trials: TrialLab) -> None:
+async def test_a_run_directory_that_exists_is_not_used(trials: TrialBench) -> None:
     host = trials.host()
     taken = trials.runs / "taken"
     taken.mkdir(parents=True)
@@ -124,7 +124,7 @@ async def test_a_run_directory_that_exists_is_not_used(trials: TrialLab) -> None
 
 
 async def test_hooks_and_evaluators_get_the_hosts_environment(
-    trials: TrialLab, monkeypatch: pytest.MonkeyPatch
+    trials: TrialBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And none of the process's own; its secrets are in nothing that is written."""
     monkeypatch.setenv("OF_THE_PROCESS", "process")

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from git_lab import Opener, new_repository
+from git_repositories import Opener, new_repository
 
 
 @pytest.fixture(autouse=True)

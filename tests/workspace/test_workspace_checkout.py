@@ -10,7 +10,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from git_lab import HttpBackend, Opener, commit, commit_many, files, git, head, many_name, new_repository, served
+from git_repositories import (
+    HttpBackend,
+    Opener,
+    commit,
+    commit_many,
+    files,
+    git,
+    head,
+    many_name,
+    new_repository,
+    served,
+)
 
 from systems import ON_LINUX, linux_only, posix_only
 from youbencha.errors import YouBenchaError

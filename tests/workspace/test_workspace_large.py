@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from git_lab import Opener, commit, git
+from git_repositories import Opener, commit, git
 
 from systems import linux_only, posix_only
 from youbencha.errors import YouBenchaError

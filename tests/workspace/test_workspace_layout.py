@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from git_lab import git
+from git_repositories import git
 
 from systems import linux_only, posix_only
 from youbencha.errors import YouBenchaError

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from git_lab import commit, files, git, head
+from git_repositories import commit, files, git, head
 
 from systems import posix_only
 from youbencha.workspace import Changes, RunDirectory

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from golden_lab import Golden, tidy, tidy_fields
+from golden_files import Golden, tidy, tidy_fields
 
 RECORD = {"model": "claude-golden", "status": 200, "usage": {"input_tokens": 12, "cost_usd": None}}
 

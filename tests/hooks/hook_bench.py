@@ -54,7 +54,7 @@ def bundle(run_id: str = "run-1", **changes: Any) -> ResultsBundle:
 
 
 @dataclass(frozen=True)
-class Lab:
+class HookBench:
     """The directories of a run below one."""
 
     root: Path

@@ -125,7 +125,7 @@ def agent_log(status: Status = "success", prompt: str = "Greet the world in READ
     )
 
 
-class JudgeLab:
+class JudgeBench:
     def __init__(self, directory: Path) -> None:
         self.tree = directory / "run" / "src-modified"
         self.artifacts_root = directory / "run" / "artifacts"

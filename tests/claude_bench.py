@@ -105,7 +105,7 @@ def _windows_env(home: Path) -> dict[str, str]:
     return {**system, **{name: str(place) for name, place in places.items()}, "TMP": str(places["TEMP"])}
 
 
-class ClaudeLab:
+class ClaudeBench:
     def __init__(self, cli: InstalledAgent, directory: Path) -> None:
         self.cli = cli
         self.workspace = directory / "workspace"
