@@ -75,7 +75,7 @@ AGENTS = [(CommandAdapter, "COMMAND"), (CodexAdapter, "CODEX"), (ClaudeCodeAdapt
         (LimitHit("processes", "32"), "exit 1", "went beyond its sandbox's limit: processes (32).", "sandbox.pids"),
     ],
 )
-async def test_it_is_the_reason(
+async def test_a_sandbox_limit_is_the_reason(
     adapter: type[AgentAdapter], prefix: str, breach: LimitHit, rest: str, how: str, option: str, tmp_path: Path
 ) -> None:
     result = await ended(tmp_path, adapter, rest, breach=breach)

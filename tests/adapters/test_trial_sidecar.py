@@ -41,15 +41,15 @@ def denied(code: str = "CLAUDE_TOOL_DENIED", **tools: int) -> ErrorRecord:
 
 
 @pytest.mark.parametrize(("status", "ended"), [("success", "completed"), ("failed", "failed"), ("timeout", "timeout")])
-def test_how_it_ended(status: Status, ended: str) -> None:
+def test_status_becomes_ended(status: Status, ended: str) -> None:
     assert told(status)["ended"] == ended
 
 
-def test_whose_session_it_was() -> None:
+def test_session_id_is_reported() -> None:
     assert told(session_id="s-1")["session_id"] == "s-1"
 
 
-def test_a_trial_that_was_broken_off() -> None:
+def test_an_interrupted_trial() -> None:
     found = read(None)
     assert (found["ended"], found["session_id"], found["tools_used"], found["partial"]) == (
         "interrupted", None, None, True,
