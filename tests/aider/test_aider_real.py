@@ -35,7 +35,7 @@ def bench(tmp_path: Path) -> Bench:
     return aider_bench(tmp_path)
 
 
-async def test_a_whole_session_in_a_repository_that_brings_settings(bench: Bench) -> None:
+async def test_session_in_a_repository_with_settings(bench: Bench) -> None:
     tree = repository(bench.directory / "workspace", HOSTILE)
     before = (tree / ".git" / "config").read_bytes()
     # To Aider this is a command of its own; here it is the task. The file that it names is put into the chat.
@@ -84,7 +84,7 @@ async def test_a_whole_session_in_a_repository_that_brings_settings(bench: Bench
     ("status", "code"),
     [(401, "AUTH_FAILED"), (402, "MAX_BUDGET"), (429, "RATE_LIMIT")],
 )
-async def test_what_the_api_refuses(bench: Bench, status: int, code: str) -> None:
+async def test_api_errors(bench: Bench, status: int, code: str) -> None:
     """Aider waits 69 seconds for what may pass (and takes 402 for such); here, not so long."""
     patient = bench.directory / "patient"
     patient.mkdir()
@@ -102,7 +102,7 @@ async def test_what_the_api_refuses(bench: Bench, status: int, code: str) -> Non
     assert (session.log.turns, session.log.usage) == (None, None)
 
 
-async def test_behind_a_gateway_it_has_no_key_but_the_gateways(bench: Bench, tmp_path: Path) -> None:
+async def test_behind_a_gateway_only_its_key_is_visible(bench: Bench, tmp_path: Path) -> None:
     async with ScriptedModel(told(edits("hello.txt", "hello"), usage=TOKENS, require_key="virtual")) as model:
         context = AgentExecutionContext(
             workspace_dir=repository(tmp_path / "workspace", {"a.txt": "a"}),
@@ -140,7 +140,7 @@ async def test_an_aider_that_cannot_be_guarded_does_not_start(bench: Bench) -> N
     assert "ModuleNotFoundError" in session.result.output
 
 
-async def test_an_aider_that_was_not_guarded_is_no_success(bench: Bench) -> None:
+async def test_an_unguarded_aider_is_not_a_success(bench: Bench) -> None:
     """One that sheds what we put into its environment, and comes to a good end."""
     events = [event("launched"), event("message_send_starting"), event("message_send", cost=1.0), DONE]
     shedding = f"""#!{sys.executable} -I
