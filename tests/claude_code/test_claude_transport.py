@@ -74,7 +74,7 @@ async def test_the_session_is_the_same_as_in_print_mode(claude: ClaudeBench, tra
 
 
 @by((NEWEST, "stdio"), (OLD, "websocket"), (OLDEST, "stdio"))
-async def test_what_the_policy_denies_is_not_done_and_the_run_goes_on(claude: ClaudeBench, transport: str) -> None:
+async def test_denied_tools_do_not_run_and_the_session_continues(claude: ClaudeBench, transport: str) -> None:
     """Nor what Claude Code would not have asked about: it reads files of the workspace without a question.
 
     Settings of the repository do not switch that off: without ours, the older CLIs would ask about nothing.
@@ -98,7 +98,7 @@ async def test_what_the_policy_denies_is_not_done_and_the_run_goes_on(claude: Cl
 
 @pytest.mark.full
 @by((NEWEST, "stdio"))
-async def test_a_model_that_thinks_for_long_is_not_silent(claude: ClaudeBench, transport: str) -> None:
+async def test_a_slow_model_is_not_a_silence_timeout(claude: ClaudeBench, transport: str) -> None:
     """The gateway knows that it was asked."""
     async with (
         claude.model(script(says("At last.", delay="12s"))) as model,
@@ -112,7 +112,7 @@ async def test_a_model_that_thinks_for_long_is_not_silent(claude: ClaudeBench, t
 
 
 @by((NEWEST, "stdio"), (OLD, "websocket"))
-async def test_who_is_stopped_says_what_it_spent_and_leaves_nothing(
+async def test_a_stopped_session_reports_usage_and_leaves_no_process(
     claude: ClaudeBench, transport: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control_mode, "INTERRUPT_S", 60.0)  # a busy machine may need more than the usual second
@@ -164,9 +164,7 @@ async def test_a_long_prompt_is_one_message(claude: ClaudeBench, transport: str)
 
 
 @by((OLD, "websocket"))
-async def test_a_secret_in_an_allowed_command_is_executed_as_the_model_wrote_it(
-    claude: ClaudeBench, transport: str
-) -> None:
+async def test_a_secret_in_an_allowed_command_is_executed_unmasked(claude: ClaudeBench, transport: str) -> None:
     """In a mode of its own the CLI asks for the input back and executes that: it must not be the mask."""
     writes = f"python3 -c \"open('out.txt', 'w').write('{API_KEY}')\""
     config = {"transport": transport, "permission_mode": "acceptEdits", "tool_policy": {"allow": ["Bash"]}}

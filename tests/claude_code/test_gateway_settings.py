@@ -41,7 +41,7 @@ def test_the_environment() -> None:
     }
 
 
-def test_the_settings_that_win_over_all_others() -> None:
+def test_settings_on_the_command_line() -> None:
     told = settings()
     assert told["apiKeyHelper"] == ""
     assert told["env"]["ANTHROPIC_BASE_URL"] == ACCESS.url
@@ -50,7 +50,7 @@ def test_the_settings_that_win_over_all_others() -> None:
     assert told["env"]["NO_PROXY"] == "127.0.0.1"
 
 
-def test_what_a_person_gives_there_is_kept_beside(tmp_path: Path) -> None:
+def test_the_users_settings_are_merged(tmp_path: Path) -> None:
     mine = {"env": {"MINE": "x", "ANTHROPIC_BASE_URL": NOWHERE}, "apiKeyHelper": "echo", "model": "opus"}
     (tmp_path / "mine.json").write_text(json.dumps(mine))
     for given in (("--settings", json.dumps(mine)), ("--settings=mine.json",), ("--x", "--settings", "mine.json")):
@@ -60,13 +60,13 @@ def test_what_a_person_gives_there_is_kept_beside(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", [("--settings",), ("--settings", "none.json"), ("--settings", "{"), ("-x", "[1]")])
-def test_what_cannot_be_read_does_no_harm(given: tuple[str, ...], tmp_path: Path) -> None:
+def test_unreadable_settings_are_ignored(given: tuple[str, ...], tmp_path: Path) -> None:
     assert settings(*given, workspace=tmp_path) == settings()
 
 
 @posix_only("the small CLI is a shell script")
 @pytest.mark.parametrize(("version", "is_told"), [("1.0.60", False), ("1.0.61", True)])
-async def test_versions_that_cannot_be_told_so(tmp_path: Path, version: str, is_told: bool) -> None:
+async def test_versions_without_the_settings_flag(tmp_path: Path, version: str, is_told: bool) -> None:
     cli = small_cli(tmp_path / "claude", version)
     context = AgentExecutionContext(
         workspace_dir=tmp_path,
@@ -83,7 +83,7 @@ async def test_versions_that_cannot_be_told_so(tmp_path: Path, version: str, is_
     assert ACCESS.key not in asked(cli)[-1]  # anybody on the machine may see a command line
 
 
-def test_its_key_is_masked_where_it_came_in_pieces(tmp_path: Path) -> None:
+def test_a_key_split_over_deltas_is_masked(tmp_path: Path) -> None:
     begun = {"type": "system", "subtype": "init", "session_id": "s", "model": "claude-x"}
     deltas = [
         {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": half}}
@@ -102,7 +102,7 @@ def test_its_key_is_masked_where_it_came_in_pieces(tmp_path: Path) -> None:
     assert [message.content for message in log.messages] == ["[REDACTED]"]
 
 
-async def test_no_settings_lead_elsewhere(claude: ClaudeBench) -> None:
+async def test_no_settings_redirect_the_cli(claude: ClaudeBench) -> None:
     """Of the user and of the repository: measured, without ours they win over the environment."""
     elsewhere = {"ANTHROPIC_BASE_URL": NOWHERE, "ANTHROPIC_API_KEY": "sk-elsewhere", "CLAUDE_CODE_USE_BEDROCK": "1"}
     for place in (claude.home, claude.workspace):
@@ -122,7 +122,7 @@ async def test_no_settings_lead_elsewhere(claude: ClaudeBench) -> None:
 
 
 @versions(NEWEST)
-async def test_a_spent_budget_ends_it_at_once(claude: ClaudeBench) -> None:
+async def test_a_spent_budget_ends_the_session(claude: ClaudeBench) -> None:
     """As our gateway says it."""
     spent = {"status": 402, "message": "youBencha: the budget is spent: 0.10 of 0.10 USD"}
     session = await claude.run(script({"error": spent, "times": "forever"}))
