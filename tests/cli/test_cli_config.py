@@ -54,7 +54,7 @@ def test_what_init_writes_is_accepted_by_every_other_command(config: Config, pro
     assert told(config("get", "agent.model")) == (1, "", "")
 
 
-def test_init_replaces_only_if_told_to(config: Config, project: Path) -> None:
+def test_init_overwrites_only_with_force(config: Config, project: Path) -> None:
     file = project / ".youbencharc.yaml"
     file.write_text("timeout_ms: 5\n")
     done = config("init")
@@ -85,7 +85,7 @@ def test_global_is_the_home_directory(config: Config, project: Path, home: Path)
     assert config("get", "log_level").stdout == "error\n"
 
 
-def test_list_says_what_holds_and_from_where(config: Config, project: Path, home: Path) -> None:
+def test_list_shows_values_and_their_origin(config: Config, project: Path, home: Path) -> None:
     (home / ".youbencharc").write_text("agent: {model: opus}\nvariables: {API_TOKEN: hidden-away, TEAM: '[red]x'}\n")
     (project / ".youbencharc").write_text("timeout_ms: 7\n")
     done = config("list", "--json")
@@ -132,7 +132,7 @@ def test_an_unknown_key_is_an_error_with_the_nearest(arguments: tuple[str, ...],
     assert list(project.iterdir()) == []
 
 
-def test_what_is_not_set(config: Config, project: Path) -> None:
+def test_keys_that_are_not_set(config: Config, project: Path) -> None:
     assert told(config("get", "variables.NONE")) == (1, "", "")
     assert told(config("unset", "agent.model")) == (1, "", "there is no settings file\n")
     file = project / ".youbencharc"
@@ -149,14 +149,14 @@ def test_set_keeps_comments_and_text_that_looks_like_a_number(config: Config, pr
     assert file.read_text() == "# why\ntimeout_ms: 8  # short\nvariables:\n  PYTHON: '3.10'\n  PORT: '80'\n"
 
 
-def test_a_value_that_does_not_fit_is_refused(config: Config, project: Path) -> None:
+def test_an_invalid_value_is_refused(config: Config, project: Path) -> None:
     done = config("set", "timeout_ms", "soon")
     assert done.returncode == 2
     assert "timeout_ms: must be a whole number, not text" in done.stderr
     assert list(project.iterdir()) == []
 
 
-def test_a_broken_file_is_told_with_its_place(config: Config, project: Path) -> None:
+def test_an_invalid_file_is_reported_with_its_position(config: Config, project: Path) -> None:
     (project / ".youbencharc").write_text("timeout_ms: 7\nlog_level: [\n")
     for arguments in (("list",), ("get", "timeout_ms"), ("set", "timeout_ms", "8"), ("unset", "timeout_ms")):
         done = config(*arguments)
@@ -164,7 +164,7 @@ def test_a_broken_file_is_told_with_its_place(config: Config, project: Path) -> 
         assert f"{project / '.youbencharc'}:3:1: is not valid YAML" in done.stderr
 
 
-def test_in_a_directory_below_the_projects_file_is_meant(config: Config, project: Path) -> None:
+def test_in_a_subdirectory_the_projects_file_is_used(config: Config, project: Path) -> None:
     (project / ".git").mkdir()
     (project / "deep").mkdir()
     (project / ".youbencharc").write_text("timeout_ms: 7\n")
