@@ -77,7 +77,7 @@ async def test_a_rejected_key_ends_the_run_after_the_first_answers(claude: Claud
 
 @pytest.mark.full
 @versions(*ALL_VERSIONS)
-async def test_neither_an_old_rejection_nor_text_about_one_ends_a_good_run(claude: ClaudeBench) -> None:
+async def test_neither_an_old_rejection_nor_text_about_one_ends_a_run(claude: ClaudeBench) -> None:
     """1.0.128 logs all sessions of a directory into one file, where the old 401 still stands."""
     rejected = await claude.run(script(REJECTED))
     assert rejected.codes() == ["CLAUDE_AUTH_FAILED"]
@@ -169,7 +169,7 @@ async def test_an_api_error_is_a_failure_with_its_status(claude: ClaudeBench) ->
 
 
 @versions(NEWEST, full(OLD), OLDEST)
-async def test_max_turns_is_a_failure_of_its_own(claude: ClaudeBench) -> None:
+async def test_max_turns_has_its_own_error_code(claude: ClaudeBench) -> None:
     session = await claude.run(script(bash("echo one"), bash("echo two"), says("never")), config={"max_turns": 1})
     assert len(session.main_requests) == 1
     assert session.result.status == "failed"
@@ -199,7 +199,7 @@ async def run_until_killed(claude: ClaudeBench, number: signal.Signals) -> Sessi
 @posix_only("there are no signals")
 @versions(NEWEST, full(OLD), OLDEST)
 @pytest.mark.parametrize("name", ["SIGKILL", pytest.param("SIGSEGV", marks=pytest.mark.full)])
-async def test_a_crash_is_a_failure_with_the_signal_and_what_was_said(claude: ClaudeBench, name: str) -> None:
+async def test_a_crash_is_a_failure_with_the_signal_and_the_output(claude: ClaudeBench, name: str) -> None:
     session = await run_until_killed(claude, signal.Signals[name])
     if (name, claude.cli.version) == ("SIGSEGV", "2.0.62"):
         name = "SIGILL"  # the crash handler of its runtime ends it this way

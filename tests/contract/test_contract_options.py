@@ -198,7 +198,7 @@ async def test_cr_2_7_fr_008_the_agents_prompt_and_model_are_on_the_wire(claude:
 
 
 @needs_shell
-async def test_cr_2_7_fr_008_an_agent_of_the_users_own_is_handed_over_too(tmp_path: Path) -> None:
+async def test_cr_2_7_fr_008_a_users_agent_is_passed_too(tmp_path: Path) -> None:
     cli = EchoCli(tmp_path)
     define(cli.home)
     argv = (await cli.run(config={"agent_name": "code-reviewer"})).argv
@@ -209,7 +209,7 @@ async def test_cr_2_7_fr_008_an_agent_of_the_users_own_is_handed_over_too(tmp_pa
 
 
 @needs_shell
-async def test_us_2_3_what_is_not_set_is_not_passed_on(tmp_path: Path) -> None:
+async def test_us_2_3_unset_options_are_not_passed(tmp_path: Path) -> None:
     argv = (await EchoCli(tmp_path).run()).argv
     assert not {"--model", "--agent", "--agents"} & set(argv)
 
@@ -260,7 +260,7 @@ async def test_us_5_auto_is_passed_on_where_the_cli_has_it(tmp_path: Path) -> No
 
 @pytest.mark.full
 @versions(NEWEST)  # the others do not have this mode
-async def test_us_5_auto_is_taken_by_the_cli(claude: ClaudeBench) -> None:
+async def test_us_5_auto_is_accepted_by_the_cli(claude: ClaudeBench) -> None:
     session = await claude.run(script(says("Nothing to do.")), config={"permission_mode": "auto"})
     assert session.result.status == "success", session.result.errors
 
@@ -283,7 +283,7 @@ async def test_us_5_2_a_denied_tool_is_a_warning_and_nothing_is_written(claude: 
     assert "CLAUDE_TOOL_DENIED" in [w.code for w in session.log.warnings]
 
 
-async def test_us_5_3_what_is_allowed_works_without_asking_and_nothing_else(claude: ClaudeBench) -> None:
+async def test_us_5_3_only_allowed_tools_run_without_asking(claude: ClaudeBench) -> None:
     """A whole tool, and a rule that allows what it names."""
     turns = (
         uses("Write", file_path="${workspace}/written.txt", content="hello\n"),

@@ -98,7 +98,7 @@ def test_us_5_without_a_permission_mode_the_tool_runs(ordinary: Shared) -> None:
     assert (ordinary.claude.workspace / "touched.txt").exists()
 
 
-def test_without_being_asked_for_there_are_no_pieces(ordinary: Shared) -> None:
+def test_no_partial_messages_by_default(ordinary: Shared) -> None:
     assert not [event for event in ordinary.session.events if isinstance(event, AssistantTextDelta)]
 
 
@@ -134,7 +134,7 @@ async def test_pty_always_gives_the_same_log(claude: ClaudeBench, ordinary: Shar
 MEGABYTES = "".join(f"{number:015}\n" for number in range(3 * 1024 * 1024 // 16))
 
 
-async def test_sc_002_three_megabytes_arrive_whole_with_the_result_line(claude: ClaudeBench) -> None:
+async def test_sc_002_three_megabytes_arrive_complete_with_the_result_line(claude: ClaudeBench) -> None:
     session = await claude.run(script(says(MEGABYTES)))
     assert session.result.status == "success", session.result.errors
     assert [text.strip() == MEGABYTES.strip() for text in said(session)] == [True]
@@ -143,7 +143,7 @@ async def test_sc_002_three_megabytes_arrive_whole_with_the_result_line(claude: 
     assert closing.text.strip() == MEGABYTES.strip()
 
 
-async def test_tools_are_seen_while_the_next_answer_has_not_come(claude: ClaudeBench) -> None:
+async def test_tool_events_arrive_before_the_next_answer(claude: ClaudeBench) -> None:
     """The next answer never comes, so whatever is seen was seen before it."""
     events: list[Event] = []
     returned = asyncio.Event()
@@ -195,7 +195,7 @@ async def test_a_garbage_line_is_skipped_with_a_warning(tmp_path: Path) -> None:
 
 
 @needs_shell
-async def test_noise_on_stderr_does_not_hurt(tmp_path: Path) -> None:
+async def test_noise_on_stderr_is_ignored(tmp_path: Path) -> None:
     noise = 'i=0; while [ $i -lt 500 ]; do echo "noise {\\"type\\": \\"result\\"} $i" >&2; i=$((i+1)); done'
     received = await EchoCli(tmp_path, before=noise).run()
     assert received.result.status == "success", received.result.errors
@@ -207,7 +207,7 @@ async def test_noise_on_stderr_does_not_hurt(tmp_path: Path) -> None:
 
 
 @needs_shell
-async def test_pty_always_is_a_real_terminal_and_the_default_is_none(tmp_path: Path) -> None:
+async def test_pty_always_is_a_real_terminal_and_auto_is_not(tmp_path: Path) -> None:
     cli = EchoCli(tmp_path, before="if test -t 1; then echo yes >> ~/terminal; else echo no >> ~/terminal; fi")
     for pty in ("always", "auto"):
         await cli.run(config={"pty": pty})
@@ -215,7 +215,7 @@ async def test_pty_always_is_a_real_terminal_and_the_default_is_none(tmp_path: P
 
 
 @needs_shell
-async def test_an_impossible_artifacts_directory_is_found_before_anything_runs(tmp_path: Path) -> None:
+async def test_an_invalid_artifacts_directory_is_found_before_anything_runs(tmp_path: Path) -> None:
     """Edge case of seed 001."""
     cli, place = EchoCli(tmp_path), tmp_path / "artifacts"
     place.write_text("a file where the directory should be")

@@ -88,7 +88,7 @@ NAMES = ("north", "south")
 
 
 @versions(NEWEST)  # what is shared (adapter, temporary files, HOME) is the same code for all
-async def test_runs_at_once_do_not_mix(claude: ClaudeBench) -> None:
+async def test_concurrent_runs_do_not_mix(claude: ClaudeBench) -> None:
     conversations = [
         {
             "when": {"prompt_contains": f"Go {name}."},
