@@ -98,7 +98,7 @@ def asked_id(message: Message) -> object:
 
 
 @given(st.lists(st.tuples(STEPS, st.sampled_from([0.0, 1.0, 20.0, 400.0])), max_size=25))
-def test_any_order_of_anything(steps: list[tuple[tuple[str, Any], float]]) -> None:
+def test_any_messages_in_any_order(steps: list[tuple[tuple[str, Any], float]]) -> None:
     machine = Machine("go", now=0.0, policy=ToolPolicy(deny=("Write",)))
     session = Recorded(machine)
     now, seen, actions, asked = 0.0, [machine.state], [], []  # type: ignore[var-annotated]
@@ -125,7 +125,7 @@ def test_any_order_of_anything(steps: list[tuple[tuple[str, Any], float]]) -> No
 
 
 @given(st.lists(MESSAGES, max_size=20))
-def test_patience_always_ends_unless_a_tool_is_at_work(messages: list[Message]) -> None:
+def test_every_session_times_out_unless_a_tool_is_running(messages: list[Message]) -> None:
     machine = Machine("go", now=0.0)
     for message in messages:
         machine.received(message, 1.0)

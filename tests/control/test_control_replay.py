@@ -161,7 +161,7 @@ def test_the_last_result_of_a_session_counts(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WITH_RESULT)
-def test_the_sidecar_says_what_the_result_says(name: str) -> None:
+def test_the_sidecar_matches_the_result(name: str) -> None:
     last = [message for message in printed(name) if is_result(message)][-1]
     keys = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
     said = [sum(usage[key] for usage in last["modelUsage"].values()) for key in keys]
