@@ -52,7 +52,7 @@ async def run(claude: ClaudeBench, proxy: Proxy, unused: ScriptedModel) -> Sessi
 
 
 @versions(NEWEST, full(OLD))
-async def test_record_here_replay_there(claude_cli: InstalledAgent, tmp_path: Path) -> None:
+async def test_record_in_one_directory_and_replay_in_another(claude_cli: InstalledAgent, tmp_path: Path) -> None:
     cassette = tmp_path / "cassette"
     here = prepared(claude_cli, tmp_path / "here")
     async with here.model(ANSWERS) as model, proxied(Cassette(cassette, "record"), places(here), model.url) as proxy:

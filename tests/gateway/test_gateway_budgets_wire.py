@@ -75,7 +75,7 @@ def _refused(api: Api, body: Any) -> str:
 
 @pytest.mark.parametrize("caps", [Caps(usd=Decimal("0.001")), Caps(tokens=1000)], ids=["usd", "tokens"])
 @each_api
-async def test_fifty_at_once(api: Api, caps: Caps, tmp_path: Path) -> None:
+async def test_fifty_concurrent_calls(api: Api, caps: Caps, tmp_path: Path) -> None:
     async with scripted_gateway(SCRIPT, tmp_path, prices=PRICES) as (bench, model):
         access = bench.gateway.issue(Labels("capped"), caps=caps)
         answers = await _ask_all(bench, api, access.key)
@@ -147,7 +147,7 @@ async def test_a_cap_for_each_call(per_call: Caps, tmp_path: Path) -> None:
     assert (answer.status, call.error, grant.totals.refused, model.requests) == (402, "call_over_cap", 1, [])
 
 
-async def test_a_call_without_a_limit_may_take_a_lot(tmp_path: Path) -> None:
+async def test_a_call_without_a_limit_has_a_large_reservation(tmp_path: Path) -> None:
     """Of a token cap, too: what a client does not limit is not small."""
     async with scripted_gateway(SCRIPT, tmp_path) as (bench, _):
         access = bench.gateway.issue(Labels("capped"), per_call=Caps(tokens=50_000))
@@ -155,7 +155,7 @@ async def test_a_call_without_a_limit_may_take_a_lot(tmp_path: Path) -> None:
         assert (await bench.ask(CHAT, key=access.key, max_tokens=None)).status == 402
 
 
-async def test_what_costs_nothing_is_let_through_when_all_is_spent(tmp_path: Path) -> None:
+async def test_free_requests_pass_after_the_budget_is_spent(tmp_path: Path) -> None:
     async with scripted_gateway(SCRIPT, tmp_path) as (bench, _):
         access = bench.gateway.issue(Labels("capped"), caps=Caps(tokens=0))
         key = ANTHROPIC.key(access.key)
@@ -173,7 +173,7 @@ async def test_errors_of_the_provider_are_free(tmp_path: Path) -> None:
     assert statuses == [429, 400, 500, 200]
 
 
-async def test_what_is_not_in_the_request_is_reckoned_with(tmp_path: Path) -> None:
+async def test_input_outside_the_request_is_reserved(tmp_path: Path) -> None:
     """A few bytes can make a provider read a million tokens: no fifty such requests go at once."""
     usage = {"input_tokens": 200_000, "output_tokens": 16}
     script = json.dumps({"usage": usage, "turns": [{"text": "hello", "times": "forever"}]})
@@ -184,7 +184,7 @@ async def test_what_is_not_in_the_request_is_reckoned_with(tmp_path: Path) -> No
     assert [answer.status for answer in answers].count(200) == len(model.requests) == 1
 
 
-async def test_who_hangs_up_early_has_used_up_what_it_was_allowed(tmp_path: Path) -> None:
+async def test_a_call_cut_off_early_counts_with_its_reservation(tmp_path: Path) -> None:
     async def answer(connection: Connection) -> None:
         await connection.say(STREAM_HEAD, b"\r\n", chunk(START))
         await connection.reader.read()

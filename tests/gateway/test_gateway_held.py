@@ -17,7 +17,7 @@ async def _answer(reader: asyncio.StreamReader) -> bytes:
     return (await soon(reader.readline())).split(b" ")[1]
 
 
-async def test_what_is_held_at_once_is_bounded(tmp_path: Path) -> None:
+async def test_buffered_bytes_are_bounded(tmp_path: Path) -> None:
     forwarded = tmp_path / "door.sock"
     async with scripted_gateway(HELLO, tmp_path / "bench") as (bench, _):
         await bench.gateway.listen_on(forwarded)
@@ -42,7 +42,7 @@ async def test_what_is_held_at_once_is_bounded(tmp_path: Path) -> None:
         assert held.bytes == 0
 
 
-async def test_connections_at_a_door_are_bounded(tmp_path: Path) -> None:
+async def test_connections_on_a_socket_are_bounded(tmp_path: Path) -> None:
     forwarded = tmp_path / "door.sock"
     async with scripted_gateway(HELLO, tmp_path / "bench") as (bench, _):
         await bench.gateway.listen_on(forwarded)

@@ -52,7 +52,7 @@ def _shape(api: Api, body: Any) -> None:
 
 @pytest.mark.parametrize("which", ["key_unknown", "key_missing", "key_expired", "key_foreign", "real"])
 @each_api
-async def test_a_key_that_is_not_good(api: Api, which: str, tmp_path: Path) -> None:
+async def test_invalid_keys(api: Api, which: str, tmp_path: Path) -> None:
     async with scripted_gateway(HELLO, tmp_path) as (bench, model):
         ended = bench.gateway.issue(Labels("ended"))
         bench.gateway.end(ended.key)
@@ -75,7 +75,7 @@ async def test_a_key_that_is_not_good(api: Api, which: str, tmp_path: Path) -> N
     assert not any(key in bench.ledger.read_text() for key in shown.values())
 
 
-async def test_one_trials_key_is_not_anothers(tmp_path: Path) -> None:
+async def test_each_trial_has_its_own_key(tmp_path: Path) -> None:
     async with scripted_gateway(HELLO, tmp_path) as (bench, _):
         first, second = (bench.gateway.issue(Labels(name)) for name in ("first", "second"))
         await bench.ask(key=first.key)
@@ -94,7 +94,7 @@ async def test_one_trials_key_is_not_anothers(tmp_path: Path) -> None:
     assert first.key not in repr(first)
 
 
-async def test_a_key_from_where_it_may_come(tmp_path: Path) -> None:
+async def test_a_key_from_an_allowed_peer(tmp_path: Path) -> None:
     async with scripted_gateway(HELLO, tmp_path) as (bench, _):
         near = bench.gateway.issue(Labels("near"), peers=frozenset({"127.0.0.1"}))
         assert (await bench.ask(key=near.key)).status == 200
@@ -108,7 +108,7 @@ async def test_keys_cannot_be_guessed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("begun", [True, False])
-async def test_a_key_that_ends_cuts_what_is_under_way(begun: bool, tmp_path: Path) -> None:
+async def test_ending_a_key_cuts_off_its_requests(begun: bool, tmp_path: Path) -> None:
     asked, left = asyncio.Event(), asyncio.Event()
 
     async def answer(connection: Connection) -> None:
@@ -132,7 +132,7 @@ async def test_a_key_that_ends_cuts_what_is_under_way(begun: bool, tmp_path: Pat
     assert [(line["key"], line["error"], line["partial"]) for line in bench.lines()] == [("trial-1", "key_ended", True)]
 
 
-async def test_a_key_that_ends_while_it_waits_for_its_budget(tmp_path: Path) -> None:
+async def test_ending_a_key_that_waits_for_its_budget(tmp_path: Path) -> None:
     asked = asyncio.Event()
 
     async def answer(connection: Connection) -> None:
@@ -158,7 +158,7 @@ async def test_a_key_that_ends_while_it_waits_for_its_budget(tmp_path: Path) -> 
     assert (grant.account.reserved_tokens, len(upstream.seen)) == (0, 1)
 
 
-async def test_the_gateway_ends_with_requests_under_way(tmp_path: Path) -> None:
+async def test_closing_the_gateway_with_requests_in_progress(tmp_path: Path) -> None:
     asked = asyncio.Event()
 
     async def answer(connection: Connection) -> None:
@@ -187,13 +187,13 @@ async def test_a_flood_of_bad_keys_does_not_fill_the_disk(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("value", ["Basic dXNlcjpwdw==", "Bearer", "Bearer ", ""])
-async def test_other_ways_to_authorise(value: str, tmp_path: Path) -> None:
+async def test_other_authorization_schemes(value: str, tmp_path: Path) -> None:
     async with scripted_gateway(HELLO, tmp_path) as (bench, _):
         answer = await bench.send("POST", "/v1/messages", json=dict(ANTHROPIC.body), headers={"authorization": value})
     assert answer.status == 401
 
 
-async def test_the_address_is_the_machines_own_and_nothing_wider(tmp_path: Path) -> None:
+async def test_the_gateway_listens_on_loopback_only(tmp_path: Path) -> None:
     async with gateway_at("http://127.0.0.1:9", tmp_path) as bench:
         port = int(bench.gateway.url.rpartition(":")[2])
         assert bench.gateway.url == f"http://127.0.0.1:{port}"
@@ -202,7 +202,7 @@ async def test_the_address_is_the_machines_own_and_nothing_wider(tmp_path: Path)
                 await asyncio.open_connection(other, port)
 
 
-async def test_an_address_that_is_taken(tmp_path: Path) -> None:
+async def test_an_address_in_use(tmp_path: Path) -> None:
     async with gateway_at("http://127.0.0.1:9", tmp_path) as bench:
         port = int(bench.gateway.url.rpartition(":")[2])
         with pytest.raises(YouBenchaError, match="cannot listen on") as caught:
@@ -210,7 +210,7 @@ async def test_an_address_that_is_taken(tmp_path: Path) -> None:
     assert caught.value.code == "GATEWAY_LISTEN_FAILED"
 
 
-async def test_a_key_of_one_sandbox_is_good_at_its_own_door_only(tmp_path: Path) -> None:
+async def test_a_sandboxs_key_is_valid_on_its_own_socket_only(tmp_path: Path) -> None:
     doors = [tmp_path / "one.sock", tmp_path / "other.sock"]
     async with scripted_gateway(HELLO, tmp_path / "bench") as (bench, model):
         for forwarded in doors:

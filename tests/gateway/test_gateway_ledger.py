@@ -59,7 +59,7 @@ def _call(call_id: str = "1", **changes: Any) -> Call:
     return call._replace(**changes)
 
 
-async def test_what_a_line_says(tmp_path: Path) -> None:
+async def test_fields_of_a_line(tmp_path: Path) -> None:
     script = "usage: {input_tokens: 1000, output_tokens: 9, cache_read_input_tokens: 5, cache_creation_input_tokens: 6}"
     async with scripted_gateway(f"{script}\n{HELLO}", tmp_path) as (bench, _):
         for _ in range(3):
@@ -98,7 +98,7 @@ def _is_beside(bench: GatewayBench) -> None:
         assert {stat.S_IMODE(file.stat().st_mode) for file in (noted, bench.ledger)} == {0o600}
 
 
-def test_it_is_only_ever_added_to(tmp_path: Path) -> None:
+def test_the_ledger_is_append_only(tmp_path: Path) -> None:
     path = tmp_path / "new" / "directory" / "ledger.jsonl"
     for call_id in ("1", "2"):
         ledger = Ledger(path)
@@ -109,7 +109,7 @@ def test_it_is_only_ever_added_to(tmp_path: Path) -> None:
     assert next(read_ledger(path))["at"] == "2023-11-14T22:13:20.250Z"
 
 
-def test_a_ledger_has_one_who_writes_it(tmp_path: Path) -> None:
+def test_a_ledger_has_a_single_writer(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     first = Ledger(path)
     first.begun(_call("1"))
@@ -134,7 +134,7 @@ def test_a_torn_line_is_closed(tmp_path: Path) -> None:
     assert path.read_bytes().startswith(b'{"id": "1"}\n{"id": "2", "mod\n{')
 
 
-def test_what_is_noted_beside_it_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_of_open_calls_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger_module, "_MAX_NOTED_BYTES", 500)
     path = tmp_path / "ledger.jsonl"
     noted = path.with_name("ledger.jsonl.open")
@@ -154,7 +154,7 @@ def test_what_is_noted_beside_it_stays_small(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\n[1]\n{}\n"])
-def test_notes_that_make_no_sense(content: bytes, tmp_path: Path) -> None:
+def test_an_invalid_list_of_open_calls(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     path.with_name("ledger.jsonl.open").write_bytes(content)
     ledger = Ledger(path)
@@ -174,7 +174,7 @@ def test_a_path_that_cannot_be_written(tmp_path: Path) -> None:
 
 @posix_only("kill -9 is of POSIX")
 @pytest.mark.repeat(5)
-async def test_a_process_that_is_killed(tmp_path: Path) -> None:
+async def test_a_killed_process(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     script = "usage: {input_tokens: 7}\nturns: [{text: hello}, {text: hello, hang: true}]"
     async with ScriptedModel(parse_script(script)) as model, aiohttp.ClientSession() as client:
@@ -228,7 +228,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 
 @linux_only("/dev/full is of Linux")
-def test_a_disk_that_takes_nothing() -> None:
+def test_a_full_device() -> None:
     ledger = Ledger(None)
     ledger._lines = os.open("/dev/full", os.O_WRONLY)
     ledger.ended(_call())
@@ -237,7 +237,7 @@ def test_a_disk_that_takes_nothing() -> None:
     ledger.close()
 
 
-def test_without_a_file_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_file_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ledger = Ledger(None)
     ledger.begun(_call("1"))
@@ -246,7 +246,7 @@ def test_without_a_file_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.Monk
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_old_name_of_an_error_is_read_as_the_new_one(tmp_path: Path) -> None:
+def test_an_old_error_name_is_read_as_the_new_one(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     path.write_text('{"error": "call_too_dear"}\n{"error": ["odd"]}\n{"id": "1"}\n')
     assert list(read_ledger(path)) == [{"error": "call_over_cap"}, {"error": ["odd"]}, {"id": "1"}]

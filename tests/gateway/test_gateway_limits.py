@@ -49,7 +49,7 @@ async def test_a_request_that_is_too_large(announced: bool, tmp_path: Path) -> N
     assert upstream.seen == []
 
 
-async def test_a_small_request_that_unpacks_to_a_large_one(tmp_path: Path) -> None:
+async def test_a_small_request_that_decompresses_to_a_large_one(tmp_path: Path) -> None:
     packed = gzip.compress(bytes(MAX_REQUEST_BYTES + 1), compresslevel=1)
     headers = {"Content-Encoding": "gzip"}
     async with raw_gateway(_echo, tmp_path) as (bench, upstream):
@@ -86,7 +86,7 @@ async def test_a_compressed_request(encoding: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "gzip, gzip", "nonsense"])
-async def test_a_request_that_is_not_compressed_as_it_claims(encoding: str, tmp_path: Path) -> None:
+async def test_a_request_with_a_wrong_encoding(encoding: str, tmp_path: Path) -> None:
     """Nor one in an encoding that cannot be read: the provider would read what was not metered."""
     cut_off = gzip.compress(json.dumps(ANTHROPIC.body).encode())[:-1]
     async with raw_gateway(_echo, tmp_path) as (bench, upstream):
@@ -120,7 +120,7 @@ BODIES = [
 
 @pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.wire)
-async def test_bodies_that_are_no_request(api: Api, body: bytes, tmp_path: Path) -> None:
+async def test_invalid_bodies(api: Api, body: bytes, tmp_path: Path) -> None:
     """They are the provider's to complain about: they go on as they came."""
 
     async def complain(connection: Connection) -> None:
@@ -172,7 +172,7 @@ PATHS = [
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
-async def test_paths_that_are_none_of_the_apis(method: str, tmp_path: Path) -> None:
+async def test_unknown_paths(method: str, tmp_path: Path) -> None:
     async with raw_gateway(_echo, tmp_path) as (bench, upstream):
         for path in PATHS:
             answer = await bench.send(method, path, headers=ANTHROPIC.key(bench.access.key))
@@ -210,7 +210,7 @@ async def test_a_long_path_is_cut_in_the_ledger(tmp_path: Path) -> None:
     assert len(bench.lines()[0]["path"]) == 200
 
 
-async def test_a_name_that_hides_a_query(tmp_path: Path) -> None:
+async def test_a_model_name_with_an_encoded_query(tmp_path: Path) -> None:
     """What is a part of the model's name here must be one there."""
     async with raw_gateway(_echo, tmp_path) as (bench, upstream):
         for hidden in ("x%3Fkey=1", "x%23", "x%2Fy", "x%20y"):
@@ -228,7 +228,7 @@ async def test_the_prefix_of_a_base_url_does_not_matter(tmp_path: Path) -> None:
     assert model.requests[0].path == "/v1/messages"
 
 
-async def test_about_the_gateway_itself(tmp_path: Path) -> None:
+async def test_requests_about_the_gateway_itself(tmp_path: Path) -> None:
     async with raw_gateway(_echo, tmp_path) as (bench, upstream):
         root, head, health = [await bench.send(*ask) for ask in (("GET", "/"), ("HEAD", "/"), ("GET", "/healthz"))]
         metrics = await bench.send("GET", "/metrics")
@@ -261,7 +261,7 @@ async def test_headers_that_a_connection_names(named: str, tmp_path: Path) -> No
     "headers",
     ["Transfer-Encoding: chunked\r\n", "Content-Length: 3\r\n", "Transfer-Encoding: identity\r\n", "Bad Name: x\r\n"],
 )
-async def test_requests_that_can_be_read_in_two_ways(headers: str, tmp_path: Path) -> None:
+async def test_ambiguous_requests(headers: str, tmp_path: Path) -> None:
     async with (
         raw_gateway(_echo, tmp_path) as (bench, upstream),
         raw_client(bench, asking(bench.access.key, headers=headers)) as client,
@@ -270,7 +270,7 @@ async def test_requests_that_can_be_read_in_two_ways(headers: str, tmp_path: Pat
     assert upstream.seen == []
 
 
-async def test_headers_of_the_answer_that_are_not_for_the_client(tmp_path: Path) -> None:
+async def test_response_headers_that_are_not_passed_on(tmp_path: Path) -> None:
     more = "Connection: X-Inner\r\nX-Inner: 1\r\nSet-Cookie: a=b\r\nKeep-Alive: timeout=5\r\nX-Kept: 1\r\n"
 
     async def answer(connection: Connection) -> None:

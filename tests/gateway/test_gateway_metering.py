@@ -30,7 +30,7 @@ each_api = pytest.mark.parametrize("api", APIS, ids=lambda api: api.wire)
 
 
 @each_api
-async def test_sums_are_the_scripts(api: Api, tmp_path: Path) -> None:
+async def test_sums_match_the_script(api: Api, tmp_path: Path) -> None:
     # Google's API does not say what it puts into its cache: there it is a part of the input.
     each = SAID.get(api.wire, Tokens(input=1050, output=25, cache_read=700))
     async with scripted_gateway(SCRIPT, tmp_path) as (bench, model):
@@ -45,7 +45,7 @@ async def test_sums_are_the_scripts(api: Api, tmp_path: Path) -> None:
     assert len(model.requests) == 3
 
 
-async def test_cost_is_of_all_kinds_of_tokens(tmp_path: Path) -> None:
+async def test_cost_includes_all_kinds_of_tokens(tmp_path: Path) -> None:
     prices = Prices({"claude-*": ModelPrice(input=1, output=2, cache_read=0.1, cache_write=3)})
     async with scripted_gateway(SCRIPT, tmp_path, prices=prices) as (bench, _):
         await bench.ask()
@@ -77,7 +77,7 @@ async def test_an_unknown_price_is_unknown(tmp_path: Path) -> None:
         ("GET", "/v1beta/models", GEMINI),
     ],
 )
-async def test_what_is_not_billed(method: str, path: str, api: Api, tmp_path: Path) -> None:
+async def test_free_requests(method: str, path: str, api: Api, tmp_path: Path) -> None:
     async with scripted_gateway(SCRIPT, tmp_path) as (bench, model):
         body = {"json": api.request()[1]} if method == "POST" else {}
         answer = await bench.send(method, path, headers=api.key(bench.access.key), **body)
@@ -90,7 +90,7 @@ async def test_what_is_not_billed(method: str, path: str, api: Api, tmp_path: Pa
 
 
 @pytest.mark.parametrize("accepted", ["identity", "gzip, deflate, br"])
-async def test_a_chat_stream_whose_client_asks_for_no_usage(accepted: str, tmp_path: Path) -> None:
+async def test_a_chat_stream_without_requested_usage(accepted: str, tmp_path: Path) -> None:
     async with scripted_gateway(SCRIPT, tmp_path) as (bench, model):
         answer = await bench.ask(CHAT, headers={"Accept-Encoding": accepted})
         call = await bench.call()
@@ -103,7 +103,7 @@ async def test_a_chat_stream_whose_client_asks_for_no_usage(accepted: str, tmp_p
     assert b"prompt_tokens" in asked_for.raw
 
 
-async def test_a_replayed_chat_stream_whose_client_asks_for_no_usage(tmp_path: Path) -> None:
+async def test_a_replayed_chat_stream_without_requested_usage(tmp_path: Path) -> None:
     """Its usage is on the cassette, for the meter; the client still does not see it."""
     modes: tuple[CassetteMode, ...] = ("record", "replay")
     for mode in modes:
@@ -115,7 +115,7 @@ async def test_a_replayed_chat_stream_whose_client_asks_for_no_usage(tmp_path: P
         assert b"prompt_tokens" not in answer.raw
 
 
-async def test_an_error_of_a_chat_stream_is_left_as_it_is(tmp_path: Path) -> None:
+async def test_an_error_of_a_chat_stream_is_unchanged(tmp_path: Path) -> None:
     async def refuse(connection: Connection) -> None:
         await connection.say(whole(b'{"error": {"message": "no"}}\n\n{"choices": [], "usage": {}}', "400 Bad Request"))
 
@@ -125,7 +125,7 @@ async def test_an_error_of_a_chat_stream_is_left_as_it_is(tmp_path: Path) -> Non
     assert answer.raw == b'{"error": {"message": "no"}}\n\n{"choices": [], "usage": {}}'
 
 
-async def test_a_body_with_half_a_character_is_metered_too(tmp_path: Path) -> None:
+async def test_a_body_with_a_lone_surrogate_is_metered(tmp_path: Path) -> None:
     """What JavaScript makes of an emoji that was cut in two."""
     body = json.dumps({**CHAT.body, "stream": True, "user": "\ud83d"}).encode()
     async with scripted_gateway(SCRIPT, tmp_path) as (bench, _):
@@ -134,7 +134,7 @@ async def test_a_body_with_half_a_character_is_metered_too(tmp_path: Path) -> No
     assert (call.tokens, call.requested_model) == (ALL, "gpt-4o")
 
 
-async def test_what_the_upstream_hears(tmp_path: Path) -> None:
+async def test_request_to_the_upstream(tmp_path: Path) -> None:
     headers = {"anthropic-beta": "context-1m", "anthropic-version": "2023-06-01", "User-Agent": "agent/1"}
     body = {**ANTHROPIC.body, "number": 1.10}
     async with scripted_gateway(SCRIPT, tmp_path) as (bench, model):
@@ -147,7 +147,7 @@ async def test_what_the_upstream_hears(tmp_path: Path) -> None:
     assert heard.headers["x-api-key"] == REAL_KEY
 
 
-async def test_a_header_that_comes_twice(tmp_path: Path) -> None:
+async def test_a_repeated_header(tmp_path: Path) -> None:
     async def answer(connection: Connection) -> None:
         await connection.say(whole(b"{}", headers="x-limit: a\r\nx-limit: b\r\n"))
 
@@ -170,7 +170,7 @@ WAYS: list[tuple[str, dict[str, str], dict[str, str]]] = [
 
 @pytest.mark.parametrize(("headers", "query"), [way[1:] for way in WAYS], ids=[way[0] for way in WAYS])
 @each_api
-async def test_each_way_to_show_a_key(api: Api, headers: dict[str, str], query: dict[str, str], tmp_path: Path) -> None:
+async def test_each_way_to_pass_a_key(api: Api, headers: dict[str, str], query: dict[str, str], tmp_path: Path) -> None:
     async with scripted_gateway(SCRIPT, tmp_path) as (bench, model):
         key = bench.access.key
 
@@ -187,7 +187,7 @@ async def test_each_way_to_show_a_key(api: Api, headers: dict[str, str], query: 
     assert [value for value in heard.headers.values() if REAL_KEY in value] == [api.key(REAL_KEY)[api.key_header]]
 
 
-async def test_a_key_whose_name_is_disguised(tmp_path: Path) -> None:
+async def test_a_key_parameter_with_an_encoded_name(tmp_path: Path) -> None:
     async with scripted_gateway(SCRIPT, tmp_path) as (bench, model):
         path = f"/v1/messages?%6Bey={bench.access.key}&%6Bey=other"
         assert (await bench.send("POST", path, json=ANTHROPIC.body)).status == 200

@@ -57,7 +57,7 @@ def _call(**changes: object) -> Call:
     return call._replace(**changes)  # type: ignore[arg-type]
 
 
-async def test_what_was_done_is_counted(tmp_path: Path) -> None:
+async def test_calls_are_counted(tmp_path: Path) -> None:
     script = f"usage: {{input_tokens: 10, output_tokens: 4, cache_read_input_tokens: 3}}\n{HELLO}"
     async with scripted_gateway(script, tmp_path, with_metrics=True) as (bench, _):
         for _ in range(2):
@@ -96,7 +96,7 @@ def _open() -> Circuit:
     return circuit
 
 
-def test_times_fall_into_all_the_buckets_that_hold_them() -> None:
+def test_durations_are_counted_in_all_buckets_up_to_them() -> None:
     metrics = Metrics()
     for duration in (3.0, 40.0, 10_000_000.0):
         metrics.count(_call(duration_ms=duration, partial=duration == 40.0))
@@ -111,7 +111,7 @@ def test_times_fall_into_all_the_buckets_that_hold_them() -> None:
     assert value(series, "partial_total", key="k") == 1
 
 
-def test_invented_models_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_series_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_module, "_MAX_SERIES", 10)
     metrics = Metrics()
     for number in range(100):

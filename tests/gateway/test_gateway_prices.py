@@ -29,7 +29,7 @@ class SlowList(PriceList):
         return super().load()
 
 
-async def test_what_costs_nothing_needs_no_prices(tmp_path: Path) -> None:
+async def test_free_requests_need_no_prices(tmp_path: Path) -> None:
     prices = PriceList(tmp_path)
     async with scripted_gateway(HELLO, tmp_path, prices=Prices(price_list=prices)) as (bench, _):
         await bench.send("GET", "/v1/models", headers=ANTHROPIC.key(bench.access.key))
@@ -57,7 +57,7 @@ async def test_the_event_loop_does_not_wait_for_the_list(tmp_path: Path) -> None
         assert all([(await bench.call()).cost_usd for _ in asking])
 
 
-async def test_a_client_that_leaves_while_the_list_is_loaded(tmp_path: Path) -> None:
+async def test_a_client_that_disconnects_while_the_list_is_loaded(tmp_path: Path) -> None:
     prices = SlowList()
     async with scripted_gateway(HELLO, tmp_path, prices=Prices(price_list=prices)) as (bench, model):
         capped = bench.gateway.issue(Labels("capped"), caps=Caps(usd=Decimal(1)))

@@ -99,7 +99,7 @@ async def test_a_server_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch, t
         gateway.stop_listening(tmp_path / "door.sock")  # as a trial does when it ends, whose error is the one above
 
 
-async def test_a_gateway_that_is_closed_while_its_server_loads(loading: threading.Event) -> None:
+async def test_closing_a_gateway_while_its_server_loads(loading: threading.Event) -> None:
     async with Gateway(upstreams={}) as gateway:
         port = int(gateway.url.rpartition(":")[2])
     with pytest.raises(OSError):
@@ -107,7 +107,7 @@ async def test_a_gateway_that_is_closed_while_its_server_loads(loading: threadin
     loading.set()
 
 
-async def test_trials_on_one_gateway_have_ledgers_of_their_own(tmp_path: Path) -> None:
+async def test_trials_on_one_gateway_have_separate_ledgers(tmp_path: Path) -> None:
     paths = {name: tmp_path / f"{name}.jsonl" for name in ("one", "two")}
     async with scripted_gateway(HELLO, tmp_path) as (bench, _):
         with Ledger(paths["one"]) as one, Ledger(paths["two"]) as two:

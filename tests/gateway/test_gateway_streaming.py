@@ -36,7 +36,7 @@ from youbencha.usage import Tokens
 SEEN = Tokens(input=11, output=7)
 
 
-async def test_each_event_is_there_before_the_next_is_sent(tmp_path: Path) -> None:
+async def test_each_event_arrives_before_the_next_is_sent(tmp_path: Path) -> None:
     """The upstream sends an event only when the client says that it has the one before."""
     confirmed: asyncio.Queue[None] = asyncio.Queue()
 
@@ -123,7 +123,7 @@ async def test_compressed_json(tmp_path: Path) -> None:
     assert (call.tokens, call.partial) == (Tokens(input=11, output=1), False)
 
 
-async def test_a_chat_stream_that_is_compressed_though_it_was_not_asked_for(tmp_path: Path) -> None:
+async def test_an_unrequested_compressed_chat_stream(tmp_path: Path) -> None:
     """Then its usage cannot be taken out; but nothing is broken or held back either."""
     events = b'data: {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4}}\n\ndata: [DONE]\n\n'
     packed = gzip.compress(events)
@@ -140,7 +140,7 @@ async def test_a_chat_stream_that_is_compressed_though_it_was_not_asked_for(tmp_
 HALF = START + b"event: content_block_delta\ndata: {"
 
 
-async def test_the_upstream_leaves_in_the_middle_of_an_event(tmp_path: Path) -> None:
+async def test_the_upstream_disconnects_within_an_event(tmp_path: Path) -> None:
     async def answer(connection: Connection) -> None:
         await connection.say(STREAM_HEAD, b"\r\n", chunk(HALF))
 
@@ -161,7 +161,7 @@ async def test_the_upstream_leaves_in_the_middle_of_an_event(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("status", ["200 OK", "429 Too Many Requests", "500 Internal Server Error"])
-async def test_the_upstream_leaves_in_the_middle_of_a_body(status: str, tmp_path: Path) -> None:
+async def test_the_upstream_disconnects_within_a_body(status: str, tmp_path: Path) -> None:
     async def answer(connection: Connection) -> None:
         await connection.say(whole(b'{"a": 1}', status).removesuffix(b"}"))
 
@@ -174,7 +174,7 @@ async def test_the_upstream_leaves_in_the_middle_of_a_body(status: str, tmp_path
 
 
 @pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200", b"not http at all\r\n\r\n", STREAM_HEAD + b"\r\nzz\r\n"])
-async def test_the_upstream_gives_no_answer(said: bytes, tmp_path: Path) -> None:
+async def test_the_upstream_does_not_answer(said: bytes, tmp_path: Path) -> None:
     async def answer(connection: Connection) -> None:
         await connection.say(said)
 
@@ -186,7 +186,7 @@ async def test_the_upstream_gives_no_answer(said: bytes, tmp_path: Path) -> None
     assert (call.error, call.partial, call.tokens) == ("upstream_unreachable", True, Tokens())
 
 
-async def test_the_client_leaves_in_the_middle(tmp_path: Path) -> None:
+async def test_the_client_disconnects_within_a_stream(tmp_path: Path) -> None:
     left = asyncio.Event()
 
     async def answer(connection: Connection) -> None:
@@ -203,7 +203,7 @@ async def test_the_client_leaves_in_the_middle(tmp_path: Path) -> None:
     assert [(line["partial"], line["error"]) for line in bench.lines()] == [(True, "client_gone")]
 
 
-async def test_the_client_leaves_before_the_first_byte(tmp_path: Path) -> None:
+async def test_the_client_disconnects_before_the_first_byte(tmp_path: Path) -> None:
     asked, left = asyncio.Event(), asyncio.Event()
 
     async def answer(connection: Connection) -> None:
@@ -223,7 +223,7 @@ async def test_the_client_leaves_before_the_first_byte(tmp_path: Path) -> None:
     assert (grant.account.reserved_tokens, grant.account.unseen_tokens > 0) == (0, True)
 
 
-async def test_the_client_leaves_before_it_has_asked(tmp_path: Path) -> None:
+async def test_the_client_disconnects_within_its_request(tmp_path: Path) -> None:
     async with (
         scripted_gateway("turns: [{text: hello}]", tmp_path) as (bench, model),
         raw_client(bench, asking(bench.access.key)[:-10]) as client,
@@ -244,7 +244,7 @@ async def _arrived(url: str) -> None:
                     return
 
 
-async def test_a_client_that_leaves_after_the_last_event_missed_nothing(tmp_path: Path) -> None:
+async def test_a_client_that_disconnects_after_the_last_event_has_everything(tmp_path: Path) -> None:
     """Some do not wait for the end mark of the body."""
 
     async def answer(connection: Connection) -> None:
@@ -263,7 +263,7 @@ async def test_a_client_that_leaves_after_the_last_event_missed_nothing(tmp_path
     assert tape.recorded == 1  # or a replay would miss the last answer of every such client
 
 
-async def test_an_error_in_the_middle_of_a_stream(tmp_path: Path) -> None:
+async def test_an_error_within_a_stream(tmp_path: Path) -> None:
     script = "usage: {input_tokens: 9}\nturns: [{text: hello, error_mid_stream: {status: 529}}]"
     async with scripted_gateway(script, tmp_path) as (bench, _):
         heard = await bench.ask()
@@ -272,7 +272,7 @@ async def test_an_error_in_the_middle_of_a_stream(tmp_path: Path) -> None:
     assert (call.status, call.error, call.partial, call.tokens.input) == (200, "overloaded_error", True, 9)
 
 
-async def test_large_bodies_go_both_ways(tmp_path: Path) -> None:
+async def test_large_bodies_in_both_directions(tmp_path: Path) -> None:
     body = json.dumps({**ANTHROPIC.body, "messages": [{"role": "user", "content": "word " * 600_000}]}).encode()
 
     async def answer(connection: Connection) -> None:

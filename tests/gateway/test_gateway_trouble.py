@@ -57,7 +57,7 @@ async def test_the_wait_for_a_busy_provider_ends_with_the_next_request(tmp_path:
         assert waited.totals.provider_wait_s > 0.0
 
 
-def test_only_the_time_between_is_waited() -> None:
+def test_provider_wait_is_the_time_until_the_next_request() -> None:
     totals, busy = KeyTotals(), _call(429, "rate_limited")
     totals.arrived(100.0)
     totals.ended(busy, 101.0)
@@ -75,7 +75,7 @@ def _call(status: int, error: str | None) -> Call:
                 upstream_status=status)  # fmt: skip
 
 
-async def test_a_provider_that_fails_is_left_alone(tmp_path: Path) -> None:
+async def test_a_failing_provider_opens_the_circuit(tmp_path: Path) -> None:
     turns = "turns: [{error: {status: 500, message: sorry}, times: forever}]"
     async with scripted_gateway(turns, tmp_path) as (bench, model):
         failed = [await bench.ask() for _ in range(FAILURES)]
@@ -92,14 +92,14 @@ async def test_a_provider_that_fails_is_left_alone(tmp_path: Path) -> None:
     assert (calls[6].upstream_status, calls[6].partial, grant.totals.circuit_refusals) == (None, False, 1)
 
 
-async def test_a_success_between_keeps_the_circuit_closed(tmp_path: Path) -> None:
+async def test_a_success_in_between_keeps_the_circuit_closed(tmp_path: Path) -> None:
     turns = "turns: [{error: {status: 503}, times: 5}, {text: a}, {error: {status: 500}, times: 5}, {text: b}]"
     async with scripted_gateway(turns, tmp_path) as (bench, _):
         statuses = [(await bench.ask()).status for _ in range(12)]
     assert statuses == [503] * 5 + [200] + [500] * 5 + [200]
 
 
-async def test_errors_of_the_client_open_no_circuit(tmp_path: Path) -> None:
+async def test_client_errors_do_not_open_the_circuit(tmp_path: Path) -> None:
     turns = "turns: [{error: {status: 400}, times: 8}, {error: {status: 429}, times: 8}, {text: hello}]"
     async with scripted_gateway(turns, tmp_path) as (bench, _):
         statuses = [(await bench.ask()).status for _ in range(17)]
@@ -108,7 +108,7 @@ async def test_errors_of_the_client_open_no_circuit(tmp_path: Path) -> None:
     assert [calls[0].error, calls[8].error, calls[16].error] == ["provider_refused", "rate_limited", None]
 
 
-async def test_nobody_listens(tmp_path: Path) -> None:
+async def test_an_unreachable_upstream(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -150,7 +150,7 @@ async def test_a_provider_without_a_key(tmp_path: Path) -> None:
     assert (call.error, call.partial) == ("no_upstream", False)
 
 
-async def test_a_client_that_leaves_keeps_no_circuit_open(tmp_path: Path) -> None:
+async def test_a_client_that_disconnects_does_not_keep_the_circuit_open(tmp_path: Path) -> None:
     """The one request that is let through to see must not be lost."""
     asked = asyncio.Event()
 
@@ -170,7 +170,7 @@ async def test_a_client_that_leaves_keeps_no_circuit_open(tmp_path: Path) -> Non
         assert circuit.wait_s(1.0) == 0.0
 
 
-def test_the_circuit_by_the_clock() -> None:
+def test_circuit_timing() -> None:
     circuit = Circuit(failures=3, open_s=30.0)
     for now in (1.0, 2.0):
         circuit.failed(now)
@@ -188,7 +188,7 @@ def test_the_circuit_by_the_clock() -> None:
     assert circuit.wait_s(65.0) == 0.0  # counted from the start again
 
 
-def test_a_probe_that_tells_nothing_lets_the_next_one_try() -> None:
+def test_an_undecided_probe_allows_another() -> None:
     circuit = Circuit(failures=1, open_s=30.0)
     circuit.failed(0.0)
     assert circuit.wait_s(30.0) == 0.0
