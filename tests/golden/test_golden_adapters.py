@@ -141,7 +141,7 @@ AGENTS: Mapping[str, Mapping[str, Case]] = {
 }  # fmt: skip
 
 
-def test_every_adapter_is_looked_at() -> None:
+def test_every_adapter_is_tested() -> None:
     assert set(AGENTS) == set(VERSIONS) == set(adapter_names())
 
 
