@@ -95,7 +95,7 @@ SUMMARY = {
 }
 
 
-async def test_each_result_is_one_more_line(hook_bench: HookBench) -> None:
+async def test_each_result_is_appended_as_a_line(hook_bench: HookBench) -> None:
     result = await keep(hook_bench, "json-file", "${WHERE}/results.jsonl")
     file = hook_bench.config / "deep" / "results.jsonl"
     assert (result.status, result.metadata["output_path"]) == ("success", str(file))
@@ -113,7 +113,7 @@ async def test_a_summary_is_flat(hook_bench: HookBench) -> None:
     assert line == SUMMARY
 
 
-async def test_what_is_not_known_is_null(hook_bench: HookBench) -> None:
+async def test_unknown_values_are_null(hook_bench: HookBench) -> None:
     await keep(hook_bench, "json-file", "r.jsonl", bundle(agent=None, outcome=None), include_full_bundle=False)
     (line,) = lines(hook_bench.config / "r.jsonl")
     unknown = {key for key, value in line.items() if value is None}
@@ -128,7 +128,7 @@ async def test_without_append_the_file_is_replaced(hook_bench: HookBench) -> Non
 
 
 @pytest.mark.parametrize("end", ["", "\n"])
-async def test_a_line_without_its_end_is_given_one(end: str, hook_bench: HookBench) -> None:
+async def test_a_missing_line_end_is_added(end: str, hook_bench: HookBench) -> None:
     file = hook_bench.config / "r.jsonl"
     file.write_text('{"a": 1}' + end)
     await keep(hook_bench, "json-file", "r.jsonl")
@@ -137,20 +137,20 @@ async def test_a_line_without_its_end_is_given_one(end: str, hook_bench: HookBen
     assert second["identity"]["run_id"] == "run-1"
 
 
-def test_eight_processes_write_lines_at_once(tmp_path: Path) -> None:
+def test_eight_processes_write_lines_concurrently(tmp_path: Path) -> None:
     eight_at_once("json-file", tmp_path / "r.jsonl")
     found = sorted(line["identity"]["run_id"] for line in lines(tmp_path / "r.jsonl"))
     assert found == sorted(f"{number}-{each}" for number in range(8) for each in range(5))
 
 
-def test_eight_processes_write_rows_at_once(tmp_path: Path) -> None:
+def test_eight_processes_write_rows_concurrently(tmp_path: Path) -> None:
     eight_at_once("sqlite", tmp_path / "r.db")
     found = sorted(row["run_id"] for row in rows(tmp_path / "r.db"))
     assert found == sorted(f"{number}-{each}" for number in range(8) for each in range(5))
 
 
 @posix_only("an open file cannot be replaced there")
-def test_who_waited_for_a_file_that_was_replaced_writes_to_the_new_one(tmp_path: Path) -> None:
+def test_a_writer_that_waited_for_a_replaced_file_uses_the_new_one(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     file.write_text("old\n")
     with opened_and_locked(file):
@@ -179,7 +179,7 @@ def test_who_waited_for_a_file_that_was_replaced_writes_to_the_new_one(tmp_path:
 
 
 @linux_only("needs /dev/full's kind of limit: the size of a file")
-def test_a_disk_that_is_full_leaves_no_half_line(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_no_partial_line(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     file.write_text("old\n")
     script = (
@@ -194,7 +194,7 @@ def test_a_disk_that_is_full_leaves_no_half_line(tmp_path: Path) -> None:
     assert file.read_text() == "old\n"
 
 
-def test_a_file_that_stays_locked_is_told(tmp_path: Path) -> None:
+def test_a_file_that_stays_locked_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     append_line(file, b"{}")
     with (
@@ -243,7 +243,7 @@ async def test_without_append_only_this_table_is_emptied(hook_bench: HookBench) 
     assert [row["run_id"] for row in rows(file, 'SELECT * FROM "others"')] == ["run-1"]
 
 
-async def test_an_older_table_gets_the_columns_that_it_lacks(hook_bench: HookBench) -> None:
+async def test_missing_columns_are_added_to_an_older_table(hook_bench: HookBench) -> None:
     file = hook_bench.config / "r.db"
     with closing(sqlite3.connect(file)) as connection:
         connection.execute('CREATE TABLE "results" (run_id TEXT PRIMARY KEY, mine TEXT)')
@@ -254,7 +254,7 @@ async def test_an_older_table_gets_the_columns_that_it_lacks(hook_bench: HookBen
     assert (old["mine"], old["model"], new["mine"], new["model"]) == ("kept", None, None, "opus")
 
 
-async def test_somebody_elses_table_is_left_alone(hook_bench: HookBench) -> None:
+async def test_an_unrelated_table_is_not_changed(hook_bench: HookBench) -> None:
     file = hook_bench.config / "r.db"
     with closing(sqlite3.connect(file)) as connection:
         connection.execute('CREATE TABLE "results" (athlete TEXT)')
@@ -265,7 +265,7 @@ async def test_somebody_elses_table_is_left_alone(hook_bench: HookBench) -> None
         assert [row[1] for row in connection.execute("PRAGMA table_info(results)")] == ["athlete"]
 
 
-async def test_what_is_no_database_is_told_and_left_alone(hook_bench: HookBench) -> None:
+async def test_a_file_that_is_not_a_database_is_reported_and_not_changed(hook_bench: HookBench) -> None:
     file = hook_bench.config / "r.db"
     file.write_text("my notes " * 100)
     result = await keep(hook_bench, "sqlite", "r.db")
@@ -276,7 +276,7 @@ async def test_what_is_no_database_is_told_and_left_alone(hook_bench: HookBench)
 
 
 @pytest.mark.parametrize("kind", ["json-file", "sqlite"])
-async def test_a_place_that_cannot_be_written(kind: str, hook_bench: HookBench) -> None:
+async def test_an_unwritable_path(kind: str, hook_bench: HookBench) -> None:
     (hook_bench.config / "file").write_text("")
     for output in ("file/below", "."):
         result = await keep(hook_bench, kind, output)

@@ -74,13 +74,13 @@ async def test_after_the_evaluation_it_runs_beside_the_test_case(hook_bench: Hoo
     assert result.metadata["log"] == "hooks/post-1-script.log"
 
 
-async def test_arguments_reach_the_program_as_they_are(hook_bench: HookBench) -> None:
+async def test_arguments_reach_the_program_unchanged(hook_bench: HookBench) -> None:
     odd = ("a b", "$(id)", "`id`", "; id", '"', "*", "", "$HOME")
     (result,) = await before(hook_bench, python(SHOW, *odd))
     assert shown(result, hook_bench)[0] == list(odd)
 
 
-async def test_references_are_put_in_and_unknown_ones_stay(hook_bench: HookBench) -> None:
+async def test_variables_are_substituted_and_unknown_ones_kept(hook_bench: HookBench) -> None:
     hook = python(
         SHOW,
         "${WORKSPACE_DIR}/x",
@@ -97,7 +97,7 @@ async def test_references_are_put_in_and_unknown_ones_stay(hook_bench: HookBench
 
 
 @NEEDS_A_SHELL
-async def test_a_path_starts_at_the_test_case_and_a_name_is_looked_for_on_path(hook_bench: HookBench) -> None:
+async def test_paths_are_relative_to_the_test_case_and_names_are_searched_on_path(hook_bench: HookBench) -> None:
     (hook_bench.config / "bin").mkdir()
     program = hook_bench.config / "bin" / "hello"
     program.write_text("#!/bin/sh\necho hello from $0\n")
@@ -119,7 +119,7 @@ async def test_a_path_starts_at_the_test_case_and_a_name_is_looked_for_on_path(h
         ("${NOBODY_KNOWS_THIS}/x", "${NOBODY_KNOWS_THIS} is not defined", "in the environment"),
     ],
 )
-async def test_a_program_that_is_not_there(command: str, words: str, hint: str, hook_bench: HookBench) -> None:
+async def test_a_missing_program(command: str, words: str, hint: str, hook_bench: HookBench) -> None:
     (result,) = await before(hook_bench, script(command))
     assert result.status == "failed"
     assert words in result.message
@@ -137,7 +137,7 @@ async def test_a_file_that_cannot_be_executed(hook_bench: HookBench) -> None:
 
 
 @NEEDS_A_SHELL
-async def test_a_shell_is_there_if_asked_for(hook_bench: HookBench) -> None:
+async def test_a_shell_on_request(hook_bench: HookBench) -> None:
     line = 'printf "%s|" "$1" "$2" "${WORKSPACE_DIR##*/}" > "$WORKSPACE_DIR/made" && cat made'
     (result,) = await before(hook_bench, script(line, "a b", "${BRANCH}", shell=True))
     assert (hook_bench.workspace / "made").read_text() == "a b|main|src-modified|"
@@ -145,7 +145,7 @@ async def test_a_shell_is_there_if_asked_for(hook_bench: HookBench) -> None:
 
 
 @NEEDS_A_SHELL
-async def test_the_shells_line_is_its_own(hook_bench: HookBench) -> None:
+async def test_no_values_are_substituted_into_a_shell_command(hook_bench: HookBench) -> None:
     """Were values put into it, this one would run."""
     line = 'echo "${OUTER}"'
     (result,) = await before(hook_bench, script(line, shell=True), OUTER='"; touch injected; echo "')
@@ -153,7 +153,7 @@ async def test_the_shells_line_is_its_own(hook_bench: HookBench) -> None:
     assert not (hook_bench.workspace / "injected").exists()
 
 
-async def test_a_working_directory_of_its_own(hook_bench: HookBench) -> None:
+async def test_a_configured_working_directory(hook_bench: HookBench) -> None:
     (hook_bench.workspace / "sub").mkdir()
     (hook_bench.config / "sub").mkdir()
     (first,) = await before(hook_bench, python(SHOW, working_dir="sub"))
@@ -167,7 +167,7 @@ async def test_a_working_directory_of_its_own(hook_bench: HookBench) -> None:
     )
 
 
-async def test_the_first_failure_is_the_last_script(hook_bench: HookBench) -> None:
+async def test_the_first_failure_stops_the_scripts(hook_bench: HookBench) -> None:
     results = await before(
         hook_bench,
         python("open('one', 'w')"),
@@ -185,7 +185,7 @@ async def test_the_first_failure_is_the_last_script(hook_bench: HookBench) -> No
     assert (hook_bench.artifacts / "hooks" / "pre-2-script.log").read_text() == "so wrong\n"
 
 
-async def test_it_is_ended_at_its_deadline_with_all_its_children(hook_bench: HookBench) -> None:
+async def test_a_timeout_ends_the_script_and_its_children(hook_bench: HookBench) -> None:
     code = (
         "import subprocess, sys, time\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
@@ -204,7 +204,7 @@ async def test_it_is_ended_at_its_deadline_with_all_its_children(hook_bench: Hoo
 
 
 @linux_only("elsewhere nobody adopts an orphan, so it has no name")
-async def test_what_it_leaves_running_is_ended_and_named(hook_bench: HookBench) -> None:
+async def test_processes_left_running_are_ended_and_named(hook_bench: HookBench) -> None:
     (result,) = await before(hook_bench, script("sleep 600 &", shell=True))
     assert result.status == "success"
     assert "; still running, and ended with it: " in result.message
@@ -221,14 +221,14 @@ async def test_no_secret_is_in_the_result_or_the_log(hook_bench: HookBench) -> N
     assert "outer-secret-2" not in failed.model_dump_json()
 
 
-async def test_only_the_end_of_much_output_is_in_the_result(hook_bench: HookBench) -> None:
+async def test_only_the_end_of_long_output_is_in_the_result(hook_bench: HookBench) -> None:
     (result,) = await before(hook_bench, python("print('x' * 100_000); print('end')"))
     assert len(result.metadata["output_tail"]) == 2000
     assert result.metadata["output_tail"].endswith("xxx\nend\n")
     assert (hook_bench.artifacts / "hooks/pre-1-script.log").stat().st_size == 100_005
 
 
-async def test_afterwards_all_run_at_once_and_none_disturbs_another(hook_bench: HookBench) -> None:
+async def test_scripts_after_the_evaluation_run_concurrently(hook_bench: HookBench) -> None:
     """Each waits for what the other writes, so one after the other they would never end."""
     meet = (
         "import pathlib, sys, time\n"
@@ -249,14 +249,14 @@ async def test_afterwards_all_run_at_once_and_none_disturbs_another(hook_bench: 
 
 
 @posix_only("root can write anywhere, but not below a file")
-async def test_artifacts_that_cannot_be_written_are_a_result(hook_bench: HookBench) -> None:
+async def test_unwritable_artifacts_are_a_failed_result(hook_bench: HookBench) -> None:
     (hook_bench.artifacts / "hooks").write_text("in the way")
     (result,) = await after(hook_bench, python(SHOW))
     assert result.status == "failed"
     assert result.error
 
 
-async def test_notes_say_what_is_going_on(hook_bench: HookBench) -> None:
+async def test_notes_report_progress(hook_bench: HookBench) -> None:
     notes: list[str] = []
     await run_pre_execution([python("1"), python("1/0")], hook_bench.before(on_note=notes.append))
     assert notes[:2] == ["before the agent, script 1 of 2", "before the agent, script 2 of 2"]

@@ -59,7 +59,7 @@ async def post(
     return result
 
 
-async def test_the_results_themselves_are_sent(hook_bench: HookBench) -> None:
+async def test_the_results_are_sent(hook_bench: HookBench) -> None:
     async with server(status(204)) as received:
         result = await post(hook_bench, f"{received.address}/hook", headers={"X-Team": "${TEST_CASE_NAME}"})
     assert received.bodies == [bundle().model_dump(mode="json")]
@@ -78,7 +78,7 @@ async def test_the_results_themselves_are_sent(hook_bench: HookBench) -> None:
     }
 
 
-async def test_method_and_headers_are_the_persons(hook_bench: HookBench) -> None:
+async def test_method_and_headers_are_configurable(hook_bench: HookBench) -> None:
     headers = {"content-type": "application/vnd.x+json", "Authorization": "Bearer ${TOKEN_X}"}
     async with server(status(200)) as received:
         result = await post(
@@ -93,7 +93,7 @@ async def test_method_and_headers_are_the_persons(hook_bench: HookBench) -> None
 
 
 @pytest.mark.parametrize("code", [408, 425, 429, 500, 503])
-async def test_it_is_tried_again_when_the_server_is_unwell(code: int, hook_bench: HookBench) -> None:
+async def test_server_errors_are_retried(code: int, hook_bench: HookBench) -> None:
     patience = Patience()
     async with server(status(code), status(code), status(200)) as received:
         result = await post(hook_bench, received.address, patience=patience)
@@ -119,16 +119,14 @@ async def test_a_refusal_is_final(code: int, hook_bench: HookBench) -> None:
     assert (result.status, result.metadata["status_code"], len(received.requests)) == ("failed", code, 1)
 
 
-async def test_only_once_if_asked_for(hook_bench: HookBench) -> None:
+async def test_retries_can_be_turned_off(hook_bench: HookBench) -> None:
     async with server(status(503)) as received:
         result = await post(hook_bench, received.address, retry_on_failure=False)
     assert (result.metadata["attempts"], len(received.requests)) == (1, 1)
 
 
 @pytest.mark.parametrize(("asked", "waited"), [("7", [7.0]), ("0", [1.0]), ("3600", [30.0]), ("soon", [1.0])])
-async def test_it_waits_as_long_as_the_server_asks_within_reason(
-    asked: str, waited: list[float], hook_bench: HookBench
-) -> None:
+async def test_retry_after_is_respected_within_bounds(asked: str, waited: list[float], hook_bench: HookBench) -> None:
     patience = Patience()
     async with server(status(429, Retry_After=asked), status(200)) as received:
         result = await post(hook_bench, received.address, patience=patience)
@@ -145,7 +143,7 @@ def test_a_date_to_wait_for() -> None:
     assert parse_retry_after("9" * 400) == 999_999_999.0
 
 
-async def test_no_answer_in_time_is_tried_again(hook_bench: HookBench) -> None:
+async def test_a_timeout_is_retried(hook_bench: HookBench) -> None:
     done = asyncio.Event()
 
     async def never(_: web.Request) -> web.StreamResponse:
@@ -159,7 +157,7 @@ async def test_no_answer_in_time_is_tried_again(hook_bench: HookBench) -> None:
     assert result.message == "not delivered with 3 attempts: no answer within 100 ms"
 
 
-async def test_a_closed_port_is_tried_again(hook_bench: HookBench) -> None:
+async def test_a_closed_port_is_retried(hook_bench: HookBench) -> None:
     with socket.socket() as reserved:  # bound, but nobody listens
         reserved.bind(("127.0.0.1", 0))
         port = reserved.getsockname()[1]
@@ -169,7 +167,7 @@ async def test_a_closed_port_is_tried_again(hook_bench: HookBench) -> None:
     assert "abcdef123" not in result.model_dump_json()
 
 
-async def test_what_is_no_http_is_told_without_the_address(hook_bench: HookBench) -> None:
+async def test_an_invalid_http_answer_is_reported_without_the_address(hook_bench: HookBench) -> None:
     async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 mail ready\r\n")
         await writer.drain()
@@ -195,7 +193,7 @@ async def test_a_redirection_is_not_followed(hook_bench: HookBench) -> None:
     assert result.error.hint == "It has moved to http://127.0.0.1: write that address."
 
 
-async def test_what_may_be_secret_is_not_told_again(hook_bench: HookBench) -> None:
+async def test_secrets_are_not_reported(hook_bench: HookBench) -> None:
     """Not even if the server repeats it."""
 
     async def echo(request: web.Request) -> web.StreamResponse:
@@ -229,7 +227,7 @@ async def test_what_may_be_secret_is_not_told_again(hook_bench: HookBench) -> No
         ("http://${NOBODY_KNOWS_THIS}/", "url: ${NOBODY_KNOWS_THIS} is not defined"),
     ],
 )
-async def test_an_address_that_is_none(url: str, words: str, hook_bench: HookBench) -> None:
+async def test_an_invalid_address(url: str, words: str, hook_bench: HookBench) -> None:
     result = await post(hook_bench, url)
     assert result.status == "failed"
     assert words in result.message
@@ -242,7 +240,7 @@ async def test_a_header_that_is_not_defined_is_never_sent(hook_bench: HookBench)
     assert result.message == "headers.Authorization: ${NOBODY_KNOWS_THIS} is not defined"
 
 
-async def test_artifacts_are_sent_along_if_asked_for(hook_bench: HookBench) -> None:
+async def test_artifacts_are_sent_on_request(hook_bench: HookBench) -> None:
     (hook_bench.artifacts / "report.md").write_text("# ä\n", encoding="utf-8")
     (hook_bench.artifacts / "git-diff.patch").write_bytes(b"\xff\xfe")
     async with server(status(200)) as received:
