@@ -32,7 +32,7 @@ def asked(**config: Any) -> list[tuple[str, str, float, float]]:
 
 
 @pytest.mark.parametrize("name", ["agentic-judge", "agentic-judge-docs", "agentic-judge:tests"])
-def test_it_is_the_evaluator_of_these_names(name: str) -> None:
+def test_names_of_the_evaluator(name: str) -> None:
     found = get_evaluator(name)
     assert isinstance(found, AgenticJudge)
     assert isinstance(found, Evaluator)
@@ -41,7 +41,7 @@ def test_it_is_the_evaluator_of_these_names(name: str) -> None:
 # -- assertions ------------------------------------------------------------------------------------------------------
 
 
-def test_a_map_of_texts_and_of_more_than_texts() -> None:
+def test_assertions_as_texts_and_as_mappings() -> None:
     config = {
         "assertions": {"a": "A holds.", "b": {"description": "B holds.", "threshold": 0, "weight": 3}},
         "threshold": 0.9,
@@ -49,13 +49,13 @@ def test_a_map_of_texts_and_of_more_than_texts() -> None:
     assert asked(**config) == [("a", "A holds.", 0.9, 1.0), ("b", "B holds.", 0.0, 3.0)]
 
 
-def test_by_default_a_full_score_passes_and_a_half_does_not() -> None:
+def test_the_default_threshold_is_between_half_and_full() -> None:
     [(_, _, threshold, _)] = asked(assertions={"a": "A."})
     assert 0.5 < threshold < 1
 
 
 @pytest.mark.parametrize("key", ["assertions", "criteria"])
-def test_a_list_gets_names_from_its_words(key: str) -> None:
+def test_names_are_derived_from_a_lists_descriptions(key: str) -> None:
     listed = [
         "Tests were added, and they pass in every environment that there is.",
         {"description": "Tests were added, and they pass in every environment", "severity": "high"},
@@ -72,7 +72,7 @@ def test_a_list_gets_names_from_its_words(key: str) -> None:
     ]
 
 
-def test_every_problem_at_once(tmp_path: Path) -> None:
+def test_all_problems_are_reported_together(tmp_path: Path) -> None:
     config = {
         "type": "nobody",
         "timeout": 0,
@@ -157,7 +157,7 @@ def test_guidance_that_cannot_be_used(name: str, says: str, tmp_path: Path) -> N
 
 
 @posix_only("links need a privilege there")
-def test_guidance_does_not_leave_its_directory_by_a_link(tmp_path: Path) -> None:
+def test_guidance_behind_a_link_out_of_its_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "case").mkdir()
     (tmp_path / "case" / "link.md").symlink_to(tmp_path / "secret")
@@ -175,13 +175,13 @@ def test_only_one_kind_of_guidance(other: str, tmp_path: Path) -> None:
 # -- the agent's own options -----------------------------------------------------------------------------------------
 
 
-def test_options_of_the_agent_stand_beside_ours_or_under_config() -> None:
+def test_agent_options_may_be_at_the_top_level_or_under_config() -> None:
     config = {"type": "tiny", "assertions": ASSERTIONS, "max_turns": 3}
     assert told(config, judge=StrictJudge([""])) == {}
     assert told({"type": "tiny", "assertions": ASSERTIONS, "config": {"max_turns": 3}}, judge=StrictJudge([""])) == {}
 
 
-def test_the_agent_says_what_is_wrong_with_its_options_and_we_where() -> None:
+def test_invalid_agent_options_are_reported_with_their_path() -> None:
     config = {"type": "tiny", "assertions": ASSERTIONS, "turns": 3, "treshold": 1, "config": {"other": 1}}
     found = {p.path: p.hint for p in problems(config, judge=StrictJudge([""]))}
     assert found == {
@@ -191,7 +191,7 @@ def test_the_agent_says_what_is_wrong_with_its_options_and_we_where() -> None:
     }
 
 
-def test_an_agent_that_checks_nothing_has_no_options_beside_ours() -> None:
+def test_without_agent_checks_unknown_top_level_keys_are_refused() -> None:
     [problem] = problems({"type": "tiny", "assertions": ASSERTIONS, "treshold": 0.5, "config": {"anything": 1}})
     assert (problem.path, problem.message, problem.hint) == ("treshold", "unknown key", "did you mean 'threshold'?")
 
@@ -217,7 +217,7 @@ def test_without_a_type_the_options_are_those_of_the_test_cases_agent() -> None:
     assert (problem.path, problem.hint) == ("votse", "did you mean 'votes'?")
 
 
-def test_where_there_is_no_agent_a_type_is_needed() -> None:
+def test_without_an_agent_a_type_is_required() -> None:
     judge = AgenticJudge(Judge([""]))
     for config in ({}, {"type": None}):
         [problem] = judge.check_config({"assertions": ASSERTIONS, **config}, Path())
@@ -231,12 +231,12 @@ async def test_without_a_type_the_options_are_checked_again_when_it_judges(bench
     assert [problem.path for problem in raised.value.problems] == ["nonsense"]
 
 
-async def test_and_it_is_needed_when_it_judges(bench: JudgeBench) -> None:
+async def test_a_type_is_required_when_judging(bench: JudgeBench) -> None:
     with pytest.raises(ConfigError, match="which agent judges"):
         await bench.judge(Judge([""]), {"type": None}, agent=None, log=None)
 
 
-def test_a_program_that_did_the_work_is_no_judge() -> None:
+def test_a_command_agent_cannot_judge() -> None:
     real = AgenticJudge(get_adapter)
     config = {"assertions": ASSERTIONS, "max_turns": 3}
     [problem] = real.check_config(config, Path(), agent_type="command")

@@ -30,14 +30,14 @@ class KnowingJudge(Judge):
         return ()
 
 
-async def test_it_gets_the_way_to_the_model(bench: JudgeBench) -> None:
+async def test_the_judge_gets_the_gateway(bench: JudgeBench) -> None:
     judge = KnowingJudge([GOOD])
     result = await bench.judge(judge, {"model": "anthropic"}, gateway=ACCESS)
     assert result.status == "passed"
     assert [context.gateway for context in judge.seen] == [ACCESS]
 
 
-async def test_its_own_options_may_name_the_model(bench: JudgeBench) -> None:
+async def test_the_judges_options_may_name_the_model(bench: JudgeBench) -> None:
     judge = KnowingJudge([GOOD])
     await bench.judge(judge, {"config": {"model": "anthropic"}}, gateway=ACCESS)
     await bench.judge(judge, {"env": {"PROVIDER": "openai"}}, gateway=ACCESS)
@@ -49,13 +49,13 @@ async def test_its_own_options_may_name_the_model(bench: JudgeBench) -> None:
     [("tiny", "tiny", ACCESS), ("tiny", "worker", None)],
     ids=["as the agent of the run", "another whose API is unknown"],
 )
-async def test_whose_api_is_unknown(bench: JudgeBench, kind: str, agent: str, gateway: GatewayAccess | None) -> None:
+async def test_an_unknown_provider(bench: JudgeBench, kind: str, agent: str, gateway: GatewayAccess | None) -> None:
     judge = KnowingJudge([GOOD])
     await bench.judge(judge, {"type": kind}, gateway=ACCESS, agent=AgentSpec(type=agent, config={"prompt": "x"}))
     assert [context.gateway for context in judge.seen] == [gateway]
 
 
-async def test_a_judge_that_knows_of_no_gateway_goes_its_own_way(bench: JudgeBench) -> None:
+async def test_a_judge_without_gateway_support_gets_none(bench: JudgeBench) -> None:
     judge = Judge([GOOD])
     result = await bench.judge(judge, gateway=ACCESS, agent=AgentSpec(type="tiny", config={"prompt": "x"}))
     assert result.status == "passed"
