@@ -19,7 +19,7 @@ def bench(tmp_path: Path) -> Bench:
     return opencode_bench(tmp_path)
 
 
-async def test_a_whole_session_in_a_repository_that_points_elsewhere(bench: Bench) -> None:
+async def test_session_in_a_repository_with_another_base_url(bench: Bench) -> None:
     """Its `opencode.json` must not lead the key to another address."""
     workspace = bench.directory / "workspace"
     workspace.mkdir()
@@ -39,7 +39,7 @@ async def test_a_whole_session_in_a_repository_that_points_elsewhere(bench: Benc
     assert sorted(path.name for path in workspace.iterdir()) == ["hello.txt", "opencode.json"]
 
 
-async def test_an_agent_that_nobody_knows(bench: Bench) -> None:
+async def test_an_unknown_agent(bench: Bench) -> None:
     session = await bench.run(script({"text": "Said by another."}), agent_name="nosuch", timeout=120_000)
     assert (session.result.status, session.codes()) == ("failed", ["OPENCODE_EXECUTION_ERROR"])
 
