@@ -22,7 +22,7 @@ def state(runs: RunBench) -> tuple[str, bytes, list[str]]:
     return runs.git("status", "--porcelain"), (runs.repository / ".git/index").read_bytes(), files
 
 
-async def test_uncommitted_changes_are_seen_and_nothing_is_touched(runs: RunBench) -> None:
+async def test_uncommitted_changes_are_seen_and_the_directory_is_unchanged(runs: RunBench) -> None:
     (runs.repository / "README.md").write_text("# Another shop\n")
     (runs.repository / "new.py").write_text("x = 1\n")
     runs.git("status")  # git itself refreshes its index when asked
@@ -53,14 +53,14 @@ async def test_two_directories_compared(runs: RunBench) -> None:
     assert 0.5 < done.bundle.evaluators[0].metrics["aggregate_similarity"] < 0.99
 
 
-async def test_a_directory_in_no_repository_has_no_changes_to_tell(runs: RunBench) -> None:
+async def test_a_directory_outside_a_repository_has_no_changes(runs: RunBench) -> None:
     (runs.root / "plain").mkdir()
     done = await judged(runs, runs.root / "plain", ["git-diff"])
     assert done.done.code == 1
     assert done.bundle.evaluators[0].status == "skipped"
 
 
-async def test_a_directory_that_is_not_there(runs: RunBench) -> None:
+async def test_a_missing_directory(runs: RunBench) -> None:
     file = runs.root / "eval.yaml"
     file.write_text("directory: nowhere\nexpected_directory: neither\nevaluators: [git-diff]\n")
     done = await runs.yb("eval", "-c", str(file))

@@ -20,7 +20,7 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_digest_is_right_and_remembered(program: Path, tmp_path: Path) -> None:
+def test_the_digest_is_correct_and_cached(program: Path, tmp_path: Path) -> None:
     expected = hashlib.sha256(LARGE).hexdigest()
     assert sha256_of(program, tmp_path / "cache") == expected
     (memory,) = (tmp_path / "cache" / "digests").iterdir()
@@ -39,10 +39,10 @@ def test_a_program_that_changed_is_read_again(program: Path, tmp_path: Path) -> 
     assert sha256_of(program, tmp_path / "cache") != first
 
 
-def test_what_cannot_be_read_is_unknown(tmp_path: Path) -> None:
+def test_the_digest_of_an_unreadable_file_is_unknown(tmp_path: Path) -> None:
     assert sha256_of(tmp_path / "nothing", tmp_path / "cache") is None
 
 
-def test_a_cache_that_cannot_be_written_costs_only_time(program: Path, tmp_path: Path) -> None:
+def test_an_unwritable_cache_is_ignored(program: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file")
     assert sha256_of(program, tmp_path / "cache") == hashlib.sha256(LARGE).hexdigest()

@@ -56,7 +56,7 @@ async def test_a_directory_as_configuration(runs: RunBench) -> None:
     assert_refused(await runs.yb("run", "-c", str(runs.root)), runs, "is a directory")
 
 
-async def test_every_problem_at_once_with_its_place(runs: RunBench) -> None:
+async def test_all_problems_are_reported_with_their_positions(runs: RunBench) -> None:
     file = runs.root / "case.yaml"
     file.write_text(
         "name: 5\n"
@@ -85,12 +85,12 @@ async def test_an_unknown_agent(runs: RunBench) -> None:
     assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, "claud-code", "claude-code")
 
 
-async def test_a_variable_that_nobody_defined(runs: RunBench) -> None:
+async def test_an_undefined_variable(runs: RunBench) -> None:
     runs.write_case(GOOD["agent"], branch="${WHICH}")  # type: ignore[arg-type]
     assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, "${WHICH}", "--var WHICH=")
 
 
-async def test_a_key_that_is_not_in_the_environment(runs: RunBench) -> None:
+async def test_a_missing_environment_variable(runs: RunBench) -> None:
     runs.write_case(runs.program("true", env={"KEY": "${NO_SUCH_KEY}"}))
     assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, "NO_SUCH_KEY", "agent.env.KEY")
 
@@ -107,7 +107,7 @@ async def test_a_key_that_is_not_in_the_environment(runs: RunBench) -> None:
         ({"expected": "no-such-branch"}, "REPO_BRANCH_UNKNOWN"),
     ],
 )
-async def test_repositories_that_are_not_there(runs: RunBench, more: dict[str, str], code: str) -> None:
+async def test_missing_repositories(runs: RunBench, more: dict[str, str], code: str) -> None:
     runs.write_case(runs.program("true"), **more)
     assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, code)
     assert not list(runs.root.rglob("pwned"))
@@ -121,7 +121,7 @@ async def test_an_empty_repository(runs: RunBench) -> None:
     assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, "REPO_EMPTY")
 
 
-async def test_a_program_that_is_not_there(runs: RunBench) -> None:
+async def test_a_missing_program(runs: RunBench) -> None:
     runs.write_case({"type": "command", "config": {"command": "no-such-agent-here", "prompt": "Work."}})
     assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, "no-such-agent-here")
 
@@ -134,7 +134,7 @@ async def test_a_workspace_that_is_a_file(runs: RunBench) -> None:
 
 
 @pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may write everywhere")
-async def test_a_workspace_that_must_not_be_written(runs: RunBench) -> None:
+async def test_an_unwritable_workspace(runs: RunBench) -> None:
     locked = runs.root / "locked"
     locked.mkdir(mode=0o500)
     runs.write_case(runs.program("true"), workspace_dir="locked")
@@ -168,7 +168,7 @@ async def test_a_key_that_is_missing(runs: RunBench) -> None:
     assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, "evaluators: is required")
 
 
-async def test_two_things_are_missing_and_one_is_told(runs: RunBench) -> None:
+async def test_only_the_first_of_two_problems_is_reported(runs: RunBench) -> None:
     """What is checked meanwhile says nothing of its own accord."""
     missing = {"type": "command", "config": {"command": "no-such-agent-here", "prompt": "Work."}}
     runs.write_case(missing, branch="mian")

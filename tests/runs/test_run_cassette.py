@@ -54,7 +54,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> RunBench:
 
 
 @versions(NEWEST, full(OLD))
-async def test_recorded_here_and_replayed_there(
+async def test_a_recording_is_replayed_in_another_directory(
     runs: RunBench, elsewhere: RunBench, claude_cli: InstalledAgent, tmp_path: Path
 ) -> None:
     tape = tmp_path / "tape"
@@ -83,7 +83,7 @@ async def test_recorded_here_and_replayed_there(
 
 
 @versions(NEWEST)
-async def test_what_is_not_on_the_tape_is_told_with_a_diff(runs: RunBench, claude_cli: InstalledAgent) -> None:
+async def test_an_unrecorded_request_is_reported_with_a_diff(runs: RunBench, claude_cli: InstalledAgent) -> None:
     tape = runs.root / "tape"
     async with ScriptedModel(script(says("Done."))) as model:
         keys = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY}

@@ -21,7 +21,7 @@ async def run_with(runs: RunBench, cli: InstalledAgent, answers: Script, **more:
 
 
 @versions(NEWEST, full(OLD))
-async def test_cr_4_1_the_whole_workflow(runs: RunBench, claude_cli: InstalledAgent) -> None:
+async def test_cr_4_1_the_complete_workflow(runs: RunBench, claude_cli: InstalledAgent) -> None:
     done = await run_with(
         runs,
         claude_cli,
@@ -47,9 +47,7 @@ async def test_cr_4_1_the_whole_workflow(runs: RunBench, claude_cli: InstalledAg
 
 
 @versions(NEWEST)
-async def test_a_model_that_refuses_service_is_not_the_agents_failure(
-    runs: RunBench, claude_cli: InstalledAgent
-) -> None:
+async def test_a_refusing_provider_is_not_the_agents_failure(runs: RunBench, claude_cli: InstalledAgent) -> None:
     denied = {"error": {"status": 401, "message": "invalid x-api-key"}, "times": "forever"}
     done = await run_with(runs, claude_cli, script(denied))
     assert done.done.code == 1
@@ -81,7 +79,7 @@ async def test_a_crash(runs: RunBench, claude_cli: InstalledAgent) -> None:
 
 
 @versions(NEWEST)
-async def test_output_that_is_cut(runs: RunBench, claude_cli: InstalledAgent) -> None:
+async def test_truncated_output(runs: RunBench, claude_cli: InstalledAgent) -> None:
     done = await run_with(runs, claude_cli, script(EDIT, says("x" * 11_000_000)))
     assert done.done.code == 0, done.done.err
     assert done.bundle.agent is not None
@@ -114,9 +112,7 @@ async def test_a_judge_and_an_expected_reference(runs: RunBench, claude_cli: Ins
 
 
 @versions(NEWEST)
-async def test_an_agent_that_commits_and_one_that_deletes_its_repository(
-    runs: RunBench, claude_cli: InstalledAgent
-) -> None:
+async def test_an_agent_that_commits_and_deletes_its_repository(runs: RunBench, claude_cli: InstalledAgent) -> None:
     commit = bash("git add -A && git -c user.name=x -c user.email=x@y commit -qm hidden && rm -rf .git")
     done = await run_with(runs, claude_cli, script(EDIT, commit, says("Done.")))
     assert done.done.code == 0, done.done.err
@@ -136,7 +132,7 @@ async def test_sc_001_a_prompt_file_beside_the_test_case(runs: RunBench, claude_
 
 
 @pytest.mark.parametrize("claude_cli", [NEWEST], indirect=True)
-async def test_an_agent_without_credentials_is_told_before_it_starts(
+async def test_missing_credentials_are_reported_before_the_agent_starts(
     runs: RunBench, claude_cli: InstalledAgent
 ) -> None:
     async with ScriptedModel(script(says("never"))) as model:

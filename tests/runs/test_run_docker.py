@@ -150,7 +150,7 @@ async def test_any_program(runs: RunBench, image: str) -> None:
 
 
 @versions(NEWEST)
-async def test_a_deadline_ends_all_of_it(runs: RunBench, image: str, claude_cli: InstalledAgent) -> None:
+async def test_a_deadline_ends_the_container(runs: RunBench, image: str, claude_cli: InstalledAgent) -> None:
     answers = script(bash("echo begun > begun.txt; sleep 1000"), says("Never said."), usage=TOKENS)
     done = await cut_off(
         lambda timeout: run_in(runs, image, claude(claude_cli), answers, timeout=timeout), 8_000, "begun.txt"
@@ -165,7 +165,7 @@ async def test_a_deadline_ends_all_of_it(runs: RunBench, image: str, claude_cli:
     assert (done.artifacts / SIDECAR).is_file()
 
 
-async def test_without_a_key_it_says_so(runs: RunBench, image: str) -> None:
+async def test_a_missing_key_is_reported(runs: RunBench, image: str) -> None:
     """There is nothing else that it could reach: so this is told before anything is done."""
     runs.write_case({"type": "claude-code", "config": {"prompt": "Hello."}}, sandbox={"type": "docker", "image": image})
     done = await runs.yb("run", "-c", str(runs.case_file), env=PLACES)
@@ -181,9 +181,7 @@ async def test_without_a_key_it_says_so(runs: RunBench, image: str) -> None:
         ({"image": "youbencha/there-is-none:1", "network": "none"}, ("SANDBOX_IMAGE",)),
     ],
 )
-async def test_an_image_that_is_not_there(
-    runs: RunBench, image: str, sandbox: dict[str, Any], wanted: tuple[str, ...]
-) -> None:
+async def test_a_missing_image(runs: RunBench, image: str, sandbox: dict[str, Any], wanted: tuple[str, ...]) -> None:
     runs.write_case(runs.program("true"), sandbox={"type": "docker", **sandbox})
     done = await runs.yb("run", "-c", str(runs.case_file), env=PLACES)
     assert done.code == 2
@@ -192,7 +190,7 @@ async def test_an_image_that_is_not_there(
 
 
 @versions(NEWEST)
-async def test_a_judge_is_kept_where_the_agent_was(runs: RunBench, image: str, claude_cli: InstalledAgent) -> None:
+async def test_a_judge_runs_in_a_container_too(runs: RunBench, image: str, claude_cli: InstalledAgent) -> None:
     """It has tools, and what it reads was written by somebody who may want to use them."""
     secret = runs.root / "secret.txt"
     secret.write_text("the host's")

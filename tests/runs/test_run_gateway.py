@@ -48,7 +48,7 @@ def ledger(done: Outcome) -> list[dict[str, Any]]:
 
 
 @versions(NEWEST, full(OLD))
-async def test_every_token_of_a_whole_run(runs: RunBench, claude_cli: InstalledAgent) -> None:
+async def test_every_token_of_a_run_is_counted(runs: RunBench, claude_cli: InstalledAgent) -> None:
     answers = script(bash("env > environment.txt"), EDIT, says("Done."), usage=TOKENS)
     async with ScriptedModel(answers) as model:
         done = await runs.run(agent(claude_cli), env=keys(model))
@@ -101,7 +101,7 @@ async def test_a_budget_that_is_spent(runs: RunBench, claude_cli: InstalledAgent
 
 
 @versions(NEWEST)
-async def test_waiting_for_the_provider_is_not_working(runs: RunBench, claude_cli: InstalledAgent) -> None:
+async def test_waiting_for_the_provider_is_not_agent_time(runs: RunBench, claude_cli: InstalledAgent) -> None:
     busy = {"error": {"status": 429, "message": "slow down", "headers": {"retry-after": "1"}}}
     done = await run_with(runs, agent(claude_cli), script(busy, EDIT, says("Done.")), gateway="builtin")
     assert done.done.code == 0, done.done.err
@@ -125,7 +125,7 @@ while True:
 """
 
 
-async def test_an_agent_that_goes_on_asking_is_ended(runs: RunBench) -> None:
+async def test_an_agent_that_ignores_a_spent_budget_is_ended(runs: RunBench) -> None:
     greedy = {"type": "command", "config": {"command": [sys.executable, "-c", GREEDY], "prompt_by": "none"}}
     # Nobody counts the answers to a request without tools: the script's smallest numbers hold.
     done = await run_with(
@@ -140,7 +140,7 @@ async def test_an_agent_that_goes_on_asking_is_ended(runs: RunBench) -> None:
     assert [error.code for error in done.bundle.agent.errors] == ["COMMAND_STOPPED"]
 
 
-async def test_a_provider_that_is_not_there(runs: RunBench) -> None:
+async def test_an_unreachable_provider(runs: RunBench) -> None:
     """Which is nobody's failure but its own, and is soon not asked any more."""
     gives_up = GREEDY.replace("while True:", "for _ in range(10):") + "raise SystemExit(1)"
     asks = {"type": "command", "config": {"command": [sys.executable, "-c", gives_up], "prompt_by": "none"}}
@@ -153,7 +153,7 @@ async def test_a_provider_that_is_not_there(runs: RunBench) -> None:
     assert (done.bundle.outcome.name, done.bundle.outcome.valid) == ("provider_error", False)
 
 
-async def test_a_ledger_that_the_agent_changes_is_put_right(runs: RunBench) -> None:
+async def test_a_ledger_changed_by_the_agent_is_restored(runs: RunBench) -> None:
     script_ = (
         'curl -s -H "x-api-key: $ANTHROPIC_API_KEY" "$PROXY_URL/v1/models"; echo {} > ../artifacts/gateway-ledger.jsonl'
     )
@@ -169,7 +169,7 @@ LEDGER = "../artifacts/gateway-ledger.jsonl"
 @pytest.mark.parametrize(
     "instead", [f"rm {LEDGER}; mkdir {LEDGER}", f"truncate -s 4T {LEDGER}"], ids=["a directory", "without end"]
 )
-async def test_nothing_in_the_ledgers_place_ends_a_run(runs: RunBench, instead: str) -> None:
+async def test_a_replaced_ledger_does_not_end_the_run(runs: RunBench, instead: str) -> None:
     works = runs.program(f"{instead}; echo hello > hello.txt")
     done = await run_with(runs, works, script(says("Yes.")), gateway="builtin")
     assert done.done.code == 0, done.done.err
@@ -178,7 +178,7 @@ async def test_nothing_in_the_ledgers_place_ends_a_run(runs: RunBench, instead: 
     assert "WORKSPACE_TAMPERED" in [warning.code for warning in done.bundle.agent.warnings]
 
 
-async def test_an_agent_that_used_more_than_went_through(runs: RunBench) -> None:
+async def test_an_agent_that_reports_more_than_was_metered(runs: RunBench) -> None:
     """It says so itself: then the gateway's zero is not the whole truth."""
     claims = """echo '{"input_tokens": 500000, "output_tokens": 90000, "cost_usd": 3.2}' > "$YOUBENCHA_METRICS_FILE" """
     done = await run_with(runs, runs.program(claims), script(says("Yes.")), gateway="builtin")
@@ -196,7 +196,7 @@ async def test_an_agent_that_used_more_than_went_through(runs: RunBench) -> None
         ({"budget_per_trial_usd": 1, "prices": {}}, "price_unknown", "infra_error"),
     ],
 )
-async def test_whoever_is_refused_for_good_is_ended(
+async def test_an_agent_whose_calls_are_always_refused_is_ended(
     runs: RunBench, capped: dict[str, Any], reason: str, outcome: str
 ) -> None:
     program = GREEDY if reason == "call_over_cap" else GREEDY.replace("claude-opus-4-5", "nobody-knows-me")
@@ -234,7 +234,7 @@ async def test_a_server_that_cannot_be_loaded_ends_the_trial(runs: RunBench, mon
         ("builtin", ("--replay", "x"), "x"),
     ],
 )
-async def test_what_cannot_be_done_is_said_before_anything_runs(
+async def test_invalid_options_are_reported_before_anything_runs(
     runs: RunBench, gateway: Any, options: tuple[str, ...], says_so: str
 ) -> None:
     runs.write_case(runs.program("echo hello > hello.txt"), gateway=gateway)

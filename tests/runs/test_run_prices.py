@@ -47,7 +47,7 @@ async def run(runs: RunBench, env: Mapping[str, str]) -> tuple[GatewayReport, se
     return results.agent.gateway, {name.partition(".")[0] for name in loaded}
 
 
-async def test_genai_prices_and_its_http_client_are_loaded_once_for_each_version(runs: RunBench) -> None:
+async def test_genai_prices_is_loaded_once_for_each_version(runs: RunBench) -> None:
     runs.write_case({"type": "command", "config": {"command": [sys.executable, "-c", CALL]}}, gateway="builtin")
     async with ScriptedModel(script(says("Hello."), says("Hello again."))) as model:
         env = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY}

@@ -40,20 +40,20 @@ async def dry(runs: RunBench, cassette: Path, agent: dict[str, Any] | None = Non
     return await runs.yb("run", "-c", str(runs.case_file), "--dry-run", "--json", "--replay", str(cassette))
 
 
-async def test_what_a_cassette_holds(runs: RunBench, cassette: Path) -> None:
+async def test_contents_of_a_cassette(runs: RunBench, cassette: Path) -> None:
     plan = await planned(runs, cassette)
     assert plan["cassette"] == "2 exchanges of claude-sonnet-4-5 (anthropic-messages)"
     assert plan["cassette_lacks"] == []
 
 
-async def test_what_it_lacks(runs: RunBench, cassette: Path) -> None:
+async def test_missing_recordings(runs: RunBench, cassette: Path) -> None:
     plan = await planned(runs, cassette, {**AGENT, "model": "claude-opus-4-5"})
     assert plan["cassette_lacks"] == ["any request to the model claude-opus-4-5"]
     plan = await planned(runs, cassette, {"type": "codex", "config": {"prompt": "Do it."}})
     assert plan["cassette_lacks"] == ["any request to the API that codex uses (openai)"]
 
 
-async def test_what_is_no_cassette(runs: RunBench, cassette: Path, tmp_path: Path) -> None:
+async def test_invalid_cassettes(runs: RunBench, cassette: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for name in ("empty", "nowhere"):
         done = await dry(runs, tmp_path / name)

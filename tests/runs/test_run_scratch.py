@@ -13,14 +13,14 @@ from systems import posix_only
 pytestmark = posix_only("signals are sent")
 
 
-async def test_a_kill_leaves_nothing_that_prune_does_not_find(runs: RunBench) -> None:
+async def test_prune_finds_everything_after_a_kill(runs: RunBench) -> None:
     begun = runs.root / "begun"
     runs.write_case(waiting_program(runs, begun))
     await killed_at(runs, begun)
     await check_that_prune_finds_all(runs, begun)
 
 
-async def test_nor_does_one_while_a_judge_works(runs: RunBench) -> None:
+async def test_prune_finds_everything_after_a_kill_of_a_judge(runs: RunBench) -> None:
     begun = runs.root / "begun"
     judge = waiting_program(runs, begun)
     config = {"type": judge["type"], "config": judge["config"], "assertions": {"good": "It is good."}}

@@ -10,7 +10,7 @@ from run_bench import RunBench, cut_off
 EDIT = "echo 'TAX = 0.2' > src/prices.py"
 
 
-async def test_a_change_that_is_judged_well(runs: RunBench) -> None:
+async def test_a_change_that_passes(runs: RunBench) -> None:
     done = await runs.run(runs.program(EDIT), evaluators=[{"name": "git-diff", "config": {"max_files_changed": 1}}])
     assert done.done.code == 0, done.done.err
     bundle = done.bundle
@@ -28,7 +28,7 @@ async def test_a_change_that_is_judged_well(runs: RunBench) -> None:
     assert "passed" in done.done.out
 
 
-async def test_what_nobody_reported_is_null(runs: RunBench) -> None:
+async def test_unreported_values_are_null(runs: RunBench) -> None:
     """Nothing is made up from what an agent did not say."""
     agent = (await runs.run(runs.program(EDIT))).bundle.agent
     assert agent is not None
@@ -71,7 +71,7 @@ async def test_an_agent_that_takes_too_long_cannot_pass(runs: RunBench) -> None:
     assert "+TAX = 0.2" in done.diff
 
 
-async def test_a_check_that_was_not_made_is_no_check_that_was_passed(runs: RunBench) -> None:
+async def test_a_skipped_evaluator_is_not_a_passed_one(runs: RunBench) -> None:
     done = await runs.run(runs.program(EDIT), evaluators=["git-diff", "expected-diff"])
     assert done.done.code == 1
     assert done.bundle.summary.overall_status == "partial"
@@ -130,7 +130,7 @@ async def test_binary_files(runs: RunBench) -> None:
     assert "GIT binary patch" in done.diff
 
 
-async def test_names_that_are_no_utf_8(runs: RunBench) -> None:
+async def test_names_that_are_not_utf_8(runs: RunBench) -> None:
     done = await runs.run(runs.program(r"echo x > $(printf 'caf\\351.txt'); printf 'no \\355\\240\\200 text'"))
     assert done.done.code == 0, done.done.err
     assert done.bundle.evaluators[0].metrics["files_changed"] == 1
@@ -144,7 +144,7 @@ async def test_five_thousand_files(runs: RunBench) -> None:
     assert done.bundle.evaluators[0].metrics["lines_added"] == 5_000
 
 
-async def test_what_hooks_did_is_not_the_agents(runs: RunBench) -> None:
+async def test_changes_made_by_hooks_are_not_the_agents(runs: RunBench) -> None:
     before = {"name": "script", "config": {"command": "/bin/sh", "args": ["-c", "echo x > $WORKSPACE_DIR/prepared"]}}
     done = await runs.run(runs.program(f"test -f prepared && {EDIT}"), pre_execution=[before])
     assert done.done.code == 0, done.done.err
@@ -161,7 +161,7 @@ async def test_a_hook_that_fails_before_the_agent_stops_the_run(runs: RunBench) 
     assert not list(runs.workspace.rglob("results.json"))
 
 
-async def test_what_hooks_say_after_the_evaluation_is_in_the_bundle(runs: RunBench) -> None:
+async def test_results_of_post_evaluation_hooks_are_in_the_bundle(runs: RunBench) -> None:
     ledger = {"name": "database", "config": {"type": "json-file", "output_path": "ledger.jsonl"}}
     script = {"name": "script", "config": {"command": "/bin/sh", "args": ["-c", "cat $RESULTS_PATH > copy.json"]}}
     broken = {"name": "script", "config": {"command": "/bin/sh", "args": ["-c", "exit 1"]}}
@@ -173,7 +173,7 @@ async def test_what_hooks_say_after_the_evaluation_is_in_the_bundle(runs: RunBen
     assert json.loads((runs.root / "copy.json").read_text())["summary"]["overall_status"] == "passed"
 
 
-async def test_json_on_standard_output_and_nothing_else(runs: RunBench) -> None:
+async def test_only_json_on_standard_output(runs: RunBench) -> None:
     runs.write_case(runs.program(EDIT))
     done = await runs.yb_process("run", "-c", str(runs.case_file), "--json")
     (run,) = runs.runs()
@@ -204,7 +204,7 @@ async def test_deleting_the_workspace_keeps_the_results(runs: RunBench) -> None:
     assert done.bundle.summary.overall_status == "passed"
 
 
-async def test_the_agents_environment_and_no_more(runs: RunBench) -> None:
+async def test_the_agent_gets_only_its_environment(runs: RunBench) -> None:
     agent = runs.program("env > seen.txt", env={"GIVEN": "${FROM_OUTSIDE}"})
     done = await runs.run(agent, env={"FROM_OUTSIDE": "hello", "SECRET_THING": "s3cr3t-value-0123456789"})
     seen = (done.tree / "seen.txt").read_text()
@@ -237,7 +237,7 @@ async def test_no_secret_in_anything_written_or_sent(runs: RunBench) -> None:
     assert SECRET not in done.done.out + done.done.err
 
 
-async def test_a_password_that_is_an_ordinary_word_spoils_nothing(runs: RunBench) -> None:
+async def test_a_password_that_is_an_ordinary_word_does_not_mask_results(runs: RunBench) -> None:
     agent = runs.program(EDIT, env={"DB_PASSWORD": "passed", "API_TOKEN": "success", "SOME_SECRET": "git-diff"})
     done = await runs.run(agent)
     assert done.done.code == 0, done.done.err
@@ -252,7 +252,7 @@ async def test_credentials_in_a_repositorys_address_are_not_shown(runs: RunBench
     assert "s3cr3tpw" not in done.out + done.err
 
 
-async def test_eight_processes_at_once(runs: RunBench) -> None:
+async def test_eight_concurrent_processes(runs: RunBench) -> None:
     runs.write_case(runs.program(EDIT))
     done = await asyncio.gather(*(runs.yb_process("run", "-c", str(runs.case_file), "--quiet") for _ in range(8)))
     assert [each.code for each in done] == [0] * 8, [each.err for each in done]
