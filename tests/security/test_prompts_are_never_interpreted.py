@@ -20,7 +20,7 @@ CHUNKS = [SMALL[start : start + CHUNK] for start in range(0, len(SMALL), CHUNK)]
 small_chunks = pytest.mark.parametrize("prompts", CHUNKS, ids=range(len(CHUNKS)))
 
 
-def test_there_are_enough_of_them() -> None:
+def test_the_list_of_hostile_prompts_is_long_enough() -> None:
     assert len(set(SMALL + LARGE)) >= 200
 
 
@@ -67,7 +67,7 @@ async def test_byte_exact_to_the_cli(tmp_path: Path, prompts: list[str]) -> None
 
 @needs_shell
 @pytest.mark.parametrize("delivery", ["stdin", "file"])
-async def test_large_ones_by_standard_input_and_by_file(tmp_path: Path, delivery: str) -> None:
+async def test_large_prompts_on_standard_input_and_in_a_file(tmp_path: Path, delivery: str) -> None:
     assert await changed_before_the_cli(tmp_path, [*FEW, *LARGE], delivery) == []
 
 
@@ -85,12 +85,12 @@ async def test_all_are_byte_exact_to_the_model(claude: ClaudeBench, tmp_path: Pa
 
 @pytest.mark.full
 @versions(NEWEST)
-async def test_large_ones_are_byte_exact_to_the_model(claude: ClaudeBench, tmp_path: Path) -> None:
+async def test_large_prompts_are_byte_exact_to_the_model(claude: ClaudeBench, tmp_path: Path) -> None:
     assert await changed_before_the_model(claude, tmp_path, LARGE) == []
 
 
 @pytest.mark.parametrize("prompt", REFUSED, ids=ascii)
-async def test_what_cannot_be_delivered_is_refused(tmp_path: Path, prompt: str) -> None:
+async def test_undeliverable_prompts_are_refused(tmp_path: Path, prompt: str) -> None:
     cli = EchoCli(tmp_path)
     with pytest.raises(ConfigError, match="prompt") as refused:
         await cli.run(config={"prompt": prompt})
