@@ -71,7 +71,7 @@ async def test_a_repository_that_could_not_be_opened_is_tried_again(trials: Tria
     assert result.bundle.summary.overall_status == "passed"
 
 
-async def test_what_dead_runs_left_is_looked_for_once_in_each_workspace(
+async def test_leftovers_of_dead_runs_are_searched_once_in_each_workspace(
     trials: TrialBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = count_calls(monkeypatch, prune, "clear_left_behind")
@@ -144,7 +144,7 @@ async def test_hooks_and_evaluators_get_the_hosts_environment(
     assert not any(secret.encode() in content for content in written)
 
 
-def test_only_the_host_knows_the_environment() -> None:
+def test_only_the_host_reads_the_environment() -> None:
     root = Path(youbencha.__file__).parent
     files = [path for package in ("trial", "evaluators", "hooks") for path in (root / package).rglob("*.py")]
     found = {path.relative_to(root).as_posix() for path in files if reads_environment(path)}

@@ -108,7 +108,7 @@ async def open_host(trials: TrialBench, kind: str, stack: AsyncExitStack) -> Hos
 
 
 @pytest.mark.parametrize("kind", ["no gateway", "a gateway each", "one gateway"])
-async def test_eight_trials_at_once(trials: TrialBench, kind: str) -> None:
+async def test_eight_concurrent_trials(trials: TrialBench, kind: str) -> None:
     gateway = kind != "no gateway"
     async with AsyncExitStack() as stack:
         host = await open_host(trials, kind, stack)

@@ -45,7 +45,7 @@ def test_a_plan_from_a_file_can_be_pickled(trials: TrialBench, suffix: str) -> N
     assert copy.gateway.upstreams["anthropic"].key == KEYS["ANTHROPIC_API_KEY"]
 
 
-def test_a_plan_holds_nothing_of_the_file_but_data(trials: TrialBench) -> None:
+def test_a_plan_holds_only_data_of_the_file(trials: TrialBench) -> None:
     """No positions, no nodes of a parser, no adapter."""
     plan = load_plan(write_case(trials, rich_case(trials), "yaml"), trials.host(KEYS))
     assert b"ruamel" not in pickle.dumps(plan)
@@ -69,7 +69,7 @@ def test_with_and_without_a_file_the_plan_is_the_same(trials: TrialBench) -> Non
     assert without.gateway == from_file.gateway
 
 
-def test_problems_of_a_case_that_is_in_no_file(trials: TrialBench) -> None:
+def test_problems_of_a_test_case_without_a_file(trials: TrialBench) -> None:
     """The same as with a file, only without a position."""
     command = {"name": "command", "config": {"command": "x", "env": {"A": "${NOT_SET}"}, "nonsense": 1}}
     case = trials.case(WRITE, evaluators=[command, "no-such-evaluator"])
@@ -90,7 +90,7 @@ def test_problems_of_a_case_that_is_in_no_file(trials: TrialBench) -> None:
     assert all(problem.line for problem in from_file.value.problems)
 
 
-def test_references_are_taken_from_the_hosts_environment(trials: TrialBench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_are_taken_from_the_hosts_environment(trials: TrialBench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OF_THE_PROCESS", "no")
     agent = trials.case(WRITE).agent.model_dump()
     case = TestCase.model_validate(
