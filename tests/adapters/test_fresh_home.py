@@ -1,4 +1,4 @@
-"""Who gets a fresh home, and who must be let into the person's own."""
+"""Which agents get a fresh home, and which need the user's."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def is_fresh(agent: str, home: Path, *, gateway: bool = False, given: dict[str, 
     )
 
 
-@pytest.mark.skipif(sys.platform == "darwin", reason="nobody can tell what is in a keychain")
+@pytest.mark.skipif(sys.platform == "darwin", reason="the contents of a keychain cannot be read")
 @pytest.mark.parametrize("agent", ALL)
 def test_fresh_without_a_login(agent: str, tmp_path: Path) -> None:
     assert is_fresh(agent, tmp_path)

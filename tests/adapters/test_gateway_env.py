@@ -1,4 +1,4 @@
-"""What is taken from an agent's environment behind a gateway, and what stands there instead."""
+"""Which variables are removed from an agent's environment behind a gateway, and which replace them."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ missing = not_installed:X
 
 @pytest.fixture
 def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package of somebody else, installed."""
+    """An installed third-party package."""
     (tmp_path / "foreign_agents.py").write_text(PACKAGE)
     info = tmp_path / "foreign_agents-1.0.dist-info"
     info.mkdir()
@@ -62,7 +62,7 @@ def test_an_older_name_still_works() -> None:
 def test_third_party_adapters() -> None:
     assert "good" in adapter_names()
     assert get_adapter("good").name == "good"
-    assert isinstance(get_adapter("claude-code"), ClaudeCodeAdapter), "nobody replaces one of ours"
+    assert isinstance(get_adapter("claude-code"), ClaudeCodeAdapter), "a built-in adapter is not replaced"
 
 
 @pytest.mark.usefixtures("foreign")

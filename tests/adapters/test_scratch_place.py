@@ -1,4 +1,4 @@
-"""What an adapter lays beside the agent's tree lies where the caller says, and is found there after a kill."""
+"""Files that an adapter puts beside the agent's tree are in the caller's directory, also after a kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a conversation is kept for the log while an agent runs."""
+"""Which parts of a conversation are kept for the log while an agent runs."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def test_calls_without_an_id_are_all_kept() -> None:
 
 
 def test_entries_after_the_limit_are_dropped() -> None:
-    told = [AssistantText(text="x" * 600), UserText(text="y" * 300), AssistantText(text="z" * 200)]
-    found = kept(*told, AssistantText(text="later"), call("late", command="x" * 90), limit=1000)
+    messages = [AssistantText(text="x" * 600), UserText(text="y" * 300), AssistantText(text="z" * 200)]
+    found = kept(*messages, AssistantText(text="later"), call("late", command="x" * 90), limit=1000)
     assert [message.content[0] for message in found.messages] == ["x", "y"]
     assert found.tool_calls() == []
 

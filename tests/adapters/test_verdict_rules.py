@@ -1,4 +1,4 @@
-"""Where agents differ in what their ending means: one verdict, each agent's own rules."""
+"""Where agents differ in the meaning of their exit: each agent's own rules for the verdict."""
 
 from __future__ import annotations
 
