@@ -1,4 +1,4 @@
-"""Aider's command line, and the files that are there before it starts."""
+"""Aider's command line, and the files that exist before it starts."""
 
 from __future__ import annotations
 

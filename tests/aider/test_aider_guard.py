@@ -1,4 +1,4 @@
-"""The guard in Aider's process, around an Aider that is a few stubs."""
+"""The guard in Aider's process, around a stub of Aider."""
 
 from __future__ import annotations
 

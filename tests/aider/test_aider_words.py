@@ -1,4 +1,4 @@
-"""What an Aider's files and words mean, without an Aider."""
+"""How Aider's files and messages are read, without Aider."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ def lines(path: Path, *records: dict[str, Any]) -> Path:
 
 def test_a_call_without_an_answer(tmp_path: Path) -> None:
     asked, answered = event("message_send_starting"), event("message_send", cost=0.5)
-    told = read_analytics(lines(tmp_path / "a", event("launched"), asked, answered, asked, DONE))
-    assert (told.asked, told.answered, told.unanswered, told.finished, told.cost_usd) == (2, 1, True, True, 0.5)
-    told = read_analytics(lines(tmp_path / "a", asked, answered, asked, event("message_send", cost=0.0)))
-    assert (told.unanswered, told.finished, told.cost_usd) == (False, False, None)  # it knows no price for one
+    read = read_analytics(lines(tmp_path / "a", event("launched"), asked, answered, asked, DONE))
+    assert (read.asked, read.answered, read.unanswered, read.finished, read.cost_usd) == (2, 1, True, True, 0.5)
+    read = read_analytics(lines(tmp_path / "a", asked, answered, asked, event("message_send", cost=0.0)))
+    assert (read.unanswered, read.finished, read.cost_usd) == (False, False, None)  # it knows no price for one
     assert read_analytics(tmp_path / "none").launched is False
 
 
