@@ -1,4 +1,4 @@
-"""May the CLI talk to a model? A table, and no request."""
+"""Whether the CLI has credentials: a table, without a request."""
 
 from __future__ import annotations
 

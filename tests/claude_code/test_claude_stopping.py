@@ -1,4 +1,4 @@
-"""Claude Code ended before its time, and beside its own reasons to be ended."""
+"""Claude Code ended early by the caller, and by its own errors."""
 
 from __future__ import annotations
 

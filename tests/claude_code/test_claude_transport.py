@@ -41,7 +41,7 @@ def decisions(events: list[Event]) -> list[tuple[str, bool]]:
     return [(event.name, event.allowed) for event in events if isinstance(event, ToolDecided)]
 
 
-def told(session: Session) -> dict[str, Any]:
+def summary(session: Session) -> dict[str, Any]:
     """All that a session says of itself, but for its times, its ids, and what some versions ask a smaller model."""
     log = session.log.model_dump(exclude={"execution", "session_id", "usage"})
     for call in log["tool_calls"]:
@@ -59,7 +59,7 @@ async def test_the_session_is_the_same_as_in_print_mode(claude: ClaudeBench, tra
     printed = await claude.run(WORK, config={"transport": "print"})
     session = await claude.run(WORK, config={"transport": transport})
     assert (session.result.status, session.result.exit_code) == ("success", 0)
-    assert told(session) == told(printed)
+    assert summary(session) == summary(printed)
     assert offered(session) == offered(printed)
     assert session.prompt == printed.prompt
     assert decisions(session.events) == [("Bash", True), ("Read", True)]

@@ -1,4 +1,4 @@
-"""Which transport it is, and what is refused."""
+"""Which transport is chosen, and which options are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The control protocol with a CLI that does what real ones do now and then."""
+"""The control protocol with a CLI that has faults seen in real ones."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def usage(result: AgentExecutionResult) -> SessionUsage:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody has five seconds for a program that does not leave."""
+    """Shorten the five seconds in which a program may exit."""
     monkeypatch.setattr("youbencha.control.driver.LEAVES_WITHIN_S", 0.2)
 
 
@@ -79,11 +79,11 @@ async def test_the_cli_exits_at_the_end_of_its_input(tmp_path: Path) -> None:
 
 
 async def test_invalid_messages_are_skipped(tmp_path: Path) -> None:
-    told: list[Event] = []
+    events: list[Event] = []
     rest = "welcomed(); print('not JSON at all'); print('[1, 2]'); print('{\"type\": '); result()"
-    result = await run(tmp_path, rest, on_event=told.append)
+    result = await run(tmp_path, rest, on_event=events.append)
     assert result.status == "success"
-    assert "CONTROL_MALFORMED_MESSAGE" in [event.code for event in told if isinstance(event, WarningRaised)]
+    assert "CONTROL_MALFORMED_MESSAGE" in [event.code for event in events if isinstance(event, WarningRaised)]
 
 
 async def test_a_running_tool_is_not_silence(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""ClaudeCodeConfig: every rule and limit, on both sides of its border, and how its errors read."""
+"""ClaudeCodeConfig: every rule and limit, on both sides of its boundary, and the error messages."""
 
 from __future__ import annotations
 

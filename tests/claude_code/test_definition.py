@@ -174,7 +174,7 @@ def test_a_missing_definition_is_reported_with_the_searched_directories(agents: 
 
 
 def test_with_a_fresh_home_the_users_definitions_are_found(agents: Path, tmp_path: Path) -> None:
-    """Whoever names an agent means theirs; but nothing can be put into a home that is made for one run."""
+    """The user means an agent of their own, and cannot put it into a home that is made for one run."""
     persons, fresh = tmp_path / "home", tmp_path / "run" / "home"
     env, harness = {"HOME": str(fresh)}, {"HOME": str(persons)}
     workspace = agents.parent.parent

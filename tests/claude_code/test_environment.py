@@ -1,4 +1,4 @@
-"""What an agent sees of the environment in which the harness runs."""
+"""Which variables of the harness an agent inherits."""
 
 from __future__ import annotations
 

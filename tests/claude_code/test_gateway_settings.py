@@ -1,4 +1,4 @@
-"""Claude Code behind a gateway: neither its environment nor anybody's settings lead it elsewhere."""
+"""Claude Code behind a gateway: neither its environment nor any settings redirect it."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ def test_the_environment() -> None:
 
 
 def test_settings_on_the_command_line() -> None:
-    told = settings()
-    assert told["apiKeyHelper"] == ""
-    assert told["env"]["ANTHROPIC_BASE_URL"] == ACCESS.url
-    assert told["env"]["ANTHROPIC_API_KEY"] == ACCESS.key
-    assert told["env"]["ANTHROPIC_AUTH_TOKEN"] == told["env"]["CLAUDE_CODE_USE_BEDROCK"] == ""
-    assert told["env"]["NO_PROXY"] == "127.0.0.1"
+    merged = settings()
+    assert merged["apiKeyHelper"] == ""
+    assert merged["env"]["ANTHROPIC_BASE_URL"] == ACCESS.url
+    assert merged["env"]["ANTHROPIC_API_KEY"] == ACCESS.key
+    assert merged["env"]["ANTHROPIC_AUTH_TOKEN"] == merged["env"]["CLAUDE_CODE_USE_BEDROCK"] == ""
+    assert merged["env"]["NO_PROXY"] == "127.0.0.1"
 
 
 def test_the_users_settings_are_merged(tmp_path: Path) -> None:
     mine = {"env": {"MINE": "x", "ANTHROPIC_BASE_URL": NOWHERE}, "apiKeyHelper": "echo", "model": "opus"}
     (tmp_path / "mine.json").write_text(json.dumps(mine))
     for given in (("--settings", json.dumps(mine)), ("--settings=mine.json",), ("--x", "--settings", "mine.json")):
-        told = settings(*given, workspace=tmp_path)
-        assert (told["model"], told["env"]["MINE"]) == ("opus", "x")
-        assert (told["env"]["ANTHROPIC_BASE_URL"], told["apiKeyHelper"]) == (ACCESS.url, "")
+        merged = settings(*given, workspace=tmp_path)
+        assert (merged["model"], merged["env"]["MINE"]) == ("opus", "x")
+        assert (merged["env"]["ANTHROPIC_BASE_URL"], merged["apiKeyHelper"]) == (ACCESS.url, "")
 
 
 @pytest.mark.parametrize("given", [("--settings",), ("--settings", "none.json"), ("--settings", "{"), ("-x", "[1]")])
@@ -65,8 +65,8 @@ def test_unreadable_settings_are_ignored(given: tuple[str, ...], tmp_path: Path)
 
 
 @posix_only("the small CLI is a shell script")
-@pytest.mark.parametrize(("version", "is_told"), [("1.0.60", False), ("1.0.61", True)])
-async def test_versions_without_the_settings_flag(tmp_path: Path, version: str, is_told: bool) -> None:
+@pytest.mark.parametrize(("version", "has_settings"), [("1.0.60", False), ("1.0.61", True)])
+async def test_versions_without_the_settings_flag(tmp_path: Path, version: str, has_settings: bool) -> None:
     cli = small_cli(tmp_path / "claude", version)
     context = AgentExecutionContext(
         workspace_dir=tmp_path,
@@ -79,8 +79,8 @@ async def test_versions_without_the_settings_flag(tmp_path: Path, version: str, 
     await ClaudeCodeAdapter(env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}).execute(context)
     words = asked(cli)[-1].split()
     given = [words[at + 1] for at, word in enumerate(words) if word == "--settings"]
-    assert [Path(each).name for each in given] == (["{}", "settings.json"] if is_told else ["{}"])
-    assert ACCESS.key not in asked(cli)[-1]  # anybody on the machine may see a command line
+    assert [Path(each).name for each in given] == (["{}", "settings.json"] if has_settings else ["{}"])
+    assert ACCESS.key not in asked(cli)[-1]  # every user of the machine may see a command line
 
 
 def test_a_key_split_over_deltas_is_masked(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which CLI is run, and how its version is learnt."""
+"""Which CLI is run, and how its version is determined."""
 
 from __future__ import annotations
 

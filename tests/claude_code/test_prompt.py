@@ -1,4 +1,4 @@
-"""The prompt: where it may come from, and how it is handed over."""
+"""The prompt: its sources, and how it is passed."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_identity_of_each_version(version):
     facts = facts_of(transcript(f"tool_use-{version}"))
     assert facts.stream_seen
     assert facts.model == MODELS[version]
-    assert facts.agent_version == (version if version != "1.0.128" else None)  # told from 2.0.19 on
+    assert facts.agent_version == (version if version != "1.0.128" else None)  # reported from 2.0.19 on
     assert facts.key_source == "ANTHROPIC_API_KEY"
     assert facts.session_id
     assert facts.results == 1

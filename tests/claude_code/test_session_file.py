@@ -1,4 +1,4 @@
-"""What the CLI's own record of a session tells where its output does not."""
+"""Facts from the CLI's own session file that its output lacks."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def test_each_call_counts_once(tmp_path: Path) -> None:
 
 def test_reported_totals_are_kept(tmp_path: Path) -> None:
     record(tmp_path, said("a", 20))
-    told = SessionFacts(usage=SessionUsage(Tokens(1, 1)), model="other", turns=7)
-    assert with_session_file(told, ID, tmp_path) == told
+    reported = SessionFacts(usage=SessionUsage(Tokens(1, 1)), model="other", turns=7)
+    assert with_session_file(reported, ID, tmp_path) == reported
 
 
 def test_larger_totals_of_the_stream_are_kept(tmp_path: Path) -> None:

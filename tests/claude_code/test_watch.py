@@ -1,4 +1,4 @@
-"""The watch over a running session: it passes events on, and stops a run that is lost."""
+"""The watch over a running session: it passes events on, and stops a run with a rejected key."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_rejected_key_ends_the_run() -> None:
     watch = KeyWatch(seen.append)
     watch.line(line(retry(401)))
     assert watch.stop.is_set()
-    assert [event.status for event in seen if isinstance(event, RequestRetried)] == [401]  # and it is told
+    assert [event.status for event in seen if isinstance(event, RequestRetried)] == [401]  # and it is reported
 
 
 @pytest.mark.parametrize("status", [None, 400, 403, 429, 500, 529])
