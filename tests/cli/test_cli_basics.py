@@ -198,8 +198,8 @@ def test_an_invalid_choice_is_reported() -> None:
 def test_a_closed_pipe_on_stdout(arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    with os.fdopen(writing, "wb") as nobody:
-        done = subprocess.run([SCRIPT, *arguments], stdout=nobody, stderr=subprocess.PIPE, text=True, check=False)
+    with os.fdopen(writing, "wb") as closed:
+        done = subprocess.run([SCRIPT, *arguments], stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
     assert done.stderr == ""
     assert done.returncode == 1
 

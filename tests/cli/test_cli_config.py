@@ -1,4 +1,4 @@
-"""`yb config`, as a person uses it."""
+"""`yb config`, as a user runs it."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ def config(project: Path, home: Path) -> Config:
     return run
 
 
-def told(done: Done) -> tuple[int, str, str]:
+def output(done: Done) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
 def test_what_init_writes_is_accepted_by_every_other_command(config: Config, project: Path) -> None:
     """The original's was not."""
     file = project / ".youbencharc"
-    assert told(config("init")) == (0, f"wrote {file}\n", "")
+    assert output(config("init")) == (0, f"wrote {file}\n", "")
     assert file.read_text() == template()
     assert config("list").returncode == 0
-    assert told(config("get", "timeout_ms")) == (0, "300000\n", "")
-    assert told(config("set", "agent.model", "opus")) == (0, f"set agent.model in {file}\n", "")
-    assert told(config("get", "agent.model")) == (0, "opus\n", "")
-    assert told(config("unset", "agent.model")) == (0, f"removed agent.model from {file}\n", "")
-    assert told(config("get", "agent.model")) == (1, "", "")
+    assert output(config("get", "timeout_ms")) == (0, "300000\n", "")
+    assert output(config("set", "agent.model", "opus")) == (0, f"set agent.model in {file}\n", "")
+    assert output(config("get", "agent.model")) == (0, "opus\n", "")
+    assert output(config("unset", "agent.model")) == (0, f"removed agent.model from {file}\n", "")
+    assert output(config("get", "agent.model")) == (1, "", "")
 
 
 def test_init_overwrites_only_with_force(config: Config, project: Path) -> None:
@@ -61,7 +61,7 @@ def test_init_overwrites_only_with_force(config: Config, project: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith(f"error [SETTINGS_EXIST] {file} already exists\nhint  ")
     assert file.read_text() == "timeout_ms: 5\n"
-    assert told(config("init", "--force")) == (0, f"wrote {file}\n", "")
+    assert output(config("init", "--force")) == (0, f"wrote {file}\n", "")
     assert file.read_text() == template()
     assert [path.name for path in project.iterdir()] == [".youbencharc.yaml"]
 
@@ -119,7 +119,7 @@ def test_list_shows_values_and_their_origin(config: Config, project: Path, home:
 def test_get_prints_the_bare_value(config: Config, project: Path) -> None:
     (project / ".youbencharc").write_text("variables: {A: 1, B: x y, C: 1.5, D: false}\n")
     for key, value in {"variables.A": "1", "variables.B": "x y", "variables.C": "1.5", "variables.D": "false"}.items():
-        assert told(config("get", key)) == (0, f"{value}\n", "")
+        assert output(config("get", key)) == (0, f"{value}\n", "")
     assert json.loads(config("get", "variables").stdout) == {"A": 1, "B": "x y", "C": 1.5, "D": False}
 
 
@@ -133,11 +133,11 @@ def test_an_unknown_key_is_an_error_with_the_nearest(arguments: tuple[str, ...],
 
 
 def test_keys_that_are_not_set(config: Config, project: Path) -> None:
-    assert told(config("get", "variables.NONE")) == (1, "", "")
-    assert told(config("unset", "agent.model")) == (1, "", "there is no settings file\n")
+    assert output(config("get", "variables.NONE")) == (1, "", "")
+    assert output(config("unset", "agent.model")) == (1, "", "there is no settings file\n")
     file = project / ".youbencharc"
     file.write_text("timeout_ms: 7\n")
-    assert told(config("unset", "agent.model")) == (1, "", f"agent.model is not set in {file}\n")
+    assert output(config("unset", "agent.model")) == (1, "", f"agent.model is not set in {file}\n")
 
 
 def test_set_keeps_comments_and_text_that_looks_like_a_number(config: Config, project: Path) -> None:

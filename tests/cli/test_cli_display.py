@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on."""
+"""The display while a run is in progress."""
 
 from __future__ import annotations
 

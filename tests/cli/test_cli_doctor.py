@@ -1,4 +1,4 @@
-"""`yb doctor`: with programs of our own on PATH, so that each state can be brought about."""
+"""`yb doctor`, with stub programs on PATH for each state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from yb import yb
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the programs on PATH are shell scripts")
 
 CLAUDE = 'case "$1" in --version) echo "2.1.325 (Claude Code)";; *) exit 1;; esac'
-"""Says its version; to `auth status`, that nobody is logged in."""
+"""Prints its version; answers `auth status` with no login."""
 KEY = "sk-ant-dummy-0123456789abcdef"
 
 
@@ -43,8 +43,8 @@ class Computer:
         return yb("doctor", *arguments, cwd=self.project, **own, **env)
 
     def findings(self, *arguments: str, **env: str) -> dict[str, dict[str, Any]]:
-        told = json.loads(self.doctor("--json", *arguments, **env).stdout)
-        return {each["name"]: each for each in told["findings"]}
+        report = json.loads(self.doctor("--json", *arguments, **env).stdout)
+        return {each["name"]: each for each in report["findings"]}
 
 
 @pytest.fixture
@@ -184,8 +184,8 @@ def test_a_workspace_that_cannot_be_written(computer: Computer) -> None:
 
 
 def test_a_disk_is_listed_once(computer: Computer) -> None:
-    told = json.loads(computer.doctor("--json", XDG_CACHE_HOME=str(computer.home / "cache")).stdout)
-    disks = [each for each in told["findings"] if each["name"] == "disk"]
+    report = json.loads(computer.doctor("--json", XDG_CACHE_HOME=str(computer.home / "cache")).stdout)
+    disks = [each for each in report["findings"] if each["name"] == "disk"]
     assert len(disks) == 1
     assert disks[0]["detail"].endswith(" GB free for workspace, cache, toolbox")
 

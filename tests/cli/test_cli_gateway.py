@@ -1,4 +1,4 @@
-"""`yb gateway` as a person or a script runs it."""
+"""`yb gateway`, as a user or a script runs it."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_request_under_way_is_cut_off_and_counted(tmp_path: Path) -> None:
 
 def test_a_closed_stderr_does_not_stop_it(behind: Behind, tmp_path: Path) -> None:
     reading, writing = os.pipe()
-    with os.fdopen(writing, "wb") as nobody, running("--upstream", behind.url, cwd=tmp_path, stderr=nobody) as gateway:
+    with os.fdopen(writing, "wb") as closed, running("--upstream", behind.url, cwd=tmp_path, stderr=closed) as gateway:
         os.close(reading)
         key = gateway.keys["default"]
         assert [gateway.ask(key).status for _ in range(3)] == [200, 200, 200]

@@ -1,4 +1,4 @@
-"""What docs/gateway.md says of keys, fields and options is what there is."""
+"""The keys, fields and options in docs/gateway.md are exactly those that exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `yb gateway` makes of its options."""
+"""How `yb gateway` reads its options."""
 
 from __future__ import annotations
 

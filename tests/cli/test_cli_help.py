@@ -32,10 +32,10 @@ def test_a_summary_is_the_first_sentence_of_the_commands_help(name: str) -> None
 
 @pytest.mark.parametrize("width", ["40", "80", "120", "200"])
 def test_option_names_are_not_cut(width: str) -> None:
-    told = yb("run", "--help", COLUMNS=width).stdout
-    assert "…" not in told
+    help_text = yb("run", "--help", COLUMNS=width).stdout
+    assert "…" not in help_text
     for names in RUN_OPTIONS:
-        assert f" {names}" in f" {told}"
+        assert f" {names}" in f" {help_text}"
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
@@ -46,15 +46,15 @@ def test_help_fits_the_terminal_width(width: int) -> None:
 
 
 def test_metavars_show_what_to_type() -> None:
-    told = yb("agents", "install", "--help").stdout
-    assert "Usage: yb agents install [OPTIONS] AGENT[@VERSION]...\n" in told
-    assert "--from pypi|npm " in told
-    assert not re.search(r"<\w+>|\{", yb("prune", "--help").stdout + yb("schema", "--help").stdout + told)
+    help_text = yb("agents", "install", "--help").stdout
+    assert "Usage: yb agents install [OPTIONS] AGENT[@VERSION]...\n" in help_text
+    assert "--from pypi|npm " in help_text
+    assert not re.search(r"<\w+>|\{", yb("prune", "--help").stdout + yb("schema", "--help").stdout + help_text)
 
 
 def test_related_options_are_grouped() -> None:
-    told = yb("run", "--help").stdout
-    model = told.partition("\nThe model:\n")[2].partition("\n\n")[0]
+    help_text = yb("run", "--help").stdout
+    model = help_text.partition("\nThe model:\n")[2].partition("\n\n")[0]
     assert [option for option in ("--budget", "--record", "--replay", "--sandbox") if option in model] == [
         "--budget",
         "--record",

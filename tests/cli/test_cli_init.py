@@ -1,4 +1,4 @@
-"""`yb init`: a first test case that our own loader takes, and that means something."""
+"""`yb init`: a first test case that our own loader accepts."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_test_case_passes_our_own_loader_with_every_check(tmp_path: Path) ->
 
 
 def test_commented_out_options_are_valid(tmp_path: Path) -> None:
-    """Whoever takes the `#` away must not meet an error."""
+    """Removing the `#` must not lead to an error."""
     assert yb("init", cwd=tmp_path).returncode == 0
     path = tmp_path / "testcase.yaml"
     lines = path.read_text().splitlines()

@@ -27,11 +27,11 @@ def test_built_in_agents_have_descriptions() -> None:
 
 
 def test_built_in_names_are_listed() -> None:
-    told = json.loads(yb("list", "--json").stdout)
-    names = {evaluator["name"] for evaluator in told["evaluators"]}
+    listed = json.loads(yb("list", "--json").stdout)
+    names = {evaluator["name"] for evaluator in listed["evaluators"]}
     assert {"git-diff", "expected-diff", "command", "agentic-judge"} <= names
-    assert {"claude-code", "copilot-cli", "codex", "gemini-cli", "opencode", "command"} <= set(told["agents"])
-    assert all(evaluator["description"] for evaluator in told["evaluators"])
+    assert {"claude-code", "copilot-cli", "codex", "gemini-cli", "opencode", "command"} <= set(listed["agents"])
+    assert all(evaluator["description"] for evaluator in listed["evaluators"])
 
 
 def test_the_snippet_is_valid() -> None:

@@ -1,4 +1,4 @@
-"""Mistakes that everybody makes once: each complaint says what to do next."""
+"""Common mistakes: each error message says what to do next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from yb import yb
 
 TEST_CASE = (
-    "name: x\nrepo: .\nagent: {type: claude-code, config: {prompt: Mend the bug.}}\nevaluators: [{name: git-diff}]\n"
+    "name: x\nrepo: .\nagent: {type: claude-code, config: {prompt: Fix the bug.}}\nevaluators: [{name: git-diff}]\n"
 )
 EVAL_CONFIG = "name: x\ndirectory: .\nevaluators: [{name: git-diff}]\n"
 

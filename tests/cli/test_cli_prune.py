@@ -1,4 +1,4 @@
-"""`yb prune`: old runs go, others stay."""
+"""`yb prune`: old runs are removed, others are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`yb report`, as a person runs it."""
+"""`yb report`, as a user runs it."""
 
 from __future__ import annotations
 

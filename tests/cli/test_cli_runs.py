@@ -1,4 +1,4 @@
-"""`yb runs`: what was run here, and how it went."""
+"""`yb runs`: a list of the runs and their results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def finished(root: Path, name: str, **changes: Any) -> None:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A run each: that passed, that was cut off, that died, whose results are no results, and of `yb eval`."""
+    """One run each: passed, interrupted, dead, with invalid results, and of `yb eval`."""
     root = tmp_path / ".youbencha-workspace"
     agent = {"type": "claude-code", "version": "2.1.3", "status": "success", "exit_code": 0, "model": "some_model"}
     finished(root, NAMES[0], agent={**agent, "usage": {**USAGE, "partial": False}})
@@ -146,8 +146,8 @@ def test_control_characters_in_a_name_are_escaped(tmp_path: Path) -> None:
     assert "d…  command" in line
 
 
-@pytest.mark.parametrize(("options", "told"), [([], "no runs in"), (["--json"], "[]")])
-def test_no_runs(tmp_path: Path, options: list[str], told: str) -> None:
+@pytest.mark.parametrize(("options", "text"), [([], "no runs in"), (["--json"], "[]")])
+def test_no_runs(tmp_path: Path, options: list[str], text: str) -> None:
     done = yb("runs", *options, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert told in done.stdout
+    assert text in done.stdout

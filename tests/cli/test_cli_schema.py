@@ -1,4 +1,4 @@
-"""`yb schema`: JSON Schemas that say the same as the models."""
+"""`yb schema`: JSON Schemas that match the models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`yb suggest-testcase`: facts alone, on a terminal, and with the real Claude Code behind it."""
+"""`yb suggest-testcase`: from facts alone, on a terminal, and with the real Claude Code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from youbencha.gateway.script import RecordedRequest, Script
 from youbencha.spec import TestCase, load_test_case
 from youbencha.trial.checks import check_parts
 
-TASK = "Mend the discount: it is a percentage."
+TASK = "Fix the discount: it is a percentage."
 FENCE = "```"
 
 
@@ -49,7 +49,7 @@ class Folder:
 
     def work(self) -> None:
         self.write("cart.py", "def total(full, percent):\n    return full - full * percent // 100\n")
-        self.write("NOTES.md", "I mended it.\n")
+        self.write("NOTES.md", "I fixed it.\n")
 
 
 @pytest.fixture
@@ -234,7 +234,7 @@ def test_without_yes_and_a_terminal_it_is_only_printed(folder: Folder, tmp_path:
         (["--prompt", TASK, "--baseline", "nowhere"], "BASELINE_UNKNOWN", "'nowhere'"),
         (["--prompt", TASK, "--baseline", "--output=/x"], "BASELINE_UNKNOWN", "'--output=/x'"),
         ([*answers(), "--agent-file", "missing.md"], "AGENT_FILE_UNREADABLE", "missing.md"),
-        (["--agent", "nobody"], "AGENT_UNKNOWN", "nobody"),  # before anything is asked
+        (["--agent", "no-such-agent"], "AGENT_UNKNOWN", "no-such-agent"),  # before anything is asked
         ([*answers(), "--output-dir", "nowhere"], "OUTPUT_DIR_NOT_FOUND", "nowhere"),
     ],
 )
@@ -314,10 +314,10 @@ class TestWithClaudeCode:
         assert case.agent.type == "claude-code"
         assert case.agent.config == {"prompt": TASK}
         assert not (folder.top / "seen.txt").exists()  # it worked in a copy
-        told = str(requests[0].body)
-        assert TASK in told
-        assert "cart.py: modified, +1 -1" in told
-        assert "max_files_changed" in told
+        text = str(requests[0].body)
+        assert TASK in text
+        assert "cart.py: modified, +1 -1" in text
+        assert "max_files_changed" in text
 
     async def test_the_folders_settings_are_ignored(self, claude: ClaudeBench, folder: Folder) -> None:
         """They were in the hands of the agent whose work this is."""
@@ -341,19 +341,19 @@ class TestWithClaudeCode:
         self, claude: ClaudeBench, folder: Folder
     ) -> None:
         folder.work()
-        told, requests = await suggested(claude, folder, script(says("I would rather not.")))
+        text, requests = await suggested(claude, folder, script(says("I would rather not.")))
         assert len(requests) == 2
-        assert "warning: claude-code did not help" in told
+        assert "warning: claude-code did not help" in text
         assert saved(claude.home).evaluators[0].name == "git-diff"
 
     async def test_custom_instructions_replace_the_default(self, claude: ClaudeBench, folder: Folder) -> None:
         own = claude.home / "suggester.md"
         own.write_text("---\nname: suggester\n---\nThink of SECURITY first.\n")
         _, requests = await suggested(claude, folder, script(says(GOOD)), "--agent-file", str(own))
-        told = str(requests[0].body)
-        assert "Think of SECURITY first." in told
-        assert "name: suggester" not in told
-        assert "You design test cases" not in told
+        text = str(requests[0].body)
+        assert "Think of SECURITY first." in text
+        assert "name: suggester" not in text
+        assert "You design test cases" not in text
 
 
 def test_without_an_installed_agent_only_the_facts_are_used(folder: Folder, tmp_path: Path) -> None:

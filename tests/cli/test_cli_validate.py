@@ -1,4 +1,4 @@
-"""`yb validate`: everything that is wrong, and what is probably not meant."""
+"""`yb validate`: all problems, and warnings about likely mistakes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 from yb import yb
 
 GOOD = """\
-name: Mend the tax
+name: Fix the tax
 description: The tax is wrong.
 repo: ./shop
 agent:
   type: claude-code
   config:
-    prompt: Mend the tax of the shop and run its tests.
+    prompt: Fix the tax of the shop and run its tests.
 evaluators:
   - name: git-diff
 """
@@ -32,7 +32,7 @@ def case(tmp_path: Path) -> Path:
 
 def test_a_valid_file(case: Path) -> None:
     done = yb("validate", "-c", str(case), "-v", cwd=case.parent)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "valid: Mend the tax (git-diff)\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "valid: Fix the tax (git-diff)\n", "")
 
 
 def test_all_problems_with_their_positions(case: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_missing_repository_is_only_a_warning(case: Path) -> None:
 
 
 def test_a_short_prompt_is_reported_only_with_verbose(case: Path) -> None:
-    case.write_text(GOOD.replace("Mend the tax of the shop and run its tests.", "Mend ${it}."))
+    case.write_text(GOOD.replace("Fix the tax of the shop and run its tests.", "Fix ${it}."))
     assert yb("validate", "-c", str(case), cwd=case.parent).stderr == ""
     thorough = yb("validate", "-c", str(case), "-v", cwd=case.parent)
     assert thorough.returncode == 0
@@ -85,9 +85,9 @@ def test_json_output(case: Path) -> None:
     }
     case.write_text(GOOD + "extra: 1\n")
     done = yb("validate", "-c", str(case), "--json")
-    told = json.loads(done.stdout)
-    assert (done.returncode, told["valid"]) == (2, False)
-    assert [(problem["line"], problem["path"]) for problem in told["problems"]] == [(10, "extra")]
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["valid"]) == (2, False)
+    assert [(problem["line"], problem["path"]) for problem in report["problems"]] == [(10, "extra")]
 
 
 def test_an_eval_configuration_too(tmp_path: Path) -> None:
