@@ -1,4 +1,4 @@
-"""Edge cases of seeds 001 and 004: every failure is recognized as what it is, and says what to do."""
+"""Edge cases of seeds 001 and 004: every failure is recognized, and its message says what to do."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def test_secrets_that_the_agent_prints_are_masked_everywhere(many: Shared) -> No
     assert "The token is" in session.result.output
 
 
-# -- a system prompt of one's own, and a repository's settings ---------------------------------------------------
+# -- a custom system prompt, and a repository's settings --------------------------------------------------------
 
 
 SETTINGS = {
@@ -237,7 +237,7 @@ async def test_cr_2_7_a_cli_without_agents_is_refused_with_the_version_needed(tm
 @needs_shell
 async def test_cr_2_7_an_undefined_agent_is_an_error_that_names_the_places(tmp_path: Path) -> None:
     cli = EchoCli(tmp_path)
-    message = await refused(cli, agent_name="nobody")
+    message = await refused(cli, agent_name="no-such-agent")
     for place in (".claude/agents of the repository", str(cli.home / ".claude" / "agents")):
         assert place in message
 

@@ -1,4 +1,4 @@
-"""CR-2.8, FR-004, FR-015, FR-016, SC-002, SC-007 and seed 004's stream: nothing that the agent said is lost."""
+"""CR-2.8, FR-004, FR-015, FR-016, SC-002, SC-007 and seed 004's stream: no output of the agent is lost."""
 
 from __future__ import annotations
 

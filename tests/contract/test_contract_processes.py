@@ -1,4 +1,4 @@
-"""FR-010, NFR-2: when a run is over, nothing of it runs on; runs at once do not mix."""
+"""FR-010, NFR-2: after a run none of its processes are left; concurrent runs do not mix."""
 
 from __future__ import annotations
 

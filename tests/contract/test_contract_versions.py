@@ -1,4 +1,4 @@
-"""FR-017: the CLI that runs is the one that is asked for; otherwise an error with the command that installs it."""
+"""FR-017: the requested CLI runs; otherwise an error names the command that installs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real `claude` behind a script that keeps its command line, and what the model was asked with."""
+"""The real `claude` behind a script that records its command line, and the requests to the model."""
 
 from __future__ import annotations
 
