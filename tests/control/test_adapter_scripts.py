@@ -1,4 +1,4 @@
-"""The adapters as scripts, by hand: with real CLIs, and with what goes wrong."""
+"""The adapters as scripts: with real CLIs, and with faults."""
 
 from __future__ import annotations
 

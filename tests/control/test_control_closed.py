@@ -1,4 +1,4 @@
-"""With a policy about tools, whatever goes wrong with asking ends in a denial or in the end of the agent."""
+"""With a tool policy, every fault in asking ends in a denial or in the end of the agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every transition of the control protocol, by the clock of the test."""
+"""Every transition of the control protocol, with the test's own clock."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def hears(message: Message, now: float = 1.0) -> Step:
 
 
 TRANSITIONS: list[tuple[str, Callable[[], Machine], Step, State, list[str]]] = [
-    ("somebody connects", waiting, lambda m: m.connected(1), State.INITIALIZING, ["send control_request"]),
-    ("nobody connects", waiting, lambda m: m.tick(60), State.FAILED, ["sessionended"]),
+    ("an agent connects", waiting, lambda m: m.connected(1), State.INITIALIZING, ["send control_request"]),
+    ("no agent connects", waiting, lambda m: m.tick(60), State.FAILED, ["sessionended"]),
     ("not yet", waiting, lambda m: m.tick(59.9), State.WAITING, []),
     ("stopped while waiting", waiting, lambda m: m.interrupt("no", 1), State.FAILED, ["sessionended"]),
     ("closed while waiting", waiting, lambda m: m.disconnected(1), State.FAILED, ["sessionended"]),
@@ -267,7 +267,7 @@ def test_the_last_result_counts() -> None:
 
 
 def test_a_task_that_ended_while_the_model_answered_brings_another_turn() -> None:
-    """Nobody announces it: `queued_turn_count` is 0. Seen with 2.1.325."""
+    """It is not announced: `queued_turn_count` is 0. Seen with 2.1.325."""
     machine = running()
     hear(machine, INIT, tool_use("t1", "Agent"), started("a1", "local_agent"), tool_result("t1"), ended("a1"))
 

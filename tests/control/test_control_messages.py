@@ -1,4 +1,4 @@
-"""The shapes of messages: Claude Code's, and the flat ones of the first description."""
+"""The formats of messages: Claude Code's, and the flat ones of the first description."""
 
 from __future__ import annotations
 

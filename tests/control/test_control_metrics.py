@@ -1,4 +1,4 @@
-"""The sidecar: every end writes it, and nothing in it is made up."""
+"""The sidecar: it is written at every end, and unknown values stay unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any messages in any order: nothing raises, and the promises of the machine hold."""
+"""Any messages in any order: nothing raises, and the machine's invariants hold."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def answered_ids(actions: list[Action]) -> list[object]:
 
 
 def asked_id(message: Message) -> object:
-    """Of a question that has to be answered: with an id, and in a shape that can be told."""
+    """The id of a request that must be answered: it has an id and a known shape."""
     identity = message.get("request_id")
     usable = isinstance(identity, str) or type(identity) is int
     return identity if message.get("type") == "control_request" and usable else None

@@ -1,4 +1,4 @@
-"""The WebSocket server: who is let in, what is heard, and how it ends."""
+"""The WebSocket server: who may connect, which messages arrive, and how it ends."""
 
 from __future__ import annotations
 
