@@ -1,4 +1,4 @@
-"""From inside a container, with what a hostile agent may try: it stays inside, nothing is left. Limits: see theirs."""
+"""What a hostile agent may try from inside a container: it stays inside, and nothing is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images that bring an agent along: the real CLI, the real engine, and no network at all."""
+"""Images that contain an agent: the real CLI, the real engine, and no network."""
 
 from __future__ import annotations
 

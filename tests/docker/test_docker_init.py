@@ -1,4 +1,4 @@
-"""The first program of a container: what it carries, what it refuses, and that it cannot be got rid of."""
+"""The first program of a container: what it forwards, what it refuses, and that it cannot be killed."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ async def test_nothing_starts_before_the_gateway_answers(box: Box) -> None:
 
 
 async def test_a_container_with_a_network_is_refused(box: Box) -> None:
-    """As if an engine gave it one unasked."""
+    """As if an engine added one without being asked."""
 
     class WithNetwork(Container):
         async def start(self, settings: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Memory, processes and disk: a limit that ends an agent is named, and nothing of the agent is left."""
+"""Memory, processes and disk: a limit that ends an agent is named, and nothing is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images that were made for something else: with volumes, without a C library, without users, without a proper name."""
+"""Images made for other purposes: with volumes, without a C library, without users, with an invalid name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a dead harness left is removed; what belongs to another is not."""
+"""Containers of a dead harness are removed; those of others are not."""
 
 from __future__ import annotations
 

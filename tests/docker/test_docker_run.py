@@ -1,4 +1,4 @@
-"""Commands in containers, as `process.run` would run them; and what such a container is and is not."""
+"""Commands in containers, as `process.run` would run them; and the properties of such a container."""
 
 from __future__ import annotations
 
