@@ -1,4 +1,4 @@
-"""command: everything that is wrong with a configuration is said before the agent runs."""
+"""command: all problems of a configuration are reported before the agent runs."""
 
 from __future__ import annotations
 

@@ -265,7 +265,7 @@ async def test_our_own_files_are_recognised_behind_a_link(over: OverRun) -> None
 
 
 async def test_a_copy_never_contains_itself(over: OverRun) -> None:
-    """Even where nobody has said what is ours: without end, it would fill the disk."""
+    """Even if our own files are not named: an endless copy would fill the disk."""
     lying_inside(over)
     (over.tree / "top").write_text("")
     config = {"command": "test -f top -a ! -e deep", "shell": True}

@@ -34,7 +34,7 @@ missing = not_installed:X
 
 @pytest.fixture
 def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package of somebody else, installed."""
+    """An installed third-party package."""
     (tmp_path / "foreign_evaluators.py").write_text(PACKAGE)
     info = tmp_path / "foreign_evaluators-1.0.dist-info"
     info.mkdir()

@@ -1,4 +1,4 @@
-"""expected-diff: the agent's tree beside a reference."""
+"""expected-diff: the agent's tree compared with a reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""git-diff: what the agent changed, held against what it was allowed to."""
+"""git-diff: the agent's changes against the allowed limits."""
 
 from __future__ import annotations
 

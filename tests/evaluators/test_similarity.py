@@ -1,4 +1,4 @@
-"""How alike two texts are, and how their lines are laid side by side."""
+"""The similarity of two texts, and the alignment of their lines."""
 
 from __future__ import annotations
 
