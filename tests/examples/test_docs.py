@@ -1,4 +1,4 @@
-"""The documentation says what the code does: keys, commands, links, and every piece of YAML in it."""
+"""The documentation matches the code: keys, commands, links, and every YAML snippet."""
 
 from __future__ import annotations
 

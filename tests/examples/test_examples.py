@@ -1,4 +1,4 @@
-"""Every example loads; those that need no model really run. Test cases of the original's kind load too."""
+"""Every example loads; those that need no model run. Test cases of the original load too."""
 
 from __future__ import annotations
 

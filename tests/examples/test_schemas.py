@@ -1,4 +1,4 @@
-"""The JSON Schemas that editors use allow what we read, and forbid what we refuse."""
+"""The JSON Schemas for editors accept what we accept, and refuse what we refuse."""
 
 from __future__ import annotations
 
