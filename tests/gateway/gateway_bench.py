@@ -1,4 +1,4 @@
-"""A gateway in front of an upstream that is real, or that says exactly what a test wants, with clients for it."""
+"""A gateway in front of a real or a raw upstream, with clients for it."""
 
 from __future__ import annotations
 

@@ -55,8 +55,8 @@ async def _fill(ledger: Path, written: Ledger) -> None:
         grant = gateway.end(access.key)
         assert grant is not None
         await gateway.settled(grant)
-    told = {"statuses": statuses, "failure": failure, "requests": grant.totals.requests, "ledger": ledger.read_text()}
-    print(json.dumps(told))
+    report = {"statuses": statuses, "failure": failure, "requests": grant.totals.requests, "ledger": ledger.read_text()}
+    print(json.dumps(report))
 
 
 if __name__ == "__main__":

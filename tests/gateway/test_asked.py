@@ -1,4 +1,4 @@
-"""What a request asks for: its model, its manner, and how long the answer may be."""
+"""What a request asks for: its model, streaming, and the maximum length of the answer."""
 
 from __future__ import annotations
 

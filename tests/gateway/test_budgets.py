@@ -1,4 +1,4 @@
-"""Caps are kept, whoever asks and however many at once."""
+"""Caps are kept, with any number of concurrent calls."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def spend(dollars: str | None, tokens: int = 0) -> Spend:
 
 
 async def everybody_has_run() -> None:
-    """Each task goes as far as it gets without anybody else."""
+    """Run each task as far as it gets on its own."""
     for _ in range(10):
         await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""Whatever happens to a family of accounts, in whatever order: the caps hold, and the books are right."""
+"""Random operations on nested accounts: the caps hold, and the sums are correct."""
 
 from __future__ import annotations
 

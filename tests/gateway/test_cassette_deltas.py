@@ -1,4 +1,4 @@
-"""A path that came in pieces is found, however it was cut; and what was not changed stays as it came."""
+"""A path split over deltas is found with any chunking, and the rest is unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cassette as a directory: what is in it, who may write to it, and what may happen to it."""
+"""A cassette as a directory: its contents, concurrent writers, and damage."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def _record_over_and_over(directory: Path) -> None:
 
 
 def test_a_killed_recorder_leaves_complete_files(tmp_path: Path) -> None:
-    """Whoever reads meanwhile, or after the kill, finds whole files."""
+    """Readers find complete files, during the recording and after the kill."""
     record(tmp_path, "go")
     process = multiprocessing.get_context("spawn").Process(target=_record_over_and_over, args=(tmp_path,))
     process.start()

@@ -1,4 +1,4 @@
-"""A request that nothing answers is told apart from the nearest one that was recorded."""
+"""A request without a recording is compared with the nearest recorded one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which requests are the same, and which are not."""
+"""Which requests count as equal, and which do not."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_equal_tool_results(one: str, other: str) -> None:
 
 @pytest.mark.parametrize(("one", "other"), [*OTHER, *CHANGED])
 def test_different_texts(one: str, other: str) -> None:
-    """Neither in a person's words, nor in instructions, nor in what the model said, nor where a tool is described."""
+    """Neither in user text, nor in instructions, nor in model text, nor in a tool's description."""
     for text in (one, other):
         assert shown(text) == text or "alone12" in text
     for body in (
@@ -174,7 +174,7 @@ def test_different_tool_results(one: str, other: str) -> None:
 
 @pytest.mark.parametrize(("one", "other"), SAME_ON_ANOTHER_DAY)
 def test_the_current_date(one: str, other: str) -> None:
-    """As it is told on that day. Another day's date, on the same day, is somebody's words."""
+    """The current date is replaced. Another date on the same day is ordinary text."""
     for body in (lambda text: messages(text), lambda text: messages("go", system=[{"type": "text", "text": text}])):
         assert normal(body(one)).fingerprint == normal(body(other), today=LATER).fingerprint
         assert normal(body(one)).fingerprint != normal(body(other)).fingerprint
@@ -327,12 +327,12 @@ def test_contexts_of_a_path(text: str) -> None:
 def test_names_in_a_directory_for_temporary_files() -> None:
     """Wherever that is: some systems have one for each user."""
 
-    def told(directory: str, name: str) -> str:
+    def replaced(directory: str, name: str) -> str:
         where = Places((("tmp", Path(directory)),))
         return text_of(messages(f"see {directory}/{name}/log, {directory}/notes.md and {directory}"), where)
 
-    assert told("/tmp", "tmp.5qoEtiAXx8") == told("/home/ci/_temp", "tmp.yzEMCYHuTi")
-    assert told("/tmp", "tmp.5qoEtiAXx8") == "see {{tmp}}/{{id-1}}/log, {{tmp}}/notes.md and {{tmp}}"
+    assert replaced("/tmp", "tmp.5qoEtiAXx8") == replaced("/home/ci/_temp", "tmp.yzEMCYHuTi")
+    assert replaced("/tmp", "tmp.5qoEtiAXx8") == "see {{tmp}}/{{id-1}}/log, {{tmp}}/notes.md and {{tmp}}"
 
 
 def test_paths_with_dashes_for_slashes() -> None:

@@ -62,7 +62,7 @@ async def test_record_in_one_directory_and_replay_in_another(claude_cli: Install
 
     there = prepared(claude_cli, tmp_path / "else where" / "deeper.dir")
     replaying = Cassette(cassette, "replay")
-    async with there.model(script(says("Nobody asks."))) as model, proxied(replaying, places(there)) as proxy:
+    async with there.model(script(says("Never asked."))) as model, proxied(replaying, places(there)) as proxy:
         replayed = await run(there, proxy, model)
     assert proxy.unmatched == []
     assert replayed.result.status == "success", replayed.result

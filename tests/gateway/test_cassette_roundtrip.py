@@ -1,4 +1,4 @@
-"""An answer of each API, kept in one directory and given again in another."""
+"""An answer of each API, recorded in one directory and replayed in another."""
 
 from __future__ import annotations
 

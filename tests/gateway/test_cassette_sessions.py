@@ -1,4 +1,4 @@
-"""Who gets which answer, when many ask, and the same more than once."""
+"""Which answer each session gets, with concurrent sessions and repeated requests."""
 
 from __future__ import annotations
 

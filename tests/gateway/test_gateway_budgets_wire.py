@@ -1,4 +1,4 @@
-"""Budgets, over the wire: many ask at once, and none gets more than there is."""
+"""Budgets over HTTP: many concurrent calls, and none exceeds the budget."""
 
 from __future__ import annotations
 

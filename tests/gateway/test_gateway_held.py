@@ -1,4 +1,4 @@
-"""An agent that sends more than anybody needs, or opens connections without end, fills neither memory nor table."""
+"""An agent that sends too much or opens too many connections exhausts neither memory nor descriptors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may ask: keys that are forged, missing, ended or somebody else's."""
+"""Keys that are forged, missing, ended or of another trial."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger: a line for every request, whatever becomes of the process, the file or the disk."""
+"""The ledger: a line for every request, in spite of killed processes, damaged files and full disks."""
 
 from __future__ import annotations
 
@@ -203,13 +203,13 @@ async def test_a_killed_process(tmp_path: Path) -> None:
     assert under_way["requested_model"] == "claude-opus-4-5"
     assert set(under_way) >= PROMISED
     assert {under_way[name] for name in PROMISED if name.endswith("_tokens")} == {None}
-    Ledger(path).close()  # told once
+    Ledger(path).close()  # reported once
     assert len(list(read_ledger(path))) == 2
 
 
 @linux_only("a small disk is made by mounting one in a namespace of our own")
 def test_a_full_disk(tmp_path: Path) -> None:
-    """Calls go on, and that lines are missing is told."""
+    """Calls continue, and the missing lines are reported."""
     unshare = shutil.which("unshare")
     assert unshare, "util-linux is needed"
     disk = tmp_path / "disk"
@@ -219,10 +219,10 @@ def test_a_full_disk(tmp_path: Path) -> None:
     inside = f"mount -t tmpfs -o size=24k none '{disk}' && {filled} && {fill}"
     done = subprocess.run([unshare, "-rm", "sh", "-c", inside], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    told = json.loads(done.stdout)
-    assert (told["statuses"], told["requests"]) == ([200] * 61, 61)
-    assert "space" in told["failure"]
-    lines = told["ledger"].splitlines()
+    report = json.loads(done.stdout)
+    assert (report["statuses"], report["requests"]) == ([200] * 61, 61)
+    assert "space" in report["failure"]
+    lines = report["ledger"].splitlines()
     assert 5 < len(lines) < 61
     assert json.loads(lines[-1])["path"] == "/v1/models"  # on a line of its own, whatever was torn before
 

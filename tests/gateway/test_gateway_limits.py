@@ -1,4 +1,4 @@
-"""Requests that are too large, make no sense, or mean harm."""
+"""Requests that are too large, invalid or hostile."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ async def test_other_methods(method: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/v1/\udcff/messages", "/v1/messages?a=\udcff", "/v1/messages?a=\x01"])
 async def test_paths_of_any_bytes(path: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Refused, by whoever reads them first; and nobody's terminal is filled with it."""
+    """Refused by the first reader, without flooding the terminal."""
     async with raw_gateway(_echo, tmp_path) as (bench, upstream):
         async with raw_client(bench, asking(bench.access.key, path=path)) as client:
             assert (await client.until(b"\r\n\r\n"))[:13] in (b"HTTP/1.1 404 ", b"HTTP/1.0 400 ")

@@ -1,4 +1,4 @@
-"""What the wire says is what is counted, to the token; and who sees which key."""
+"""Usage is counted to the token; and which side sees which key."""
 
 from __future__ import annotations
 

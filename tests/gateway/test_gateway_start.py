@@ -1,4 +1,4 @@
-"""Clients may connect before the server is loaded, and learn at once if it never will be."""
+"""Clients may connect before the server is loaded, and get an error at once if it cannot be loaded."""
 
 from __future__ import annotations
 
@@ -86,16 +86,16 @@ async def test_a_server_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch, t
         ]
         may_fail.set()
         await soon(failed.wait())
-        for reader, writer in waiting:  # nobody is left in the backlog
+        for reader, writer in waiting:  # no connection is left in the backlog
             with suppress(ConnectionError):
                 assert await soon(reader.read()) == b""
             writer.close()
         with pytest.raises(YouBenchaError, match="no module named aiohttp") as caught:
             await gateway.ready()
         assert caught.value.code == "GATEWAY_START_FAILED"
-        told_late = []
-        gateway.on_failure(lambda: told_late.append(True))
-        assert told_late == [True]
+        notified = []
+        gateway.on_failure(lambda: notified.append(True))
+        assert notified == [True]
         gateway.stop_listening(tmp_path / "door.sock")  # as a trial does when it ends, whose error is the one above
 
 

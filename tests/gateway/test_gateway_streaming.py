@@ -1,4 +1,4 @@
-"""Streams: passed on as they come, byte for byte, and what happens when somebody leaves in the middle."""
+"""Streams: passed on immediately, byte for byte; and disconnects in the middle."""
 
 from __future__ import annotations
 
@@ -169,8 +169,8 @@ async def test_the_upstream_disconnects_within_a_body(status: str, tmp_path: Pat
         with pytest.raises(aiohttp.ClientPayloadError):
             await bench.ask(stream=False)
         call = await bench.call()
-    told = {"200": "upstream_gone", "429": "rate_limited", "500": "provider_failed"}[status[:3]]
-    assert (call.error, call.partial) == (told, status == "200 OK")
+    expected = {"200": "upstream_gone", "429": "rate_limited", "500": "provider_failed"}[status[:3]]
+    assert (call.error, call.partial) == (expected, status == "200 OK")
 
 
 @pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200", b"not http at all\r\n\r\n", STREAM_HEAD + b"\r\nzz\r\n"])
@@ -182,7 +182,7 @@ async def test_the_upstream_does_not_answer(said: bytes, tmp_path: Path) -> None
         heard = await bench.ask()
         call = await bench.call()
     assert (heard.status, heard.json["error"]["type"]) == (502, "api_error")
-    # It was on its way: what it cost, nobody knows.
+    # It was already sent: its cost is unknown.
     assert (call.error, call.partial, call.tokens) == ("upstream_unreachable", True, Tokens())
 
 

@@ -1,4 +1,4 @@
-"""A provider that is busy, broken or gone."""
+"""A provider that is busy, failing or unreachable."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_provider_wait_is_the_time_until_the_next_request() -> None:
     totals.arrived(100.0)
     totals.ended(busy, 101.0)
     totals.arrived(111.5)
-    totals.arrived(112.0)  # in parallel: nobody waits any more
+    totals.arrived(112.0)  # in parallel: no longer waiting
     totals.ended(_call(200, None), 120.0)
     totals.arrived(150.0)
     totals.ended(busy, 151.0)

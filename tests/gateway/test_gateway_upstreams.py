@@ -1,4 +1,4 @@
-"""Where the real APIs are, with which keys, and by which way they are reached."""
+"""The upstreams: their URLs, their keys, and proxies."""
 
 from __future__ import annotations
 
@@ -281,12 +281,12 @@ def test_retry_after(value: str, expected: float | None) -> None:
 @pytest.mark.parametrize("stream", [True, False])
 async def test_litellms_own_headers_are_removed(stream: bool, tmp_path: Path) -> None:
     own = "x-litellm-model-api-base: http://inside\r\nx-litellm-key-spend: 0.1\r\nllm_provider-date: today\r\n"
-    told = "llm_provider-x-ratelimit-remaining-requests: 3\r\nllm_provider-request-id: req_1\r\nx-own: kept\r\n"
+    passed_on = "llm_provider-x-ratelimit-remaining-requests: 3\r\nllm_provider-request-id: req_1\r\nx-own: kept\r\n"
     kind = "text/event-stream" if stream else "application/json"
     body = b"".join(EVENTS) if stream else json.dumps({"type": "message", **MESSAGE}).encode()
 
     async def answer(connection: Connection) -> None:
-        await connection.say(whole(body, kind=kind, headers=own + told))
+        await connection.say(whole(body, kind=kind, headers=own + passed_on))
 
     async with RawUpstream(answer) as upstream:
         given = same_for_all(upstream.url, "k", is_litellm=True)

@@ -1,4 +1,4 @@
-"""Which requests make a provider read more than they hold."""
+"""Which requests make a provider read more than their body."""
 
 from __future__ import annotations
 

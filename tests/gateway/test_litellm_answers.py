@@ -1,4 +1,4 @@
-"""Answers as LiteLLM 1.106.2 gave them, and what the provider had said."""
+"""Answers of LiteLLM 1.106.2, and the provider's original answers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_an_error_is_unwrapped_with_its_status(given: int, kind: str, status: in
         b"[]",
         b'{"error": "no"}',
         b'{"error": {"message": 3}}',
-        wrapped("RateLimitError: OpenAIException", "told so"),
+        wrapped("RateLimitError: OpenAIException", "as shown"),
         wrapped("RateLimitError: OpenAIException", "{not json"),
         wrapped("APIError: X", '{"no": "error in here"}'),
         json.dumps({"error": {"message": 'the model said {"error": {"type": "overloaded_error"}}'}}).encode(),

@@ -1,4 +1,4 @@
-"""What LiteLLM is told: its configuration and its environment, ours and the user's own."""
+"""LiteLLM's configuration and environment, ours and the user's own."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_an_unknown_model_goes_to_the_first_provider() -> None:
 
 
 @pytest.mark.parametrize(
-    ("provider", "written", "told"),
+    ("provider", "written", "expected"),
     [
         ("anthropic", "http://host/v1/", "http://host"),
         ("anthropic", "http://host/prefix", "http://host/prefix"),
@@ -69,8 +69,8 @@ def test_an_unknown_model_goes_to_the_first_provider() -> None:
         ("gemini", "http://host/v1beta", "http://host/v1beta"),
     ],
 )
-def test_a_base_url_with_and_without_a_version(provider: Any, written: str, told: str) -> None:
-    assert parameters("x", [Backend(provider, written, "KEY")])["api_base"] == told
+def test_a_base_url_with_and_without_a_version(provider: Any, written: str, expected: str) -> None:
+    assert parameters("x", [Backend(provider, written, "KEY")])["api_base"] == expected
 
 
 @pytest.mark.parametrize(
@@ -92,10 +92,10 @@ def test_without_a_url_the_providers_own_is_used() -> None:
 
 
 def test_litellm_does_not_retry_or_drop_parameters() -> None:
-    told = configuration(ALL)
-    assert told["router_settings"] == {"num_retries": 0, "disable_cooldowns": True}
-    assert told["litellm_settings"] == {"telemetry": False, "num_retries": 0, "drop_params": False}
-    assert told["general_settings"]["master_key"] == "os.environ/LITELLM_MASTER_KEY"
+    made = configuration(ALL)
+    assert made["router_settings"] == {"num_retries": 0, "disable_cooldowns": True}
+    assert made["litellm_settings"] == {"telemetry": False, "num_retries": 0, "drop_params": False}
+    assert made["general_settings"]["master_key"] == "os.environ/LITELLM_MASTER_KEY"
 
 
 # ------------------------------------------------------------------------------------------ its environment

@@ -1,4 +1,4 @@
-"""A real LiteLLM: what reaches the provider through it, what comes back, and that nothing of it is left."""
+"""A real LiteLLM: requests to the provider, the answers, and that nothing is left."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ async def test_gemini_counts_are_exact(bench: Bench, stream: bool) -> None:
 
 
 async def test_the_master_key_is_not_passed_on(bench: Bench) -> None:
-    """Our gateway puts it where the API has its keys; and LiteLLM is told to pass `x-` headers on."""
+    """Our gateway puts it into the API's key header, and LiteLLM is configured to pass `x-` headers on."""
     headers = {"x-api-key": bench.litellm.master_key, "x-claude-code-session-id": "s-1", "anthropic-beta": "b-1,a-1"}
     assert (await ask_claude(bench, headers)).status == 200
     sent = bench.model.requests[-1].headers
@@ -186,13 +186,13 @@ async def test_another_key_is_refused(bench: Bench) -> None:
 
 @pytest.mark.parametrize(("model", "status"), [("claude-overloaded", 529), ("claude-limited", 429)])
 async def test_an_error_is_passed_on_once_and_can_be_restored(bench: Bench, model: str, status: int) -> None:
-    for _ in range(4):  # no trying again, and no time in which it asks nobody
+    for _ in range(4):  # no retry, and no cooldown
         before = len(bench.model.requests)
         heard = await ask_claude(bench, model=model)
         assert [seen.status for seen in bench.model.requests[before:]] == [status]
-        told = provider_error(heard.status, heard.raw)
+        restored = provider_error(heard.status, heard.raw)
         kind = {529: "overloaded_error", 429: "rate_limit_error"}[status]
-        assert (told.status, json.loads(told.body)["error"]["type"]) == (status, kind)
+        assert (restored.status, json.loads(restored.body)["error"]["type"]) == (status, kind)
 
 
 async def test_openai_errors_keep_retry_after(bench: Bench) -> None:

@@ -1,4 +1,4 @@
-"""Programs that are no LiteLLM: what is said of them, and that they are gone."""
+"""Programs instead of LiteLLM: the error messages, and that nothing is left running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""However an answer is cut up, packed or cut off, its meter says what can be known, and never fails."""
+"""With any chunking, compression or truncation, a meter reports what is known, and never fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Server-sent events out of bytes in any pieces."""
+"""Parsing of server-sent events in any chunking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one event that only the gateway asked for: asked for, and kept from the client."""
+"""The usage event that only the gateway requested: requested, and hidden from the client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the meters read from real answers of each API, and from ones that are not as they should be."""
+"""What the meters read from real answers of each API, and from invalid ones."""
 
 from __future__ import annotations
 
@@ -121,11 +121,11 @@ def test_message_stop_alone_is_not_a_final_count() -> None:
     assert (metered.tokens, metered.complete) == (Tokens(10, 1), False)
 
 
-@pytest.mark.parametrize(("kept", "hour", "told"), [(90, 70, 70), (50, 70, 50), (None, 70, 0), (90, "x", 0)])
-def test_one_hour_cache_tokens(kept: int | None, hour: Any, told: int) -> None:
+@pytest.mark.parametrize(("kept", "hour", "expected"), [(90, 70, 70), (50, 70, 50), (None, 70, 0), (90, "x", 0)])
+def test_one_hour_cache_tokens(kept: int | None, hour: Any, expected: int) -> None:
     usage = {"input_tokens": 1, "output_tokens": 1, "cache_creation_input_tokens": kept}
     usage["cache_creation"] = {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": hour}
-    assert of_body("anthropic-messages", {"type": "message", "usage": usage}).cache_creation_1h == told
+    assert of_body("anthropic-messages", {"type": "message", "usage": usage}).cache_creation_1h == expected
 
 
 # -- OpenAI: cached tokens are in its input, and not in ours

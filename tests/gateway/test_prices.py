@@ -1,4 +1,4 @@
-"""What calls cost, against figures worked out by hand from the providers' price pages."""
+"""The cost of calls, against figures calculated by hand from the providers' price pages."""
 
 from __future__ import annotations
 

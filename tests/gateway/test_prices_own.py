@@ -1,4 +1,4 @@
-"""Prices that the configuration gives."""
+"""Prices in the configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a script may say, and what a person is told about one that cannot be used."""
+"""The format of scripts, and the messages about invalid ones."""
 
 from __future__ import annotations
 

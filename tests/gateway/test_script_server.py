@@ -1,4 +1,4 @@
-"""The server, asked over real connections."""
+"""The scripted model's server over real connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Gemini API, in its own shapes."""
+"""The Gemini API's format."""
 
 from __future__ import annotations
 

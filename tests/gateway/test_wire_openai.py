@@ -1,4 +1,4 @@
-"""OpenAI's two APIs, in their own shapes."""
+"""The formats of OpenAI's two APIs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every API that a script is served as: one script, the same turns and the same faults."""
+"""Properties of every API of the scripted model: one script, the same turns and the same faults."""
 
 from __future__ import annotations
 
