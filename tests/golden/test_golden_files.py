@@ -1,4 +1,4 @@
-"""The comparison with golden files fails when it should, and replaces no more than it says."""
+"""The comparison with golden files fails when it should, and replaces only what it names."""
 
 from __future__ import annotations
 
