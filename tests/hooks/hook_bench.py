@@ -1,4 +1,4 @@
-"""A finished run for hooks to tell others about."""
+"""A finished run, for the tests of hooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be known of hooks before a run is known before it."""
+"""Problems of hooks that can be found before a run are reported before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results kept in a file or a table, by many runs at once."""
+"""Results written to a file or a table, by many concurrent runs."""
 
 from __future__ import annotations
 

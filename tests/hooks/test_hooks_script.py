@@ -1,4 +1,4 @@
-"""Scripts before the agent and after the evaluation: what they are told, and how their end is told."""
+"""Scripts before the agent and after the evaluation: their variables, and how their end is reported."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ async def test_a_timeout_ends_the_script_and_its_children(hook_bench: HookBench)
     assert not psutil.pid_exists(int(result.metadata["output_tail"]))
 
 
-@linux_only("elsewhere nobody adopts an orphan, so it has no name")
+@linux_only("elsewhere orphans are not adopted, so they cannot be named")
 async def test_processes_left_running_are_ended_and_named(hook_bench: HookBench) -> None:
     (result,) = await before(hook_bench, script("sleep 600 &", shell=True))
     assert result.status == "success"

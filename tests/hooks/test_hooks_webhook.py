@@ -1,4 +1,4 @@
-"""Results sent to a real server: what it gets, when it is asked again, and what nobody else is told."""
+"""Results sent to a real server: the request, its retries, and secrets that are not reported."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ async def test_a_timeout_is_retried(hook_bench: HookBench) -> None:
 
 
 async def test_a_closed_port_is_retried(hook_bench: HookBench) -> None:
-    with socket.socket() as reserved:  # bound, but nobody listens
+    with socket.socket() as reserved:  # bound, but not listening
         reserved.bind(("127.0.0.1", 0))
         port = reserved.getsockname()[1]
         result = await post(hook_bench, f"http://127.0.0.1:{port}/secret-path?token=abcdef123", timeout_ms=20_000)
@@ -184,7 +184,7 @@ async def test_an_invalid_http_answer_is_reported_without_the_address(hook_bench
 
 
 async def test_a_redirection_is_not_followed(hook_bench: HookBench) -> None:
-    """It would carry the headers to somebody else."""
+    """It would send the headers to another server."""
     async with server(status(200)) as other, server(status(307, Location=f"{other.address}/x?y=z")) as received:
         result = await post(hook_bench, received.address, headers={"Authorization": "Bearer abcdef123"})
     assert other.requests == []
@@ -209,9 +209,9 @@ async def test_secrets_are_not_reported(hook_bench: HookBench) -> None:
         )
     assert received.requests[0].path_qs == "/services/path-secret-4?token=query-secret-2"
     assert result.metadata["url"] == f"http://{host}${{HOOK_PATH}}"
-    told = result.model_dump_json()
+    text = result.model_dump_json()
     assert [
-        secret for secret in ("pass-word-1", "query-secret-2", "header-secret-3", "path-secret-4") if secret in told
+        secret for secret in ("pass-word-1", "query-secret-2", "header-secret-3", "path-secret-4") if secret in text
     ] == []
     assert "[REDACTED]" in result.message
 
