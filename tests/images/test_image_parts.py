@@ -1,4 +1,4 @@
-"""What goes into an image, without an engine."""
+"""The contents of an image, without an engine."""
 
 from __future__ import annotations
 
