@@ -1,4 +1,4 @@
-"""What people may write, and what they are told when it is wrong."""
+"""The judge's configuration, and the messages about invalid ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def problems(config: dict[str, Any], config_dir: Path = Path(), judge: Judge | N
     return list(AgenticJudge(judge or Judge([""])).check_config(config, config_dir, agent_type="copilot-cli"))
 
 
-def told(config: dict[str, Any], config_dir: Path = Path(), judge: Judge | None = None) -> dict[str, str]:
+def problem_texts(config: dict[str, Any], config_dir: Path = Path(), judge: Judge | None = None) -> dict[str, str]:
     return {problem.path: problem.message for problem in problems(config, config_dir, judge)}
 
 
@@ -74,7 +74,7 @@ def test_names_are_derived_from_a_lists_descriptions(key: str) -> None:
 
 def test_all_problems_are_reported_together(tmp_path: Path) -> None:
     config = {
-        "type": "nobody",
+        "type": "no-such-agent",
         "timeout": 0,
         "votes": 10,
         "max_concurrent_votes": "3",
@@ -85,7 +85,7 @@ def test_all_problems_are_reported_together(tmp_path: Path) -> None:
         "assertions": {"a": {"description": "", "treshold": 1}, "b": {"description": "x", "threshold": 2}},
         "config": {"prompt": "no"},
     }
-    assert set(told(config, tmp_path)) == {
+    assert set(problem_texts(config, tmp_path)) == {
         "type",
         "timeout",
         "votes",
@@ -130,7 +130,7 @@ def test_one_problem(config: dict[str, Any], path: str, says: str) -> None:
 def test_guidance_from_a_file(key: str, tmp_path: Path) -> None:
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "strict.txt").write_text("Be strict.\n")
-    assert told({"assertions": ASSERTIONS, key: "./prompts/strict.txt"}, tmp_path) == {}
+    assert problem_texts({"assertions": ASSERTIONS, key: "./prompts/strict.txt"}, tmp_path) == {}
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_guidance_that_cannot_be_used(name: str, says: str, tmp_path: Path) -> N
     (tmp_path / "folder").mkdir()
     (tmp_path / "latin.md").write_bytes(b"\xff\xfe!")
     (tmp_path / "long.md").write_text("x" * 200_001)
-    assert says in told({"assertions": ASSERTIONS, "prompt_file": name}, tmp_path)["prompt_file"]
+    assert says in problem_texts({"assertions": ASSERTIONS, "prompt_file": name}, tmp_path)["prompt_file"]
 
 
 @posix_only("links need a privilege there")
@@ -161,14 +161,14 @@ def test_guidance_behind_a_link_out_of_its_directory_is_refused(tmp_path: Path) 
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "case").mkdir()
     (tmp_path / "case" / "link.md").symlink_to(tmp_path / "secret")
-    says = told({"assertions": ASSERTIONS, "instructions-file": "link.md"}, tmp_path / "case")
+    says = problem_texts({"assertions": ASSERTIONS, "instructions-file": "link.md"}, tmp_path / "case")
     assert "leads out of" in says["instructions-file"]
 
 
 @pytest.mark.parametrize("other", ["prompt_file", "instructions-file", "instructions_file"])
 def test_only_one_kind_of_guidance(other: str, tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("Be kind.")
-    says = told({"assertions": ASSERTIONS, "prompt": "Be strict.", other: "a.md"}, tmp_path)
+    says = problem_texts({"assertions": ASSERTIONS, "prompt": "Be strict.", other: "a.md"}, tmp_path)
     assert "cannot be combined with `prompt`" in says[other]
 
 
@@ -177,8 +177,11 @@ def test_only_one_kind_of_guidance(other: str, tmp_path: Path) -> None:
 
 def test_agent_options_may_be_at_the_top_level_or_under_config() -> None:
     config = {"type": "tiny", "assertions": ASSERTIONS, "max_turns": 3}
-    assert told(config, judge=StrictJudge([""])) == {}
-    assert told({"type": "tiny", "assertions": ASSERTIONS, "config": {"max_turns": 3}}, judge=StrictJudge([""])) == {}
+    assert problem_texts(config, judge=StrictJudge([""])) == {}
+    assert (
+        problem_texts({"type": "tiny", "assertions": ASSERTIONS, "config": {"max_turns": 3}}, judge=StrictJudge([""]))
+        == {}
+    )
 
 
 def test_invalid_agent_options_are_reported_with_their_path() -> None:
@@ -199,7 +202,7 @@ def test_without_agent_checks_unknown_top_level_keys_are_refused() -> None:
 def test_an_option_given_in_both_places() -> None:
     config = {"type": "tiny", "assertions": ASSERTIONS, "model": "m", "max_turns": 3}
     config["config"] = {"model": "n", "max_turns": 4}
-    says = told(config, judge=StrictJudge([""]))
+    says = problem_texts(config, judge=StrictJudge([""]))
     assert "set twice" in says["config.max_turns"]
     assert "set twice" in says["config.model"]
 

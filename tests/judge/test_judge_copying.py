@@ -1,4 +1,4 @@
-"""The copy that a judge works in: all the evidence, nothing that speaks to it, no way back to the original."""
+"""The copy that a judge works in: all the evidence, no instructions, no link to the original."""
 
 from __future__ import annotations
 

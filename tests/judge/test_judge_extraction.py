@@ -1,4 +1,4 @@
-"""JSON objects in what a judge said."""
+"""JSON objects in a judge's text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A judge goes through the gateway of the run, where it knows how."""
+"""A judge uses the gateway of the run, if it supports one."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ async def test_two_concurrent_judges(bench: JudgeBench, claude: ClaudeBench) -> 
         {"when": {"prompt_contains": "documented"}, "turns": [says(ours(documented=1))]},
         {"when": {"prompt_contains": "tested"}, "turns": [says(ours(tested=0))]},
     ]
-    async with claude.model(script(says("nobody asked"), conversations=talks)) as model:
+    async with claude.model(script(says("never asked"), conversations=talks)) as model:
         docs, tests = await asyncio.gather(
             judged(bench, claude, model, {"assertions": {"documented": "It is."}}, name="agentic-judge-docs"),
             judged(bench, claude, model, {"assertions": {"tested": "It is."}}, name="agentic-judge:tests"),
@@ -116,7 +116,7 @@ async def test_votes_are_separate_sessions(bench: JudgeBench, claude: ClaudeBenc
         {"when": {"prompt_contains": f"vote-{number}"}, "turns": [says(ours(readme_was_modified=1, no_errors=score))]}
         for number, score in ((1, 1), (2, 0.6))
     ]
-    async with claude.model(script(says("nobody asked"), conversations=talks)) as model:
+    async with claude.model(script(says("never asked"), conversations=talks)) as model:
         result = await judged(bench, claude, model, {"votes": 2})
         sessions = {request.headers.get("x-claude-code-session-id") for request in model.requests}
     assert (result.status, result.metrics["no_errors"]) == ("passed", 0.8)

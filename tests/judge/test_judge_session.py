@@ -1,4 +1,4 @@
-"""A judge's session from context to result, with an agent that says what it is told to."""
+"""A judge's session from context to result, with an agent with given answers."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ async def test_a_judge_that_fails(status: Any, bench: JudgeBench) -> None:
     with pytest.raises(YouBenchaError) as raised:
         await bench.judge(Judge([(status, "the key was rejected")]))
     error = raised.value
-    assert (error.code, error.hint) == ("JUDGE_FAILED", "Mend the tiny agent.")
+    assert (error.code, error.hint) == ("JUDGE_FAILED", "Fix the tiny agent.")
     assert "the key was rejected" in error.message
     assert (error.context["code"], error.context["status"]) == ("TINY_BROKE", status)
 
@@ -321,7 +321,7 @@ async def test_a_judge_of_the_agents_type_is_the_same_agent(bench: JudgeBench) -
     await bench.judge(judge, {"model": "m-3", "version": "1.6"}, agent=agent)
     first, second = judge.seen
     assert (first.model, first.config["executable"], first.config["version"]) == ("m-2", "/a", "1.5")
-    assert not {"agent_name", "max_turns"} & set(first.config), "what it was told for its task is not for judging"
+    assert not {"agent_name", "max_turns"} & set(first.config), "options of its task are not for judging"
     assert (second.model, second.config["version"], "executable" in second.config) == ("m-3", "1.6", False)
 
 
@@ -409,7 +409,7 @@ async def test_a_definition_is_searched_up_to_the_top_of_the_project(bench: Judg
     top = bench.project.parent
     (top / ".claude/agents").mkdir(parents=True)
     (top / ".claude/agents/my-judge.md").write_text("Mine.")
-    assert (await defined(bench, "claude-code", "my-judge"))[0] == {}, "this is no project: it could be anybody's"
+    assert (await defined(bench, "claude-code", "my-judge"))[0] == {}, "not a project: it could belong to another user"
     (top / ".git").mkdir()
     assert (await defined(bench, "claude-code", "my-judge"))[0] == {"my-judge.md": "Mine."}
 
