@@ -1,4 +1,4 @@
-"""The real Codex, in what the conformance kit does not ask about."""
+"""The real Codex, beyond the conformance kit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made of Codex's events. Each was printed by Codex 0.166."""
+"""How Codex's events are read. Each was printed by Codex 0.166."""
 
 from __future__ import annotations
 

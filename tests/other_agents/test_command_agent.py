@@ -1,4 +1,4 @@
-"""Any program as an agent: how the prompt reaches it, what it is told, what is made of what it does."""
+"""Any program as an agent: its prompt, its variables, and its results."""
 
 from __future__ import annotations
 
@@ -174,14 +174,14 @@ async def test_output_becomes_the_answer(bench: CommandBench) -> None:
 # -- what it tells of itself -----------------------------------------------------------------------------------------
 
 
-def tells(text: str) -> str:
+def writes_metrics(text: str) -> str:
     return f"import os; open(os.environ['YOUBENCHA_METRICS_FILE'], 'w').write({text!r})"
 
 
 async def test_metrics_in_a_file(bench: CommandBench) -> None:
-    told = {"input_tokens": 1000, "output_tokens": 50, "cache_read_tokens": 7, "turns": 3, "cost_usd": 0.25}
-    told |= {"tools_used": ["Bash", "Read", "Bash"], "model": "m-4", "something": "else"}  # type: ignore[dict-item]
-    result = await bench.python(tells(json.dumps(told)))
+    metrics = {"input_tokens": 1000, "output_tokens": 50, "cache_read_tokens": 7, "turns": 3, "cost_usd": 0.25}
+    metrics |= {"tools_used": ["Bash", "Read", "Bash"], "model": "m-4", "something": "else"}  # type: ignore[dict-item]
+    result = await bench.python(writes_metrics(json.dumps(metrics)))
     assert bench.context is not None
     log = bench.adapter.normalize_log(result, bench.context)
     assert log.usage is not None
@@ -200,7 +200,7 @@ async def test_metrics_in_a_file(bench: CommandBench) -> None:
 
 @pytest.mark.parametrize("text", ["", "not json", "[1]", '{"input_tokens": "many", "turns": -1}', "\\ud800"])
 async def test_unusable_metrics(bench: CommandBench, text: str) -> None:
-    result = await bench.python(tells(text))
+    result = await bench.python(writes_metrics(text))
     assert bench.context is not None
     log = bench.adapter.normalize_log(result, bench.context)
     assert (result.status, log.usage, log.turns) == ("success", None, None)

@@ -1,4 +1,4 @@
-"""The contract for any program: what it is given, its exit codes, the file with its figures; in a sandbox, too."""
+"""The contract for any program: its inputs, exit codes and metrics file; also in a sandbox."""
 
 from __future__ import annotations
 
@@ -63,15 +63,15 @@ def writes(text: str, name: str = SIDECAR) -> str:
 
 
 async def test_the_sidecar_is_read_and_removed_from_the_workspace(bench: CommandBench) -> None:
-    told: dict[str, Any] = {
+    metrics: dict[str, Any] = {
         "input_tokens": 100,
         "output_tokens": 5,
         "total_cost_usd": 0.5,
         "turns": 2,
         "duration_ms": 9,
     }
-    told |= {"tools_used": ["Bash", "Bash"], "session_id": None}
-    result = await bench.python(writes(json.dumps(told)))
+    metrics |= {"tools_used": ["Bash", "Bash"], "session_id": None}
+    result = await bench.python(writes(json.dumps(metrics)))
     log = log_of(bench, result)
     assert log.usage is not None
     assert (log.usage.input_tokens, log.usage.output_tokens, log.usage.cost_usd) == (100, 5, 0.5)
@@ -183,8 +183,8 @@ class Inside:
         return path
 
     async def run(self, *, context: dict[str, Any] | None = None, **config: Any) -> AgentExecutionResult:
-        told = {"sandbox": self.sandbox, "config_dir": self.beside, **(context or {})}
-        return await self.bench.run(context=told, **config)
+        metrics = {"sandbox": self.sandbox, "config_dir": self.beside, **(context or {})}
+        return await self.bench.run(context=metrics, **config)
 
     def read(self, name: str) -> str:
         return (self.bench.workspace / name).read_text()

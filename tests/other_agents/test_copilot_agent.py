@@ -325,12 +325,12 @@ def test_a_login_of_the_github_cli(tmp_path: Path) -> None:
     assert has_login({"HOME": str(tmp_path)})
 
 
-# -- an agent of one's own --------------------------------------------------------------------------------------------
+# -- a custom agent ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("place", ["workspace/.github/agents", "cases/.github/agents", "persons-home/.copilot/agents"])
 def test_sources_of_an_agent_definition(tmp_path: Path, place: str) -> None:
-    """The CLI finds the repository's own; the test case's or the person's is put into a directory for it."""
+    """The CLI finds the repository's; the test case's or the user's is put into a directory for it."""
     for directory in ("workspace", "scratch", "cases", place):
         (tmp_path / directory).mkdir(parents=True, exist_ok=True)
     (tmp_path / place / "reviewer.agent.md").write_text("You review.")

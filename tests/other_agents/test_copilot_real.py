@@ -1,4 +1,4 @@
-"""The real Copilot CLI against the scripted model: what the conformance kit does not ask."""
+"""The real Copilot CLI against the scripted model, beyond the conformance kit."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def test_an_agent_of_the_repository(bench: Bench) -> None:
 
 @pytest.mark.parametrize("place", ["project/.github/agents", "persons-home/.copilot/agents"])
 async def test_an_agent_from_outside_the_repository(bench: Bench, place: str) -> None:
-    """Beside the test case, or above it; or the person's own, whose home the agent does not have."""
+    """Beside the test case or above it, or in the user's home, which the agent does not see."""
     cases = bench.directory / "project" / "cases"
     (bench.directory / "project" / ".git").mkdir(parents=True)
     cases.mkdir()

@@ -1,4 +1,4 @@
-"""What the CLIs are really started with behind a gateway."""
+"""The command lines and environments of the CLIs behind a gateway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real Gemini CLI, in what the conformance kit does not ask about."""
+"""The real Gemini CLI, beyond the conformance kit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def test_a_complete_session(bench: Bench) -> None:
     assert done.log.usage.cache_read_tokens == 2800
     assert (done.log.model_info.name, done.log.model_info.provider) == ("gemini-2.5-pro", "google")
     assert done.result.warnings == ()
-    assert not (bench.directory / "home" / ".gemini").exists()  # the person's own home is left alone
+    assert not (bench.directory / "home" / ".gemini").exists()  # the user's home is unchanged
 
 
 async def test_a_key_that_is_refused(bench: Bench) -> None:

@@ -1,4 +1,4 @@
-"""What is made of Gemini CLI's events. Each was printed by Gemini CLI 0.61."""
+"""How Gemini CLI's events are read. Each was printed by Gemini CLI 0.61."""
 
 from __future__ import annotations
 
@@ -182,5 +182,5 @@ async def test_a_secret_across_two_pieces_is_masked(tmp_path: Path) -> None:
     assert result.status == "success", result.errors
     assert "It is" in log.messages[-1].content
     assert "sk-secret-0123456789" not in log.model_dump_json()
-    (told,) = (event.text for event in events if isinstance(event, AssistantText))
-    assert told == log.messages[-1].content
+    (text,) = (event.text for event in events if isinstance(event, AssistantText))
+    assert text == log.messages[-1].content

@@ -1,4 +1,4 @@
-"""Every agent in a sandbox where nothing has the name that it has outside: names of inside are all that it is told."""
+"""Every agent in a sandbox whose paths differ from the host's: the agent sees only paths of the sandbox."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ async def test_the_agent_sees_only_paths_of_the_sandbox(agent: str, tmp_path: Pa
     cli = RecordedCli(tmp_path, adapter)
     sandbox = RenamedSandbox(tmp_path / "inside", cli.workspace)
     done = await played(cli, sandbox, env)
-    told = [*done.argv, *(value for name, value in done.env.items() if name not in ("PWD", "OLDPWD", "_"))]
-    of_outside = [path for path in (cli.workspace, *sandbox.shared) if any(str(path) in word for word in told)]
+    seen = [*done.argv, *(value for name, value in done.env.items() if name not in ("PWD", "OLDPWD", "_"))]
+    of_outside = [path for path in (cli.workspace, *sandbox.shared) if any(str(path) in word for word in seen)]
     assert of_outside == []
 
 

@@ -1,4 +1,4 @@
-"""The real opencode against the scripted model: what the conformance kit does not ask."""
+"""The real opencode against the scripted model, beyond the conformance kit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def test_session_in_a_repository_with_another_base_url(bench: Bench) -> No
     assert log.usage is not None
     assert (log.usage.input_tokens, log.usage.output_tokens, log.usage.cache_read_tokens) == (2000, 50, 1400)
     assert log.usage.cost_source == "agent"
-    assert [request.kind for request in session.requests] == ["turn", "turn"]  # nobody was asked for a title
+    assert [request.kind for request in session.requests] == ["turn", "turn"]  # no request for a title
     assert sorted(path.name for path in workspace.iterdir()) == ["hello.txt", "opencode.json"]
 
 

@@ -1,4 +1,4 @@
-"""No line of an agent, however odd, is an exception; and what was read can be written down."""
+"""No line of an agent raises an exception, and every log can be serialized."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def log_of(agent: str, session: SessionRecord) -> YouBenchaLog:
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_unexpected_values(agent: str, data: st.DataObject) -> None:
-    """Its own kinds of event, with keys that it knows and values that nobody expects."""
+    """The agent's own event types, with known keys and unexpected values."""
     adapter: Any = get_adapter(agent)
     kinds = st.sampled_from(sorted(adapter.reader().handlers()))
     drawn = data.draw(st.lists(st.tuples(kinds, FIELDS), max_size=5))

@@ -1,4 +1,4 @@
-"""An agent that is ended before its time: at once, wholly, and with one word about it."""
+"""An agent that is stopped early: at once, completely, and with one error."""
 
 from __future__ import annotations
 
