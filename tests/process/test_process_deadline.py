@@ -1,4 +1,4 @@
-"""At the deadline the whole tree ends, whatever it does to escape, and the caller has its result within a second."""
+"""At the deadline the whole tree is ended, and the caller has its result within a second."""
 
 from __future__ import annotations
 

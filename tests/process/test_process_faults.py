@@ -1,4 +1,4 @@
-"""What watches over the agent may be hit itself: by a kill, a stop, a fork. Nothing lives on because of it."""
+"""Guard and fork server may be killed, stopped or forked themselves. No process survives because of it."""
 
 from __future__ import annotations
 

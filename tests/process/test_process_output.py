@@ -1,4 +1,4 @@
-"""Output is kept whole up to its bound, in the result and in the log file, while the program runs."""
+"""Output is complete up to its limit, in the result and in the log file, while the program runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets leave no trace in the output, however it is cut into chunks; everything else passes unchanged."""
+"""Secrets are removed from the output in any chunking; everything else passes unchanged."""
 
 from __future__ import annotations
 

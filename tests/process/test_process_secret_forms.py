@@ -1,4 +1,4 @@
-"""A secret is masked in the forms in which programs print it, not only as it is."""
+"""A secret is masked in every form in which programs print it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A spool gives back what was written, and its disk with it."""
+"""A spool returns what was written, and frees its disk space."""
 
 from __future__ import annotations
 

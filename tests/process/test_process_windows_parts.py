@@ -1,4 +1,4 @@
-"""The parts of the Windows system that need no Windows: quoting for batch files, the shapes of structures."""
+"""The parts of the Windows system that need no Windows: quoting for batch files, sizes of structures."""
 
 from __future__ import annotations
 
