@@ -1,4 +1,4 @@
-"""Files beside the results: read if they are there, and only if they really are there."""
+"""Files beside the results: read if they exist, and only inside the directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers and unknowns, as people read them."""
+"""Numbers and unknown values, formatted for people."""
 
 from __future__ import annotations
 

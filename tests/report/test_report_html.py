@@ -1,4 +1,4 @@
-"""One page that needs nothing else, and that nobody's text can change."""
+"""A self-contained page, whose structure hostile text cannot change."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ def test_metrics_of_every_type_can_be_shown() -> None:
 
 def test_code_in_a_message_is_shown_as_code() -> None:
     message = "`python3 -B <x>` took 0.2 s. `unpaired"
-    told = sample.document()
-    told["evaluators"][0]["message"] = message
-    text = render_html(ResultsBundle.model_validate(told))
+    document = sample.document()
+    document["evaluators"][0]["message"] = message
+    text = render_html(ResultsBundle.model_validate(document))
     assert "<code>python3 -B &lt;x&gt;</code> took 0.2 s. `unpaired" in text

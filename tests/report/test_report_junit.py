@@ -1,4 +1,4 @@
-"""JUnit XML that CI systems take: by the rules that their schemas have in common."""
+"""JUnit XML that CI systems accept: the rules that their schemas have in common."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results are found where a person points, and refused with a reason."""
+"""Results are found at a path, or refused with a reason."""
 
 from __future__ import annotations
 

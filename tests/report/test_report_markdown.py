@@ -1,4 +1,4 @@
-"""report.md says what is in the bundle, and text from outside stays text. Read as GitHub's tables are read."""
+"""report.md shows the bundle, and hostile text stays text. Parsed as GitHub does."""
 
 from __future__ import annotations
 

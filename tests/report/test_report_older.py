@@ -1,4 +1,4 @@
-"""Results of the original youBencha still load, and nothing is made up for what they do not say."""
+"""Results of the original youBencha still load, and missing values stay unknown."""
 
 from __future__ import annotations
 

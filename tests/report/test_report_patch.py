@@ -1,4 +1,4 @@
-"""Patches as git writes them: read by file and line, and no more than a page can show."""
+"""Patches as git writes them: read by file and line, up to what a page can show."""
 
 from __future__ import annotations
 

@@ -66,8 +66,8 @@ def test_hint_for_a_failed_agent() -> None:
 def test_only_the_first_of_many_warnings() -> None:
     one = {"message": "denied", "timestamp": sample.LATER, "code": "CLAUDE_TOOL_DENIED"}
     agent = {**sample.document()["agent"], "warnings": [one] * 8}
-    told = [value for label, value in render_terminal(sample.bundle(agent=agent)) if label == "Warning"]
-    assert told == [*["denied"] * 5, "and 3 more: see the report"]
+    shown = [value for label, value in render_terminal(sample.bundle(agent=agent)) if label == "Warning"]
+    assert shown == [*["denied"] * 5, "and 3 more: see the report"]
 
 
 def test_unknown_values_are_listed_in_one_line() -> None:

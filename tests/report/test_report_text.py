@@ -1,4 +1,4 @@
-"""What cannot be seen becomes something that can."""
+"""Invisible characters are made visible."""
 
 from __future__ import annotations
 

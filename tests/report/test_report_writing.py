@@ -1,4 +1,4 @@
-"""Reports as files: whole or not at all, and never in place of something else."""
+"""Reports as files: written atomically, and never over something else."""
 
 from __future__ import annotations
 
