@@ -1,4 +1,4 @@
-"""`yb eval`: judging a directory that is somebody's own, without touching it."""
+"""`yb eval`: judging a user's directory without changing it."""
 
 from __future__ import annotations
 

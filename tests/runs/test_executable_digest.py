@@ -1,4 +1,4 @@
-"""Which program ran, byte for byte, without reading hundreds of megabytes in every run."""
+"""The digest of the program that ran, without reading hundreds of megabytes in every run."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def test_the_digest_is_correct_and_cached(program: Path, tmp_path: Path) -> None
     expected = hashlib.sha256(LARGE).hexdigest()
     assert sha256_of(program, tmp_path / "cache") == expected
     (memory,) = (tmp_path / "cache" / "digests").iterdir()
-    told = memory.read_text().splitlines()
-    memory.write_text(f"{told[0]}\n{'0' * 64}\n")
+    lines = memory.read_text().splitlines()
+    memory.write_text(f"{lines[0]}\n{'0' * 64}\n")
     assert sha256_of(program, tmp_path / "cache") == "0" * 64  # it was not read again
     memory.write_text("nonsense")
     assert sha256_of(program, tmp_path / "cache") == expected

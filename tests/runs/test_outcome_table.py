@@ -1,4 +1,4 @@
-"""From what happened to what it means."""
+"""From errors and evaluations to outcome and verdict."""
 
 from __future__ import annotations
 
@@ -42,21 +42,25 @@ def error(code: str | None) -> ErrorRecord:
     ],
 )
 def test_outcomes_of_error_codes(code: str | None, outcome: OutcomeName, valid: bool) -> None:
-    told = outcome_of("failed", [error(code)], [result("passed")])
-    assert (told.name, told.valid) == (outcome, valid)
-    assert told.reason == f"because of {code}"
+    found = outcome_of("failed", [error(code)], [result("passed")])
+    assert (found.name, found.valid) == (outcome, valid)
+    assert found.reason == f"because of {code}"
 
 
 def test_a_timeout_is_a_limit_whatever_else_went_wrong() -> None:
-    told = outcome_of("timeout", [error("CLAUDE_API_ERROR"), error("CLAUDE_TIMEOUT")], [])
-    assert (told.name, told.reason) == ("limit", "because of CLAUDE_TIMEOUT")
+    found = outcome_of("timeout", [error("CLAUDE_API_ERROR"), error("CLAUDE_TIMEOUT")], [])
+    assert (found.name, found.reason) == ("limit", "because of CLAUDE_TIMEOUT")
     assert outcome_of("timeout", [], []).name == "limit"
 
 
 def test_a_timeout_without_an_answer_is_a_provider_error() -> None:
     unanswered = error("CLAUDE_RATE_LIMIT").model_copy(update={"context": {"unanswered": True}})
-    told = outcome_of("timeout", [error("CLAUDE_TIMEOUT"), unanswered], [])
-    assert (told.name, told.valid, told.reason) == ("provider_error", False, "because of CLAUDE_RATE_LIMIT")
+    found = outcome_of("timeout", [error("CLAUDE_TIMEOUT"), unanswered], [])
+    assert (found.name, found.valid, found.reason) == (
+        "provider_error",
+        False,
+        "because of CLAUDE_RATE_LIMIT",
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,8 +99,8 @@ def test_outcomes_of_a_successful_agent_by_evaluator_status(
 
 
 def test_a_failure_of_the_harness_is_not_the_agents() -> None:
-    told = outcome_of("success", [], [result("skipped")], failure="the disk is full")
-    assert (told.name, told.valid, told.reason) == ("infra_error", False, "the disk is full")
+    found = outcome_of("success", [], [result("skipped")], failure="the disk is full")
+    assert (found.name, found.valid, found.reason) == ("infra_error", False, "the disk is full")
     assert outcome_of("failed", [error("CLAUDE_CRASHED")], [], failure="the disk is full").name == "agent_error"
 
 

@@ -27,16 +27,16 @@ async def test_the_chosen_agent_and_model_run(runs: RunBench, claude_cli: Instal
 
 async def test_the_plan_and_its_hash_reflect_the_options(runs: RunBench) -> None:
     file = str(runs.write_case({"type": "codex", "model": "m", "config": {"prompt": "Work."}}))
-    told = [
+    plans = [
         json.loads((await runs.yb("run", "-c", file, "--dry-run", "--json", *options)).out)
         for options in ([], ["--agent", "opencode@1.2.3"], ["--model", "n"])
     ]
-    assert [(plan["agent"], plan["agent_version"], plan["model"]) for plan in told] == [
+    assert [(plan["agent"], plan["agent_version"], plan["model"]) for plan in plans] == [
         ("codex", None, "m"),
         ("opencode", "1.2.3", "m"),
         ("codex", None, "n"),
     ]
-    assert len({plan["config_hash"] for plan in told}) == 3
+    assert len({plan["config_hash"] for plan in plans}) == 3
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What cannot be run: said clearly, exit code 2, and nothing left behind that looks like a result."""
+"""Invalid input: a clear message, exit code 2, and nothing left that looks like a result."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ ANSWERS = script(
 EVALUATORS = ["git-diff", {"name": "agentic-judge", "config": {"assertions": {"tax_is_right": "The tax is 0.2."}}}]
 
 
-def agent(cli: InstalledAgent, prompt: str = "Mend the tax.") -> dict[str, Any]:
+def agent(cli: InstalledAgent, prompt: str = "Fix the tax.") -> dict[str, Any]:
     config = {"prompt": prompt, "executable": str(cli.executable)}
     return {"type": "claude-code", "config": config, "env": {"IS_SANDBOX": "1"}}
 
@@ -71,8 +71,8 @@ async def test_a_recording_is_replayed_in_another_directory(
     again = await elsewhere.run(agent(claude_cli), "--replay", str(tape), evaluators=EVALUATORS)
     assert again.done.code == 0, again.done.out + again.done.err
     assert again.diff == first.diff != ""
-    told = cassette(again)
-    assert (told.replayed, told.recorded, told.unmatched) == (cassette(first).recorded, 0, 0)
+    counts = cassette(again)
+    assert (counts.replayed, counts.recorded, counts.unmatched) == (cassette(first).recorded, 0, 0)
     assert again.bundle.agent is not None
     assert first.bundle.agent is not None
     assert again.bundle.agent.usage == first.bundle.agent.usage
@@ -88,9 +88,9 @@ async def test_an_unrecorded_request_is_reported_with_a_diff(runs: RunBench, cla
     async with ScriptedModel(script(says("Done."))) as model:
         keys = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY}
         await runs.run(agent(claude_cli), "--record", str(tape), env=keys)
-        other = await runs.run(agent(claude_cli, "Mend the shipping."), "--replay", str(tape), env=keys)
+        other = await runs.run(agent(claude_cli, "Fix the shipping."), "--replay", str(tape), env=keys)
         asked_before = len(model.requests)
-        rest = await runs.run(agent(claude_cli, "Mend the shipping."), "--cassette", str(tape), env=keys)
+        rest = await runs.run(agent(claude_cli, "Fix the shipping."), "--cassette", str(tape), env=keys)
         assert len(model.requests) > asked_before  # `auto` asks for what it does not have, and keeps it
     assert other.done.code == 1
     assert other.bundle.outcome is not None
@@ -98,11 +98,11 @@ async def test_an_unrecorded_request_is_reported_with_a_diff(runs: RunBench, cla
     (name, *_) = cassette(other).mismatches
     diff = (other.artifacts / name).read_text()
     assert "-" in diff
-    assert "Mend the tax." in diff
-    assert "Mend the shipping." in diff
+    assert "Fix the tax." in diff
+    assert "Fix the shipping." in diff
     assert "CASSETTE_MISMATCH" in [warning.code for warning in other.bundle.agent.warnings]  # type: ignore[union-attr]
     assert rest.done.code == 0, rest.done.err
     assert cassette(rest).recorded > 0
     shutil.rmtree(runs.workspace)
-    replayed = await runs.run(agent(claude_cli, "Mend the shipping."), "--replay", str(tape))
+    replayed = await runs.run(agent(claude_cli, "Fix the shipping."), "--replay", str(tape))
     assert replayed.done.code == 0, replayed.done.err

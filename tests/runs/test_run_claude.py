@@ -121,14 +121,14 @@ async def test_an_agent_that_commits_and_deletes_its_repository(runs: RunBench, 
 
 @versions(NEWEST)
 async def test_sc_001_a_prompt_file_beside_the_test_case(runs: RunBench, claude_cli: InstalledAgent) -> None:
-    (runs.root / "task.md").write_text("Mend the tax, please.")
+    (runs.root / "task.md").write_text("Fix the tax, please.")
     async with ScriptedModel(script(EDIT, says("Done."))) as model:
         agent = runs.claude(claude_cli, model)
         del agent["config"]["prompt"]
         agent["config"]["prompt_file"] = "task.md"
         done = await runs.run(agent)
         assert done.done.code == 0, done.done.err
-        assert any("Mend the tax, please." in json.dumps(request.body) for request in model.requests)
+        assert any("Fix the tax, please." in json.dumps(request.body) for request in model.requests)
 
 
 @pytest.mark.parametrize("claude_cli", [NEWEST], indirect=True)

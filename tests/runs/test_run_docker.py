@@ -35,7 +35,7 @@ def environment(model: ScriptedModel) -> dict[str, str]:
 
 
 def claude(cli: InstalledAgent, **config: Any) -> dict[str, Any]:
-    given = {"prompt": "Mend the tax.", **config}
+    given = {"prompt": "Fix the tax.", **config}
     return {"type": "claude-code", "version": cli.version, "model": MODEL, "config": given}
 
 
@@ -112,7 +112,7 @@ async def test_aider(runs: RunBench, image: str) -> None:
         "type": "aider",
         "version": cli.version,
         "model": "anthropic/claude-sonnet-4-5",
-        "config": {"prompt": "Mend the tax.", "files": ["src/prices.py"]},
+        "config": {"prompt": "Fix the tax.", "files": ["src/prices.py"]},
     }
     done = await run_in(runs, image, agent, script(says(edit), usage=TOKENS, tools_optional=True))
     assert done.done.code == 0, done.done.err
@@ -127,7 +127,7 @@ async def test_aider(runs: RunBench, image: str) -> None:
 
 
 async def test_any_program(runs: RunBench, image: str) -> None:
-    """A script of the person's own, with the Thunderdome's contract."""
+    """A user's script, with the Thunderdome's contract."""
     script_file = runs.root / "adapter.sh"
     script_file.write_text(
         "#!/bin/bash\n"
@@ -137,7 +137,7 @@ async def test_any_program(runs: RunBench, image: str) -> None:
     )
     script_file.chmod(0o755)
     agent = {"type": "command", "config": {"command": ["./adapter.sh"], "prompt": "Do it."}, "env": {"WHO": "me"}}
-    done = await run_in(runs, image, agent, script(says("Nobody asks.")))
+    done = await run_in(runs, image, agent, script(says("Never asked.")))
     assert done.done.code == 0, done.done.err
     assert (done.tree / "task.txt").read_text().strip() == "Do it."
     assert (done.tree / "proxy.txt").read_text().strip() == "http://127.0.0.1:4000"
@@ -166,7 +166,7 @@ async def test_a_deadline_ends_the_container(runs: RunBench, image: str, claude_
 
 
 async def test_a_missing_key_is_reported(runs: RunBench, image: str) -> None:
-    """There is nothing else that it could reach: so this is told before anything is done."""
+    """It could reach nothing else, so this is reported before anything runs."""
     runs.write_case({"type": "claude-code", "config": {"prompt": "Hello."}}, sandbox={"type": "docker", "image": image})
     done = await runs.yb("run", "-c", str(runs.case_file), env=PLACES)
     assert done.code == 2
@@ -191,13 +191,13 @@ async def test_a_missing_image(runs: RunBench, image: str, sandbox: dict[str, An
 
 @versions(NEWEST)
 async def test_a_judge_runs_in_a_container_too(runs: RunBench, image: str, claude_cli: InstalledAgent) -> None:
-    """It has tools, and what it reads was written by somebody who may want to use them."""
+    """It has tools, and it reads files of an agent that may want to misuse them."""
     secret = runs.root / "secret.txt"
     secret.write_text("the host's")
-    verdict = json.dumps({"assertions": {"mended": {"score": 1, "reason": "seen"}}, "message": "well"})
+    verdict = json.dumps({"assertions": {"fixed": {"score": 1, "reason": "seen"}}, "message": "well"})
     look = f"env | grep -c {API_KEY}; cat link; pwd; git log --oneline | wc -l; ls -d {runs.home}"
     answers = script(bash(look), says(verdict), usage=TOKENS)
-    asked = {"type": "claude-code", "version": claude_cli.version, "model": MODEL, "assertions": {"mended": "It is."}}
+    asked = {"type": "claude-code", "version": claude_cli.version, "model": MODEL, "assertions": {"fixed": "It is."}}
     judge = {"name": "agentic-judge", "config": asked}
     agent = runs.program(f"ln -s {secret} link; echo 'TAX = 0.2' > src/prices.py")
     done = await run_in(runs, image, agent, answers, evaluators=["git-diff", judge])

@@ -1,4 +1,4 @@
-"""`yb run` through the gateway, with the real Claude Code CLI: metered, capped, and with no key worth stealing."""
+"""`yb run` through the gateway, with the real Claude Code CLI: metered, capped, and without the real key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EDIT = bash("echo 'TAX = 0.2' > src/prices.py")
 MODEL = "claude-opus-4-5"
 
 
-def agent(cli: InstalledAgent, prompt: str = "Mend the tax.", **more: Any) -> dict[str, Any]:
+def agent(cli: InstalledAgent, prompt: str = "Fix the tax.", **more: Any) -> dict[str, Any]:
     config = {"prompt": prompt, "executable": str(cli.executable)}
     return {"type": "claude-code", "model": MODEL, "config": config, "env": {"IS_SANDBOX": "1"}, **more}
 
@@ -53,7 +53,7 @@ async def test_every_token_of_a_run_is_counted(runs: RunBench, claude_cli: Insta
     async with ScriptedModel(answers) as model:
         done = await runs.run(agent(claude_cli), env=keys(model))
     assert done.done.code == 0, done.done.err
-    told, bundle = report(done), done.bundle
+    metered, bundle = report(done), done.bundle
     asked = [request for request in model.requests if request.path.startswith("/v1/messages?")]
     assert {request.headers["x-api-key"] for request in asked} == {API_KEY}
     main = [request for request in asked if request.kind == "turn"]
@@ -64,16 +64,16 @@ async def test_every_token_of_a_run_is_counted(runs: RunBench, claude_cli: Insta
     assert [(line["output_tokens"], line["cache_creation_tokens"], line["partial"]) for line in by_turn] == [
         (25, 50, False)
     ] * 3
-    assert told.usage is not None
-    assert told.usage.input_tokens == sum(line["input_tokens"] for line in lines)
-    assert told.usage.output_tokens == sum(line["output_tokens"] for line in lines)
-    assert told.difference is not None
-    differs = told.difference
+    assert metered.usage is not None
+    assert metered.usage.input_tokens == sum(line["input_tokens"] for line in lines)
+    assert metered.usage.output_tokens == sum(line["output_tokens"] for line in lines)
+    assert metered.difference is not None
+    differs = metered.difference
     assert (differs.input_tokens, differs.output_tokens, differs.cache_read_tokens) == (0, 0, 0)
     assert bundle.agent is not None
-    assert bundle.agent.usage == told.usage == done.log.usage
-    assert (told.usage.cost_source, told.usage.partial) == ("gateway", False)
-    assert told.usage.cost_usd == pytest.approx(sum(line["cost_usd"] for line in lines))
+    assert bundle.agent.usage == metered.usage == done.log.usage
+    assert (metered.usage.cost_source, metered.usage.partial) == ("gateway", False)
+    assert metered.usage.cost_usd == pytest.approx(sum(line["cost_usd"] for line in lines))
     assert bundle.agent.budget_exceeded is False
     environment = (done.tree / "environment.txt").read_text()
     assert "ANTHROPIC_API_KEY=sk-yb-" in environment
@@ -86,15 +86,15 @@ async def test_a_budget_that_is_spent(runs: RunBench, claude_cli: InstalledAgent
     answers = script(*[bash(f"echo {number} >> work.txt") for number in range(20)], says("Done."), usage=TOKENS)
     done = await run_with(runs, agent(claude_cli), answers, "--budget", "0.02")
     assert done.done.code == 1
-    told, bundle = report(done), done.bundle
+    metered, bundle = report(done), done.bundle
     assert bundle.agent is not None
     assert bundle.outcome is not None
     assert (bundle.outcome.name, bundle.outcome.valid, bundle.agent.budget_exceeded) == ("limit", True, True)
-    assert told.budget is not None
-    assert (told.budget.cap_usd, told.budget.exceeded) == (0.02, True)
-    assert told.usage is not None
-    assert told.usage.cost_usd is not None
-    assert 0.02 <= told.usage.cost_usd < 0.04
+    assert metered.budget is not None
+    assert (metered.budget.cap_usd, metered.budget.exceeded) == (0.02, True)
+    assert metered.usage is not None
+    assert metered.usage.cost_usd is not None
+    assert 0.02 <= metered.usage.cost_usd < 0.04
     assert [line["status"] for line in ledger(done)][-1] == 402
     assert bundle.outcome.reason in done.done.out
     assert bundle.summary.overall_status == "failed"
@@ -105,9 +105,9 @@ async def test_waiting_for_the_provider_is_not_agent_time(runs: RunBench, claude
     busy = {"error": {"status": 429, "message": "slow down", "headers": {"retry-after": "1"}}}
     done = await run_with(runs, agent(claude_cli), script(busy, EDIT, says("Done.")), gateway="builtin")
     assert done.done.code == 0, done.done.err
-    told = report(done)
-    assert told.rate_limited == 1
-    assert told.provider_wait_ms >= 900
+    metered = report(done)
+    assert metered.rate_limited == 1
+    assert metered.provider_wait_ms >= 900
     assert "Provider wait" in done.done.out
     assert [line["retry_after_s"] for line in ledger(done) if line["status"] == 429] == [1.0]
 
@@ -127,12 +127,12 @@ while True:
 
 async def test_an_agent_that_ignores_a_spent_budget_is_ended(runs: RunBench) -> None:
     greedy = {"type": "command", "config": {"command": [sys.executable, "-c", GREEDY], "prompt_by": "none"}}
-    # Nobody counts the answers to a request without tools: the script's smallest numbers hold.
+    # Answers to a request without tools have the script's smallest token counts.
     done = await run_with(
         runs, greedy, script(says("Yes."), usage=TOKENS), gateway={"type": "builtin", "tokens_per_trial": 5000}
     )
-    told = report(done)
-    assert told.refused >= 4
+    metered = report(done)
+    assert metered.refused >= 4
     assert done.bundle.outcome is not None
     assert done.bundle.outcome.name == "limit"
     assert done.bundle.agent is not None
@@ -141,11 +141,11 @@ async def test_an_agent_that_ignores_a_spent_budget_is_ended(runs: RunBench) -> 
 
 
 async def test_an_unreachable_provider(runs: RunBench) -> None:
-    """Which is nobody's failure but its own, and is soon not asked any more."""
+    """It is a provider error, and the circuit opens soon."""
     gives_up = GREEDY.replace("while True:", "for _ in range(10):") + "raise SystemExit(1)"
     asks = {"type": "command", "config": {"command": [sys.executable, "-c", gives_up], "prompt_by": "none"}}
-    nobody = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "ANTHROPIC_API_KEY": API_KEY}
-    done = await runs.run(asks, env=nobody, gateway="builtin")
+    unreachable = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "ANTHROPIC_API_KEY": API_KEY}
+    done = await runs.run(asks, env=unreachable, gateway="builtin")
     assert done.done.code == 1
     assert [line["error"] for line in ledger(done)] == ["upstream_unreachable"] * 6 + ["circuit_open"] * 4
     assert report(done).circuit_opened
@@ -184,9 +184,9 @@ async def test_an_agent_that_reports_more_than_was_metered(runs: RunBench) -> No
     done = await run_with(runs, runs.program(claims), script(says("Yes.")), gateway="builtin")
     assert done.bundle.agent is not None
     assert "USAGE_UNACCOUNTED" in [warning.code for warning in done.bundle.agent.warnings]
-    told = report(done)
-    assert told.reported is not None
-    assert (told.reported.input_tokens, told.reported.cost_usd) == (500_000, 3.2)
+    metered = report(done)
+    assert metered.reported is not None
+    assert (metered.reported.input_tokens, metered.reported.cost_usd) == (500_000, 3.2)
 
 
 @pytest.mark.parametrize(

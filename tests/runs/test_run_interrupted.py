@@ -1,4 +1,4 @@
-"""An interrupt leaves a valid bundle of what was finished; a kill loses nothing that was."""
+"""An interrupt leaves a valid bundle of what was finished; a kill loses no finished result."""
 
 from __future__ import annotations
 
@@ -122,6 +122,6 @@ async def test_redirected_output_does_not_change_the_verdict(runs: RunBench, red
     process = await asyncio.create_subprocess_exec(
         "/bin/sh", "-c", line, cwd=runs.root, env=runs.env, stderr=asyncio.subprocess.PIPE
     )
-    _, told = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+    _, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
     assert process.returncode == 0
-    assert (b"warning: the result could not be printed" in told) == (redirection == "> /dev/full")
+    assert (b"warning: the result could not be printed" in err) == (redirection == "> /dev/full")

@@ -1,4 +1,4 @@
-"""What a `yb run` through the gateway loads to know its prices."""
+"""What a `yb run` through the gateway loads for its prices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trial lays beside its tree is found again by the run's name, even after a kill."""
+"""Files that a trial puts beside its tree are found by the run's name, even after a kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent that reaches beside its tree: it changes no verdict, and no run is lost by it."""
+"""An agent that changes files beside its tree changes no verdict and loses no run."""
 
 from __future__ import annotations
 

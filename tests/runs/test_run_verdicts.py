@@ -1,4 +1,4 @@
-"""`yb run` with any program as the agent: what is judged, what is believed, what is left behind."""
+"""`yb run` with any program as the agent: verdicts, metrics, and what is left behind."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_an_agent_that_failed_cannot_pass(runs: RunBench) -> None:
     done = await runs.run(runs.program(f"{EDIT}; exit 3"))
     assert done.done.code == 1
     bundle = done.bundle
-    assert bundle.evaluators[0].status == "passed"  # what it did is still told
+    assert bundle.evaluators[0].status == "passed"  # its changes are still reported
     assert bundle.summary.overall_status == "failed"
     assert bundle.agent is not None
     assert (bundle.agent.status, bundle.agent.exit_code) == ("failed", 3)
@@ -229,7 +229,7 @@ async def test_no_secret_in_anything_written_or_sent(runs: RunBench) -> None:
     done = await runs.run(agent, "--json", env={"MY_API_KEY": SECRET}, **more)
     assert done.done.code == 0, done.done.err
     assert done.bundle.agent is not None
-    assert done.bundle.agent.model is not None  # it was told, and is masked
+    assert done.bundle.agent.model is not None  # it was reported, and is masked
     assert json.loads(done.done.out) == json.loads((done.artifacts / "results.json").read_text())
     written = [path for path in done.artifacts.rglob("*") if path.is_file() and path.name != "git-diff.patch"]
     for path in [*written, runs.root / "ledger.jsonl", runs.root / "ledger.db"]:
