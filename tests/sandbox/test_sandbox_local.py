@@ -1,4 +1,4 @@
-"""A local sandbox: what of a person's home has a say in a trial, and what goes on working all the same."""
+"""A local sandbox: which parts of a user's home affect a trial, and which tools keep working."""
 
 from __future__ import annotations
 

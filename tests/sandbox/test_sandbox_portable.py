@@ -1,4 +1,4 @@
-"""What of a CLI must be seen in a container, and that it is enough to start it."""
+"""Which files a CLI needs in a container, and that they are enough to start it."""
 
 from __future__ import annotations
 
