@@ -1,4 +1,4 @@
-"""Another agent or model than the file's, with all else as it is."""
+"""Another agent or model than the file's, with everything else unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person may write under `sandbox`."""
+"""The `sandbox` section of a test case."""
 
 from __future__ import annotations
 
