@@ -1,4 +1,4 @@
-"""The conformance kit itself: a sound adapter passes, and every fault is found."""
+"""The conformance kit itself: a correct adapter passes, and every fault is found."""
 
 from __future__ import annotations
 
