@@ -1,4 +1,4 @@
-"""Eight trials at once in one process, with one host. One fails, one is cancelled; none disturbs another."""
+"""Eight concurrent trials in one process, with one host. One fails, one is cancelled; the others are unaffected."""
 
 from __future__ import annotations
 
