@@ -1,4 +1,4 @@
-"""A repository to start from, and a cache that is nobody's."""
+"""A repository to start from, and a separate cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed, as data; and what an agent can do about it."""
+"""The changes as data, and what an agent can do to falsify them."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ async def test_a_patch_that_cannot_be_written(start: Snapshot, tmp_path: Path) -
 
 
 async def test_a_cancelled_call_leaves_no_process(start: Snapshot, tmp_path: Path) -> None:
-    """Whoever cancels while git works."""
+    """Cancelled while git works."""
     (start.tree / "large").write_bytes(os.urandom(40_000_000))
     task = asyncio.create_task(start.changes(tmp_path / "patch"))
     while not list(start.git_dir.glob("index-*.lock")):

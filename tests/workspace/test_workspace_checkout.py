@@ -1,4 +1,4 @@
-"""What an agent gets: one commit, nothing that leaks a solution, and nothing that ran on the way."""
+"""The agent's checkout: one commit, nothing that leaks a solution, and no program that ran."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""New files that the repository ignores do not count; and nobody can make others not count."""
+"""New files that the repository ignores do not count, and an agent cannot hide others."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ async def test_ids_match_gits(tree: Path) -> None:
     assert entry.id == hashlib.sha256(b"blob 3000000\0" + content).hexdigest()
 
 
-@linux_only("a file that nobody reads at once")
+@linux_only("a file that is not read at once")
 async def test_a_cancelled_call_reads_no_further(tree: Path, tmp_path: Path) -> None:
     start = await Snapshot.take(tree, tmp_path / "start.git")
     with (tree / "huge").open("wb") as file:

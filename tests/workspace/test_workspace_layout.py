@@ -1,4 +1,4 @@
-"""The directory of a run: made, held, emptied, removed."""
+"""The directory of a run: created, locked, emptied, removed."""
 
 from __future__ import annotations
 

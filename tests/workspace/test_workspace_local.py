@@ -1,4 +1,4 @@
-"""Repositories on this machine: which commit is meant, and what is said when there is none."""
+"""Local repositories: which commit is used, and the errors if there is none."""
 
 from __future__ import annotations
 

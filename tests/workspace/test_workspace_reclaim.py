@@ -1,4 +1,4 @@
-"""What an agent does beside its tree is found and mended before anything there is read or written."""
+"""Changes of an agent beside its tree are found and repaired before anything there is read or written."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_nothing_to_reclaim(run: RunDirectory) -> None:
     assert run.reclaim() == ()
     assert in_order(run)
     assert files(run.artifacts) == {"events.jsonl": "ours\n", "agent-logs/log": "ours\n"}
-    assert files(run.path / "agents") == {"file": "x\n"}  # an agent may need it, and nobody else looks there
+    assert files(run.path / "agents") == {"file": "x\n"}  # an agent may need it, and nothing else reads it
 
 
 def test_private_files_are_not_beside_the_tree(run: RunDirectory, tmp_path: Path) -> None:
@@ -117,9 +117,9 @@ TRICKS = {
 
 @pytest.mark.parametrize("trick", TRICKS)
 def test_impostors(run: RunDirectory, trick: str) -> None:
-    script, told = TRICKS[trick]
+    script, reported = TRICKS[trick]
     agent(run, script)
-    assert re.search(told, "\n".join(run.reclaim()))
+    assert re.search(reported, "\n".join(run.reclaim()))
     assert in_order(run)
     assert set(files(run.artifacts)) <= {"events.jsonl", "agent-logs/log"}
 
@@ -147,9 +147,11 @@ def test_planted_artifacts(run: RunDirectory) -> None:
         mkfifo agent-logs/pipe
         """,
     )
-    (told,) = run.reclaim()
-    assert told.startswith("planted in the artifacts, and removed: agent-logs/pipe, closed, evaluators, events.jsonl,")
-    assert told.endswith("git-diff.patch and 4 more")
+    (reported,) = run.reclaim()
+    assert reported.startswith(
+        "planted in the artifacts, and removed: agent-logs/pipe, closed, evaluators, events.jsonl,"
+    )
+    assert reported.endswith("git-diff.patch and 4 more")
     assert in_order(run)
     assert files(run.artifacts) == {"agent-logs/log": "ours\n", "hooks/sub/log": "log\n"}
     assert sorted(os.listdir(run.artifacts / "hooks" / "sub")) == ["log"]
@@ -158,17 +160,17 @@ def test_planted_artifacts(run: RunDirectory) -> None:
 def test_planted_deeper_than_paths_can_be(run: RunDirectory) -> None:
     nest = "import os\nfor _ in range(900): os.mkdir('dir-name'); os.chdir('dir-name')"
     agent(run, f"cd ../artifacts/agent-logs; {shlex.quote(sys.executable)} -c {shlex.quote(nest)}")
-    (told,) = run.reclaim()
-    assert len(told) < 400
+    (reported,) = run.reclaim()
+    assert len(reported) < 400
     assert in_order(run)
     assert (run.artifacts / "agent-logs" / "log").exists()
 
 
 def test_names_that_are_not_utf_8(run: RunDirectory) -> None:
     agent(run, "printf x > \"$(printf '../artifacts/a\\033[2J\\n\\377')\"")
-    (told,) = run.reclaim()
-    told.encode()
-    assert told.isprintable()
+    (reported,) = run.reclaim()
+    reported.encode()
+    assert reported.isprintable()
 
 
 @pytest.mark.parametrize(
@@ -176,8 +178,8 @@ def test_names_that_are_not_utf_8(run: RunDirectory) -> None:
 )
 def test_tampering_with_private_files_is_reported(run: RunDirectory, script: str) -> None:
     agent(run, script.format(f"'{run.private}'"))
-    (told,) = run.reclaim()
-    assert "cannot be relied on" in told
+    (reported,) = run.reclaim()
+    assert "cannot be relied on" in reported
     assert run.private.is_dir()
     assert in_order(run)
 
@@ -429,7 +431,7 @@ asyncio.run(main())
 
 
 def test_removed_permissions_are_restored(tmp_path: Path) -> None:
-    """From somebody who is not root: nobody, where we are."""
+    """As a user who is not root: `nobody`, if we are root."""
     import shutil
     import tempfile
 

@@ -326,7 +326,7 @@ async def test_a_damaged_mirror_is_recreated(opener: Opener, source: Path, tmp_p
 
 
 async def test_a_mirror_damaged_while_in_use(opener: Opener, source: Path, tmp_path: Path) -> None:
-    """Two at once find out; one of them mends it."""
+    """Two detect it at the same time; one of them repairs it."""
     with served(HttpBackend.of(tmp_path)) as url:
         both = [await opener(f"{url}/source") for _ in range(2)]
         ruin_objects(mirror_of(opener))

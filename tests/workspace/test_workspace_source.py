@@ -1,4 +1,4 @@
-"""What people write for a repository."""
+"""The spellings of a repository's address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees that an agent left: copied whole, whatever is in them."""
+"""Trees that an agent left: copied completely, whatever they contain."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_hard_links_are_copied_once(tmp_path: Path) -> None:
 
 @posix_only("permissions")
 def test_unreadable_files_are_left_out(tmp_path: Path) -> None:
-    """By somebody who is not root: nobody, where we are."""
+    """As a user who is not root: `nobody`, if we are root."""
     with TemporaryDirectory(dir="/tmp") as place:
         if os.geteuid() == 0:
             os.chown(place, 65534, 65534)

@@ -1,4 +1,4 @@
-"""`yb eval` on a directory of the user's own: told exactly, touched never."""
+"""`yb eval` on a user's directory: its changes are exact, and it is never modified."""
 
 from __future__ import annotations
 
