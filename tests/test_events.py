@@ -1,4 +1,4 @@
-"""Events are values: they say what they hold, and refuse what they do not know."""
+"""Events are values with known fields."""
 
 from __future__ import annotations
 

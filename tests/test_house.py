@@ -1,4 +1,4 @@
-"""The house as DESIGN draws it: who may import whom, and what an import costs."""
+"""The layers of DESIGN: which package may import which, and what an import costs."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ MODULES_OF_A_RUN = 110
 
 
 def test_number_of_modules_loaded_by_a_run(tmp_path: Path) -> None:
-    """With a program of one's own as the agent, judged by git-diff. It waits for every module that is loaded."""
+    """With a command as the agent, evaluated by git-diff. Every loaded module costs start-up time."""
     git = ("git", "-C", tmp_path, "-c", "user.name=test", "-c", "user.email=test@example.org")
     for arguments in (("init", "-q"), ("commit", "-q", "-m", "start", "--allow-empty")):
         subprocess.run([*git, *arguments], check=True)

@@ -1,4 +1,4 @@
-"""JSON as others write it: what is kept, what is replaced, and what counts as unknown."""
+"""JSON from other programs: what is kept, what is replaced, and what counts as unknown."""
 
 from __future__ import annotations
 
