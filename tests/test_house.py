@@ -21,7 +21,7 @@ from systems import ON_WINDOWS
 SOURCE = Path(youbencha.__file__).parent
 TESTS = Path(__file__).parent
 
-FLOORS: tuple[frozenset[str], ...] = (
+LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"youbencha"}),  # the version, nothing else
     frozenset({"errors", "events", "text"}),
     frozenset({"files", "json_lines", "plugins", "progress", "usage", "user_dirs"}),
@@ -36,9 +36,9 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"demo", "doctor", "scaffold", "suggest"}),
     frozenset({"cli"}),
 )
-"""From the ground up. A package imports from floors below its own, and never from a neighbour."""
+"""From the lowest up. A package imports from layers below its own, and never from a neighbour."""
 
-FLOOR_OF = {name: floor for floor, names in enumerate(FLOORS) for name in names}
+LAYER_OF = {name: layer for layer, names in enumerate(LAYERS) for name in names}
 NOT_OURS = ("demo/repository/",)
 """Files that are material, not code of the house."""
 
@@ -91,7 +91,7 @@ def package_of(module: str, name: str | None = None) -> str:
     parts = module.split(".")
     if len(parts) > 1:
         return parts[1]
-    return name if name in FLOOR_OF and name is not None else "youbencha"
+    return name if name in LAYER_OF and name is not None else "youbencha"
 
 
 def home_of(file: str) -> str:
@@ -106,7 +106,7 @@ def every_import() -> list[Import]:
 
 def test_every_package_has_a_layer() -> None:
     packages = {home_of(path.relative_to(SOURCE).as_posix()) for path in modules()}
-    assert packages == set(FLOOR_OF), "a new package needs its place in FLOORS"
+    assert packages == set(LAYER_OF), "a new package needs its place in LAYERS"
 
 
 def test_imports_are_found() -> None:
@@ -118,7 +118,7 @@ def test_imports_lead_only_to_lower_layers() -> None:
     wrong = []
     for each in every_import():
         home, target = home_of(each.file), package_of(each.module, each.name)
-        if home != target and FLOOR_OF[target] >= FLOOR_OF[home]:
+        if home != target and LAYER_OF[target] >= LAYER_OF[home]:
             wrong.append(f"{each}   ({home} is not above {target})")
     assert wrong == []
 
