@@ -20,7 +20,7 @@ AGENT = "claude-code"
 OTHERS = {"codex": "0.166.0", "copilot-cli": "1.0.102", "gemini-cli": "0.61.0", "opencode": "1.18.33"}
 """All from npm, and all as they were measured: their events are no promise of theirs, and change."""
 FROM_PYPI = {"aider": "0.86.2", "litellm": "1.106.2"}
-"""Each in an environment of its own. LiteLLM is no agent, but what a gateway can have behind it."""
+"""Each in an environment of its own. LiteLLM is not an agent, but a possible upstream of the gateway."""
 
 
 def request(version: str) -> str:

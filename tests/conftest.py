@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 import agent_clis
 import toolbox_tools
 from agent_clis import NEWEST, OLDEST
-from claude_lab import GIT_BASH, ClaudeLab, version_params
+from claude_bench import GIT_BASH, ClaudeBench, version_params
 from youbencha.gateway import price_list
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.sandbox.toolbox.toolbox import Toolbox
@@ -74,8 +74,8 @@ def claude_cli(request: pytest.FixtureRequest) -> InstalledAgent:
 
 
 @pytest.fixture
-def lab(claude_cli: InstalledAgent, tmp_path: Path) -> ClaudeLab:
-    return ClaudeLab(claude_cli, tmp_path)
+def claude(claude_cli: InstalledAgent, tmp_path: Path) -> ClaudeBench:
+    return ClaudeBench(claude_cli, tmp_path)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

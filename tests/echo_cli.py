@@ -51,7 +51,7 @@ class Received:
     argv: list[str]
     stdin: bytes
     file: bytes | None
-    """The contents of the prompt file that it was told to read."""
+    """The contents of the prompt file that it was asked to read."""
 
     @property
     def prompt(self) -> str:

@@ -1,4 +1,4 @@
-"""Events are values: they say what they hold, and refuse what they do not know."""
+"""Events are values with known fields."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from youbencha.events import AssistantText, Event, ProgressNote, SessionResult, ToolCalled, event_type
 
 
-def test_what_is_given_and_what_is_not() -> None:
+def test_given_and_default_fields() -> None:
     before = time.time()
     text = AssistantText(text="Hello", parent="p")
     assert (text.text, text.parent, text.sent_at) == ("Hello", "p", None)
@@ -18,31 +18,31 @@ def test_what_is_given_and_what_is_not() -> None:
     assert AssistantText(text="x", at=5.0).at == 5.0
 
 
-def test_what_must_be_given() -> None:
+def test_required_fields() -> None:
     with pytest.raises(TypeError, match="name"):
         ToolCalled(call_id="1", arguments={})  # type: ignore[call-arg]
 
 
-def test_what_is_not_known() -> None:
+def test_unknown_fields() -> None:
     with pytest.raises(TypeError, match="txet"):
         ProgressNote(text="x", txet="y")  # type: ignore[call-arg]
     with pytest.raises(TypeError):
         ProgressNote("x")  # type: ignore[arg-type,call-arg]
 
 
-def test_an_event_with_something_else_in_it() -> None:
+def test_replacing_a_field() -> None:
     note = ProgressNote(text="x")
     assert replace(note, text="y") == ProgressNote(text="y", at=note.at)
     assert note.text == "x"
 
 
-def test_equal_is_what_holds_the_same() -> None:
+def test_equality() -> None:
     assert ProgressNote(text="x", at=1.0) == ProgressNote(text="x", at=1.0)
     assert ProgressNote(text="x", at=1.0) != ProgressNote(text="x", at=2.0)
     assert ProgressNote(text="x", at=1.0) != AssistantText(text="x", at=1.0)
 
 
-def test_a_kind_of_a_kind_holds_all_of_it() -> None:
+def test_subclasses_inherit_fields() -> None:
     @event_type
     class OwnResult(SessionResult):
         rounds: int = 0
@@ -53,7 +53,7 @@ def test_a_kind_of_a_kind_holds_all_of_it() -> None:
     assert "rounds=3" in repr(result)
 
 
-def test_matching_by_what_is_in_it() -> None:
+def test_pattern_matching() -> None:
     match ProgressNote(text="x"):
         case Event(at=float()) as event:
             assert event.at > 0

@@ -1,4 +1,4 @@
-"""Files written in one step, and files that an agent or a stranger may have put there."""
+"""Files written atomically, and files that an agent or another user may have put there."""
 
 from __future__ import annotations
 

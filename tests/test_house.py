@@ -1,4 +1,4 @@
-"""The house as DESIGN draws it: who may import whom, and what an import costs."""
+"""The layers of DESIGN: which package may import which, and what an import costs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from systems import ON_WINDOWS
 SOURCE = Path(youbencha.__file__).parent
 TESTS = Path(__file__).parent
 
-FLOORS: tuple[frozenset[str], ...] = (
+LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"youbencha"}),  # the version, nothing else
     frozenset({"errors", "events", "text"}),
     frozenset({"files", "json_lines", "plugins", "progress", "usage", "user_dirs"}),
@@ -36,9 +36,9 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"demo", "doctor", "scaffold", "suggest"}),
     frozenset({"cli"}),
 )
-"""From the ground up. A package imports from floors below its own, and never from a neighbour."""
+"""From the lowest up. A package imports from layers below its own, and never from a neighbour."""
 
-FLOOR_OF = {name: floor for floor, names in enumerate(FLOORS) for name in names}
+LAYER_OF = {name: layer for layer, names in enumerate(LAYERS) for name in names}
 NOT_OURS = ("demo/repository/",)
 """Files that are material, not code of the house."""
 
@@ -91,7 +91,7 @@ def package_of(module: str, name: str | None = None) -> str:
     parts = module.split(".")
     if len(parts) > 1:
         return parts[1]
-    return name if name in FLOOR_OF and name is not None else "youbencha"
+    return name if name in LAYER_OF and name is not None else "youbencha"
 
 
 def home_of(file: str) -> str:
@@ -104,26 +104,26 @@ def every_import() -> list[Import]:
     return [each for path in modules() for each in imports(path)]
 
 
-def test_every_package_has_its_floor() -> None:
+def test_every_package_has_a_layer() -> None:
     packages = {home_of(path.relative_to(SOURCE).as_posix()) for path in modules()}
-    assert packages == set(FLOOR_OF), "a new package needs its place in FLOORS"
+    assert packages == set(LAYER_OF), "a new package needs its place in LAYERS"
 
 
-def test_there_is_something_to_look_at() -> None:
+def test_imports_are_found() -> None:
     assert len(every_import()) > 200
     assert any(each.file.startswith("cli/") for each in every_import())
 
 
-def test_imports_only_lead_down() -> None:
+def test_imports_lead_only_to_lower_layers() -> None:
     wrong = []
     for each in every_import():
         home, target = home_of(each.file), package_of(each.module, each.name)
-        if home != target and FLOOR_OF[target] >= FLOOR_OF[home]:
+        if home != target and LAYER_OF[target] >= LAYER_OF[home]:
             wrong.append(f"{each}   ({home} is not above {target})")
     assert wrong == []
 
 
-def test_nobody_takes_anothers_private_things() -> None:
+def test_no_private_name_is_imported_from_another_package() -> None:
     wrong = []
     for each in every_import():
         parts = [*each.module.split("."), each.name or ""]
@@ -134,7 +134,7 @@ def test_nobody_takes_anothers_private_things() -> None:
     assert wrong == []
 
 
-def test_the_lowest_floors_stay_light() -> None:
+def test_the_lowest_layers_import_only_the_standard_library() -> None:
     """`errors` and `events` are imported by everything, so they import nothing but Python itself."""
     for name in ("__init__.py", "errors.py", "events.py"):
         tree = ast.parse((SOURCE / name).read_text(encoding="utf-8"))
@@ -175,7 +175,7 @@ def brought_in(statement: str) -> set[str]:
         ("import youbencha.cli.app", {"aiohttp", "textual", "numpy", "pydantic", "pytest"}),
     ],
 )
-def test_what_an_import_does_not_bring_in(statement: str, not_wanted: set[str]) -> None:
+def test_unwanted_modules_are_not_imported(statement: str, not_wanted: set[str]) -> None:
     assert brought_in(statement) & not_wanted == set()
 
 
@@ -186,7 +186,7 @@ NEEDS_POSIX = {
 }
 
 
-def test_what_needs_posix_is_known() -> None:
+def test_modules_that_need_posix() -> None:
     """Each of these says so in its first lines, to readers and to the type checker."""
     says_so = {
         name_of(path) for path in modules() if '\nassert sys.platform != "win32"\n' in path.read_text(encoding="utf-8")
@@ -231,8 +231,8 @@ NOT_FOR_A_RUN = {
 MODULES_OF_A_RUN = 110
 
 
-def test_what_a_run_loads(tmp_path: Path) -> None:
-    """With a program of one's own as the agent, judged by git-diff. It waits for every module that is loaded."""
+def test_number_of_modules_loaded_by_a_run(tmp_path: Path) -> None:
+    """With a command as the agent, evaluated by git-diff. Every loaded module costs start-up time."""
     git = ("git", "-C", tmp_path, "-c", "user.name=test", "-c", "user.email=test@example.org")
     for arguments in (("init", "-q"), ("commit", "-q", "-m", "start", "--allow-empty")):
         subprocess.run([*git, *arguments], check=True)
@@ -247,7 +247,7 @@ def test_what_a_run_loads(tmp_path: Path) -> None:
     assert len([name for name in loaded if is_ours(name)]) <= MODULES_OF_A_RUN
 
 
-def test_test_modules_have_names_of_their_own() -> None:
+def test_test_modules_have_unique_names() -> None:
     """They are imported by their bare names: two of one name would be one."""
     seen: dict[str, Path] = {}
     twice = []
@@ -282,7 +282,7 @@ def test_tests_import_public_names_from_their_package() -> None:
     assert wrong == []
 
 
-def test_a_public_class_has_a_name_of_its_own() -> None:
+def test_public_classes_have_unique_names() -> None:
     homes: dict[str, list[str]] = {}
     for path in modules():
         for node in parsed(path).body:

@@ -1,4 +1,4 @@
-"""JSON as others write it: what is kept, what is replaced, and what counts as unknown."""
+"""JSON from other programs: what is kept, what is replaced, and what counts as unknown."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HUGE = 10**30
 
 
 @pytest.mark.parametrize("value", [None, True, False, -1, 1.0, "1", [], {}])
-def test_what_is_not_a_count(value: object) -> None:
+def test_invalid_counts(value: object) -> None:
     assert count(value) is None
 
 
@@ -38,7 +38,7 @@ def test_counts_have_a_bound_if_one_is_given() -> None:
 
 
 @pytest.mark.parametrize("value", [None, True, -0.5, "1", math.inf, math.nan, 10**400])
-def test_what_is_not_an_amount(value: object) -> None:
+def test_invalid_amounts(value: object) -> None:
     assert amount(value) is None
 
 
@@ -54,13 +54,13 @@ def test_a_field_of_another_type_is_none_or_empty() -> None:
     assert (records({}), texts("ab")) == ([], ())
 
 
-def test_half_a_character_is_kept() -> None:
+def test_a_lone_surrogate_is_kept() -> None:
     assert loads(HALF)["a"] == "cut \ud83d"
     assert loads_lossy(HALF)["a"] == "cut \ud83d"
     assert decode(HALF) == {"type": "x", "a": "cut \ud83d"}
 
 
-def test_in_an_event_half_a_character_is_replaced() -> None:
+def test_in_an_event_a_lone_surrogate_is_replaced() -> None:
     assert decode_event(HALF) == {"type": "x", "a": "cut ?"}
 
 
@@ -92,13 +92,13 @@ def test_an_event_names_its_type() -> None:
 
 
 @pytest.mark.parametrize("value", [{"a": "\ud83d"}, {"a": ["ä", 1.5, None]}, [], "x"])
-def test_what_is_written_is_read_again(value: Any) -> None:
+def test_written_values_can_be_read(value: Any) -> None:
     assert loads(dumps(value)) == value
     assert loads(canonical(value)) == value
     assert "\n" not in dumps(value)
 
 
-def test_a_number_of_more_than_64_bits_is_written_whole() -> None:
+def test_a_number_of_more_than_64_bits_is_written_exactly() -> None:
     assert dumps({"a": HUGE}) == canonical({"a": HUGE}).decode() == f'{{"a":{HUGE}}}'
     assert loads(dumps({"a": HUGE})) == {"a": float(HUGE)}
 
@@ -108,7 +108,7 @@ def test_canonical_is_the_same_however_keys_are_ordered(last: object) -> None:
     assert canonical({"b": 1, "a": {"d": 2, "c": last}}) == canonical({"a": {"c": last, "d": 2}, "b": 1})
 
 
-def test_a_control_message_goes_back_as_it_came() -> None:
+def test_a_control_message_is_encoded_losslessly() -> None:
     line = encode({"a": "cut \ud83d, ä"})
     assert line == '{"a": "cut \\ud83d, \\u00e4"}\n'
     assert decode(line) == {"a": "cut \ud83d, ä"}

@@ -18,7 +18,7 @@ def counted(*calls: Tokens, total: SessionUsage | None = None, ended: bool = Fal
     return counter.usage(ended=ended)
 
 
-def test_nothing_reported_is_nothing_known() -> None:
+def test_without_reports_usage_is_unknown() -> None:
     assert counted() is None
     assert counted(ended=True) is None
     assert counted(Tokens()) is None
@@ -31,7 +31,7 @@ def test_calls_add_up_and_are_a_lower_bound_until_the_end() -> None:
     assert counted(*calls, ended=True) == (Tokens(15, 3, 7, None), None, False)
 
 
-def test_news_of_one_call_is_not_counted_twice() -> None:
+def test_updates_of_one_call_are_not_counted_twice() -> None:
     counter = UsageCounter()
     counter.add_call(Tokens(10, 1), message_id="a", final=False)
     assert counter.calls == Tokens(10, None)  # what a call begins with is not its output
@@ -41,7 +41,7 @@ def test_news_of_one_call_is_not_counted_twice() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.lists(st.none() | st.integers(0, 9), min_size=4, max_size=4))))
-def test_the_sum_is_that_of_the_largest_news_of_each_call(news: list[tuple[str, list[int | None]]]) -> None:
+def test_the_sum_is_that_of_the_largest_update_of_each_call(news: list[tuple[str, list[int | None]]]) -> None:
     counter, largest = UsageCounter(), {}
     for message_id, numbers in news:
         counter.add_call(Tokens(*numbers), message_id=message_id)
@@ -52,7 +52,7 @@ def test_the_sum_is_that_of_the_largest_news_of_each_call(news: list[tuple[str, 
     assert counter.calls == tuple(sum(column) if column else None for column in columns)
 
 
-def test_calls_without_a_name_are_each_their_own() -> None:
+def test_calls_without_an_id_are_counted_separately() -> None:
     counter = UsageCounter()
     counter.add_call(Tokens(10, 1), 0.5)
     counter.add_call(Tokens(10, 1), 0.25)

@@ -1,4 +1,4 @@
-"""Real programs from the toolbox, for tests that cannot do without."""
+"""Real programs from the toolbox, for tests that need them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`yb` as a person runs it: in this process, or where that matters in one of its own."""
+"""`yb` as a user runs it: in this process, or if needed in a separate one."""
 
 from __future__ import annotations
 

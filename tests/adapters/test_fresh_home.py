@@ -1,4 +1,4 @@
-"""Who gets a fresh home, and who must be let into the person's own."""
+"""Which agents get a fresh home, and which need the user's."""
 
 from __future__ import annotations
 
@@ -43,33 +43,33 @@ def is_fresh(agent: str, home: Path, *, gateway: bool = False, given: dict[str, 
     )
 
 
-@pytest.mark.skipif(sys.platform == "darwin", reason="nobody can tell what is in a keychain")
+@pytest.mark.skipif(sys.platform == "darwin", reason="the contents of a keychain cannot be read")
 @pytest.mark.parametrize("agent", ALL)
-def test_fresh_where_nobody_is_logged_in(agent: str, tmp_path: Path) -> None:
+def test_fresh_without_a_login(agent: str, tmp_path: Path) -> None:
     assert is_fresh(agent, tmp_path)
 
 
 @pytest.mark.parametrize("agent", LOGINS)
-def test_ones_own_where_a_login_is_all_that_there_is(agent: str, tmp_path: Path) -> None:
+def test_user_home_if_only_a_login_exists(agent: str, tmp_path: Path) -> None:
     log_in(agent, tmp_path)
     assert not is_fresh(agent, tmp_path)
 
 
 @pytest.mark.parametrize("agent", LOGINS)
-def test_fresh_where_there_is_a_key_or_a_gateway(agent: str, tmp_path: Path) -> None:
+def test_fresh_with_a_key_or_a_gateway(agent: str, tmp_path: Path) -> None:
     log_in(agent, tmp_path)
     assert is_fresh(agent, tmp_path, **{KEYS[agent]: "k"})
     assert is_fresh(agent, tmp_path, given={KEYS[agent]: "k"})
     assert is_fresh(agent, tmp_path, gateway=True)
 
 
-def test_an_address_alone_proves_nothing(tmp_path: Path) -> None:
+def test_a_base_url_alone_is_not_enough(tmp_path: Path) -> None:
     log_in("codex", tmp_path)
     assert not is_fresh("codex", tmp_path, OPENAI_BASE_URL="http://127.0.0.1:9")
 
 
 @pytest.mark.parametrize("choice", ["fresh", "own"])
-def test_a_test_case_decides(choice: str, tmp_path: Path) -> None:
+def test_the_test_case_overrides(choice: str, tmp_path: Path) -> None:
     log_in("codex", tmp_path)
     for gateway in (True, False):
         chosen = fresh_home_for(
@@ -96,5 +96,5 @@ def test_a_test_case_decides(choice: str, tmp_path: Path) -> None:
         ("command", {"AWS_PROFILE": "work"}, True),
     ],
 )
-def test_clouds_keep_their_logins_in_the_home(agent: str, env: dict[str, str], fresh: bool, tmp_path: Path) -> None:
+def test_cloud_providers_need_the_user_home(agent: str, env: dict[str, str], fresh: bool, tmp_path: Path) -> None:
     assert is_fresh(agent, tmp_path, **env) is fresh

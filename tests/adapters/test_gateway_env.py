@@ -1,4 +1,4 @@
-"""What is taken from an agent's environment behind a gateway, and what stands there instead."""
+"""Which variables are removed from an agent's environment behind a gateway, and which replace them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AGENTS = ["claude-code", "codex", "command", "copilot-cli", "gemini-cli", "openc
         "OPENROUTER_API_KEY", "GROQ_API_KEY", "LITELLM_PROXY_API_KEY", "openai_api_key",
     ],
 )  # fmt: skip
-def test_what_is_taken(name: str) -> None:
+def test_model_credentials(name: str) -> None:
     assert is_model_credential(name)
 
 
@@ -43,17 +43,17 @@ def test_what_is_taken(name: str) -> None:
         "MY_OPENAI_API_KEY_NAME", "OPENCODE_CONFIG",
     ],
 )  # fmt: skip
-def test_what_stays(name: str) -> None:
+def test_other_variables_are_not_model_credentials(name: str) -> None:
     assert not is_model_credential(name)
 
 
-def test_what_is_a_credential_for_one_agent_only() -> None:
+def test_a_credential_of_one_agent_only() -> None:
     env = {"GITHUB_TOKEN": "for gh"}
     assert "GITHUB_TOKEN" in gateway_environment(env, ACCESS, {}, given=env)
     assert "GITHUB_TOKEN" not in gateway_environment(env, ACCESS, {}, given=env, own={"GITHUB_TOKEN"})
 
 
-def test_what_points_at_the_gateway_stands_in_their_place() -> None:
+def test_credentials_are_replaced_by_the_gateways() -> None:
     env = {"PATH": "/bin", "OPENAI_API_KEY": "real", "OPENAI_BASE_URL": "http://real"}
     assert gateway_environment(env, ACCESS, {"OPENAI_API_KEY": ACCESS.key}, given=env) == {
         "PATH": "/bin",
@@ -63,13 +63,13 @@ def test_what_points_at_the_gateway_stands_in_their_place() -> None:
     }
 
 
-def test_a_proxy_of_the_harness_is_not_for_the_agent() -> None:
+def test_a_proxy_of_the_harness_is_removed() -> None:
     around = {"HTTP_PROXY": "http://u:p@proxy", "https_proxy": "http://proxy", "ALL_PROXY": "x", "no_proxy": "corp"}
     env = gateway_environment(around, ACCESS, {}, given={})
     assert env == {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
 
 
-def test_a_proxy_of_the_test_case_is_but_not_for_the_gateway() -> None:
+def test_a_proxy_of_the_test_case_is_kept_but_bypassed_for_the_gateway() -> None:
     given = {"HTTPS_PROXY": "http://proxy", "no_proxy": "corp, 127.0.0.1"}
     env = gateway_environment({"HTTP_PROXY": "http://ours", **given}, ACCESS, {}, given=given)
     assert env == {"HTTPS_PROXY": "http://proxy", "NO_PROXY": "127.0.0.1,corp", "no_proxy": "127.0.0.1,corp"}
@@ -83,7 +83,7 @@ def test_a_proxy_of_the_test_case_is_but_not_for_the_gateway() -> None:
         ("google/gemini-2.5-pro", "gemini"), ("openrouter/anthropic/claude-x", None), ("mine/gpt-5", None),
     ],
 )  # fmt: skip
-def test_whose_a_model_is(model: str | None, provider: str | None) -> None:
+def test_provider_of_a_model(model: str | None, provider: str | None) -> None:
     assert provider_of(model) == provider
 
 
@@ -118,13 +118,13 @@ def test_all_our_agents_can_use_a_gateway(agent: str) -> None:
         ("copilot-cli", "claude-x", {"COPILOT_PROVIDER_TYPE": "azure"}, "openai"),
     ],
 )
-def test_whose_api_they_speak(agent: str, model: str | None, env: dict[str, str], provider: str | None) -> None:
+def test_provider_of_each_agent(agent: str, model: str | None, env: dict[str, str], provider: str | None) -> None:
     adapter = get_adapter(agent)
     assert isinstance(adapter, UsesGateway)
     assert adapter.gateway_provider(model, env) == provider
 
 
-def test_copilot_is_pointed_by_the_models_name() -> None:
+def test_copilot_provider_follows_the_model_name() -> None:
     adapter = get_adapter("copilot-cli")
     assert isinstance(adapter, UsesGateway)
     of_anthropic = adapter.gateway_env(ACCESS, "claude-sonnet-4-5", {})

@@ -33,7 +33,7 @@ missing = not_installed:X
 
 @pytest.fixture
 def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package of somebody else, installed."""
+    """An installed third-party package."""
     (tmp_path / "foreign_agents.py").write_text(PACKAGE)
     info = tmp_path / "foreign_agents-1.0.dist-info"
     info.mkdir()
@@ -43,14 +43,14 @@ def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "foreign_agents", raising=False)
 
 
-def test_ours() -> None:
+def test_built_in_adapters() -> None:
     ours = {"aider", "claude-code", "codex", "command", "copilot-cli", "gemini-cli", "opencode"}
     assert ours <= set(adapter_names())
     assert isinstance(get_adapter("claude-code"), ClaudeCodeAdapter)
 
 
 @pytest.mark.parametrize("name", ["aider", "codex", "command", "copilot-cli", "gemini-cli", "opencode"])
-def test_every_one_of_ours_can_be_loaded(name: str) -> None:
+def test_every_built_in_adapter_loads(name: str) -> None:
     assert get_adapter(name).name == name
 
 
@@ -59,10 +59,10 @@ def test_an_older_name_still_works() -> None:
 
 
 @pytest.mark.usefixtures("foreign")
-def test_somebody_elses() -> None:
+def test_third_party_adapters() -> None:
     assert "good" in adapter_names()
     assert get_adapter("good").name == "good"
-    assert isinstance(get_adapter("claude-code"), ClaudeCodeAdapter), "nobody replaces one of ours"
+    assert isinstance(get_adapter("claude-code"), ClaudeCodeAdapter), "a built-in adapter is not replaced"
 
 
 @pytest.mark.usefixtures("foreign")
@@ -76,7 +76,7 @@ def test_somebody_elses() -> None:
         ("missing", "ADAPTER_BROKEN", "not_installed"),
     ],
 )
-def test_what_cannot_be_used_is_explained(name: str, code: str, words: str) -> None:
+def test_unusable_adapters_are_reported(name: str, code: str, words: str) -> None:
     with pytest.raises(YouBenchaError) as caught:
         get_adapter(name)
     assert caught.value.code == code

@@ -1,4 +1,4 @@
-"""A limit of the sandbox that ended an agent is why it failed, and no mystery."""
+"""A sandbox limit that ended an agent is reported as the reason for its failure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from docker_lab import Engine, engine, image
+from docker_engine import Engine, engine, image
 from systems import posix_only
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
@@ -75,7 +75,7 @@ AGENTS = [(CommandAdapter, "COMMAND"), (CodexAdapter, "CODEX"), (ClaudeCodeAdapt
         (LimitHit("processes", "32"), "exit 1", "went beyond its sandbox's limit: processes (32).", "sandbox.pids"),
     ],
 )
-async def test_it_is_the_reason(
+async def test_a_sandbox_limit_is_the_reason(
     adapter: type[AgentAdapter], prefix: str, breach: LimitHit, rest: str, how: str, option: str, tmp_path: Path
 ) -> None:
     result = await ended(tmp_path, adapter, rest, breach=breach)
@@ -83,7 +83,7 @@ async def test_it_is_the_reason(
     assert [error.code for error in result.errors] == [f"{prefix}_SANDBOX_LIMIT"]
     assert how in result.errors[0].message
     assert f"`{option}`" in (result.errors[0].hint or "")
-    assert result.warnings == ()  # it is told once
+    assert result.warnings == ()  # reported once
     outcome = outcome_of(result.status, result.errors, ())
     assert (outcome.name, outcome.valid, outcome.retry) == ("limit", True, False)
 
@@ -125,8 +125,8 @@ async def test_a_tool_that_was_killed_long_before_is_not_to_blame(
     printed = "".join(json.dumps(record) + "\n" for record in FAILED_CALL[adapter])
     result = await ended(tmp_path, adapter, rest, breach=LimitHit("memory", "4 GiB"), printed=printed)
     assert [error.code for error in result.errors] == [f"{prefix}_{code}"]
-    told = [warning.code for warning in result.warnings]
-    assert (f"{prefix}_SANDBOX_LIMIT" in told) is (code == "RATE_LIMIT")
+    codes = [warning.code for warning in result.warnings]
+    assert (f"{prefix}_SANDBOX_LIMIT" in codes) is (code == "RATE_LIMIT")
 
 
 async def test_a_real_disk(tmp_path: Path, engine: Engine, image: str) -> None:

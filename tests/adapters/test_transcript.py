@@ -1,4 +1,4 @@
-"""What of a conversation is kept for the log while an agent runs."""
+"""Which parts of a conversation are kept for the log while an agent runs."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def test_calls_without_an_id_are_all_kept() -> None:
     assert [(each.id, each.result) for each in found.tool_calls()] == [(None, None)] * 2
 
 
-def test_what_comes_after_the_limit_is_left_out() -> None:
-    told = [AssistantText(text="x" * 600), UserText(text="y" * 300), AssistantText(text="z" * 200)]
-    found = kept(*told, AssistantText(text="later"), call("late", command="x" * 90), limit=1000)
+def test_entries_after_the_limit_are_dropped() -> None:
+    messages = [AssistantText(text="x" * 600), UserText(text="y" * 300), AssistantText(text="z" * 200)]
+    found = kept(*messages, AssistantText(text="later"), call("late", command="x" * 90), limit=1000)
     assert [message.content[0] for message in found.messages] == ["x", "y"]
     assert found.tool_calls() == []
 
 
-def test_a_result_beyond_the_limit_leaves_its_call() -> None:
+def test_a_result_beyond_the_limit_keeps_its_call() -> None:
     found = kept(call("a"), returned("a", "x" * 2000), returned("a", "too late"), limit=1000)
     assert [(each.id, each.result, each.is_error) for each in found.tool_calls()] == [("a", None, None)]

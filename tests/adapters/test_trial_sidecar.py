@@ -1,4 +1,4 @@
-"""The metrics of a trial, for every agent by the same hand."""
+"""The metrics sidecar of a trial, the same for every agent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from youbencha.trial.results import RunRecord, sidecar_of
 AT = "2026-01-01T00:00:00.000Z"
 
 
-def told(status: Status = "success", **more: Any) -> dict[str, Any]:
+def sidecar(status: Status = "success", **more: Any) -> dict[str, Any]:
     log = YouBenchaLog(
         agent_info=AgentInfo(name="x", version="1", adapter_version="1.0.0"),
         model_info=ModelInfo(name="m", provider="p"),
@@ -41,15 +41,15 @@ def denied(code: str = "CLAUDE_TOOL_DENIED", **tools: int) -> ErrorRecord:
 
 
 @pytest.mark.parametrize(("status", "ended"), [("success", "completed"), ("failed", "failed"), ("timeout", "timeout")])
-def test_how_it_ended(status: Status, ended: str) -> None:
-    assert told(status)["ended"] == ended
+def test_status_becomes_ended(status: Status, ended: str) -> None:
+    assert sidecar(status)["ended"] == ended
 
 
-def test_whose_session_it_was() -> None:
-    assert told(session_id="s-1")["session_id"] == "s-1"
+def test_session_id_is_reported() -> None:
+    assert sidecar(session_id="s-1")["session_id"] == "s-1"
 
 
-def test_a_trial_that_was_broken_off() -> None:
+def test_an_interrupted_trial() -> None:
     found = read(None)
     assert (found["ended"], found["session_id"], found["tools_used"], found["partial"]) == (
         "interrupted", None, None, True,
@@ -57,7 +57,7 @@ def test_a_trial_that_was_broken_off() -> None:
 
 
 def test_a_tool_that_was_always_denied_was_not_used() -> None:
-    """By its policy and by itself: the two are told apart."""
+    """Denied by the policy and by the agent itself, in separate warnings."""
     warnings = (denied(Read=1, Bash=1), denied(Edit=1), denied("CLAUDE_MCP_FAILED", Grep=1))
     made = calls("Read", "Bash", "Bash", "Edit", "Grep")
-    assert told(tool_calls=made, warnings=warnings)["tools_used"] == ["Bash", "Grep"]
+    assert sidecar(tool_calls=made, warnings=warnings)["tools_used"] == ["Bash", "Grep"]

@@ -1,4 +1,4 @@
-"""Where agents differ in what their ending means: one verdict, each agent's own rules."""
+"""Where agents differ in the meaning of their exit: each agent's own rules for the verdict."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def test_plain_text_instead_of_events(agent: Agent, exit_code: int, code: str) -
     assert codes_of(agent, exit_code, output=NO_LOGIN) == [code]
 
 
-def test_plain_text_that_was_asked_for() -> None:
+def test_plain_text_on_request() -> None:
     assert codes_of(ClaudeCodeAdapter, 0, output=NO_LOGIN, stream_expected=False) == []
     assert codes_of(ClaudeCodeAdapter, 1, output=NO_LOGIN, stream_expected=False) == ["CLAUDE_AUTH_FAILED"]
     assert codes_of(CommandAdapter, 0, output=NO_LOGIN) == []
 
 
 @pytest.mark.parametrize(("agent", "codes"), [(CodexAdapter, []), (ClaudeCodeAdapter, ["CLAUDE_EXECUTION_ERROR"])])
-def test_what_a_result_is_called(agent: Agent, codes: list[str]) -> None:
+def test_result_subtypes(agent: Agent, codes: list[str]) -> None:
     result = SessionResult(subtype="completed", is_error=False, text="done", turns=None, duration_ms=None)
     assert codes_of(agent, 0, facts=SessionFacts(stream_seen=True, results=1, result=result)) == codes
 
@@ -60,9 +60,7 @@ def test_what_a_result_is_called(agent: Agent, codes: list[str]) -> None:
     ("agent", "codes"),
     [(CodexAdapter, ["CODEX_TIMEOUT"]), (ClaudeCodeAdapter, ["CLAUDE_TIMEOUT", "CLAUDE_RATE_LIMIT"])],
 )
-def test_a_timeout_without_tokens_says_something_only_where_they_are_reported_live(
-    agent: Agent, codes: list[str]
-) -> None:
+def test_a_timeout_without_tokens_matters_only_if_tokens_are_reported_live(agent: Agent, codes: list[str]) -> None:
     facts = SessionFacts(stream_seen=True, retries=(RetriedCalls(status=429, reason="rate_limit", times=3),))
     assert codes_of(agent, None, timed_out=True, facts=facts) == codes
 
@@ -74,7 +72,7 @@ def test_another_model_than_at_the_start(agent: Agent, warned: bool) -> None:
     assert bool(found) is warned
 
 
-def test_when_a_limit_resets_is_read_for_every_agent() -> None:
+def test_the_reset_time_is_read_for_every_agent() -> None:
     said = "Claude AI usage limit reached|1750000000"
     result = SessionResult(subtype="failed", is_error=True, text=said, turns=None, duration_ms=None)
     ending = run_ending(1, facts=SessionFacts(stream_seen=True, results=1, result=result))

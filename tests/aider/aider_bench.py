@@ -1,4 +1,4 @@
-"""Aider, the real one, on its bench. It edits by what the model says: there are no tools to call."""
+"""A bench for the real Aider. It edits by the model's text: there are no tools to call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VERSION = FROM_PYPI["aider"]
 MODEL = "anthropic/claude-sonnet-4-5"
 VARIABLES = {"ANTHROPIC_API_BASE": "{url}", "ANTHROPIC_API_KEY": API_KEY}
 _REMINDER = "\n\n# *SEARCH/REPLACE block* Rules:"
-"""What Aider puts behind the person's words."""
+"""What Aider appends to the user's prompt."""
 
 
 def edits(path: str, content: str, *, saying: str = "I write.", of: str = "") -> dict[str, Any]:
@@ -29,7 +29,7 @@ def edits(path: str, content: str, *, saying: str = "I write.", of: str = "") ->
     return {"text": f"{saying}\n\n{path}\n```\n<<<<<<< SEARCH\n{of}=======\n{content}\n>>>>>>> REPLACE\n```\n"}
 
 
-def told(*turns: Mapping[str, Any], **settings: Any) -> Script:
+def aider_script(*turns: Mapping[str, Any], **settings: Any) -> Script:
     return script(*turns, tools_optional=True, **settings)
 
 
@@ -52,7 +52,7 @@ def git(directory: Path, *words: str) -> str:
 
 
 def repository(directory: Path, files: Mapping[str, str]) -> Path:
-    """With nobody's name in its configuration."""
+    """Without a user name in its configuration."""
     directory.mkdir()
     for name, content in files.items():
         (directory / name).write_text(content)
@@ -72,7 +72,7 @@ def aider_bench(directory: Path, **harness: str) -> Bench:
 
 TURNS: dict[Situation, list[dict[str, Any]]] = {
     Situation.ANSWERS: [{"text": f"The answer is {MARKER}."}],
-    # It runs a command only where it is told to, after an edit.
+    # It runs only configured commands, after an edit.
     Situation.WRITES_FILE: [edits("hello.txt", "hello")],
     Situation.SAYS_MUCH: [{"text": f"{MARKER * 1000}\n" * 1000}],
     Situation.FAILS: [{"text": "Never said."}],
@@ -91,7 +91,7 @@ class AiderAgent(KitAgent):
 
     @asynccontextmanager
     async def in_situation(self, situation: Situation, workspace: Path) -> AsyncIterator[Prepared]:
-        async with ScriptedModel(told(*self.turns[situation])) as model:
+        async with ScriptedModel(aider_script(*self.turns[situation])) as model:
             yield Prepared(
                 config={"model": MODEL, **self.bench.config, **OPTIONS.get(situation, {})},
                 env=self.bench.env(model),

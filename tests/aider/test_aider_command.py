@@ -1,4 +1,4 @@
-"""Aider's command line, and the files that are there before it starts."""
+"""Aider's command line, and the files that exist before it starts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def command(directory: Path, prompt: str = "Do it.", env: dict[str, str] | None 
     ("prompt", "message"),
     [("-x\r\ny", "-x\r\ny"), ("/run rm", "\n/run rm"), ("!rm", "\n!rm"), (" /run", " /run"), ("é", "é")],
 )
-def test_a_prompt_is_no_command_and_no_flag(tmp_path: Path, prompt: str, message: str) -> None:
+def test_a_prompt_is_neither_a_command_nor_a_flag(tmp_path: Path, prompt: str, message: str) -> None:
     done = command(tmp_path, prompt)
     (file,) = [word.partition("=")[2] for word in done.argv if word.startswith("--message-file=")]
     assert Path(file).read_bytes() == message.encode()
@@ -65,7 +65,7 @@ def test_options_and_their_flags(tmp_path: Path) -> None:
     assert expected <= set(argv)
 
 
-def test_left_out_it_is_as_aider_has_it(tmp_path: Path) -> None:
+def test_defaults_are_aiders(tmp_path: Path) -> None:
     argv = command(tmp_path).argv
     named = {word.partition("=")[0] for word in argv}
     assert not named & {
@@ -80,7 +80,7 @@ def test_left_out_it_is_as_aider_has_it(tmp_path: Path) -> None:
     assert {"--no-auto-commits", "--no-auto-test", "--auto-lint", "--no-stream"} <= named
 
 
-def test_a_python_path_of_the_test_cases_own_stays(tmp_path: Path) -> None:
+def test_the_test_cases_pythonpath_is_kept(tmp_path: Path) -> None:
     done = command(tmp_path, env={"PYTHONPATH": "/mine"})
     assert done.env["PYTHONPATH"].split(os.pathsep) == [str(tmp_path / "scratch"), "/mine"]
     assert (tmp_path / "scratch" / "sitecustomize.py").is_file()
@@ -96,7 +96,7 @@ def test_a_python_path_of_the_test_cases_own_stays(tmp_path: Path) -> None:
         ({"test_cmd": ""}, "test_cmd"),
     ],
 )
-def test_what_is_refused(config: dict[str, Any], path: str) -> None:
+def test_invalid_options(config: dict[str, Any], path: str) -> None:
     adapter = get_adapter("aider")
     assert isinstance(adapter, ChecksConfig)
     (problem,) = adapter.check_config({"prompt": "x", **config}, None)

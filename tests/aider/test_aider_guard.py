@@ -1,4 +1,4 @@
-"""The guard in Aider's process, around an Aider that is a few stubs."""
+"""The guard in Aider's process, around a stub of Aider."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def package(directory: Path) -> Path:
     return directory
 
 
-def test_it_guards_and_leaves_no_trace_in_the_environment(tmp_path: Path) -> None:
+def test_the_guard_leaves_no_trace_in_the_environment(tmp_path: Path) -> None:
     theirs, ran = package(tmp_path / "theirs"), tmp_path / "ran"
     (theirs / "sitecustomize.py").write_text(f"open({str(ran)!r}, 'w')")
     code = "import os; from aider.repomap import RepoMap; print(os.environ['PYTHONPATH'], RepoMap.TAGS_CACHE_DIR)"
@@ -50,7 +50,7 @@ def test_it_guards_and_leaves_no_trace_in_the_environment(tmp_path: Path) -> Non
     assert ran.exists()  # the sitecustomize that it stood before
 
 
-def test_an_aider_that_it_does_not_know_is_not_started(tmp_path: Path) -> None:
+def test_an_unknown_aider_is_not_started(tmp_path: Path) -> None:
     done = started(tmp_path / "scratch", code="print('started')")
     assert done.returncode == guard.NOT_GUARDED
     assert done.stdout.startswith("youBencha cannot keep this Aider from the repository's settings: ")
@@ -65,13 +65,13 @@ def test_only_files_that_the_command_line_names() -> None:
     assert main.generate_search_path_list(".env", "/repository", None) == []
 
 
-def test_no_line_is_broken() -> None:
+def test_lines_are_not_wrapped() -> None:
     io: Any = SimpleNamespace(Console=lambda *given, **options: options)
     guard.unbroken_lines(io)
     assert io.Console(width=80, force_terminal=False) == {"width": guard.WIDTH, "force_terminal": False}
 
 
-def test_calls_are_noted(tmp_path: Path) -> None:
+def test_calls_are_recorded(tmp_path: Path) -> None:
     class Model:
         name = "sonnet"
 
@@ -87,7 +87,7 @@ def test_calls_are_noted(tmp_path: Path) -> None:
     assert noted == [{"model": "sonnet", "usage": {"prompt_tokens": 5}}, {"model": "sonnet", "usage": None}]
 
 
-def test_a_home_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_home_directory_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "home", Path.home)  # put back afterwards
     monkeypatch.setattr(webbrowser, "open", webbrowser.open)
     guard.own_home(tmp_path)
@@ -95,7 +95,7 @@ def test_a_home_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert webbrowser.open("http://127.0.0.1:9") is False
 
 
-def test_an_identity_is_lent_where_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_git_identity_is_supplied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_COUNT": "1"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("GIT_CONFIG_KEY_0", "user.email")
@@ -110,7 +110,9 @@ def test_an_identity_is_lent_where_there_is_none(tmp_path: Path, monkeypatch: py
 
 @posix_only("paths are joined in another way")
 @pytest.mark.parametrize(("given", "left"), [("/ours:/theirs", "/theirs"), ("/ours", None)])
-def test_it_leaves_the_environment(given: str, left: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_guard_removes_itself_from_the_environment(
+    given: str, left: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PYTHONPATH", given)
     monkeypatch.setattr(sys, "path", ["/ours", "/theirs"])
     assert guard.leave_environment() == Path("/ours")

@@ -1,4 +1,4 @@
-"""The real Aider against the scripted model: what the conformance kit does not ask."""
+"""The real Aider against the scripted model, beyond the conformance kit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from aider_bench import DONE, MODEL, VERSION, aider_bench, edits, event, git, prompt_in, repository, told
+from aider_bench import DONE, MODEL, VERSION, aider_bench, aider_script, edits, event, git, prompt_in, repository
 from toolbox_agents import API_KEY, Bench
 
 from youbencha.adapters import AgentExecutionContext
@@ -35,7 +35,7 @@ def bench(tmp_path: Path) -> Bench:
     return aider_bench(tmp_path)
 
 
-async def test_a_whole_session_in_a_repository_that_brings_settings(bench: Bench) -> None:
+async def test_session_in_a_repository_with_settings(bench: Bench) -> None:
     tree = repository(bench.directory / "workspace", HOSTILE)
     before = (tree / ".git" / "config").read_bytes()
     # To Aider this is a command of its own; here it is the task. The file that it names is put into the chat.
@@ -43,7 +43,7 @@ async def test_a_whole_session_in_a_repository_that_brings_settings(bench: Bench
     # Longer than a terminal is wide, with the key where it would be broken.
     content = f'print("hello")\n# {"y" * 65}{API_KEY}.\n\t# ok\nApplied edit to nothing.py'
     answer = edits("hello.py", content)
-    session = await bench.run(told(answer, usage=TOKENS), prompt=prompt, auto_lint=False)
+    session = await bench.run(aider_script(answer, usage=TOKENS), prompt=prompt, auto_lint=False)
     result, log = session.result, session.log
 
     assert (result.status, result.errors, result.warnings) == ("success", (), ())
@@ -84,14 +84,14 @@ async def test_a_whole_session_in_a_repository_that_brings_settings(bench: Bench
     ("status", "code"),
     [(401, "AUTH_FAILED"), (402, "MAX_BUDGET"), (429, "RATE_LIMIT")],
 )
-async def test_what_the_api_refuses(bench: Bench, status: int, code: str) -> None:
+async def test_api_errors(bench: Bench, status: int, code: str) -> None:
     """Aider waits 69 seconds for what may pass (and takes 402 for such); here, not so long."""
     patient = bench.directory / "patient"
     patient.mkdir()
     (patient / "sitecustomize.py").write_text("import aider.coders.base_coder as coder\ncoder.RETRY_TIMEOUT = 0.3\n")
     bench.variables = {**bench.variables, "PYTHONPATH": str(patient)}
     refusal = {"error": {"status": status, "message": "the script says no"}, "times": "forever"}
-    session = await bench.run(told(refusal))
+    session = await bench.run(aider_script(refusal))
 
     (error,) = session.result.errors
     assert (session.result.status, session.result.exit_code, error.code) == ("failed", 0, f"AIDER_{code}")
@@ -102,8 +102,8 @@ async def test_what_the_api_refuses(bench: Bench, status: int, code: str) -> Non
     assert (session.log.turns, session.log.usage) == (None, None)
 
 
-async def test_behind_a_gateway_it_has_no_key_but_the_gateways(bench: Bench, tmp_path: Path) -> None:
-    async with ScriptedModel(told(edits("hello.txt", "hello"), usage=TOKENS, require_key="virtual")) as model:
+async def test_behind_a_gateway_only_its_key_is_visible(bench: Bench, tmp_path: Path) -> None:
+    async with ScriptedModel(aider_script(edits("hello.txt", "hello"), usage=TOKENS, require_key="virtual")) as model:
         context = AgentExecutionContext(
             workspace_dir=repository(tmp_path / "workspace", {"a.txt": "a"}),
             repo_dir=tmp_path / "workspace",
@@ -135,12 +135,12 @@ def program(path: Path, text: str) -> str:
 async def test_an_aider_that_cannot_be_guarded_does_not_start(bench: Bench) -> None:
     """A program of Python, but without what the guard has to hold."""
     fake = program(bench.directory / "aider", f"#!{sys.executable}\nprint('aider {VERSION}')\n")
-    session = await bench.run(told({"text": "Never said."}), executable=fake)
+    session = await bench.run(aider_script({"text": "Never said."}), executable=fake)
     assert (session.result.exit_code, session.codes(), session.requests) == (78, ["AIDER_EXECUTION_ERROR"], [])
     assert "ModuleNotFoundError" in session.result.output
 
 
-async def test_an_aider_that_was_not_guarded_is_no_success(bench: Bench) -> None:
+async def test_an_unguarded_aider_is_not_a_success(bench: Bench) -> None:
     """One that sheds what we put into its environment, and comes to a good end."""
     events = [event("launched"), event("message_send_starting"), event("message_send", cost=1.0), DONE]
     shedding = f"""#!{sys.executable} -I
@@ -149,7 +149,7 @@ print('aider {VERSION}')
 for log in (word.partition('=')[2] for word in sys.argv if word.startswith('--analytics-log=')):
     open(log, 'w').write({"".join(json.dumps(each) + chr(10) for each in events)!r})
 """
-    session = await bench.run(told({"text": "Done."}), executable=program(bench.directory / "aider", shedding))
+    session = await bench.run(aider_script({"text": "Done."}), executable=program(bench.directory / "aider", shedding))
     (error,) = session.result.errors
     assert (session.result.status, error.code) == ("failed", "AIDER_EXECUTION_ERROR")
     assert (error.context or {})["kind"] == "not_guarded"

@@ -32,7 +32,7 @@ def analytics(*events: dict[str, Any]) -> dict[str, str]:
     return {"analytics.jsonl": "".join(json.dumps(each) + "\n" for each in (event("launched"), *events))}
 
 
-async def test_a_whole_session(cli: RecordedCli) -> None:
+async def test_a_complete_session(cli: RecordedCli) -> None:
     files = {name: text.replace("I write.", f"I write {KEY}.") for name, text in FILES.items()}
     played = await play(cli, EDIT.replace("I write.", f"I write {KEY}."), files, env={"ANTHROPIC_API_KEY": KEY})
     result, log = played.result, played.log
@@ -57,7 +57,7 @@ async def test_a_whole_session(cli: RecordedCli) -> None:
     assert not [name for name, content in kept.items() if KEY in content]
 
 
-async def test_logs_that_cannot_be_kept_fail_no_run(cli: RecordedCli) -> None:
+async def test_unwritable_logs_do_not_fail_the_run(cli: RecordedCli) -> None:
     """There is something else in the place of one of them."""
     (cli.artifacts / "aider-logs" / "llm-history.txt").mkdir(parents=True)
     played = await play(cli)
@@ -65,13 +65,13 @@ async def test_logs_that_cannot_be_kept_fail_no_run(cli: RecordedCli) -> None:
     assert played.log.usage is not None
 
 
-async def test_an_aider_that_was_not_guarded(cli: RecordedCli) -> None:
+async def test_an_unguarded_aider(cli: RecordedCli) -> None:
     played = await play(cli, before=AIDER_FILES.replace('touch "$scratch/guarded"; ', ""))
     assert (played.result.status, played.codes()) == ("failed", ["AIDER_EXECUTION_ERROR"])
     assert (played.result.errors[0].context or {})["kind"] == "not_guarded"
 
 
-async def test_an_exception_is_what_failed(cli: RecordedCli) -> None:
+async def test_an_exception_is_the_error(cli: RecordedCli) -> None:
     """Where Aider said nothing that is known."""
     raised = event("message_send_exception", exception="LLM Provider NOT provided")
     played = await play(cli, "Something.\n", analytics(event("message_send_starting"), raised, DONE))
@@ -79,7 +79,7 @@ async def test_an_exception_is_what_failed(cli: RecordedCli) -> None:
     assert (played.result.errors[0].context or {})["kind"] == "model_not_found"
 
 
-async def test_an_aider_that_came_to_no_end(cli: RecordedCli) -> None:
+async def test_an_aider_without_an_exit_event(cli: RecordedCli) -> None:
     files = {**FILES, **analytics(event("message_send_starting"), event("message_send"))}
     played = await play(cli, files=files)
     assert (played.result.status, played.codes()) == ("failed", ["AIDER_NO_RESULT"])

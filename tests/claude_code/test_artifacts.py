@@ -17,7 +17,7 @@ def new_log_file(directory: Path) -> Path:
     return invocation.new_log_file(directory, LOGS)
 
 
-def test_where_the_log_goes_and_what_it_is_called(tmp_path: Path) -> None:
+def test_path_of_the_log_file(tmp_path: Path) -> None:
     path = new_log_file(tmp_path)
     assert path.parent == tmp_path / "claude-code-logs"
     assert re.fullmatch(r"terminal-output-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z\.log", path.name)
@@ -25,7 +25,7 @@ def test_where_the_log_goes_and_what_it_is_called(tmp_path: Path) -> None:
     assert abs((datetime.now(UTC) - stamp).total_seconds()) < 60
 
 
-def test_no_character_that_windows_refuses(tmp_path: Path) -> None:
+def test_log_names_are_valid_on_windows(tmp_path: Path) -> None:
     assert not re.search(r'[<>:"/\\|?*]', new_log_file(tmp_path).name)
 
 

@@ -1,4 +1,4 @@
-"""May the CLI talk to a model? A table, and no request."""
+"""Whether the CLI has credentials: a table, without a request."""
 
 from __future__ import annotations
 
@@ -49,22 +49,22 @@ async def test_a_credential_in_the_environment_is_enough(name: str, version: Cli
     assert await authenticated(tmp_path, version, {name: "x"}) == (True, [])
 
 
-async def test_an_empty_variable_is_no_credential(tmp_path: Path) -> None:
+async def test_an_empty_variable_is_not_a_credential(tmp_path: Path) -> None:
     assert await authenticated(tmp_path, OLD, {"ANTHROPIC_API_KEY": ""}) == (False, [])
 
 
-async def test_newer_versions_are_asked(tmp_path: Path) -> None:
+async def test_newer_versions_run_auth_status(tmp_path: Path) -> None:
     assert await authenticated(tmp_path / "a", NEW, {}, LOGGED_IN) == (True, ["auth status"])
     assert await authenticated(tmp_path / "b", NEW, {}, LOGGED_OUT) == (False, ["auth status"])
     assert await authenticated(tmp_path / "c", NEW, {}, "kill -9 $$") == (False, ["auth status"])
 
 
-async def test_older_versions_are_never_asked(tmp_path: Path) -> None:
+async def test_older_versions_do_not_run_auth_status(tmp_path: Path) -> None:
     """To them, "auth" would be a prompt, and cost money."""
     assert await authenticated(tmp_path, OLD, {}, LOGGED_IN) == (False, [])
 
 
-async def test_older_versions_a_stored_login(tmp_path: Path) -> None:
+async def test_older_versions_read_the_stored_login(tmp_path: Path) -> None:
     (tmp_path / ".claude").mkdir()
     (tmp_path / ".claude" / ".credentials.json").write_text("{}")
     assert await authenticated(tmp_path, OLD, {}) == (True, [])

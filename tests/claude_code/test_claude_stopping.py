@@ -1,4 +1,4 @@
-"""Claude Code ended before its time, and beside its own reasons to be ended."""
+"""Claude Code ended early by the caller, and by its own errors."""
 
 from __future__ import annotations
 
@@ -56,34 +56,34 @@ def codes(result: AgentExecutionResult) -> list[str | None]:
     return [error.code for error in result.errors]
 
 
-async def test_in_the_middle_of_its_work(tmp_path: Path) -> None:
+async def test_stopped_while_working(tmp_path: Path) -> None:
     result, log = await stopped_at(tmp_path, TEXT, INIT)
     assert (result.status, codes(result)) == ("failed", ["CLAUDE_STOPPED"])
     assert "ended by youBencha before its time" in result.errors[0].message
     assert (log.usage.input_tokens, log.usage.partial) == (30, True)
 
 
-async def test_after_it_had_succeeded(tmp_path: Path) -> None:
+async def test_stopped_after_success(tmp_path: Path) -> None:
     """A command that it left in the background keeps it alive (2.1.325): its success stays."""
     result, log = await stopped_at(tmp_path, RESULT, INIT, TEXT)
     assert (result.status, codes(result)) == ("success", [])
     assert not log.usage.partial
 
 
-async def test_a_result_because_of_the_stop_is_none(tmp_path: Path) -> None:
+async def test_a_result_caused_by_the_stop_is_ignored(tmp_path: Path) -> None:
     ending = f"trap 'echo '\"'\"'{json.dumps(RESULT)}'\"'\"'; exit 0' TERM; sleep 600 & wait"
     result, log = await stopped_at(tmp_path, TEXT, INIT, ending=ending)
     assert (result.status, codes(result)) == ("failed", ["CLAUDE_STOPPED"])
     assert log.usage.partial
 
 
-async def test_a_rejected_key_is_still_told_as_such(tmp_path: Path) -> None:
+async def test_a_rejected_key_is_still_reported(tmp_path: Path) -> None:
     """Both end the run: the key did so first."""
     result, _ = await stopped_at(tmp_path, REJECTED, INIT)
     assert (result.status, codes(result)) == ("failed", ["CLAUDE_AUTH_FAILED"])
 
 
-async def test_a_stop_that_never_comes_changes_nothing(tmp_path: Path) -> None:
+async def test_an_unused_stop_event_changes_nothing(tmp_path: Path) -> None:
     result, log = await stopped_at(tmp_path, RESULT, INIT, TEXT, ending="exit 0")
     assert (result.status, codes(result)) == ("success", [])
     assert log.usage is not None

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from agent_clis import NEWEST, OLD, OLDEST
-from claude_lab import API_KEY, ClaudeLab, Session, bash, says, script, uses
+from claude_bench import API_KEY, ClaudeBench, Session, bash, says, script, uses
 from systems import posix_only
 from youbencha.adapters.claude_code import control_mode
 from youbencha.events import Event, SessionResult, ToolDecided
@@ -41,7 +41,7 @@ def decisions(events: list[Event]) -> list[tuple[str, bool]]:
     return [(event.name, event.allowed) for event in events if isinstance(event, ToolDecided)]
 
 
-def told(session: Session) -> dict[str, Any]:
+def summary(session: Session) -> dict[str, Any]:
     """All that a session says of itself, but for its times, its ids, and what some versions ask a smaller model."""
     log = session.log.model_dump(exclude={"execution", "session_id", "usage"})
     for call in log["tool_calls"]:
@@ -54,12 +54,12 @@ def offered(session: Session) -> list[list[str]]:
 
 
 @by((NEWEST, "stdio"), (OLD, "websocket"))
-async def test_the_session_is_the_same_as_in_print_mode(lab: ClaudeLab, transport: str) -> None:
-    (lab.workspace / "given.txt").write_text("a text\n")
-    printed = await lab.run(WORK, config={"transport": "print"})
-    session = await lab.run(WORK, config={"transport": transport})
+async def test_the_session_is_the_same_as_in_print_mode(claude: ClaudeBench, transport: str) -> None:
+    (claude.workspace / "given.txt").write_text("a text\n")
+    printed = await claude.run(WORK, config={"transport": "print"})
+    session = await claude.run(WORK, config={"transport": transport})
     assert (session.result.status, session.result.exit_code) == ("success", 0)
-    assert told(session) == told(printed)
+    assert summary(session) == summary(printed)
     assert offered(session) == offered(printed)
     assert session.prompt == printed.prompt
     assert decisions(session.events) == [("Bash", True), ("Read", True)]
@@ -70,23 +70,23 @@ async def test_the_session_is_the_same_as_in_print_mode(lab: ClaudeLab, transpor
         assert usage.input_tokens is not None
         assert usage.input_tokens >= 300  # a hundred for each of the three calls
         assert [call.name for call in each.log.tool_calls] == ["Bash", "Read"]
-    assert [path.name for path in lab.artifacts.iterdir()] == ["claude-code-logs"]
+    assert [path.name for path in claude.artifacts.iterdir()] == ["claude-code-logs"]
 
 
 @by((NEWEST, "stdio"), (OLD, "websocket"), (OLDEST, "stdio"))
-async def test_what_the_policy_denies_is_not_done_and_the_run_goes_on(lab: ClaudeLab, transport: str) -> None:
+async def test_denied_tools_do_not_run_and_the_session_continues(claude: ClaudeBench, transport: str) -> None:
     """Nor what Claude Code would not have asked about: it reads files of the workspace without a question.
 
     Settings of the repository do not switch that off: without ours, the older CLIs would ask about nothing.
     """
-    (lab.workspace / "given.txt").write_text("a text\n")
-    (lab.workspace / ".claude").mkdir()
+    (claude.workspace / "given.txt").write_text("a text\n")
+    (claude.workspace / ".claude").mkdir()
     for name in ("settings.json", "settings.local.json"):
-        (lab.workspace / ".claude" / name).write_text('{"disableAllHooks": true}')
+        (claude.workspace / ".claude" / name).write_text('{"disableAllHooks": true}')
     policy = {"allow": ["Bash"], "deny": ["Bash(rm *)"]}
-    session = await lab.run(FORBIDDEN, config={"transport": transport, "tool_policy": policy})
+    session = await claude.run(FORBIDDEN, config={"transport": transport, "tool_policy": policy})
     assert session.result.status == "success"
-    assert sorted(path.name for path in lab.workspace.iterdir()) == [".claude", "allowed.txt", "given.txt"]
+    assert sorted(path.name for path in claude.workspace.iterdir()) == [".claude", "allowed.txt", "given.txt"]
     assert decisions(session.events) == [("Read", False), ("Bash", True), ("Bash", False)]
     returned = [call.result or "" for call in session.log.tool_calls]
     assert "no rule allows Read" in returned[0]
@@ -98,30 +98,30 @@ async def test_what_the_policy_denies_is_not_done_and_the_run_goes_on(lab: Claud
 
 @pytest.mark.full
 @by((NEWEST, "stdio"))
-async def test_a_model_that_thinks_for_long_is_not_silent(lab: ClaudeLab, transport: str) -> None:
+async def test_a_slow_model_is_not_a_silence_timeout(claude: ClaudeBench, transport: str) -> None:
     """The gateway knows that it was asked."""
     async with (
-        lab.model(script(says("At last.", delay="12s"))) as model,
+        claude.model(script(says("At last.", delay="12s"))) as model,
         Gateway(upstreams=same_for_all(model.url, API_KEY)) as gateway,
     ):
         config = {"transport": transport, "silence_timeout_s": 8}
-        context = lab.context(model, config=config, gateway=gateway.issue(Labels("agent")))
-        result = await lab.adapter().execute(context)
+        context = claude.context(model, config=config, gateway=gateway.issue(Labels("agent")))
+        result = await claude.adapter().execute(context)
     assert result.status == "success", result.errors
     assert result.duration_ms > 12_000
 
 
 @by((NEWEST, "stdio"), (OLD, "websocket"))
-async def test_who_is_stopped_says_what_it_spent_and_leaves_nothing(
-    lab: ClaudeLab, transport: str, monkeypatch: pytest.MonkeyPatch
+async def test_a_stopped_session_reports_usage_and_leaves_no_process(
+    claude: ClaudeBench, transport: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control_mode, "INTERRUPT_S", 60.0)  # a busy machine may need more than the usual second
     stop = asyncio.Event()
-    (lab.workspace / "busy").symlink_to("/bin/sleep")
-    busy = script(bash(f"{lab.workspace}/busy 1000"))
-    running = asyncio.create_task(lab.run(busy, config={"transport": transport}, stop=stop))
+    (claude.workspace / "busy").symlink_to("/bin/sleep")
+    busy = script(bash(f"{claude.workspace}/busy 1000"))
+    running = asyncio.create_task(claude.run(busy, config={"transport": transport}, stop=stop))
     while not running.done():
-        if any(f"{lab.workspace}/busy" in line for line in commands()):
+        if any(f"{claude.workspace}/busy" in line for line in commands()):
             stop.set()
         await asyncio.sleep(0.05)
     session = await running
@@ -133,7 +133,7 @@ async def test_who_is_stopped_says_what_it_spent_and_leaves_nothing(
     known = session.log.usage.output_tokens
     assert known is not None
     assert known >= 20  # of the one call: with these versions, only a result knows
-    assert [line for line in commands() if f"{lab.workspace}/busy" in line] == []
+    assert [line for line in commands() if f"{claude.workspace}/busy" in line] == []
 
 
 def commands() -> list[str]:
@@ -148,27 +148,27 @@ def commands() -> list[str]:
 
 @pytest.mark.full
 @by((NEWEST, "stdio"))
-async def test_a_model_that_never_answers(lab: ClaudeLab, transport: str) -> None:
+async def test_a_model_that_never_answers(claude: ClaudeBench, transport: str) -> None:
     silent = script({"hang": True, "times": "forever"})
-    session = await lab.run(silent, config={"transport": transport, "silence_timeout_s": 2})
+    session = await claude.run(silent, config={"transport": transport, "silence_timeout_s": 2})
     assert (session.result.status, session.codes()) == ("failed", ["CLAUDE_UNRESPONSIVE"])
     assert "nothing was heard" in session.result.errors[0].message
 
 
 @by((NEWEST, "stdio"))
-async def test_a_long_prompt_is_one_message(lab: ClaudeLab, transport: str) -> None:
+async def test_a_long_prompt_is_one_message(claude: ClaudeBench, transport: str) -> None:
     prompt = "-- " + "All of this counts. " * 20_000 + "/help"
-    session = await lab.run(script(says("ok")), config={"transport": transport, "prompt": prompt})
+    session = await claude.run(script(says("ok")), config={"transport": transport, "prompt": prompt})
     assert session.result.status == "success"
     assert session.prompt == prompt
 
 
 @by((OLD, "websocket"))
-async def test_a_secret_in_an_allowed_command_is_executed_as_the_model_wrote_it(lab: ClaudeLab, transport: str) -> None:
+async def test_a_secret_in_an_allowed_command_is_executed_unmasked(claude: ClaudeBench, transport: str) -> None:
     """In a mode of its own the CLI asks for the input back and executes that: it must not be the mask."""
     writes = f"python3 -c \"open('out.txt', 'w').write('{API_KEY}')\""
     config = {"transport": transport, "permission_mode": "acceptEdits", "tool_policy": {"allow": ["Bash"]}}
-    session = await lab.run(script(bash(writes), says("Done.")), config=config)
-    assert (lab.workspace / "out.txt").read_text() == API_KEY
+    session = await claude.run(script(bash(writes), says("Done.")), config=config)
+    assert (claude.workspace / "out.txt").read_text() == API_KEY
     assert API_KEY not in session.log.model_dump_json()
     assert "[REDACTED]" in session.log.tool_calls[0].arguments

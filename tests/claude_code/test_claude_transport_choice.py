@@ -1,4 +1,4 @@
-"""Which transport it is, and what is refused."""
+"""Which transport is chosen, and which options are refused."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def test_auto_by_version(version: str, transport: str) -> None:
     assert chosen(version, **POLICY) == transport
 
 
-def test_a_version_that_cannot_be_asked() -> None:
+def test_a_version_without_permission_requests() -> None:
     assert chosen("1.0.85", is_boundary=True) == "print"
     with pytest.raises(ConfigError, match=r"tool_policy: Claude Code 1\.0\.85 has no questions about every tool"):
         chosen("1.0.85", **POLICY)
 
 
 @pytest.mark.parametrize("option", [{"output_format": "text"}, {"pty": "always"}, {"prompt_delivery": "argument"}])
-def test_what_only_print_mode_can_do(option: dict[str, Any]) -> None:
+def test_options_of_print_mode_only(option: dict[str, Any]) -> None:
     assert chosen("2.1.325", is_boundary=True, **option) == "print"
     with pytest.raises(ConfigError, match="print mode only"):
         chosen("2.1.325", **POLICY, **option)
@@ -52,7 +52,7 @@ def test_what_only_print_mode_can_do(option: dict[str, Any]) -> None:
         chosen("2.1.325", transport="stdio", **option)
 
 
-def test_what_was_asked_for_and_cannot_be() -> None:
+def test_unsupported_transports_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"1\.0\.124 to 2\.1\.120"):
         chosen("2.1.325", transport="websocket")
     with pytest.raises(ConfigError, match="cannot keep a tool_policy"):
@@ -72,5 +72,5 @@ def test_what_was_asked_for_and_cannot_be() -> None:
         ({"permission_mode": "plan", **POLICY}, False),
     ],
 )
-def test_who_has_the_last_word_on_what_the_policy_allows(config: dict[str, Any], decides: bool) -> None:
+def test_when_the_policy_decides(config: dict[str, Any], decides: bool) -> None:
     assert policy_decides(parse_config({"prompt": "x", **config})) is decides

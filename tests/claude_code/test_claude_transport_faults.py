@@ -1,4 +1,4 @@
-"""The control protocol with a CLI that does what real ones do now and then."""
+"""The control protocol with a CLI that has faults seen in real ones."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def usage(result: AgentExecutionResult) -> SessionUsage:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody has five seconds for a program that does not leave."""
+    """Shorten the five seconds in which a program may exit."""
     monkeypatch.setattr("youbencha.control.driver.LEAVES_WITHIN_S", 0.2)
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_it_says_its_last_word_and_stays(tmp_path: Path) -> None:
+async def test_the_cli_stays_after_its_result(tmp_path: Path) -> None:
     """Before 2.1.38, over a WebSocket, all do."""
     result = await run(tmp_path, "welcomed(); text('hi'); result(); time.sleep(600)")
     assert (result.status, result.exit_code, result.errors) == ("success", 0, ())
@@ -67,32 +67,32 @@ async def test_it_says_its_last_word_and_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_it_reports_an_error_and_stays(tmp_path: Path) -> None:
+async def test_the_cli_stays_after_an_error(tmp_path: Path) -> None:
     result = await run(tmp_path, "welcomed(); result('error_max_turns'); time.sleep(600)")
     assert (result.status, result.exit_code, codes(result)) == ("failed", 1, ["CLAUDE_MAX_TURNS"])
 
 
-async def test_it_leaves_when_its_input_ends(tmp_path: Path) -> None:
+async def test_the_cli_exits_at_the_end_of_its_input(tmp_path: Path) -> None:
     result = await run(tmp_path, "print(welcomed(), file=sys.stderr); result(); hear(); hear()")
     assert (result.status, result.exit_code) == ("success", 0)
     assert "\nx\n" in result.output
 
 
-async def test_what_is_no_message_is_passed_over(tmp_path: Path) -> None:
-    told: list[Event] = []
+async def test_invalid_messages_are_skipped(tmp_path: Path) -> None:
+    events: list[Event] = []
     rest = "welcomed(); print('not JSON at all'); print('[1, 2]'); print('{\"type\": '); result()"
-    result = await run(tmp_path, rest, on_event=told.append)
+    result = await run(tmp_path, rest, on_event=events.append)
     assert result.status == "success"
-    assert "CONTROL_MALFORMED_MESSAGE" in [event.code for event in told if isinstance(event, WarningRaised)]
+    assert "CONTROL_MALFORMED_MESSAGE" in [event.code for event in events if isinstance(event, WarningRaised)]
 
 
-async def test_a_tool_at_work_is_not_silence(tmp_path: Path) -> None:
+async def test_a_running_tool_is_not_silence(tmp_path: Path) -> None:
     rest = "welcomed(); call('Bash', '1'); time.sleep(3); result()"
     result = await run(tmp_path, rest, config={"silence_timeout_s": 2})
     assert result.status == "success"
 
 
-async def test_a_model_that_thinks_for_long_is_not_silence(tmp_path: Path) -> None:
+async def test_a_slow_model_is_not_silence(tmp_path: Path) -> None:
     """The gateway knows that it was asked."""
     gateway = GatewayAccess("http://127.0.0.1:9", "yb-virtual-0123456789", is_busy=lambda: True)
     rest = "welcomed(); text('hm'); time.sleep(2); result()"
@@ -100,21 +100,21 @@ async def test_a_model_that_thinks_for_long_is_not_silence(tmp_path: Path) -> No
     assert result.status == "success", result.errors
 
 
-async def test_silence_is_the_end(tmp_path: Path) -> None:
+async def test_silence_ends_the_session(tmp_path: Path) -> None:
     result = await run(tmp_path, "welcomed(); text('hm'); time.sleep(600)", config={"silence_timeout_s": 2.5})
     assert (result.status, codes(result)) == ("failed", ["CLAUDE_UNRESPONSIVE"])
     assert "nothing was heard from the agent for 2.5 s" in result.errors[0].message
     assert (usage(result).tokens.input, usage(result).partial) == (30, True)
 
 
-async def test_it_dies_in_the_middle(tmp_path: Path) -> None:
+async def test_the_cli_dies_during_the_session(tmp_path: Path) -> None:
     result = await run(tmp_path, "welcomed(); text('hm'); print('I break', file=sys.stderr); sys.exit(3)")
     assert (result.status, result.exit_code, codes(result)) == ("failed", 3, ["CLAUDE_EXIT_CODE"])
     assert "I break" in result.errors[0].message
     assert usage(result).partial
 
 
-async def test_at_the_deadline_it_is_interrupted_and_its_tokens_are_known(tmp_path: Path) -> None:
+async def test_at_the_deadline_it_is_interrupted_and_usage_is_reported(tmp_path: Path) -> None:
     result = await run(tmp_path, BUSY_UNTIL_INTERRUPTED, timeout=4_000)
     assert (result.status, result.exit_code, codes(result)) == ("timeout", -1, ["CLAUDE_TIMEOUT"])
     assert not result.errors[0].context["result_seen"]
@@ -122,12 +122,12 @@ async def test_at_the_deadline_it_is_interrupted_and_its_tokens_are_known(tmp_pa
     assert usage(result).tokens.output == 7
 
 
-async def test_at_the_deadline_it_does_not_listen(tmp_path: Path) -> None:
+async def test_at_the_deadline_the_interrupt_is_ignored(tmp_path: Path) -> None:
     result = await run(tmp_path, "welcomed(); call('Bash', '1'); time.sleep(600)", timeout=2_000)
     assert (result.status, result.exit_code, codes(result)) == ("timeout", -1, ["CLAUDE_TIMEOUT"])
 
 
-async def test_it_is_stopped(tmp_path: Path) -> None:
+async def test_stop_during_a_tool_call(tmp_path: Path) -> None:
     stop = asyncio.Event()
 
     def at_the_call(event: Event) -> None:

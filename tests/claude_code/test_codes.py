@@ -14,10 +14,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "claude-code.md"
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_every_code_is_explained(code: str) -> None:
+def test_every_code_is_documented(code: str) -> None:
     assert f"`{code}`" in PAGE.read_text(encoding="utf-8")
 
 
-def test_the_page_names_no_code_that_does_not_exist() -> None:
+def test_the_page_lists_only_existing_codes() -> None:
     named = set(re.findall(r"`(CLAUDE_[A-Z_]+)`", PAGE.read_text(encoding="utf-8")))
     assert {code for code in named if not code.startswith("CLAUDE_CODE_")} == set(CODES)

@@ -76,7 +76,7 @@ def flags(command: Command) -> tuple[str, ...]:
     return tuple(part for part in argv if part not in ALWAYS)
 
 
-def test_the_plainest_command() -> None:
+def test_the_default_command() -> None:
     command = build()
     assert command == Command(
         argv=(str(CLAUDE), *ALWAYS, "-p", "--", "Do it."), cwd=WORKSPACE, env={}, stdin=None, terminal=False
@@ -132,17 +132,17 @@ def test_text_output() -> None:
     )  # fmt: skip
 
 
-def test_an_agent_goes_both_ways() -> None:
+def test_an_agent_is_defined_and_selected() -> None:
     command = build(agent_name="reviewer", agent_definition='{"reviewer": {}}')
     assert flags(command) == ("--agents", '{"reviewer": {}}', "--agent", "reviewer")
 
 
-def test_a_cli_that_is_started_by_more_than_its_path() -> None:
+def test_a_cli_started_by_an_interpreter() -> None:
     assert build(command=("node", "claude.js")).argv[:3] == ("node", "claude.js", "--output-format")
 
 
 @pytest.mark.parametrize("pty", ["auto", "never", "always"])
-def test_a_terminal_only_when_asked_for(pty: str) -> None:
+def test_a_terminal_only_on_request(pty: str) -> None:
     assert build(pty=pty).terminal is (pty == "always")
 
 
@@ -150,12 +150,12 @@ def test_a_terminal_only_when_asked_for(pty: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["-v", "--help", "--", "-p", "a 'b' \"c\" `d` $(e) \\ \n é 漢 🙂", " "])
-def test_the_prompt_is_one_argument_behind_everything(text: str) -> None:
+def test_the_prompt_is_the_last_argument(text: str) -> None:
     argv = build(prompt=text, allowed_tools=["Bash"], extra_args=["--add-dir", "a"]).argv
     assert argv[-3:] == ("-p", "--", text)
 
 
-def test_a_prompt_by_stdin() -> None:
+def test_prompt_on_stdin() -> None:
     command = build(prompt="é\0🙂", prompt_delivery="stdin")
     assert command.stdin == "é\0🙂".encode()
     assert command.argv[-1] == "-p"
@@ -175,18 +175,18 @@ def test_a_prompt_in_a_file(tmp_path: Path) -> None:
 # -- the environment ---------------------------------------------------------------------------------------------
 
 
-def test_what_has_no_flag_is_set_by_the_environment() -> None:
+def test_options_without_a_flag_are_set_in_the_environment() -> None:
     env = build(max_tokens=4096, temperature=0.3, env={"A": "b"}).env
     assert set(env) == {"A", "CLAUDE_CODE_MAX_OUTPUT_TOKENS", "CLAUDE_CODE_EXTRA_BODY"}
     assert env["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == "4096"
     assert json.loads(env["CLAUDE_CODE_EXTRA_BODY"])["temperature"] == 0.3
 
 
-def test_a_temperature_of_zero_is_a_temperature() -> None:
+def test_a_temperature_of_zero_is_set() -> None:
     assert json.loads(build(temperature=0).env["CLAUDE_CODE_EXTRA_BODY"])["temperature"] == 0
 
 
-def test_what_the_test_case_gives_wins_over_our_settings() -> None:
+def test_the_test_cases_environment_wins() -> None:
     given = {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "1", "CLAUDE_CODE_EXTRA_BODY": "{}"}
     assert build(max_tokens=4096, temperature=0.3, env=given).env == given
 
@@ -216,7 +216,7 @@ OPTIONS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("version", [OLDEST, OLD, CliVersion(2, 1, 30), CliVersion(2, 1, 197), NEW], ids=str)
 @pytest.mark.parametrize("delivery", ["argument", "stdin", "file"])
-def test_no_version_gets_a_flag_that_it_does_not_have(version: CliVersion, delivery: Any, tmp_path: Path) -> None:
+def test_no_version_gets_an_unknown_flag(version: CliVersion, delivery: Any, tmp_path: Path) -> None:
     for first, second in itertools.combinations(OPTIONS, 2):
         options = {**first, **second}
         definition = '{"a": {}}' if "agent_name" in options else None
@@ -250,7 +250,7 @@ def check_line(argv: tuple[str, ...], version: CliVersion) -> None:
 
 
 @pytest.mark.parametrize("version", [OLDEST, OLD, NEW], ids=str)
-def test_stream_json_never_goes_without_verbose(version: CliVersion) -> None:
+def test_stream_json_always_comes_with_verbose(version: CliVersion) -> None:
     for options in OPTIONS:
         try:
             argv = build(version, agent_definition="{}", **options).argv
@@ -260,7 +260,7 @@ def test_stream_json_never_goes_without_verbose(version: CliVersion) -> None:
 
 
 @pytest.mark.parametrize(("patch", "wanted"), [(76, True), (77, False)])
-def test_the_debug_log_is_asked_for_where_the_stream_is_silent(patch: int, wanted: bool) -> None:
+def test_debug_is_enabled_for_versions_that_do_not_report_retries(patch: int, wanted: bool) -> None:
     assert ("--debug" in build(CliVersion(2, 1, patch)).argv) is wanted
 
 
@@ -275,7 +275,7 @@ def test_the_debug_log_is_asked_for_where_the_stream_is_silent(patch: int, wante
         ("2.1.197", {"permission_mode": "manual"}, "permission_mode", "has no mode 'manual'"),
     ],
 )
-def test_what_a_version_cannot_do_is_refused(version: str, options: dict[str, Any], path: str, words: str) -> None:
+def test_unsupported_options_are_refused(version: str, options: dict[str, Any], path: str, words: str) -> None:
     parsed = CliVersion.parse(version)
     assert parsed
     with pytest.raises(ConfigError) as caught:
@@ -290,14 +290,14 @@ def test_what_a_version_cannot_do_is_refused(version: str, options: dict[str, An
         build(later, agent_definition="{}", **options)
 
 
-def test_everything_that_a_version_cannot_do_at_once() -> None:
+def test_all_unsupported_options_are_reported_together() -> None:
     with pytest.raises(ConfigError) as caught:
         build(CliVersion(1, 0, 0), agent_name="a", effort="low", include_partial_messages=True, permission_mode="auto")
     paths = {problem.path for problem in caught.value.problems}
     assert paths == {"agent_name", "effort", "include_partial_messages", "permission_mode"}
 
 
-def test_ask_is_known_to_every_version() -> None:
+def test_every_version_supports_ask() -> None:
     assert "default" in build(OLDEST, permission_mode="ask").argv
 
 
@@ -321,11 +321,11 @@ def test_root_in_a_sandbox(mode: str | None) -> None:
 
 
 @pytest.mark.parametrize("mode", ["plan", "ask", "acceptEdits"])
-def test_root_may_run_what_asks(mode: str) -> None:
+def test_root_may_use_modes_that_ask(mode: str) -> None:
     assert "--permission-mode" in build(is_root=True, permission_mode=mode).argv
 
 
-def test_versions_that_never_run_so_as_root() -> None:
+def test_versions_that_cannot_bypass_permissions_as_root() -> None:
     with pytest.raises(ConfigError, match="has no bypassing permissions as root"):
         build(CliVersion(1, 0, 43), is_root=True, env={"IS_SANDBOX": "1"})
     build(CliVersion(1, 0, 44), is_root=True, env={"IS_SANDBOX": "1"})

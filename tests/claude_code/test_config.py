@@ -1,4 +1,4 @@
-"""ClaudeCodeConfig: every rule and limit, on both sides of its border, and how its errors read."""
+"""ClaudeCodeConfig: every rule and limit, on both sides of its boundary, and the error messages."""
 
 from __future__ import annotations
 
@@ -161,13 +161,13 @@ def short(value: object) -> str:
 
 
 @pytest.mark.parametrize(("key", "value"), ACCEPTED, ids=short)
-def test_what_is_accepted_is_kept_as_it_is(key: str, value: Any) -> None:
+def test_accepted_values_are_kept(key: str, value: Any) -> None:
     kept = getattr(parse_config(config_with(key, value)), key)
     assert kept == (tuple(value) if isinstance(value, list) else value)
 
 
 @pytest.mark.parametrize(("key", "value", "words"), REFUSED, ids=short)
-def test_what_is_refused_is_named_and_said_in_words(key: str, value: Any, words: str) -> None:
+def test_refused_values_are_named_with_a_reason(key: str, value: Any, words: str) -> None:
     found = problems(config_with(key, value))
     # One mistake is one problem: a prompt of the wrong kind is not missing besides.
     assert len(found) == 1
@@ -175,7 +175,7 @@ def test_what_is_refused_is_named_and_said_in_words(key: str, value: Any, words:
     assert words in str(found[0])
 
 
-def test_nothing_is_said_in_patterns() -> None:
+def test_messages_show_no_regular_expression() -> None:
     """A person should never have to read a regular expression."""
     for key, value, _ in REFUSED:
         for problem in problems(config_with(key, value)):
@@ -190,13 +190,13 @@ def test_nothing_is_said_in_patterns() -> None:
         ({"prompt": "a", "prompt_file": "b"}, "prompt_file", "both were given"),
     ],
 )
-def test_exactly_one_prompt(raw: dict[str, Any], path: str, words: str) -> None:
+def test_exactly_one_prompt_is_required(raw: dict[str, Any], path: str, words: str) -> None:
     (only,) = problems(raw)
     assert only.path == path
     assert only.message == f"exactly one of prompt or prompt_file must be provided; {words}"
 
 
-def test_an_empty_value_is_as_good_as_none() -> None:
+def test_null_means_not_set() -> None:
     assert parse_config({"prompt": None, "prompt_file": "p.md", "model": None}).prompt_file == "p.md"
 
 
@@ -212,22 +212,22 @@ def test_an_empty_value_is_as_good_as_none() -> None:
         ("agent", "agent_name"),
     ],
 )
-def test_an_unknown_key_with_the_nearest_that_exists(key: str, near: str) -> None:
+def test_an_unknown_key_suggests_the_nearest(key: str, near: str) -> None:
     found = problems({**({} if near.startswith("prompt") else {"prompt": "x"}), key: "claude-x"})
     assert [(p.path, p.message, p.hint) for p in found] == [(key, "unknown key", f"did you mean '{near}'?")]
 
 
-def test_a_key_that_is_near_to_nothing() -> None:
+def test_an_unknown_key_without_a_suggestion() -> None:
     (only,) = problems({"prompt": "x", "zzzzqqqq": 1})
     assert (only.path, only.message) == ("zzzzqqqq", "unknown key")
 
 
-def test_a_key_that_is_no_text() -> None:
+def test_a_key_that_is_not_text() -> None:
     (only,) = problems({"prompt": "x", 5: 6})
     assert only.message == "a key must be text"
 
 
-def test_every_problem_at_once() -> None:
+def test_all_problems_are_reported_together() -> None:
     raw = {
         "prompt": "a",
         "prompt_file": "b",
@@ -256,11 +256,11 @@ def test_every_problem_at_once() -> None:
     assert all(line.startswith("  - ") for line in lines[1:])
 
 
-def test_a_missing_prompt_is_told_beside_other_problems() -> None:
+def test_a_missing_prompt_is_reported_with_other_problems() -> None:
     assert [problem.path for problem in problems({"max_tokens": 0})] == ["max_tokens", "prompt"]
 
 
-def test_no_value_is_ever_quoted() -> None:
+def test_values_are_never_quoted() -> None:
     """What stands in the wrong place may be a secret."""
     secret = "sk-ant-very-secret-value"
     for key in ClaudeCodeConfig.model_fields:
@@ -275,14 +275,14 @@ def test_no_value_is_ever_quoted() -> None:
             assert secret not in said
 
 
-def test_it_cannot_be_changed() -> None:
+def test_the_configuration_is_immutable() -> None:
     config = parse_config({"prompt": "x", "allowed_tools": ["Read"]})
     with pytest.raises(ValidationError):
         config.prompt = "y"
     assert isinstance(config.allowed_tools, tuple)
 
 
-def test_what_was_given_stays_the_givers_own() -> None:
+def test_later_changes_of_the_input_have_no_effect() -> None:
     tools = ["Read"]
     config = parse_config({"prompt": "x", "allowed_tools": tools})
     tools.append("Bash")
@@ -304,7 +304,7 @@ def test_defaults() -> None:
     }
 
 
-def test_the_schemas_patterns_are_ones_that_editors_understand() -> None:
+def test_schema_patterns_are_valid_in_javascript() -> None:
     """JSON Schema's patterns are JavaScript's, where `\\Z` is the letter Z."""
     text = str(ClaudeCodeConfig.model_json_schema())
     assert "'pattern': " in text
@@ -315,7 +315,7 @@ def test_the_schemas_patterns_are_ones_that_editors_understand() -> None:
 @pytest.mark.parametrize(
     "given", [["hello"], ["--"], ["-p", "x"], ["--x", "1", "--print"], ["--model=opus"], ["--version"]]
 )
-def test_extra_arguments_never_take_the_place_of_the_prompt_or_of_an_option(given: list[str]) -> None:
+def test_extra_arguments_cannot_replace_the_prompt_or_an_option(given: list[str]) -> None:
     with pytest.raises(ConfigError, match="extra_args"):
         parse_config({"prompt": "x", "extra_args": given})
 

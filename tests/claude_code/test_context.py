@@ -24,12 +24,12 @@ def test_timeouts(tmp_path: Path, timeout: int, seconds: float | None) -> None:
 
 
 @pytest.mark.parametrize("timeout", [-1, "5000", 1.5, True, None])
-def test_what_is_no_timeout(tmp_path: Path, timeout: Any) -> None:
+def test_invalid_timeouts(tmp_path: Path, timeout: Any) -> None:
     with pytest.raises(ConfigError, match="timeout: must be"):
         check_context(CLAUDE, context(tmp_path, timeout=timeout))
 
 
-def test_every_problem_at_once(tmp_path: Path) -> None:
+def test_all_problems_are_reported_together(tmp_path: Path) -> None:
     env = {"A=B": "x", "": "x", "N": 5, "Z": "a\0b", "fine": "x"}
     with pytest.raises(ConfigError) as caught:
         check_context(CLAUDE, context(tmp_path / "nowhere", timeout=-1, env=env))

@@ -91,7 +91,7 @@ def append(path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("line", REJECTED.values(), ids=list(REJECTED))
 @pytest.mark.parametrize("place", ["own", "shared"])
-async def test_a_rejected_key_is_seen(line: str, place: str, tmp_path: Path) -> None:
+async def test_a_rejected_key_is_detected(line: str, place: str, tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     async with bench.watching():
         append(getattr(bench, place), f"{STAMP}[DEBUG] before\n{line}\n{STAMP}[DEBUG] after\n")
@@ -99,7 +99,7 @@ async def test_a_rejected_key_is_seen(line: str, place: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("line", OTHERWISE.values(), ids=list(OTHERWISE))
-async def test_what_is_no_rejected_key(line: str, tmp_path: Path) -> None:
+async def test_other_lines_are_not_a_rejected_key(line: str, tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     async with bench.watching():
         append(bench.own, f"before\n{line}\nafter\n")
@@ -108,7 +108,7 @@ async def test_what_is_no_rejected_key(line: str, tmp_path: Path) -> None:
         assert await bench.is_rejected()
 
 
-async def test_what_was_in_the_shared_file_before_is_passed_over(tmp_path: Path) -> None:
+async def test_earlier_lines_of_the_shared_file_are_skipped(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     append(bench.shared, STREAMING + "\n")
     async with bench.watching():
@@ -119,7 +119,7 @@ async def test_what_was_in_the_shared_file_before_is_passed_over(tmp_path: Path)
         assert await bench.is_rejected()
 
 
-async def test_a_shared_file_that_is_begun_anew(tmp_path: Path) -> None:
+async def test_a_truncated_shared_file_is_read_from_its_start(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     append(bench.shared, "an old line\n" * 100)
     async with bench.watching():
@@ -127,7 +127,7 @@ async def test_a_shared_file_that_is_begun_anew(tmp_path: Path) -> None:
         assert await bench.is_rejected()
 
 
-async def test_the_session_is_known_only_later(tmp_path: Path) -> None:
+async def test_the_session_id_may_come_later(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.session = None
     append(bench.own, STREAMING + "\n")
@@ -137,14 +137,14 @@ async def test_the_session_is_known_only_later(tmp_path: Path) -> None:
         assert await bench.is_rejected()
 
 
-async def test_another_sessions_file_is_not_ours(tmp_path: Path) -> None:
+async def test_another_sessions_file_is_ignored(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     async with bench.watching():
         append(bench.own.with_name("s-2.txt"), STREAMING + "\n")
         assert await bench.stays_quiet()
 
 
-async def test_a_line_that_comes_in_pieces(tmp_path: Path) -> None:
+async def test_a_line_written_in_pieces(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     line = REJECTED["2.1.30"]
     end = line.index("{") + 1
@@ -158,7 +158,7 @@ async def test_a_line_that_comes_in_pieces(tmp_path: Path) -> None:
         assert await bench.is_rejected()
 
 
-async def test_the_middle_of_a_long_line_is_not_taken_for_a_line(tmp_path: Path) -> None:
+async def test_the_middle_of_a_long_line_is_not_a_line(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     async with bench.watching():
         append(bench.own, "x" * 10_000)
@@ -175,7 +175,7 @@ async def test_far_into_a_large_log(tmp_path: Path) -> None:
         assert await bench.is_rejected()
 
 
-async def test_a_large_log_costs_nothing_once_it_was_read(tmp_path: Path) -> None:
+async def test_a_large_log_is_not_read_again(tmp_path: Path) -> None:
     """Read anew each time, four megabytes kept the loop busy for 0.1 s, four times a second."""
     bench = Bench(tmp_path)
     append(bench.own, f"{STAMP}[DEBUG] an ordinary line of some length, of which there are many\n" * 50_000)
@@ -186,7 +186,7 @@ async def test_a_large_log_costs_nothing_once_it_was_read(tmp_path: Path) -> Non
         assert time.process_time() - before < 0.5 * (time.monotonic() - began)
 
 
-async def test_where_the_files_are_looked_for(tmp_path: Path) -> None:
+async def test_directories_of_the_log_files(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.env |= {"CLAUDE_CONFIG_DIR": str(tmp_path / "moved"), "XDG_STATE_HOME": str(tmp_path / "state")}
     moved = tmp_path / "moved" / "debug" / "s-1.txt"
@@ -200,7 +200,7 @@ async def test_where_the_files_are_looked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes")
-async def test_a_pipe_in_the_logs_place_stops_nobody(tmp_path: Path) -> None:
+async def test_a_pipe_instead_of_the_log_does_not_block(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     os.mkfifo(bench.own)
     async with bench.watching():
@@ -209,7 +209,7 @@ async def test_a_pipe_in_the_logs_place_stops_nobody(tmp_path: Path) -> None:
         assert await bench.is_rejected()
 
 
-async def test_each_attempt_is_told_of_once(tmp_path: Path) -> None:
+async def test_each_attempt_is_reported_once(tmp_path: Path) -> None:
     """An attempt may be logged twice: as a stream that failed, and by its number."""
     bench = Bench(tmp_path)
     said: list[None] = []

@@ -41,7 +41,7 @@ def define(agents: Path, name: str = "reviewer", env: dict[str, str] | None = No
     return found
 
 
-def test_a_whole_definition(agents: Path) -> None:
+def test_a_complete_definition(agents: Path) -> None:
     (agents / "reviewer.md").write_text(FULL)
     assert define(agents) == {
         "description": "Reviews code",
@@ -56,7 +56,7 @@ def test_without_a_header_the_file_is_the_prompt(agents: Path) -> None:
     assert define(agents) == {"description": "reviewer", "prompt": "You review."}
 
 
-def test_a_header_that_never_ends_is_none(agents: Path) -> None:
+def test_an_unterminated_header_is_part_of_the_prompt(agents: Path) -> None:
     (agents / "reviewer.md").write_text("---\nname: other\nYou review.\n")
     assert define(agents)["prompt"] == "---\nname: other\nYou review."
 
@@ -86,26 +86,26 @@ def test_a_header_that_never_ends_is_none(agents: Path) -> None:
         ("name:", {}),
     ],
 )
-def test_what_a_header_may_hold(agents: Path, header: str, expected: dict[str, Any]) -> None:
+def test_header_fields(agents: Path, header: str, expected: dict[str, Any]) -> None:
     (agents / "reviewer.md").write_text(f"---\n{header}\n---\nHi")
     assert define(agents) == {"description": "reviewer", "prompt": "Hi", **expected}
 
 
 @pytest.mark.parametrize("bom", ["", "\ufeff"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_as_windows_writes_it(agents: Path, newline: str, bom: str) -> None:
+def test_windows_line_ends_and_byte_order_mark(agents: Path, newline: str, bom: str) -> None:
     (agents / "reviewer.md").write_bytes((bom + FULL.replace("\n", newline)).encode())
     found = define(agents)
     assert found["description"] == "Reviews code"
     assert found["prompt"].startswith("You review code.")
 
 
-def test_a_mark_at_the_start_of_a_bare_prompt_goes_too(agents: Path) -> None:
+def test_a_byte_order_mark_before_a_bare_prompt_is_removed(agents: Path) -> None:
     (agents / "reviewer.md").write_bytes("\ufeffYou review.".encode())
     assert define(agents)["prompt"] == "You review."
 
 
-def test_the_headers_name_counts_and_not_the_files(agents: Path) -> None:
+def test_the_name_in_the_header_wins_over_the_file_name(agents: Path) -> None:
     (agents / "a.md").write_text("---\nname: reviewer\n---\nfrom a")
     (agents / "reviewer.md").write_text("---\nname: other\n---\nfrom reviewer.md")
     assert define(agents)["prompt"] == "from a"
@@ -128,7 +128,7 @@ def test_a_header_that_is_not_quite_yaml_is_read_line_by_line(agents: Path) -> N
     }
 
 
-def test_somebody_elses_bad_file_harms_nobody(agents: Path) -> None:
+def test_other_invalid_files_are_ignored(agents: Path) -> None:
     (agents / "a-broken.md").write_text("---\ndescription: a: b: c\n---\nHi")
     (agents / "a-latin.md").write_bytes("---\nname: caf\xe9\n---\n".encode("latin-1"))
     (agents / "a-directory.md").mkdir()
@@ -139,7 +139,7 @@ def test_somebody_elses_bad_file_harms_nobody(agents: Path) -> None:
     assert define(agents)["model"] == "sonnet"
 
 
-def test_places_in_order(agents: Path, tmp_path: Path) -> None:
+def test_search_order(agents: Path, tmp_path: Path) -> None:
     home = tmp_path / "home" / ".claude" / "agents"
     moved = tmp_path / "moved" / "agents"
     for place, text in ((home, "home"), (moved, "moved")):
@@ -154,7 +154,7 @@ def test_places_in_order(agents: Path, tmp_path: Path) -> None:
     assert define(agents, env=both)["prompt"] == "workspace"
 
 
-def test_the_config_directory_takes_the_homes_place(agents: Path, tmp_path: Path) -> None:
+def test_the_config_directory_replaces_the_home_directory(agents: Path, tmp_path: Path) -> None:
     home = tmp_path / "home" / ".claude" / "agents"
     home.mkdir(parents=True)
     (home / "reviewer.md").write_text("home")
@@ -163,7 +163,7 @@ def test_the_config_directory_takes_the_homes_place(agents: Path, tmp_path: Path
         define(agents, env=env)
 
 
-def test_what_is_missing_is_told_with_where_it_was_looked_for(agents: Path, tmp_path: Path) -> None:
+def test_a_missing_definition_is_reported_with_the_searched_directories(agents: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         define(agents, env={"HOME": str(tmp_path)})
     (only,) = caught.value.problems
@@ -173,8 +173,8 @@ def test_what_is_missing_is_told_with_where_it_was_looked_for(agents: Path, tmp_
     assert only.hint == f"put reviewer.md into one of: {places}"
 
 
-def test_with_a_fresh_home_the_persons_own_definitions_are_found(agents: Path, tmp_path: Path) -> None:
-    """Whoever names an agent means theirs; but nothing can be put into a home that is made for one run."""
+def test_with_a_fresh_home_the_users_definitions_are_found(agents: Path, tmp_path: Path) -> None:
+    """The user means an agent of their own, and cannot put it into a home that is made for one run."""
     persons, fresh = tmp_path / "home", tmp_path / "run" / "home"
     env, harness = {"HOME": str(fresh)}, {"HOME": str(persons)}
     workspace = agents.parent.parent
@@ -188,7 +188,7 @@ def test_with_a_fresh_home_the_persons_own_definitions_are_found(agents: Path, t
     assert '"mine"' in agent_definition("reviewer", workspace=workspace, env=env, harness=harness)
 
 
-def test_the_test_cases_project_goes_before_the_home(agents: Path, tmp_path: Path) -> None:
+def test_the_test_cases_project_comes_before_the_home(agents: Path, tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / ".git").mkdir(parents=True)
     (project / "cases").mkdir()
@@ -217,14 +217,14 @@ def test_a_link_out_of_the_repository_is_not_followed(agents: Path, tmp_path: Pa
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes")
-def test_what_cannot_be_read_hides_no_other(agents: Path) -> None:
+def test_an_unreadable_file_does_not_hide_another(agents: Path) -> None:
     """It is called as the agent is, and defines nothing: not an agent without a prompt either."""
     os.mkfifo(agents / "reviewer.md")
     (agents / "z.md").write_text("---\nname: reviewer\n---\nYou review.")
     assert define(agents)["prompt"] == "You review."
 
 
-def test_a_link_in_the_home_is_the_persons_own(agents: Path, tmp_path: Path) -> None:
+def test_a_link_in_the_home_is_followed(agents: Path, tmp_path: Path) -> None:
     home = tmp_path / "home" / ".claude" / "agents"
     home.mkdir(parents=True)
     (tmp_path / "dotfiles.md").write_text("mine")
@@ -232,7 +232,7 @@ def test_a_link_in_the_home_is_the_persons_own(agents: Path, tmp_path: Path) -> 
     assert define(agents, env={"HOME": str(tmp_path / "home")})["prompt"] == "mine"
 
 
-def test_one_that_no_command_line_can_hold(agents: Path) -> None:
+def test_a_definition_too_long_for_a_command_line(agents: Path) -> None:
     (agents / "reviewer.md").write_text("x" * 200_000)
     with pytest.raises(ConfigError, match=r"reviewer\.md is too long"):
         define(agents)

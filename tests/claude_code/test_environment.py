@@ -1,4 +1,4 @@
-"""What an agent sees of the environment in which the harness runs."""
+"""Which variables of the harness an agent inherits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from youbencha.adapters.claude_code import ClaudeCodeAdapter
         "SystemRoot", "Path", "USERPROFILE",
     ],
 )  # fmt: skip
-def test_what_passes(name: str) -> None:
+def test_inherited_variables(name: str) -> None:
     assert ClaudeCodeAdapter({name: "value"}).environment({})[name] == "value"
 
 
@@ -29,11 +29,11 @@ def test_what_passes(name: str) -> None:
         "PYTHONPATH", "LD_PRELOAD", "NODE_OPTIONS", "GIT_DIR", "VIRTUAL_ENV", "XLC_ALL", "PATHS", "YOUBENCHA_OTHER",
     ],
 )  # fmt: skip
-def test_what_is_held_back(name: str) -> None:
+def test_withheld_variables(name: str) -> None:
     assert name not in ClaudeCodeAdapter({name: "value"}).environment({})
 
 
-def test_what_the_test_case_gives_wins_over_everything() -> None:
+def test_the_test_cases_environment_wins() -> None:
     harness = {"PATH": "/usr/bin", "ANTHROPIC_API_KEY": "mine", "OTHER": "x"}
     given = {"ANTHROPIC_API_KEY": "theirs", "OTHER": "y", "DISABLE_AUTOUPDATER": "0", "CLAUDECODE": "1"}
     env = ClaudeCodeAdapter(harness).environment(given)
@@ -51,7 +51,7 @@ def test_the_harness_cannot_turn_updates_on_by_accident() -> None:
     assert ClaudeCodeAdapter({"DISABLE_AUTOUPDATER": "0"}).environment({})["DISABLE_AUTOUPDATER"] == "1"
 
 
-def test_nothing_that_was_given_is_changed() -> None:
+def test_the_inputs_are_not_changed() -> None:
     harness, given = {"PATH": "/usr/bin"}, {"A": "b"}
     ClaudeCodeAdapter(harness).environment(given)["C"] = "d"
     assert (harness, given) == ({"PATH": "/usr/bin"}, {"A": "b"})

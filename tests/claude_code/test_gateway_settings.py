@@ -1,4 +1,4 @@
-"""Claude Code behind a gateway: neither its environment nor anybody's settings lead it elsewhere."""
+"""Claude Code behind a gateway: neither its environment nor any settings redirect it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from small_clis import asked, small_cli
 
 from agent_clis import NEWEST
-from claude_lab import API_KEY, ClaudeLab, says, script, versions
+from claude_bench import API_KEY, ClaudeBench, says, script, versions
 from systems import posix_only
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
@@ -41,32 +41,32 @@ def test_the_environment() -> None:
     }
 
 
-def test_the_settings_that_win_over_all_others() -> None:
-    told = settings()
-    assert told["apiKeyHelper"] == ""
-    assert told["env"]["ANTHROPIC_BASE_URL"] == ACCESS.url
-    assert told["env"]["ANTHROPIC_API_KEY"] == ACCESS.key
-    assert told["env"]["ANTHROPIC_AUTH_TOKEN"] == told["env"]["CLAUDE_CODE_USE_BEDROCK"] == ""
-    assert told["env"]["NO_PROXY"] == "127.0.0.1"
+def test_settings_on_the_command_line() -> None:
+    merged = settings()
+    assert merged["apiKeyHelper"] == ""
+    assert merged["env"]["ANTHROPIC_BASE_URL"] == ACCESS.url
+    assert merged["env"]["ANTHROPIC_API_KEY"] == ACCESS.key
+    assert merged["env"]["ANTHROPIC_AUTH_TOKEN"] == merged["env"]["CLAUDE_CODE_USE_BEDROCK"] == ""
+    assert merged["env"]["NO_PROXY"] == "127.0.0.1"
 
 
-def test_what_a_person_gives_there_is_kept_beside(tmp_path: Path) -> None:
+def test_the_users_settings_are_merged(tmp_path: Path) -> None:
     mine = {"env": {"MINE": "x", "ANTHROPIC_BASE_URL": NOWHERE}, "apiKeyHelper": "echo", "model": "opus"}
     (tmp_path / "mine.json").write_text(json.dumps(mine))
     for given in (("--settings", json.dumps(mine)), ("--settings=mine.json",), ("--x", "--settings", "mine.json")):
-        told = settings(*given, workspace=tmp_path)
-        assert (told["model"], told["env"]["MINE"]) == ("opus", "x")
-        assert (told["env"]["ANTHROPIC_BASE_URL"], told["apiKeyHelper"]) == (ACCESS.url, "")
+        merged = settings(*given, workspace=tmp_path)
+        assert (merged["model"], merged["env"]["MINE"]) == ("opus", "x")
+        assert (merged["env"]["ANTHROPIC_BASE_URL"], merged["apiKeyHelper"]) == (ACCESS.url, "")
 
 
 @pytest.mark.parametrize("given", [("--settings",), ("--settings", "none.json"), ("--settings", "{"), ("-x", "[1]")])
-def test_what_cannot_be_read_does_no_harm(given: tuple[str, ...], tmp_path: Path) -> None:
+def test_unreadable_settings_are_ignored(given: tuple[str, ...], tmp_path: Path) -> None:
     assert settings(*given, workspace=tmp_path) == settings()
 
 
 @posix_only("the small CLI is a shell script")
-@pytest.mark.parametrize(("version", "is_told"), [("1.0.60", False), ("1.0.61", True)])
-async def test_versions_that_cannot_be_told_so(tmp_path: Path, version: str, is_told: bool) -> None:
+@pytest.mark.parametrize(("version", "has_settings"), [("1.0.60", False), ("1.0.61", True)])
+async def test_versions_without_the_settings_flag(tmp_path: Path, version: str, has_settings: bool) -> None:
     cli = small_cli(tmp_path / "claude", version)
     context = AgentExecutionContext(
         workspace_dir=tmp_path,
@@ -79,11 +79,11 @@ async def test_versions_that_cannot_be_told_so(tmp_path: Path, version: str, is_
     await ClaudeCodeAdapter(env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}).execute(context)
     words = asked(cli)[-1].split()
     given = [words[at + 1] for at, word in enumerate(words) if word == "--settings"]
-    assert [Path(each).name for each in given] == (["{}", "settings.json"] if is_told else ["{}"])
-    assert ACCESS.key not in asked(cli)[-1]  # anybody on the machine may see a command line
+    assert [Path(each).name for each in given] == (["{}", "settings.json"] if has_settings else ["{}"])
+    assert ACCESS.key not in asked(cli)[-1]  # every user of the machine may see a command line
 
 
-def test_its_key_is_masked_where_it_came_in_pieces(tmp_path: Path) -> None:
+def test_a_key_split_over_deltas_is_masked(tmp_path: Path) -> None:
     begun = {"type": "system", "subtype": "init", "session_id": "s", "model": "claude-x"}
     deltas = [
         {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": half}}
@@ -102,19 +102,19 @@ def test_its_key_is_masked_where_it_came_in_pieces(tmp_path: Path) -> None:
     assert [message.content for message in log.messages] == ["[REDACTED]"]
 
 
-async def test_no_settings_lead_elsewhere(lab: ClaudeLab) -> None:
+async def test_no_settings_redirect_the_cli(claude: ClaudeBench) -> None:
     """Of the user and of the repository: measured, without ours they win over the environment."""
     elsewhere = {"ANTHROPIC_BASE_URL": NOWHERE, "ANTHROPIC_API_KEY": "sk-elsewhere", "CLAUDE_CODE_USE_BEDROCK": "1"}
-    for place in (lab.home, lab.workspace):
+    for place in (claude.home, claude.workspace):
         (place / ".claude").mkdir()
         helper = {"env": elsewhere, "apiKeyHelper": "echo sk-of-a-helper"}
         (place / ".claude" / "settings.json").write_text(json.dumps(helper))
     oauth = {"accessToken": "sk-ant-oat01-stored", "refreshToken": "r", "expiresAt": 9_999_999_999_999, "scopes": []}
-    (lab.home / ".claude" / ".credentials.json").write_text(json.dumps({"claudeAiOauth": oauth}))
-    async with lab.model(script(says("Done."))) as model:
+    (claude.home / ".claude" / ".credentials.json").write_text(json.dumps({"claudeAiOauth": oauth}))
+    async with claude.model(script(says("Done."))) as model:
         access = GatewayAccess(model.url, ACCESS.key)
-        context = lab.context(model, env={"ANTHROPIC_BASE_URL": NOWHERE}, gateway=access, timeout=60_000)
-        result = await lab.adapter().execute(context)
+        context = claude.context(model, env={"ANTHROPIC_BASE_URL": NOWHERE}, gateway=access, timeout=60_000)
+        result = await claude.adapter().execute(context)
     assert result.status == "success", result.errors
     assert {request.headers["x-api-key"] for request in model.requests} == {ACCESS.key}
     sent = json.dumps([dict(request.headers) for request in model.requests])
@@ -122,9 +122,9 @@ async def test_no_settings_lead_elsewhere(lab: ClaudeLab) -> None:
 
 
 @versions(NEWEST)
-async def test_a_spent_budget_ends_it_at_once(lab: ClaudeLab) -> None:
+async def test_a_spent_budget_ends_the_session(claude: ClaudeBench) -> None:
     """As our gateway says it."""
     spent = {"status": 402, "message": "youBencha: the budget is spent: 0.10 of 0.10 USD"}
-    session = await lab.run(script({"error": spent, "times": "forever"}))
+    session = await claude.run(script({"error": spent, "times": "forever"}))
     assert (session.result.status, session.codes()) == ("failed", ["CLAUDE_MAX_BUDGET"])
     assert len(session.main_requests) == 1

@@ -1,4 +1,4 @@
-"""Which CLI is run, and how its version is learnt."""
+"""Which CLI is run, and how its version is determined."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_the_first_on_path(env: dict[str, str], bin_dir: Path, tmp_path: P
     assert (await locate({**env, "PATH": f"{first.parent}:{bin_dir}"})).path == first
 
 
-async def test_without_one_on_path_the_newest_of_the_toolbox(env: dict[str, str], toolbox: Path) -> None:
+async def test_otherwise_the_newest_of_the_toolbox(env: dict[str, str], toolbox: Path) -> None:
     for version in ("2.1.9", "2.1.30", "1.0.128"):
         in_toolbox(toolbox, version)
     found = await locate(env)
@@ -62,7 +62,7 @@ async def test_without_one_on_path_the_newest_of_the_toolbox(env: dict[str, str]
 
 
 @pytest.mark.parametrize(("version", "where"), [("2.0.1", "bin"), ("2.1.9", "2.1.9"), ("1.0.128", "1.0.128")])
-async def test_a_version_picks_whoever_has_it(
+async def test_a_version_selects_the_matching_installation(
     version: str, where: str, env: dict[str, str], bin_dir: Path, toolbox: Path
 ) -> None:
     small_cli(bin_dir / "claude", "2.0.1")
@@ -73,7 +73,7 @@ async def test_a_version_picks_whoever_has_it(
     assert found.path.parent.name == where
 
 
-async def test_nobody_has_it(env: dict[str, str], bin_dir: Path) -> None:
+async def test_a_missing_version_is_reported(env: dict[str, str], bin_dir: Path) -> None:
     assert await CliFinder(CLAUDE).find(env) is None
     with pytest.raises(YouBenchaError) as caught:
         await locate(env)
@@ -109,7 +109,9 @@ async def test_an_explicit_path_in_the_home(
 
 
 @pytest.mark.parametrize("name", ["missing", "", "a-directory"])
-async def test_an_explicit_path_that_is_no_file(name: str, env: dict[str, str], bin_dir: Path, tmp_path: Path) -> None:
+async def test_an_explicit_path_that_is_not_a_file(
+    name: str, env: dict[str, str], bin_dir: Path, tmp_path: Path
+) -> None:
     small_cli(bin_dir / "claude", "2.0.1")  # which must not be taken in its place
     (tmp_path / "a-directory").mkdir()
     with pytest.raises(YouBenchaError, match=r"agent\.config\.executable: there is no file") as caught:
@@ -133,7 +135,7 @@ async def test_a_file_that_cannot_be_started(env: dict[str, str], tmp_path: Path
 
 
 @pytest.mark.parametrize("answer", ["", "hello", "Error: no such module"])
-async def test_an_answer_that_is_no_version(answer: str, env: dict[str, str], tmp_path: Path) -> None:
+async def test_an_answer_that_is_not_a_version(answer: str, env: dict[str, str], tmp_path: Path) -> None:
     mine = tmp_path / "c"
     mine.write_text(f"#!/bin/sh\necho '{answer}'\n")
     mine.chmod(0o755)
@@ -143,14 +145,16 @@ async def test_an_answer_that_is_no_version(answer: str, env: dict[str, str], tm
     assert (answer or "nothing") in caught.value.message
 
 
-async def test_the_version_is_asked_for_once(env: dict[str, str], bin_dir: Path) -> None:
+async def test_the_version_is_cached(env: dict[str, str], bin_dir: Path) -> None:
     cli = small_cli(bin_dir / "claude", "2.0.1")
     for _ in range(3):
         await locate(env)
     assert asked(cli) == ["--version"]
 
 
-async def test_a_new_file_is_asked_anew_even_if_it_looks_the_same(env: dict[str, str], bin_dir: Path) -> None:
+async def test_a_replaced_file_is_asked_again_even_with_the_same_size_and_time(
+    env: dict[str, str], bin_dir: Path
+) -> None:
     cli = small_cli(bin_dir / "claude", "2.0.1")
     before = cli.stat()
     assert await CliFinder(CLAUDE).version_of(cli, env) == "2.0.1"
@@ -160,7 +164,7 @@ async def test_a_new_file_is_asked_anew_even_if_it_looks_the_same(env: dict[str,
     assert await CliFinder(CLAUDE).version_of(cli, env) == "2.0.2"
 
 
-async def test_a_link_that_is_turned_to_another_file(env: dict[str, str], bin_dir: Path, tmp_path: Path) -> None:
+async def test_a_link_changed_to_another_file(env: dict[str, str], bin_dir: Path, tmp_path: Path) -> None:
     link = bin_dir / "claude"
     bin_dir.mkdir()
     for version in ("2.0.1", "2.0.2"):

@@ -174,7 +174,7 @@ def test_cr_3_8_usage_of_a_stream():
     assert log.environment == {"api_key_source": "ANTHROPIC_API_KEY"}
 
 
-def test_cr_3_8_partial_lines_are_skipped_but_not_when_they_are_all_there_is():
+def test_cr_3_8_partial_messages_count_only_without_a_result():
     whole = transcript("partial-2.1.325").decode()
     cut = "\n".join(one for one in whole.split("\n") if '"type":"result"' not in one)
     assert (log_of(whole).usage.output_tokens, log_of(whole).usage.partial) == (50, False)
@@ -184,7 +184,7 @@ def test_cr_3_8_partial_lines_are_skipped_but_not_when_they_are_all_there_is():
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_text_that_was_being_written_when_the_run_ended_is_kept(version):
+def test_unfinished_text_at_the_end_is_kept(version):
     whole = transcript(f"partial-{version}").decode().split("\n")
     last = max(index for index, one in enumerate(whole) if '"text_delta"' in one)
     log = log_of("\n".join(whole[: last + 1]))
@@ -192,7 +192,7 @@ def test_text_that_was_being_written_when_the_run_ended_is_kept(version):
     assert messages(log_of("\n".join(whole[:last]))) == [("assistant", "Done: wrote hell")]
 
 
-def test_cr_3_9_ansi_is_removed_from_everything_said():
+def test_cr_3_9_ansi_is_removed_everywhere():
     red = "\x1b[31mred\x1b[0m\x1b[?25h"
     log = log_of(
         lines(line(**INIT), assistant(text(red), tool_use()), user(tool_result(red)), user(text(red))),
@@ -228,7 +228,7 @@ def test_cr_3_11_truncation(output):
     assert log_of(output).warnings == ()
 
 
-def test_cr_3_11_truncation_is_told_once():
+def test_cr_3_11_truncation_is_reported_once():
     error = ErrorRecord(code="CLAUDE_OUTPUT_TRUNCATED", message="truncated at 10MB", timestamp=AT)
     assert log_of("text" + MARKER, errors=(error,)).errors == (error,)
 
@@ -240,7 +240,7 @@ def test_cr_3_11_an_agent_that_quotes_the_marker_is_not_truncated():
     assert log_of(output.rstrip("\n")).errors == ()
 
 
-def test_cut_stream_keeps_what_came_before_the_cut():
+def test_a_truncated_stream_keeps_what_came_before():
     whole = transcript("multi_tool-2.1.325").decode()
     log = log_of(whole[: whole.index('"name":"Read"')] + MARKER)
     assert [call.name for call in log.tool_calls] == ["Write", "Bash"]
@@ -248,7 +248,7 @@ def test_cut_stream_keeps_what_came_before_the_cut():
     assert log.usage.partial
 
 
-def test_the_live_session_knows_what_the_cut_took_away():
+def test_the_live_session_has_what_truncation_removed():
     whole = transcript("multi_tool-2.1.325")
     log = log_of(whole[:4000] + MARKER.encode(), session=session_of(whole))
     complete = log_of(whole)
@@ -290,7 +290,7 @@ def test_the_metrics_sidecar_agrees_with_the_log(name):
         assert set(sidecar["tools_used"]) == called
 
 
-def test_text_that_was_being_written_is_kept_unless_it_begins_again():
+def test_unfinished_text_is_kept_unless_it_is_restarted():
     def piece(said):
         delta = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": said}}
         return line(type="stream_event", event=delta, parent_tool_use_id=None)
@@ -302,7 +302,7 @@ def test_text_that_was_being_written_is_kept_unless_it_begins_again():
     assert messages(log_of(lines(cut, assistant(tool_use())))) == []
 
 
-def test_a_live_session_that_saw_nothing_hides_nothing():
+def test_an_empty_live_session_hides_nothing():
     log = log_of(SEED, session=session_of(b""))
     assert log.usage.total_tokens == 300
     assert log.model_info.name == "claude-sonnet-4"
@@ -336,7 +336,7 @@ def test_malformed_events_are_a_warning():
     assert log_of(output, warnings=(warning,)).warnings == (warning,)
 
 
-def test_json_that_is_not_ours_is_text():
+def test_unrelated_json_is_text():
     output = '{"type":"log","level":"info"}\n{"a":1}'
     assert messages(log_of(output)) == [("assistant", output)]
     assert log_of(output).warnings == ()
@@ -353,12 +353,12 @@ def test_json_that_is_not_ours_is_text():
         (17, False),
     ],
 )
-def test_timestamps_that_our_files_may_hold(given, kept):
+def test_valid_and_invalid_timestamps(given, kept):
     log = log_of(lines(line(**INIT), assistant(text("x"), timestamp=given)))
     assert log.messages[0].timestamp == (given if kept else None)
 
 
-def test_half_characters_of_the_capture_do_not_break_the_log():
+def test_lone_surrogates_do_not_break_the_log():
     for output in ("text \udcff", lines(line(**INIT), assistant(text("@"))).decode().replace("@", "\udcff")):
         log = log_of(output, config={"prompt": "half \ud83d"})
         assert log.model_dump_json()

@@ -51,7 +51,7 @@ def stream(size: int) -> tuple[str, int]:
     return "\n".join([*parts, compact(**RESULT), ""]), turns
 
 
-def test_a_long_session_is_normalized_whole():
+def test_a_long_session_is_normalized_completely():
     output, turns = stream(10_000_000)
     log = log_of(output)
     assert (len(log.messages), len(log.tool_calls)) == (turns, turns)

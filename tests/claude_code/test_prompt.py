@@ -1,4 +1,4 @@
-"""The prompt: where it may come from, and how it is handed over."""
+"""The prompt: its sources, and how it is passed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def refused(name: str, workspace: Path, config_dir: Path | None = None) -> str:
         ("-p", "argument"),
     ],
 )
-def test_how_a_prompt_is_delivered_by_itself(text: str, delivery: str) -> None:
+def test_default_delivery(text: str, delivery: str) -> None:
     assert prompt(text) == Prompt(text, delivery)  # type: ignore[arg-type]
 
 
@@ -85,7 +85,7 @@ def test_the_longest_argument(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["x" * 131_072, "漢" * 43_690 + "xx", "🙂" * 32_768, "a\0b"])
-def test_what_no_argument_can_hold(text: str) -> None:
+def test_prompts_too_long_for_an_argument(text: str) -> None:
     with pytest.raises(ConfigError, match="prompt_delivery: an argument cannot hold this prompt"):
         prompt(text, prompt_delivery="argument")
     assert prompt(text).delivery == "stdin"
@@ -93,11 +93,11 @@ def test_what_no_argument_can_hold(text: str) -> None:
 
 @pytest.mark.parametrize("wanted", ["stdin", "file"])
 @pytest.mark.parametrize("text", ["x", "x" * 1_000_000, "a\0b"])
-def test_delivery_as_asked_for(text: str, wanted: str) -> None:
+def test_requested_delivery(text: str, wanted: str) -> None:
     assert prompt(text, prompt_delivery=wanted).delivery == wanted
 
 
-def test_half_a_character_is_refused_with_its_place() -> None:
+def test_a_lone_surrogate_is_refused() -> None:
     with pytest.raises(ConfigError, match="prompt: is not valid Unicode"):
         prompt("ab\ud83d")
     # A configuration that was made without validation
@@ -124,7 +124,7 @@ def test_a_command_of_the_cli_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "text", [" /help", "\n/help", "/usr/bin/env is where?", "/ is the root", "//help", "/", "a /b"]
 )
-def test_what_is_no_command(text: str) -> None:
+def test_prompts_that_are_not_commands(text: str) -> None:
     assert prompt(text).text == text
 
 
@@ -150,7 +150,7 @@ def test_a_file_is_read_byte_for_byte(name: str, workspace: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["..", "../x", "a/../b", "a/..", "..\\x", "a\\..\\b", "a/..\\b", "./../x", "../workspace/p.md"]
 )
-def test_no_way_up(name: str, workspace: Path) -> None:
+def test_parent_directories_are_refused(name: str, workspace: Path) -> None:
     (workspace / "p.md").write_text("x")
     assert "contains '..'" in refused(name, workspace)
     assert "contains '..'" in refused(name, workspace, config_dir=workspace)
@@ -221,7 +221,7 @@ def test_a_workspace_that_is_itself_behind_a_link(workspace: Path) -> None:
 
 
 @needs_posix
-def test_links_that_lead_nowhere(workspace: Path) -> None:
+def test_broken_links(workspace: Path) -> None:
     (workspace / "circle").symlink_to("circle")
     (workspace / "dangling").symlink_to("missing")
     assert "circle" in refused("circle", workspace)
@@ -239,7 +239,7 @@ def test_a_pipe_is_not_waited_on(workspace: Path) -> None:
     assert said == ["prompt_file: pipe is not a regular file"]
 
 
-def test_what_cannot_be_read(workspace: Path) -> None:
+def test_unreadable_files(workspace: Path) -> None:
     (workspace / "directory").mkdir()
     (workspace / "empty").touch()
     (workspace / "latin").write_bytes("abé".encode("latin-1"))
@@ -266,7 +266,7 @@ def test_the_longest_file(text: str, workspace: Path) -> None:
     assert prompt_file("p.md", workspace) == text
 
 
-def test_beside_the_file_that_names_it_comes_first(workspace: Path) -> None:
+def test_the_config_directory_comes_first(workspace: Path) -> None:
     beside = workspace.parent / "cases"
     beside.mkdir()
     (workspace / "p.md").write_text("workspace")
@@ -277,7 +277,7 @@ def test_beside_the_file_that_names_it_comes_first(workspace: Path) -> None:
 
 
 @needs_posix
-def test_a_link_out_of_the_config_directory_is_not_passed_over(workspace: Path) -> None:
+def test_a_link_out_of_the_config_directory_is_refused(workspace: Path) -> None:
     beside = workspace.parent / "cases"
     beside.mkdir()
     (workspace / "p.md").write_text("workspace")
@@ -293,7 +293,7 @@ _PIECES = st.sampled_from(["..", ".", "a", "out", "in", "secret", "/", "\\", "C:
 @given(name=st.one_of(st.lists(_PIECES, min_size=1, max_size=8).map("".join), st.text(min_size=1, max_size=60)))
 @example(name="out/secret")
 @example(name="in/../../outside/secret")
-def test_no_name_ever_leads_outside(name: str, tmp_path: Path) -> None:
+def test_no_name_leads_outside(name: str, tmp_path: Path) -> None:
     base, outside = tmp_path / "base", tmp_path / "outside"
     if not base.exists():
         for directory in (base / "in", outside):

@@ -37,6 +37,6 @@ def test_reset_time(text: str, expected: float | None) -> None:
     assert reset_time(text, NOW) == expected
 
 
-def test_without_a_zone_the_local_one_is_meant() -> None:
+def test_without_a_zone_local_time_is_assumed() -> None:
     local = datetime(2026, 11, 15, 22, 25).astimezone()
     assert reset_time("Session limit reached ∙ resets 10:25pm", local.replace(hour=20)) == local.timestamp()

@@ -81,7 +81,7 @@ def test_identity_of_each_version(version):
     facts = facts_of(transcript(f"tool_use-{version}"))
     assert facts.stream_seen
     assert facts.model == MODELS[version]
-    assert facts.agent_version == (version if version != "1.0.128" else None)  # told from 2.0.19 on
+    assert facts.agent_version == (version if version != "1.0.128" else None)  # reported from 2.0.19 on
     assert facts.key_source == "ANTHROPIC_API_KEY"
     assert facts.session_id
     assert facts.results == 1
@@ -95,7 +95,7 @@ def test_message_model_beats_init_model():
     assert base_model(facts.init_model) == facts.model
 
 
-def test_synthetic_model_is_nobody():
+def test_the_synthetic_model_is_ignored():
     assert facts_of(transcript("noauth_stream-2.1.197")).model == "claude-opus-4-8[1m]"
 
 
@@ -115,7 +115,7 @@ def test_the_last_result_counts():
     assert facts.result.subtype == "error_max_turns"
 
 
-def test_init_repeats_and_forgets_nothing():
+def test_a_repeated_init_keeps_earlier_values():
     again = {"type": "system", "subtype": "init"}
     facts = facts_of(lines(line(**INIT, claude_code_version="2.1.0", apiKeySource="none"), line(**again)))
     assert (facts.session_id, facts.model, facts.agent_version, facts.key_source) == ("s1", "claude-x", "2.1.0", "none")
@@ -147,7 +147,7 @@ def test_rate_limit_fallback_refusal():
     assert not facts_of(transcript("simple-2.1.325")).refused
 
 
-def test_a_denial_told_twice_is_one():
+def test_a_denial_reported_twice_counts_once():
     session, events = feed(transcript("automode_risky-2.1.325"))
     assert session.facts().denied_tools == {"Bash": 1}
     assert len([event for event in events if isinstance(event, ToolDenied)]) == 1
@@ -174,7 +174,7 @@ def test_malformed_lines_are_counted_and_reported_a_few_times():
     assert not facts.stream_seen
 
 
-def test_a_stream_begins_with_an_event_of_ours():
+def test_a_stream_starts_with_a_known_event():
     assert not facts_of(line(type="log", level="info")).stream_seen
     assert facts_of(line(type="system", subtype="hook_started")).stream_seen
 
@@ -207,7 +207,7 @@ def test_partial_messages_of_parallel_subagents_do_not_mix():
     assert numbers(facts)[:2] == (20, 12)
 
 
-def test_1_0_0_tells_the_cost_alone():
+def test_1_0_0_reports_only_the_cost():
     old = {"type": "result", "subtype": "success", "is_error": False, "cost_usd": 0.1, "total_cost": 0.2}
     final = {"usage": {"input_tokens": 3, "output_tokens": 4}, "stop_reason": "end_turn"}
     facts = facts_of(lines(assistant(text("x"), message=final), line(**old)))
@@ -215,13 +215,13 @@ def test_1_0_0_tells_the_cost_alone():
     assert numbers(facts_of(line(**old))) == (None, None, None, None, 0.2, True)
 
 
-def test_an_answer_after_a_failed_call_overcomes_it():
+def test_an_answer_after_a_failed_call_clears_the_failure():
     failed = assistant(text("Overloaded"), model="<synthetic>", error="server_error", id="m0")
     assert facts_of(failed).failure.text == "Overloaded"
     assert facts_of(lines(failed, assistant(text("hello")))).failure is None
 
 
-def test_without_a_result_the_answers_of_the_main_conversation_are_its_turns():
+def test_without_a_result_turns_are_the_answers_of_the_main_conversation():
     sub = assistant(text("x"), id="s", parent_tool_use_id="t1")
     first = [assistant(text("a"), id="m1"), assistant(text("b"), id="m1")]
     assert facts_of(lines(*first, sub, assistant(text("c"), id="m2"))).turns == 2
@@ -233,6 +233,6 @@ def test_a_tool_that_was_denied_was_not_used():
     assert facts_of(lines(calls, line(**denied))).tools_used == {"Read": 1, "Edit": 1}
 
 
-def test_nothing_said_is_nothing_known():
+def test_no_output_means_unknown():
     assert facts_of(b"").usage is None
     assert facts_of(line(type="result")).usage is None

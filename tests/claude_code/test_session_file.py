@@ -1,4 +1,4 @@
-"""What the CLI's own record of a session tells where its output does not."""
+"""Facts from the CLI's own session file that its output lacks."""
 
 from __future__ import annotations
 
@@ -41,26 +41,26 @@ def test_each_call_counts_once(tmp_path: Path) -> None:
     assert facts.usage.cost_usd is None
 
 
-def test_totals_that_were_told_stand(tmp_path: Path) -> None:
+def test_reported_totals_are_kept(tmp_path: Path) -> None:
     record(tmp_path, said("a", 20))
-    told = SessionFacts(usage=SessionUsage(Tokens(1, 1)), model="other", turns=7)
-    assert with_session_file(told, ID, tmp_path) == told
+    reported = SessionFacts(usage=SessionUsage(Tokens(1, 1)), model="other", turns=7)
+    assert with_session_file(reported, ID, tmp_path) == reported
 
 
-def test_a_stream_that_got_further_stands(tmp_path: Path) -> None:
+def test_larger_totals_of_the_stream_are_kept(tmp_path: Path) -> None:
     record(tmp_path, said("a", 20))
     further = SessionFacts(usage=SessionUsage(Tokens(300, 60), partial=True), turns=3)
     assert with_session_file(further, ID, tmp_path) == replace(further, model="claude-x")
 
 
 @pytest.mark.parametrize("name", [None, "../../secret", "*", ""])
-def test_a_name_that_is_none_opens_nothing(tmp_path: Path, name: str | None) -> None:
+def test_an_invalid_session_id_opens_no_file(tmp_path: Path, name: str | None) -> None:
     record(tmp_path, said("a", 20))
     assert with_session_file(SessionFacts(), name, tmp_path) == SessionFacts()
     assert with_session_file(SessionFacts(), ID, None) == SessionFacts()
 
 
-def test_a_link_that_leads_away_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_to_another_directory_is_not_followed(tmp_path: Path) -> None:
     config = tmp_path / "config"
     record(tmp_path / "elsewhere", said("a", 20))
     place = config / "projects" / "-some-where"

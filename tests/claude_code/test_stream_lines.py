@@ -63,7 +63,7 @@ def test_init_starts_the_session():
     )
 
 
-def test_init_of_1_0_0_says_less():
+def test_init_of_1_0_0_has_fewer_fields():
     (started,) = parse_line(line(type="system", subtype="init", session_id="s", tools=[], mcp_servers=[]))
     assert (started.model, started.agent_version, started.key_source) == (None, None, None)
 
@@ -95,7 +95,7 @@ def test_content_may_be_a_string():
     assert only(parse_line(line(type="user", message={"content": "go on"})), UserText).text == "go on"
 
 
-def test_empty_blocks_say_nothing():
+def test_empty_blocks_are_skipped():
     events = parse_line(assistant(text(""), {"type": "thinking", "thinking": ""}, {"type": "redacted_thinking"}))
     assert kinds(events) == ["CallMetered", "TurnTaken"]
     assert parse_line(user(text(""))) == []
@@ -154,7 +154,7 @@ def test_synthetic_message_is_a_failed_call_and_still_text():
     assert kinds(events)[-1] == "CallFailed"  # text after a failure would mean that it was overcome
 
 
-def test_result_says_usage_denials_and_the_end():
+def test_result_has_usage_denials_and_the_status():
     record = {
         **RESULT,
         "usage": {"input_tokens": 1},
@@ -259,7 +259,7 @@ def test_unknown_types_are_skipped_silently():
 
 
 @pytest.mark.parametrize("empty", [b"", b"\r", b"   ", b"\x1b[?25h\r", b"\x1b7\x1b]9;4;0;\x07\x1b[<u"])
-def test_lines_with_nothing_on_them(empty):
+def test_empty_lines(empty):
     assert parse_line(empty) == []
 
 
@@ -267,7 +267,7 @@ def test_lines_with_nothing_on_them(empty):
     "wrapped",
     [b"%b\r", b"\x1b[?25h%b", b"\x1b7%b\x1b8\x1b[?1004l\x1b]9;4;0;\x07\r", b"  \t%b  ", b"\x1b[<u\x1b[>4m%b\x1b[?25h"],
 )
-def test_terminal_trimmings_are_stripped(wrapped):
+def test_terminal_sequences_are_stripped(wrapped):
     dressed = wrapped.replace(b"%b", assistant(text("hi")))
     assert only(parse_line(dressed), AssistantText).text == "hi"
     assert only(parse_line(dressed.decode()), AssistantText).text == "hi"
@@ -290,26 +290,26 @@ def test_malformed_line_is_quoted_in_part():
     assert len(warned.message) < QUOTE_CHARS + 100
 
 
-def test_half_an_emoji_does_not_cost_the_line():
+def test_a_lone_surrogate_does_not_lose_the_line():
     """JavaScript cuts strings between surrogates and writes the half as an escape; orjson refuses that."""
     raw = rb'{"type":"assistant","message":{"content":[{"type":"text","text":"cut \ud83d, whole \ud83d\ude00"}]}}'
     assert only(parse_line(raw), AssistantText).text == "cut ?, whole \N{GRINNING FACE}"
 
 
-def test_raw_surrogates_and_bad_utf8_do_not_cost_the_line():
+def test_raw_surrogates_and_bad_utf8_do_not_lose_the_line():
     good = json.dumps({"type": "assistant", "message": {"content": "a@b"}})
     assert only(parse_line(good.replace("@", "\udcff")), AssistantText).text == "a?b"
     assert only(parse_line(good.encode().replace(b"@", b"\xff")), AssistantText).text == "a\N{REPLACEMENT CHARACTER}b"
 
 
-def test_nesting_without_end_is_malformed():
+def test_endless_nesting_is_malformed():
     half = rb'"\ud83d"'
     for deep in (b"[" * 100_000, b'{"a":' * 100_000 + half, b'{"a":' * 100_000 + half + b"}" * 100_000):
         (warned,) = parse_line(deep)
         assert isinstance(warned, WarningRaised)
 
 
-def test_str_and_bytes_say_the_same():
+def test_str_and_bytes_give_the_same_events():
     for name in ("multi_tool-2.1.325", "partial-2.1.30", "automode_risky-2.1.325"):
         for one in transcript(name).split(b"\n"):
             assert kinds(parse_line(one)) == kinds(parse_line(one.decode()))

@@ -113,7 +113,7 @@ def test_no_text_is_lost(parts):
 
 
 @given(st.lists(st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\x1b")), max_size=8))
-def test_no_text_is_lost_on_the_way_to_the_log(parts):
+def test_no_text_is_missing_in_the_log(parts):
     stream = lines(line(**INIT), *(assistant(text(part)) for part in parts), line(**RESULT))
     assert [message.content for message in log_of(stream).messages] == [part for part in parts if part]
 
@@ -127,7 +127,7 @@ def test_deltas_add_up_to_the_text(said, size):
 
 
 @given(st.text(), st.booleans())
-def test_tool_results_arrive_whole(content, as_blocks):
+def test_tool_results_are_complete(content, as_blocks):
     (event,) = parse_line(user(tool_result([text(content)] if as_blocks else content)))
     assert isinstance(event, ToolReturned)
     assert event.content == content

@@ -43,7 +43,7 @@ def test_plain_text_is_left_alone(text):
     assert strip_ansi(text) is text
 
 
-def test_clean_text_line_ends_and_halves():
+def test_clean_text_line_ends_and_surrogates():
     assert clean_text("a\r\nb\udcffc\u2028d") == "a\nb?c\u2028d"
 
 

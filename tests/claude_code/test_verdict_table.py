@@ -113,11 +113,11 @@ def test_cr_2_2_success_needs_exit_0_too():
 
 
 @pytest.mark.parametrize("name", ["killed_SIGINT-1.0.128", "killed_SIGINT-2.1.30", "stall-2.1.325"])
-def test_exit_0_without_result_is_no_success(name):
+def test_exit_0_without_result_is_not_a_success(name):
     assert only_error(verdict_of(name)).code == "CLAUDE_NO_RESULT"
 
 
-def test_no_output_at_all_is_no_success_where_a_stream_was_asked_for():
+def test_no_output_is_not_a_success_if_a_stream_was_requested():
     silent = ending(exit_code=0, stream_expected=True)
     assert only_error(judge(silent, at=AT)).code == "CLAUDE_NO_RESULT"
     assert judge(ending(exit_code=0), at=AT).status == "success"
@@ -169,7 +169,7 @@ def test_failures_in_plain_text(said, code):
     assert judge(ending(exit_code=0, output=said), at=AT).status == "success"
 
 
-def test_what_the_model_says_is_no_failure():
+def test_model_text_is_not_a_failure():
     """An agent that builds a login page talks like a client that is not logged in."""
     said = "Invalid API key · Please run /login. API Error: 429. Prompt is too long."
     stream = lines(line(**INIT), assistant(text(said)), line(**{**RESULT, "result": said}))
@@ -178,7 +178,7 @@ def test_what_the_model_says_is_no_failure():
     assert only_error(judge(ending(exit_code=1, facts=facts_of(turns)), at=AT)).code == "CLAUDE_EXECUTION_ERROR"
 
 
-def test_auth_error_says_how_to_mend_it():
+def test_auth_error_has_a_hint():
     error = only_error(verdict_of("noauth_text-2.1.325", 1))
     assert "authentication" in error.message
     assert "API key" in error.message
@@ -187,7 +187,7 @@ def test_auth_error_says_how_to_mend_it():
     assert "claude auth login" in error.hint
 
 
-def test_rate_limit_with_its_end_in_the_text():
+def test_rate_limit_with_its_reset_time_in_the_text():
     """Text as older versions print it for a subscription."""
     said = "Claude AI usage limit reached|1750000000"
     stream = lines(line(**{**RESULT, "is_error": True, "result": said}))
@@ -196,7 +196,7 @@ def test_rate_limit_with_its_end_in_the_text():
 
 
 @pytest.mark.parametrize(("resets_at", "seen"), [(1794775561, "2026-11-15T20:46:01.000Z"), (1e300, None), (None, None)])
-def test_rate_limit_with_its_end_in_an_event(resets_at, seen):
+def test_rate_limit_with_its_reset_time_in_an_event(resets_at, seen):
     info = {"status": "rejected", "resetsAt": resets_at}
     failed = assistant(text("limit"), model="<synthetic>", error="rate_limit")
     stream = lines(
@@ -214,7 +214,7 @@ def test_a_failed_call_without_a_result_is_still_the_reason():
     assert (error.code, error.context["status"]) == ("CLAUDE_API_ERROR", 529)
 
 
-def test_an_error_without_words_still_has_a_message():
+def test_an_error_without_text_still_has_a_message():
     stream = line(**{**RESULT, "is_error": True, "result": None})
     assert (
         only_error(judge(ending(exit_code=1, facts=facts_of(stream)), at=AT)).message == "A call to the model failed."
@@ -243,13 +243,13 @@ def test_cr_2_3_timeout():
     assert "timeout" in only_error(judge(ending(exit_code=None, timed_out=True), at=AT)).message
 
 
-def test_timeout_after_the_result_says_so():
+def test_timeout_after_the_result():
     error = only_error(verdict_of("bg20-2.1.197", 0, timed_out=True, timeout_ms=1))
     assert error.context["result_seen"] is True
     assert "background" in error.hint
 
 
-def test_cr_2_9_truncation_is_an_error_but_no_failure():
+def test_cr_2_9_truncation_is_an_error_but_not_a_failure():
     verdict = verdict_of("simple-2.1.325", truncated=True)
     error = only_error(verdict)
     assert verdict.status == "success"
@@ -304,7 +304,7 @@ def test_warning_of_retries():
     assert "no answer" in verdict_of("refused-2.1.325", 1).warnings[0].message
 
 
-def test_a_time_that_went_by_without_an_answer():
+def test_a_timeout_without_an_answer():
     """The status stays the seeds' own; the second error says whose fault it was."""
     limited = SessionFacts(stream_seen=True, retries=(RetriedCalls(status=429, reason="rate_limit", times=7),))
     verdict = judge(ending(exit_code=None, timed_out=True, timeout_ms=5000, duration_s=5.1, facts=limited), at=AT)
@@ -329,24 +329,24 @@ def test_warning_of_malformed_lines_only_in_a_stream():
 @pytest.mark.parametrize(
     ("kind", "code"), [(kind, CLAUDE.code(cause.code)) for cause in CAUSES for kind in sorted(cause.kinds)]
 )
-def test_the_kind_alone_is_enough(kind, code):
+def test_the_error_kind_alone_is_enough(kind, code):
     stream = lines(assistant(text("?"), error=kind), line(**{**RESULT, "is_error": True, "result": "?"}))
     error = only_error(judge(ending(exit_code=1, facts=facts_of(stream)), at=AT))
     assert error.code == code
 
 
-def test_a_refusal_in_other_words():
+def test_a_refusal_event():
     refused = line(type="system", subtype="model_refusal_no_fallback")
     stream = lines(refused, line(**{**RESULT, "is_error": True, "result": "?"}))
     assert only_error(judge(ending(exit_code=1, facts=facts_of(stream)), at=AT)).code == "CLAUDE_REFUSED"
 
 
-def test_is_error_with_exit_0_is_no_success():
+def test_is_error_with_exit_0_is_not_a_success():
     stream = line(**{**RESULT, "is_error": True, "result": "API Error: 500 x"})
     assert only_error(judge(ending(exit_code=0, facts=facts_of(stream)), at=AT)).code == "CLAUDE_API_ERROR"
 
 
-def test_every_cause_can_be_found_and_helps():
+def test_every_cause_can_match_and_has_valid_texts():
     for cause in CAUSES:
         assert cause.hint is None or cause.hint.endswith((".", ")."))
         assert cause.code in vars(codes).values()

@@ -50,7 +50,7 @@ def test_a_version_is_read_from_what_the_cli_prints(text: str, expected: str) ->
 
 
 @pytest.mark.parametrize("text", ["", "2.1", "v2.1.3", "Claude Code 2.1.3", "two", "Warning: x\n2.1.3"])
-def test_what_is_no_version(text: str) -> None:
+def test_invalid_versions(text: str) -> None:
     assert CliVersion.parse(text) is None
 
 
@@ -59,14 +59,14 @@ def test_versions_are_compared_as_numbers() -> None:
 
 
 @pytest.mark.parametrize("feature", list(Feature))
-def test_each_feature_begins_with_the_version_that_was_measured(feature: Feature) -> None:
+def test_each_feature_starts_with_the_measured_version(feature: Feature) -> None:
     first = version(MEASURED[feature])
     assert first_version(feature) == first
     assert supports(first, feature)
     assert not supports(CliVersion(first.major, first.minor, first.patch - 1), feature)
 
 
-def test_what_is_gone_again() -> None:
+def test_removed_features() -> None:
     assert supports(version("2.1.120"), Feature.SDK_URL)
     assert not supports(version("2.1.121"), Feature.SDK_URL)
     assert last_version(Feature.EFFORT) is None

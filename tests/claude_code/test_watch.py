@@ -1,4 +1,4 @@
-"""The watch over a running session: it passes events on, and stops a run that is lost."""
+"""The watch over a running session: it passes events on, and stops a run with a rejected key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def line(value: object) -> bytes:
     return json.dumps(value).encode() + b"\n"
 
 
-def test_events_come_as_the_lines_do() -> None:
+def test_events_are_emitted_line_by_line() -> None:
     seen: list[Event] = []
     watch = KeyWatch(seen.append)
     watch.line(line(INIT))
@@ -33,7 +33,7 @@ def test_events_come_as_the_lines_do() -> None:
     assert not watch.stop.is_set()
 
 
-def test_nobody_has_to_listen() -> None:
+def test_the_event_callback_is_optional() -> None:
     watch = KeyWatch(None)
     for value in (INIT, TEXT, retry(401)):
         watch.line(line(value))
@@ -45,24 +45,24 @@ def test_a_rejected_key_ends_the_run() -> None:
     watch = KeyWatch(seen.append)
     watch.line(line(retry(401)))
     assert watch.stop.is_set()
-    assert [event.status for event in seen if isinstance(event, RequestRetried)] == [401]  # and it is told
+    assert [event.status for event in seen if isinstance(event, RequestRetried)] == [401]  # and it is reported
 
 
 @pytest.mark.parametrize("status", [None, 400, 403, 429, 500, 529])
-def test_nothing_else_does(status: int | None) -> None:
+def test_other_statuses_do_not_end_the_run(status: int | None) -> None:
     watch = KeyWatch(None)
     watch.line(line(retry(status)))
     assert not watch.stop.is_set()
 
 
 @pytest.mark.parametrize("raw", [b"", b"\n", b"no json\n", b'{"type":', b"[1]\n", b"null\n", b"\xff\xfe\n"])
-def test_what_is_no_event_stops_nothing(raw: bytes) -> None:
+def test_invalid_lines_do_not_end_the_run(raw: bytes) -> None:
     watch = KeyWatch(None)
     watch.line(raw)
     assert not watch.stop.is_set()
 
 
-def test_each_watch_has_a_session_of_its_own() -> None:
+def test_watches_are_independent() -> None:
     one, other = KeyWatch(None), KeyWatch(None)
     one.line(line(INIT))
     one.on_rejected_key()
@@ -70,7 +70,7 @@ def test_each_watch_has_a_session_of_its_own() -> None:
     assert not other.stop.is_set()
 
 
-def test_a_login_that_can_renew_itself_is_given_one_more_try() -> None:
+def test_a_renewable_login_gets_one_more_attempt() -> None:
     watch = KeyWatch(None, key_may_recover=True)
     watch.on_rejected_key()
     assert not watch.stop.is_set()

@@ -72,9 +72,9 @@ class Running:
         self.process = process
         self.ready = process.stdout.readline()
         assert self.ready, f"it did not start: {process.communicate()[1]}"
-        told = json.loads(self.ready)
-        self.url: str = told["url"]
-        self.keys: dict[str, str] = told["keys"]
+        ready = json.loads(self.ready)
+        self.url: str = ready["url"]
+        self.keys: dict[str, str] = ready["keys"]
 
     def get(self, path: str, key: str = "") -> Answer:
         return self._send(urllib.request.Request(self.url + path, headers={"x-api-key": key}))

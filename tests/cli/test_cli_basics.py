@@ -40,7 +40,7 @@ def test_version(option: str) -> None:
         assert (done.returncode, done.stdout, done.stderr) == (0, f"youbencha {__version__}\n", "")
 
 
-def test_version_beside_other_options() -> None:
+def test_version_with_other_options() -> None:
     done = yb("--debug", "--version")
     assert (done.returncode, done.stdout) == (0, f"youbencha {__version__}\n")
 
@@ -51,7 +51,7 @@ def test_both_names_are_installed(name: str) -> None:
     assert done.stdout.startswith(f"Usage: {name} ")
 
 
-def test_the_version_is_told_without_anything_heavy() -> None:
+def test_printing_the_version_imports_nothing_heavy() -> None:
     check = (
         "import sys; sys.argv = ['yb', '--version']\n"
         "from youbencha.cli import main; main()\n"
@@ -74,7 +74,7 @@ def test_help_imports_no_command_no_server_and_no_models() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
+def test_every_command_has_help(command: tuple[str, ...]) -> None:
     done = yb(*command, "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert f"Usage: {' '.join(('yb', *command))}" in done.stdout
@@ -86,7 +86,7 @@ def test_the_short_option_for_help() -> None:
 
 
 @pytest.mark.parametrize("command", [(), ("agents",)], ids=" ".join)
-def test_alone_it_shows_its_help_and_nothing_else(command: tuple[str, ...]) -> None:
+def test_without_arguments_it_shows_its_help(command: tuple[str, ...]) -> None:
     done = yb(*command)
     assert "Usage: yb" in done.stdout
     assert done.stderr == ""
@@ -109,7 +109,7 @@ def test_alone_it_shows_its_help_and_nothing_else(command: tuple[str, ...]) -> N
         (["--version=x"], "--version"),
     ],
 )
-def test_what_it_does_not_know(arguments: list[str], words: str) -> None:
+def test_unknown_commands_and_options(arguments: list[str], words: str) -> None:
     done = yb(*arguments)
     assert done.returncode == 2
     assert done.stdout == ""
@@ -119,7 +119,7 @@ def test_what_it_does_not_know(arguments: list[str], words: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_an_error_of_ours(tmp_path: Path) -> None:
+def test_a_youbencha_error(tmp_path: Path) -> None:
     done = yb("agents", "remove", "claude-code", YOUBENCHA_TOOLBOX=str(tmp_path))
     assert done.returncode == 2
     assert done.stdout == ""
@@ -135,7 +135,7 @@ def test_an_error_in_a_file_names_line_and_column(tmp_path: Path) -> None:
     assert re.match(r"error \[[A-Z_]+\] ", done.stderr)
 
 
-def test_with_debug_an_error_of_ours_has_its_traceback(tmp_path: Path) -> None:
+def test_with_debug_a_youbencha_error_has_its_traceback(tmp_path: Path) -> None:
     done = yb("--debug", "agents", "remove", "claude-code", YOUBENCHA_TOOLBOX=str(tmp_path))
     assert done.returncode == 2
     assert "Traceback (most recent call last)" in done.stderr
@@ -151,7 +151,7 @@ def fault(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("fault")
-def test_a_fault_of_ours_is_one_line_and_what_to_do() -> None:
+def test_an_internal_error_is_one_line_and_a_hint() -> None:
     done = yb("schema", "log")
     assert done.returncode == 2
     error, hint = done.stderr.splitlines()
@@ -160,7 +160,7 @@ def test_a_fault_of_ours_is_one_line_and_what_to_do() -> None:
 
 
 @pytest.mark.usefixtures("fault")
-def test_with_debug_a_fault_has_its_traceback() -> None:
+def test_with_debug_an_internal_error_has_its_traceback() -> None:
     done = yb("--debug", "schema", "log")
     assert done.returncode == 2
     assert "Traceback (most recent call last)" in done.stderr
@@ -169,7 +169,7 @@ def test_with_debug_a_fault_has_its_traceback() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a full disk is hard to come by")
-def test_a_full_disk_is_no_fault_of_ours() -> None:
+def test_a_full_disk_is_not_an_internal_error() -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run([SCRIPT, "schema", "log"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2
@@ -178,7 +178,7 @@ def test_a_full_disk_is_no_fault_of_ours() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a directory that is in use cannot be removed there")
-def test_a_current_directory_that_is_gone(tmp_path: Path) -> None:
+def test_a_deleted_current_directory(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     line = f"rmdir '{gone}' && exec '{SCRIPT}' validate -c testcase.yaml"
@@ -187,7 +187,7 @@ def test_a_current_directory_that_is_gone(tmp_path: Path) -> None:
     assert done.stderr.startswith("error [CURRENT_DIRECTORY_GONE] The current directory no longer exists")
 
 
-def test_a_wrong_choice_is_told_in_our_words() -> None:
+def test_an_invalid_choice_is_reported() -> None:
     done = yb("schema", "nope")
     assert done.returncode == 2
     assert done.stderr.startswith("error Invalid value for 'FORMAT': 'nope' is not one of 'testcase', ")
@@ -195,16 +195,16 @@ def test_a_wrong_choice_is_told_in_our_words() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes that close")
 @pytest.mark.parametrize("arguments", [["schema", "claude-code"], ["--help"]])
-def test_a_reader_that_has_seen_enough(arguments: list[str]) -> None:
+def test_a_closed_pipe_on_stdout(arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    with os.fdopen(writing, "wb") as nobody:
-        done = subprocess.run([SCRIPT, *arguments], stdout=nobody, stderr=subprocess.PIPE, text=True, check=False)
+    with os.fdopen(writing, "wb") as closed:
+        done = subprocess.run([SCRIPT, *arguments], stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
     assert done.stderr == ""
     assert done.returncode == 1
 
 
-def test_a_command_leaves_its_process_as_it_was(tmp_path: Path) -> None:
+def test_a_command_restores_the_process_state(tmp_path: Path) -> None:
     def state() -> tuple[object, ...]:
         handlers = [signal.getsignal(number) for number in signal.valid_signals()]
         streams = (sys.stdin, sys.stdout, sys.stderr, *(os.fstat(number)[:3] for number in range(3)))
@@ -251,7 +251,7 @@ def test_completion(shell: str) -> None:
     ("begun", "offered"),
     [("ag", ["agents"]), ("sug", ["suggest-testcase"]), ("s", ["schema", "script", "suggest-testcase"])],
 )
-def test_completion_knows_the_commands(begun: str, offered: list[str]) -> None:
+def test_completion_offers_the_commands(begun: str, offered: list[str]) -> None:
     done = yb(_YB_COMPLETE="complete_bash", COMP_WORDS=f"yb {begun}", COMP_CWORD="1")
     assert sorted(done.stdout.split()) == offered
     assert done.stderr == ""

@@ -33,7 +33,7 @@ done
 
 
 @pytest.mark.skipif(BASH is None or os.name == "nt", reason="needs bash")
-def test_what_bash_offers(tmp_path: Path) -> None:
+def test_completions_in_bash(tmp_path: Path) -> None:
     assert BASH
     path = os.pathsep.join((str(SCRIPT.parent), os.environ["PATH"]))
     done = subprocess.run(
@@ -59,7 +59,7 @@ def test_each_shell_has_its_script(shell: str) -> None:
     assert f"complete_{shell}" in done.stdout
 
 
-def test_a_shell_that_nobody_knows() -> None:
+def test_an_unknown_shell() -> None:
     done = yb("completion", "tcsh")
     assert done.returncode == 2
     assert "'bash', 'zsh', 'fish', 'powershell'" in done.stderr

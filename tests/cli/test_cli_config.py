@@ -1,4 +1,4 @@
-"""`yb config`, as a person uses it."""
+"""`yb config`, as a user runs it."""
 
 from __future__ import annotations
 
@@ -37,31 +37,31 @@ def config(project: Path, home: Path) -> Config:
     return run
 
 
-def told(done: Done) -> tuple[int, str, str]:
+def output(done: Done) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
 def test_what_init_writes_is_accepted_by_every_other_command(config: Config, project: Path) -> None:
     """The original's was not."""
     file = project / ".youbencharc"
-    assert told(config("init")) == (0, f"wrote {file}\n", "")
+    assert output(config("init")) == (0, f"wrote {file}\n", "")
     assert file.read_text() == template()
     assert config("list").returncode == 0
-    assert told(config("get", "timeout_ms")) == (0, "300000\n", "")
-    assert told(config("set", "agent.model", "opus")) == (0, f"set agent.model in {file}\n", "")
-    assert told(config("get", "agent.model")) == (0, "opus\n", "")
-    assert told(config("unset", "agent.model")) == (0, f"removed agent.model from {file}\n", "")
-    assert told(config("get", "agent.model")) == (1, "", "")
+    assert output(config("get", "timeout_ms")) == (0, "300000\n", "")
+    assert output(config("set", "agent.model", "opus")) == (0, f"set agent.model in {file}\n", "")
+    assert output(config("get", "agent.model")) == (0, "opus\n", "")
+    assert output(config("unset", "agent.model")) == (0, f"removed agent.model from {file}\n", "")
+    assert output(config("get", "agent.model")) == (1, "", "")
 
 
-def test_init_replaces_only_if_told_to(config: Config, project: Path) -> None:
+def test_init_overwrites_only_with_force(config: Config, project: Path) -> None:
     file = project / ".youbencharc.yaml"
     file.write_text("timeout_ms: 5\n")
     done = config("init")
     assert done.returncode == 2
     assert done.stderr.startswith(f"error [SETTINGS_EXIST] {file} already exists\nhint  ")
     assert file.read_text() == "timeout_ms: 5\n"
-    assert told(config("init", "--force")) == (0, f"wrote {file}\n", "")
+    assert output(config("init", "--force")) == (0, f"wrote {file}\n", "")
     assert file.read_text() == template()
     assert [path.name for path in project.iterdir()] == [".youbencharc.yaml"]
 
@@ -85,7 +85,7 @@ def test_global_is_the_home_directory(config: Config, project: Path, home: Path)
     assert config("get", "log_level").stdout == "error\n"
 
 
-def test_list_says_what_holds_and_from_where(config: Config, project: Path, home: Path) -> None:
+def test_list_shows_values_and_their_origin(config: Config, project: Path, home: Path) -> None:
     (home / ".youbencharc").write_text("agent: {model: opus}\nvariables: {API_TOKEN: hidden-away, TEAM: '[red]x'}\n")
     (project / ".youbencharc").write_text("timeout_ms: 7\n")
     done = config("list", "--json")
@@ -119,7 +119,7 @@ def test_list_says_what_holds_and_from_where(config: Config, project: Path, home
 def test_get_prints_the_bare_value(config: Config, project: Path) -> None:
     (project / ".youbencharc").write_text("variables: {A: 1, B: x y, C: 1.5, D: false}\n")
     for key, value in {"variables.A": "1", "variables.B": "x y", "variables.C": "1.5", "variables.D": "false"}.items():
-        assert told(config("get", key)) == (0, f"{value}\n", "")
+        assert output(config("get", key)) == (0, f"{value}\n", "")
     assert json.loads(config("get", "variables").stdout) == {"A": 1, "B": "x y", "C": 1.5, "D": False}
 
 
@@ -132,12 +132,12 @@ def test_an_unknown_key_is_an_error_with_the_nearest(arguments: tuple[str, ...],
     assert list(project.iterdir()) == []
 
 
-def test_what_is_not_set(config: Config, project: Path) -> None:
-    assert told(config("get", "variables.NONE")) == (1, "", "")
-    assert told(config("unset", "agent.model")) == (1, "", "there is no settings file\n")
+def test_keys_that_are_not_set(config: Config, project: Path) -> None:
+    assert output(config("get", "variables.NONE")) == (1, "", "")
+    assert output(config("unset", "agent.model")) == (1, "", "there is no settings file\n")
     file = project / ".youbencharc"
     file.write_text("timeout_ms: 7\n")
-    assert told(config("unset", "agent.model")) == (1, "", f"agent.model is not set in {file}\n")
+    assert output(config("unset", "agent.model")) == (1, "", f"agent.model is not set in {file}\n")
 
 
 def test_set_keeps_comments_and_text_that_looks_like_a_number(config: Config, project: Path) -> None:
@@ -149,14 +149,14 @@ def test_set_keeps_comments_and_text_that_looks_like_a_number(config: Config, pr
     assert file.read_text() == "# why\ntimeout_ms: 8  # short\nvariables:\n  PYTHON: '3.10'\n  PORT: '80'\n"
 
 
-def test_a_value_that_does_not_fit_is_refused(config: Config, project: Path) -> None:
+def test_an_invalid_value_is_refused(config: Config, project: Path) -> None:
     done = config("set", "timeout_ms", "soon")
     assert done.returncode == 2
     assert "timeout_ms: must be a whole number, not text" in done.stderr
     assert list(project.iterdir()) == []
 
 
-def test_a_broken_file_is_told_with_its_place(config: Config, project: Path) -> None:
+def test_an_invalid_file_is_reported_with_its_position(config: Config, project: Path) -> None:
     (project / ".youbencharc").write_text("timeout_ms: 7\nlog_level: [\n")
     for arguments in (("list",), ("get", "timeout_ms"), ("set", "timeout_ms", "8"), ("unset", "timeout_ms")):
         done = config(*arguments)
@@ -164,7 +164,7 @@ def test_a_broken_file_is_told_with_its_place(config: Config, project: Path) -> 
         assert f"{project / '.youbencharc'}:3:1: is not valid YAML" in done.stderr
 
 
-def test_in_a_directory_below_the_projects_file_is_meant(config: Config, project: Path) -> None:
+def test_in_a_subdirectory_the_projects_file_is_used(config: Config, project: Path) -> None:
     (project / ".git").mkdir()
     (project / "deep").mkdir()
     (project / ".youbencharc").write_text("timeout_ms: 7\n")

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on."""
+"""The display while a run is in progress."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_one_line_for_each_event(event: Event, line: str) -> None:
     assert shown(event) == line
 
 
-def test_what_nobody_wants_to_see_line_by_line() -> None:
+def test_text_deltas_are_not_shown() -> None:
     assert shown(AssistantTextDelta(text="He")) is None
 
 
@@ -75,7 +75,7 @@ def test_a_long_text_is_cut() -> None:
     assert line.endswith("…")
 
 
-def test_paths_are_shown_from_the_workspace() -> None:
+def test_paths_are_relative_to_the_workspace() -> None:
     call = ToolCalled(call_id="1", name="Read", arguments={"file_path": "/runs/1/src-modified/a.py"})
     assert shown(call, Path("/runs/1/src-modified")) == "⚙ Read a.py"
 
@@ -89,7 +89,7 @@ def test_paths_are_shown_from_the_workspace() -> None:
         ({"command": 5, "other": "é"}, '{"command": 5, "other": "é"}'),
     ],
 )
-def test_a_tool_call_in_a_few_words(arguments: dict[str, Any], words: str) -> None:
+def test_main_argument_of_a_tool_call(arguments: dict[str, Any], words: str) -> None:
     assert main_argument(arguments) == words
 
 
@@ -115,7 +115,7 @@ def test_progress_is_folded_from_events() -> None:
     assert (progress.input_tokens, progress.output_tokens, progress.cost_usd) == (1200, 160, 0.0125)
 
 
-def test_the_live_screen_tells_phases_activity_tokens_and_cost() -> None:
+def test_the_live_display_shows_phases_activity_tokens_and_cost() -> None:
     stream = io.StringIO()
     console = Console(file=stream, width=100, no_color=True)
     display = LiveDisplay("case · agent", stream, console=console)
@@ -132,7 +132,7 @@ def test_the_live_screen_tells_phases_activity_tokens_and_cost() -> None:
     assert "model opus[1m] · 1 tool call · 1,200 in / 160 out · $0.0125" in text
 
 
-def test_what_happened_stays_when_the_live_screen_is_gone() -> None:
+def test_events_remain_after_the_live_display_ends() -> None:
     stream = io.StringIO()
     console = Console(file=stream, width=60, force_terminal=True, color_system=None)
     with LiveDisplay("case · agent", stream, console=console) as display:
@@ -166,7 +166,7 @@ def on_screen(written: str) -> list[str]:
     return [line.rstrip() for line in lines]
 
 
-def test_before_anything_is_known_nothing_is_invented() -> None:
+def test_unknown_values_are_not_shown() -> None:
     stream = io.StringIO()
     console = Console(file=stream, width=100, no_color=True)
     console.print(LiveDisplay("case", stream, console=console).render())
@@ -186,7 +186,7 @@ def test_plain_lines_in_a_pipe() -> None:
     assert "\x1b" not in stream.getvalue()
 
 
-def test_quiet_is_quiet() -> None:
+def test_quiet_prints_nothing() -> None:
     stream = io.StringIO()
     display = choose_display("case", quiet=True, stream=stream)
     assert isinstance(display, QuietDisplay)

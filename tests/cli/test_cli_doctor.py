@@ -1,4 +1,4 @@
-"""`yb doctor`: with programs of our own on PATH, so that each state can be brought about."""
+"""`yb doctor`, with stub programs on PATH for each state."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 import psutil
 import pytest
 
-from docker_lab import the_engine
+from docker_engine import the_engine
 from yb import yb
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the programs on PATH are shell scripts")
 
 CLAUDE = 'case "$1" in --version) echo "2.1.325 (Claude Code)";; *) exit 1;; esac'
-"""Says its version; to `auth status`, that nobody is logged in."""
+"""Prints its version; answers `auth status` with no login."""
 KEY = "sk-ant-dummy-0123456789abcdef"
 
 
@@ -43,8 +43,8 @@ class Computer:
         return yb("doctor", *arguments, cwd=self.project, **own, **env)
 
     def findings(self, *arguments: str, **env: str) -> dict[str, dict[str, Any]]:
-        told = json.loads(self.doctor("--json", *arguments, **env).stdout)
-        return {each["name"]: each for each in told["findings"]}
+        report = json.loads(self.doctor("--json", *arguments, **env).stdout)
+        return {each["name"]: each for each in report["findings"]}
 
 
 @pytest.fixture
@@ -63,20 +63,20 @@ def test_with_git_and_one_agent_it_is_ready(computer: Computer) -> None:
     assert KEY not in done.stdout
 
 
-def test_other_agents_that_are_not_there_are_no_fault(computer: Computer) -> None:
+def test_missing_agents_are_only_a_note(computer: Computer) -> None:
     computer.has("claude", CLAUDE)
     found = computer.findings(ANTHROPIC_API_KEY=KEY)
     assert (found["codex"]["state"], found["codex"]["detail"]) == ("note", "not installed")
     assert found["codex"]["fix"] == "To use it: yb agents install codex"
 
 
-def test_without_any_agent_it_is_not(computer: Computer) -> None:
+def test_without_any_agent_it_is_not_ready(computer: Computer) -> None:
     done = computer.doctor()
     assert done.returncode == 2
     assert done.stdout.endswith("Not ready. Missing: an agent that can be used.\n")
 
 
-def test_an_agent_without_a_login_says_how_to_get_one(computer: Computer) -> None:
+def test_an_agent_without_a_login_has_a_hint(computer: Computer) -> None:
     computer.has("claude", CLAUDE)
     done = computer.doctor()
     assert done.returncode == 2
@@ -85,7 +85,7 @@ def test_an_agent_without_a_login_says_how_to_get_one(computer: Computer) -> Non
     assert "→ Set ANTHROPIC_API_KEY" in done.stdout
 
 
-def test_an_agent_that_hangs_holds_up_nothing_but_its_own_line(computer: Computer) -> None:
+def test_an_agent_that_hangs_does_not_block_the_others(computer: Computer) -> None:
     computer.has("claude", f'echo $$ > "{computer.home}/pid"; exec /bin/sleep 600')
     found = computer.findings("--timeout", "5", ANTHROPIC_API_KEY=KEY)
     assert found["claude-code"]["state"] == "failed"
@@ -94,14 +94,14 @@ def test_an_agent_that_hangs_holds_up_nothing_but_its_own_line(computer: Compute
     assert not psutil.pid_exists(int((computer.home / "pid").read_text()))
 
 
-def test_an_agent_that_is_broken(computer: Computer) -> None:
+def test_a_broken_agent(computer: Computer) -> None:
     computer.has("claude", "echo nonsense; exit 3")
     found = computer.findings(ANTHROPIC_API_KEY=KEY)
     assert found["claude-code"]["state"] == "failed"
     assert "which is not a version" in found["claude-code"]["detail"]
 
 
-def test_without_git_nothing_works(computer: Computer) -> None:
+def test_without_git_it_is_not_ready(computer: Computer) -> None:
     (computer.bin / "git").unlink()
     computer.has("claude", CLAUDE)
     done = computer.doctor(ANTHROPIC_API_KEY=KEY)
@@ -157,7 +157,7 @@ def test_an_old_node_is_only_a_note(computer: Computer) -> None:
     assert "18.1.0 is too old" in found["detail"]
 
 
-def test_wrong_settings_are_named_with_their_place(computer: Computer) -> None:
+def test_invalid_settings_are_reported_with_their_position(computer: Computer) -> None:
     (computer.project / ".youbencharc").write_text("timeout_mss: 5\n")
     computer.has("claude", CLAUDE)
     done = computer.doctor(ANTHROPIC_API_KEY=KEY)
@@ -167,7 +167,7 @@ def test_wrong_settings_are_named_with_their_place(computer: Computer) -> None:
     assert "Missing: settings." in done.stdout
 
 
-def test_the_workspace_is_where_the_settings_say(computer: Computer) -> None:
+def test_the_workspace_is_taken_from_the_settings(computer: Computer) -> None:
     (computer.project / ".youbencharc").write_text("workspace_dir: elsewhere\n")
     found = computer.findings()["workspace"]
     assert (found["state"], found["detail"]) == ("ok", str(computer.project / "elsewhere"))
@@ -183,14 +183,14 @@ def test_a_workspace_that_cannot_be_written(computer: Computer) -> None:
     assert "Missing: workspace." in done.stdout
 
 
-def test_the_disk_is_told_once_though_three_things_lie_on_it(computer: Computer) -> None:
-    told = json.loads(computer.doctor("--json", XDG_CACHE_HOME=str(computer.home / "cache")).stdout)
-    disks = [each for each in told["findings"] if each["name"] == "disk"]
+def test_a_disk_is_listed_once(computer: Computer) -> None:
+    report = json.loads(computer.doctor("--json", XDG_CACHE_HOME=str(computer.home / "cache")).stdout)
+    disks = [each for each in report["findings"] if each["name"] == "disk"]
     assert len(disks) == 1
     assert disks[0]["detail"].endswith(" GB free for workspace, cache, toolbox")
 
 
-def test_in_a_pipe_it_is_plain(computer: Computer) -> None:
+def test_output_in_a_pipe_is_plain(computer: Computer) -> None:
     assert "\x1b" not in computer.doctor(TERM="xterm-256color", NO_COLOR="").stdout
 
 

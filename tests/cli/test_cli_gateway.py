@@ -1,4 +1,4 @@
-"""`yb gateway` as a person or a script runs it."""
+"""`yb gateway`, as a user or a script runs it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def behind() -> Iterator[Behind]:
         yield served
 
 
-def test_keys_budgets_ledger_and_what_it_tells(behind: Behind, tmp_path: Path) -> None:
+def test_keys_budgets_ledger_and_messages(behind: Behind, tmp_path: Path) -> None:
     secrets = tmp_path / "secrets.env"
     secrets.write_text(f"# mine\nexport ANTHROPIC_API_KEY='{REAL_KEY}'\n")
     secrets.chmod(0o600)
@@ -83,7 +83,9 @@ def test_keys_budgets_ledger_and_what_it_tells(behind: Behind, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_any_polite_end_is_one_and_quiet_is_quiet(number: signal.Signals, behind: Behind, tmp_path: Path) -> None:
+def test_any_termination_signal_ends_it_and_quiet_prints_nothing(
+    number: signal.Signals, behind: Behind, tmp_path: Path
+) -> None:
     with running("--upstream", behind.url, "--tokens-total", "100", "--quiet", cwd=tmp_path) as gateway:
         assert list(gateway.keys) == ["default"]
         assert [gateway.ask(gateway.keys["default"]).status for _ in range(2)] == [200, 402]
@@ -109,16 +111,16 @@ def test_a_request_under_way_is_cut_off_and_counted(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "l.jsonl").read_text())["partial"] is True
 
 
-def test_nobody_listens_to_what_it_says(behind: Behind, tmp_path: Path) -> None:
+def test_a_closed_stderr_does_not_stop_it(behind: Behind, tmp_path: Path) -> None:
     reading, writing = os.pipe()
-    with os.fdopen(writing, "wb") as nobody, running("--upstream", behind.url, cwd=tmp_path, stderr=nobody) as gateway:
+    with os.fdopen(writing, "wb") as closed, running("--upstream", behind.url, cwd=tmp_path, stderr=closed) as gateway:
         os.close(reading)
         key = gateway.keys["default"]
         assert [gateway.ask(key).status for _ in range(3)] == [200, 200, 200]
         gateway.stop()
 
 
-def test_somebody_who_does_not_read_holds_up_nothing(behind: Behind, tmp_path: Path) -> None:
+def test_a_full_stderr_pipe_does_not_block_it(behind: Behind, tmp_path: Path) -> None:
     reading, writing = os.pipe()
     with os.fdopen(reading), os.fdopen(writing, "wb") as full:
         os.set_blocking(writing, False)
@@ -131,7 +133,7 @@ def test_somebody_who_does_not_read_holds_up_nothing(behind: Behind, tmp_path: P
             gateway.stop()
 
 
-def test_what_was_recorded_is_replayed_and_nobody_is_asked(behind: Behind, tmp_path: Path) -> None:
+def test_a_recording_is_replayed_without_an_upstream(behind: Behind, tmp_path: Path) -> None:
     with running("--upstream", behind.url, "--record", "tape", cwd=tmp_path, ANTHROPIC_API_KEY=REAL_KEY) as gateway:
         recorded = gateway.ask(gateway.keys["default"])
         _, err = gateway.stop()
@@ -152,7 +154,7 @@ def test_what_was_recorded_is_replayed_and_nobody_is_asked(behind: Behind, tmp_p
     assert REAL_KEY.encode() not in kept
 
 
-def test_one_api_for_others_to_reach(behind: Behind, tmp_path: Path) -> None:
+def test_one_api_on_all_interfaces(behind: Behind, tmp_path: Path) -> None:
     with running("--upstream", f"openai={behind.url}/v1", "--listen", "0.0.0.0:0", cwd=tmp_path) as gateway:
         gateway.url = gateway.url.replace("0.0.0.0", "127.0.0.1")
         other_api = gateway.ask(gateway.keys["default"])
@@ -177,7 +179,7 @@ def test_one_api_for_others_to_reach(behind: Behind, tmp_path: Path) -> None:
         (["--budget-total", "much"], "BUDGET_INVALID", "--budget-total much: not an amount of dollars"),
     ],
 )
-def test_what_cannot_be_done_is_said(options: list[str], code: str, says: str, tmp_path: Path) -> None:
+def test_invalid_options_are_reported(options: list[str], code: str, says: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch(0o644)
     done = yb("gateway", *options, cwd=tmp_path, **NO_KEYS)
     assert (done.returncode, done.stdout) == (2, "")
@@ -185,7 +187,7 @@ def test_what_cannot_be_done_is_said(options: list[str], code: str, says: str, t
     assert says in done.stderr
 
 
-def test_a_port_that_is_taken(tmp_path: Path) -> None:
+def test_a_port_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         done = yb("gateway", "--upstream", "http://127.0.0.1:9", "--listen", address, cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""What docs/gateway.md says of keys, fields and options is what there is."""
+"""The keys, fields and options in docs/gateway.md are exactly those that exist."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def first_column(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("model", [GatewaySpec, UpstreamSpecs, CassetteSpec, LiteLLMSpec])
-def test_every_key_of_a_test_case_is_explained(model: Any) -> None:
+def test_every_key_of_a_test_case_is_documented(model: Any) -> None:
     assert set(model.model_fields) - words(section("In a test case")) == set()
 
 
-def test_every_type_is_explained_and_no_other() -> None:
+def test_exactly_the_existing_types_are_documented() -> None:
     types, _ = section("In a test case").split("A budget or a cassette")
     assert first_column(types) - {"type", "default"} == set(get_args(GatewayType))
 
 
-def test_what_the_page_shows_can_be_written() -> None:
+def test_the_pages_snippets_are_valid() -> None:
     from ruamel.yaml import YAML
 
     from youbencha.spec import TestCase
@@ -60,7 +60,7 @@ def test_what_the_page_shows_can_be_written() -> None:
     assert set(ModelPrice.model_fields) <= set(re.findall(r"\w+", blocks[1]))
 
 
-def test_every_field_of_the_ledger_is_explained_and_no_other() -> None:
+def test_exactly_the_existing_ledger_fields_are_documented() -> None:
     call = Call("1", 0.0, Labels("k"), "GET", "/", None, None, None, 200, Tokens(), None, False)
     fields, errors = section("The ledger").split("| `error` | |")
     assert first_column(fields) - {"field"} == set(entry_of(call))
@@ -76,6 +76,6 @@ def options() -> set[str]:
 
 
 @pytest.mark.parametrize("text", [section("On its own"), section("yb gateway", COMMANDS)], ids=["gateway", "commands"])
-def test_every_option_is_explained_and_no_other(text: str) -> None:
+def test_exactly_the_existing_options_are_documented(text: str) -> None:
     rows = " ".join(re.findall(r"^\| (`-.*?) \|", text, re.MULTILINE))
     assert set(re.findall(r"--[a-z-]+", rows)) == options()

@@ -1,4 +1,4 @@
-"""What `yb gateway` makes of its options."""
+"""How `yb gateway` reads its options."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def test_keys() -> None:
         (["x" * 65], "not a valid name"),
     ],
 )
-def test_what_is_no_key(written: list[str], says: str) -> None:
+def test_invalid_keys(written: list[str], says: str) -> None:
     with pytest.raises(YouBenchaError, match=None) as caught:
         parse_keys(written)
     assert says in caught.value.message
 
 
-def test_a_real_key_in_the_place_of_a_name_is_not_shown() -> None:
+def test_a_real_key_instead_of_a_name_is_not_shown() -> None:
     with pytest.raises(YouBenchaError, match="looks like a key") as caught:
         parse_keys(["sk-ant-api03-abcdef=2"])
     assert "abcdef" not in str(caught.value)
@@ -61,7 +61,7 @@ def test_prices() -> None:
 
 
 @pytest.mark.parametrize("written", ["a", "a=1", "=1/2", "a=1/2/3", "a=1/2/3/4/5", "a=1/x", "a=1/-2", "a=/"])
-def test_what_is_no_price(written: str) -> None:
+def test_invalid_prices(written: str) -> None:
     with pytest.raises(YouBenchaError, match="not a price"):
         parse_prices([written])
 
@@ -75,14 +75,14 @@ def test_dollars_are_exact() -> None:
     assert parse_dollars("--budget-total", "0.1", "0.1") == Decimal("0.1")
 
 
-def test_without_an_upstream_the_environment_says() -> None:
+def test_without_an_upstream_the_environment_decides() -> None:
     assert seen(**KEYS, ANTHROPIC_BASE_URL=f"{LOCAL}/v1/") == {
         "anthropic": (LOCAL, "anthropics"),
         "openai": ("https://api.openai.com", "openais"),
     }
 
 
-def test_one_place_for_all_gets_the_key_of_each() -> None:
+def test_one_url_for_all_apis_gets_the_key_of_each() -> None:
     places = {"anthropic": (LOCAL, "anthropics"), "openai": (LOCAL, "openais"), "gemini": (LOCAL, NO_KEY)}
     assert seen(f"{LOCAL}/v1", **KEYS, ANTHROPIC_BASE_URL="http://elsewhere") == places
 
@@ -91,7 +91,7 @@ def test_with_an_upstream_nothing_else_is_served() -> None:
     assert seen(f"openai={LOCAL}", **KEYS) == {"openai": (LOCAL, "openais")}
 
 
-def test_one_api_elsewhere() -> None:
+def test_one_api_with_another_url() -> None:
     found = seen(LOCAL, "gemini=https://g.example/base", GEMINI_API_KEY="geminis")
     assert found["gemini"] == ("https://g.example/base", "geminis")
     assert found["openai"] == (LOCAL, NO_KEY)
@@ -106,7 +106,7 @@ def test_a_key_by_another_name() -> None:
     assert (apart["gemini"][1], apart["openai"][1]) == ("my own", "openais")
 
 
-def test_a_key_goes_to_nobody_elses_public_address() -> None:
+def test_a_key_is_sent_only_to_its_own_providers_public_address() -> None:
     assert seen("https://api.anthropic.com", **KEYS) == {"anthropic": ("https://api.anthropic.com", "anthropics")}
 
 
@@ -132,7 +132,7 @@ def test_a_key_goes_to_nobody_elses_public_address() -> None:
         ([f"openai={LOCAL}", f"gemini={LOCAL}"], ["MINE"], "the API is missing"),
     ],
 )
-def test_what_is_no_upstream(urls: list[str], key_envs: list[str], says: str) -> None:
+def test_invalid_upstreams(urls: list[str], key_envs: list[str], says: str) -> None:
     with pytest.raises(YouBenchaError, match=None) as caught:
         parse_upstreams(urls, key_envs, {"MINE": "my own"})
     assert says in caught.value.message

@@ -1,4 +1,4 @@
-"""`yb init`: a first test case that our own loader takes, and that means something."""
+"""`yb init`: a first test case that our own loader accepts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_clis import NEWEST
-from claude_lab import ClaudeLab, bash, says, script, versions
+from claude_bench import ClaudeBench, bash, says, script, versions
 from systems import ON_WINDOWS
 from yb import yb
 from youbencha.evaluators.judge import judge_definition
@@ -60,8 +60,8 @@ def test_the_test_case_passes_our_own_loader_with_every_check(tmp_path: Path) ->
     assert loaded.unknown_variables == ()
 
 
-def test_what_is_commented_out_is_right_as_well(tmp_path: Path) -> None:
-    """Whoever takes the `#` away must not meet an error."""
+def test_commented_out_options_are_valid(tmp_path: Path) -> None:
+    """Removing the `#` must not lead to an error."""
     assert yb("init", cwd=tmp_path).returncode == 0
     path = tmp_path / "testcase.yaml"
     lines = path.read_text().splitlines()
@@ -81,13 +81,13 @@ def test_what_is_commented_out_is_right_as_well(tmp_path: Path) -> None:
     assert case.agent.version == "2.1.325"
 
 
-def test_in_a_repository_the_repository_is_that_one(tmp_path: Path) -> None:
+def test_in_a_repository_it_is_used(tmp_path: Path) -> None:
     top = repository(tmp_path)
     assert yb("init", cwd=top).returncode == 0
     assert written(top).repo == "."
 
 
-def test_below_the_top_of_a_repository_the_way_leads_up(tmp_path: Path) -> None:
+def test_in_a_subdirectory_the_path_leads_to_the_top(tmp_path: Path) -> None:
     below = repository(tmp_path) / "bench" / "cases"
     below.mkdir(parents=True)
     assert yb("init", cwd=below).returncode == 0
@@ -95,7 +95,7 @@ def test_below_the_top_of_a_repository_the_way_leads_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["no repository", "no commit"])
-def test_where_there_is_nothing_to_start_from_there_is_a_placeholder(tmp_path: Path, kind: str) -> None:
+def test_without_a_commit_there_is_a_placeholder(tmp_path: Path, kind: str) -> None:
     if kind == "no commit":
         git(tmp_path, "init", "--quiet")
     assert yb("init", cwd=tmp_path).returncode == 0
@@ -112,12 +112,12 @@ def test_an_existing_test_case_is_not_touched_and_nothing_else_is_written(tmp_pa
     assert everything(tmp_path) == {"testcase.yaml": b"mine\n"}
 
 
-def test_even_a_dangling_link_is_something_that_exists(tmp_path: Path) -> None:
+def test_a_dangling_link_counts_as_existing(tmp_path: Path) -> None:
     (tmp_path / "testcase.yaml").symlink_to(tmp_path / "nowhere")
     assert yb("init", cwd=tmp_path).returncode == 1
 
 
-def test_with_force_everything_is_written_anew(tmp_path: Path) -> None:
+def test_with_force_everything_is_overwritten(tmp_path: Path) -> None:
     for path in FILES:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("mine\n")
@@ -129,7 +129,7 @@ def test_with_force_everything_is_written_anew(tmp_path: Path) -> None:
     assert set(everything(tmp_path)) == {str(path) for path in FILES}  # nothing temporary is left
 
 
-def test_without_force_agent_files_of_ones_own_stay(tmp_path: Path) -> None:
+def test_without_force_existing_agent_files_are_kept(tmp_path: Path) -> None:
     mine = tmp_path / AGENT_FILES[1]
     mine.parent.mkdir(parents=True)
     mine.write_text("mine\n")
@@ -140,13 +140,13 @@ def test_without_force_agent_files_of_ones_own_stay(tmp_path: Path) -> None:
     assert (tmp_path / AGENT_FILES[0]).read_text() == judge_definition()
 
 
-def test_another_directory_is_made(tmp_path: Path) -> None:
+def test_a_missing_directory_is_created(tmp_path: Path) -> None:
     done = yb("init", "--dir", "new/place", cwd=tmp_path)
     assert done.returncode == 0
     assert written(tmp_path / "new" / "place").name == "readme-getting-started"
 
 
-def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_unwritable_files_are_reported(tmp_path: Path) -> None:
     (tmp_path / ".claude").write_text("a file where a directory should be\n")
     done = yb("init", cwd=tmp_path)
     assert done.returncode == 1
@@ -159,15 +159,15 @@ SCORES = {"tells_how_to_install": {"score": 1, "reason": "It does."}, "is_true":
 
 @versions(NEWEST)
 @pytest.mark.skipif(ON_WINDOWS, reason="the CLI is found by its name on PATH")
-async def test_it_runs_as_it_is(lab: ClaudeLab, tmp_path: Path) -> None:
+async def test_the_test_case_runs_unchanged(claude: ClaudeBench, tmp_path: Path) -> None:
     """With the real Claude Code as agent and as judge; what the model says is ours."""
     top = repository(tmp_path / "project")
     assert (await asyncio.to_thread(yb, "init", cwd=top)).returncode == 0
     judge = {"when": {"prompt_contains": "You judge work"}, "turns": [says(json.dumps({"assertions": SCORES}))]}
     work = bash("printf '\\n## Getting started\\n\\nRun make.\\n' >> README.md")
-    lab.put_on_path()
-    async with lab.model(script(work, says("Done."), conversations=[judge])) as model:
-        env = {**lab.harness_env, **lab.env(model), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    claude.put_on_path()
+    async with claude.model(script(work, says("Done."), conversations=[judge])) as model:
+        env = {**claude.harness_env, **claude.env(model), "XDG_CACHE_HOME": str(tmp_path / "cache")}
         done = await asyncio.to_thread(lambda: yb("run", "-c", "testcase.yaml", "--json", cwd=top, **env))
     assert done.returncode == 0, done.stderr
     bundle = json.loads(done.stdout)

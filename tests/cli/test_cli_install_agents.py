@@ -23,7 +23,7 @@ def test_claude_code_finds_the_definition_by_its_name(tmp_path: Path) -> None:
     assert "You judge work" in agent_definition("agentic-judge", workspace=tmp_path, env={})
 
 
-def test_one_that_is_there_is_skipped_and_the_other_created(tmp_path: Path) -> None:
+def test_an_existing_file_is_skipped_and_the_other_created(tmp_path: Path) -> None:
     (tmp_path / COPILOT).parent.mkdir(parents=True)
     (tmp_path / COPILOT).write_text("mine\n")
     done = yb("install-agents", cwd=tmp_path)
@@ -33,7 +33,7 @@ def test_one_that_is_there_is_skipped_and_the_other_created(tmp_path: Path) -> N
     assert (tmp_path / COPILOT).read_text() == "mine\n"
 
 
-def test_with_force_it_is_overwritten(tmp_path: Path) -> None:
+def test_with_force_an_existing_file_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / COPILOT).parent.mkdir(parents=True)
     (tmp_path / COPILOT).write_text("mine\n")
     done = yb("install-agents", "--force", cwd=tmp_path)
@@ -42,7 +42,7 @@ def test_with_force_it_is_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / COPILOT).read_text() == judge_definition()
 
 
-def test_one_that_cannot_be_written_does_not_keep_the_other_from_it(tmp_path: Path) -> None:
+def test_an_unwritable_file_does_not_prevent_the_other(tmp_path: Path) -> None:
     (tmp_path / ".github").write_text("a file where a directory should be\n")
     done = yb("install-agents", cwd=tmp_path)
     assert done.returncode == 1

@@ -21,20 +21,20 @@ def test_every_evaluator_and_agent_is_listed() -> None:
         assert re.search(rf"^  {agent}(  .+)?$", done.stdout, re.MULTILINE)
 
 
-def test_ours_are_said_to_be_whose_they_are() -> None:
+def test_built_in_agents_have_descriptions() -> None:
     assert all(adapter_descriptions().values())
     assert "\n  claude-code    Claude Code, by Anthropic.\n" in yb("list").stdout
 
 
-def test_the_built_in_ones_are_among_them() -> None:
-    told = json.loads(yb("list", "--json").stdout)
-    names = {evaluator["name"] for evaluator in told["evaluators"]}
+def test_built_in_names_are_listed() -> None:
+    listed = json.loads(yb("list", "--json").stdout)
+    names = {evaluator["name"] for evaluator in listed["evaluators"]}
     assert {"git-diff", "expected-diff", "command", "agentic-judge"} <= names
-    assert {"claude-code", "copilot-cli", "codex", "gemini-cli", "opencode", "command"} <= set(told["agents"])
-    assert all(evaluator["description"] for evaluator in told["evaluators"])
+    assert {"claude-code", "copilot-cli", "codex", "gemini-cli", "opencode", "command"} <= set(listed["agents"])
+    assert all(evaluator["description"] for evaluator in listed["evaluators"])
 
 
-def test_the_snippet_is_one_that_works() -> None:
+def test_the_snippet_is_valid() -> None:
     text = yb("list").stdout
     snippet = text[text.index("  agent:\n") : text.index("\nSeveral judges")]
     case = parse_yaml_model(f"  repo: .\n{snippet}", TestCase, code="X", what="The snippet")

@@ -1,4 +1,4 @@
-"""Mistakes that everybody makes once: each complaint says what to do next."""
+"""Common mistakes: each error message says what to do next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from yb import yb
 
 TEST_CASE = (
-    "name: x\nrepo: .\nagent: {type: claude-code, config: {prompt: Mend the bug.}}\nevaluators: [{name: git-diff}]\n"
+    "name: x\nrepo: .\nagent: {type: claude-code, config: {prompt: Fix the bug.}}\nevaluators: [{name: git-diff}]\n"
 )
 EVAL_CONFIG = "name: x\ndirectory: .\nevaluators: [{name: git-diff}]\n"
 
@@ -34,17 +34,17 @@ def here(tmp_path: Path) -> Path:
         (["run", "-c", "case.yaml", "--gateway", "lite"], "It is one of auto, builtin, litellm, none."),
     ],
 )
-def test_what_to_do_next(arguments: list[str], hint: str, here: Path) -> None:
+def test_common_mistakes_get_a_hint(arguments: list[str], hint: str, here: Path) -> None:
     done = yb(*arguments, cwd=here)
     assert done.returncode == 2
     assert f"\nhint  {hint}" in done.stderr or (hint in done.stderr and "\nhint  " in done.stderr)
 
 
-def test_a_choice_that_is_missing_is_told_in_one_line(here: Path) -> None:
+def test_a_missing_choice_is_reported_in_one_line(here: Path) -> None:
     error = yb("schema", cwd=here).stderr.splitlines()[0]
     assert error.startswith("error Missing argument 'FORMAT'. Choose from: testcase, eval, evaluator, ")
 
 
-def test_a_file_with_other_faults_gets_no_such_advice(here: Path) -> None:
+def test_other_problems_of_a_file_get_no_hint(here: Path) -> None:
     (here / "case.yaml").write_text(TEST_CASE.replace("repo:", "rep:"))
     assert "hint" not in yb("run", "-c", "case.yaml", cwd=here).stderr

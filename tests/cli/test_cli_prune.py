@@ -1,4 +1,4 @@
-"""`yb prune`: old runs go, others stay."""
+"""`yb prune`: old runs are removed, others are kept."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def runs(root: Path) -> list[str]:
     return sorted(path.name for path in root.iterdir() if path.is_dir())
 
 
-def test_by_default_only_what_is_older_than_a_week(workspace: Path) -> None:
+def test_by_default_only_runs_older_than_a_week_are_removed(workspace: Path) -> None:
     done = yb("prune", "--yes", cwd=workspace.parent)
     assert done.returncode == 0
     assert "nothing to remove" in done.stdout
@@ -50,20 +50,20 @@ def test_a_dry_run_removes_nothing(workspace: Path) -> None:
     assert len(runs(workspace)) == 3
 
 
-def test_nobody_answered(workspace: Path) -> None:
+def test_without_a_terminal_or_yes_nothing_is_removed(workspace: Path) -> None:
     done = yb("prune", "--keep", "0", cwd=workspace.parent)
     assert done.returncode == 2
     assert "--yes" in done.stderr
     assert len(runs(workspace)) == 3
 
 
-def test_one_that_is_still_going_on_is_not_touched(workspace: Path) -> None:
+def test_a_running_run_is_not_removed(workspace: Path) -> None:
     with RunDirectory.create(workspace) as going_on:
         yb("prune", "--keep", "0", "--yes", cwd=workspace.parent)
         assert runs(workspace) == [going_on.path.name]
 
 
-def test_what_is_not_ours_is_not_touched(workspace: Path) -> None:
+def test_other_files_are_not_removed(workspace: Path) -> None:
     (workspace / "notes").mkdir()
     (workspace / "link").symlink_to(workspace.parent)
     yb("prune", "--keep", "0", "--yes", cwd=workspace.parent)
@@ -77,7 +77,7 @@ def test_the_results_can_be_kept(workspace: Path) -> None:
     assert not list(workspace.glob("*/src-modified"))
 
 
-def test_an_age_that_is_none(workspace: Path) -> None:
+def test_an_invalid_age(workspace: Path) -> None:
     done = yb("prune", "--older-than", "tomorrow", cwd=workspace.parent)
     assert done.returncode == 2
     assert "7d" in done.stderr
@@ -97,7 +97,7 @@ def dead(workspace: Path) -> tuple[Path, Path]:
     return Path(path), Path(private)
 
 
-def test_what_a_dead_run_has_elsewhere_goes_at_once(workspace: Path, dead: tuple[Path, Path]) -> None:
+def test_private_files_of_a_dead_run_are_removed_at_any_age(workspace: Path, dead: tuple[Path, Path]) -> None:
     path, private = dead
     done = yb("prune", "--dry-run", cwd=workspace.parent)
     assert f"would remove what {path.name}" in done.stdout

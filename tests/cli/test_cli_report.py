@@ -1,4 +1,4 @@
-"""`yb report`, as a person runs it."""
+"""`yb report`, as a user runs it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ def artifacts(tmp_path: Path) -> Path:
         ("junit", "report.xml"),
     ],
 )
-def test_it_writes_beside_the_results_and_says_where(artifacts: Path, form: str | None, name: str) -> None:
+def test_the_report_is_written_beside_the_results_and_its_path_printed(
+    artifacts: Path, form: str | None, name: str
+) -> None:
     options = ["--format", form] if form else []
     done = yb("report", "--from", str(artifacts / "results.json"), *options)
     assert (done.returncode, done.stderr) == (0, "")
@@ -77,7 +79,7 @@ def test_into_a_file(artifacts: Path, tmp_path: Path) -> None:
     assert not (artifacts / "report.xml").exists()
 
 
-def test_onto_stdout_and_nothing_else(artifacts: Path) -> None:
+def test_only_the_report_on_stdout(artifacts: Path) -> None:
     done = yb("report", "--from", str(artifacts), "--format", "json", "--output", "-")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["identity"]["run_id"] == "run-1"
@@ -87,7 +89,7 @@ def test_onto_stdout_and_nothing_else(artifacts: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "code"), [(None, "RESULTS_NOT_FOUND"), ("", "RESULTS_INVALID"), ('{"version": 1}', "RESULTS_INVALID")]
 )
-def test_bad_input_is_a_sentence_and_exit_2(tmp_path: Path, content: str | None, code: str) -> None:
+def test_invalid_input_is_one_message_and_exit_code_2(tmp_path: Path, content: str | None, code: str) -> None:
     file = tmp_path / "results.json"
     if content is not None:
         file.write_text(content)
@@ -100,20 +102,20 @@ def test_bad_input_is_a_sentence_and_exit_2(tmp_path: Path, content: str | None,
     assert "Traceback" not in done.stderr
 
 
-def test_no_place_to_write_to(artifacts: Path, tmp_path: Path) -> None:
+def test_a_missing_output_directory(artifacts: Path, tmp_path: Path) -> None:
     done = yb("report", "--from", str(artifacts), "--output", str(tmp_path / "gone" / "report.md"))
     assert done.returncode == 2
     assert "[REPORT_NOT_WRITTEN]" in done.stderr
 
 
 @pytest.mark.parametrize("options", [["--format", "pdf"], ["--from"], []])
-def test_wrong_options(artifacts: Path, options: list[str]) -> None:
+def test_invalid_options(artifacts: Path, options: list[str]) -> None:
     given = ["--from", str(artifacts)] if options[:1] == ["--format"] else []
     assert yb("report", *given, *options).returncode == 2
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems open files in other ways")
-def test_it_is_opened_on_request(artifacts: Path, tmp_path: Path) -> None:
+def test_the_report_is_opened_on_request(artifacts: Path, tmp_path: Path) -> None:
     opener = tmp_path / "bin" / "xdg-open"
     opener.parent.mkdir()
     opener.write_text(

@@ -1,4 +1,4 @@
-"""`yb runs`: what was run here, and how it went."""
+"""`yb runs`: a list of the runs and their results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def finished(root: Path, name: str, **changes: Any) -> None:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A run each: that passed, that was cut off, that died, whose results are no results, and of `yb eval`."""
+    """One run each: passed, interrupted, dead, with invalid results, and of `yb eval`."""
     root = tmp_path / ".youbencha-workspace"
     agent = {"type": "claude-code", "version": "2.1.3", "status": "success", "exit_code": 0, "model": "some_model"}
     finished(root, NAMES[0], agent={**agent, "usage": {**USAGE, "partial": False}})
@@ -64,7 +64,7 @@ def test_each_run_in_a_line_the_newest_first(root: Path) -> None:
     ]
 
 
-def test_for_programs_unknown_is_null(root: Path) -> None:
+def test_unknown_values_are_null_in_json(root: Path) -> None:
     listed = json.loads(yb("runs", "--json", "-n", "4", cwd=root.parent).stdout)
     assert [run["run"] for run in listed] == NAMES[:0:-1]
     died, cut_off = listed[2], listed[3]
@@ -84,7 +84,7 @@ def states(root: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_one_that_goes_on_and_one_that_died(tmp_path: Path, begun: bool) -> None:
+def test_a_running_run_and_a_dead_run(tmp_path: Path, begun: bool) -> None:
     """From its beginning on there are results, which hold no verdict yet."""
     with RunDirectory.create(tmp_path) as run:
         if begun:
@@ -94,13 +94,13 @@ def test_one_that_goes_on_and_one_that_died(tmp_path: Path, begun: bool) -> None
     assert states(tmp_path) == ["died"]
 
 
-def test_one_that_was_interrupted(tmp_path: Path) -> None:
+def test_an_interrupted_run(tmp_path: Path) -> None:
     execution = {**DOCUMENT["execution"], "complete": False, "interrupted": True}
     finished(tmp_path, NAMES[0], execution=execution)
     assert states(tmp_path) == ["interrupted"]
 
 
-def test_odd_ones_are_listed_with_the_others(tmp_path: Path) -> None:
+def test_invalid_results_are_listed_too(tmp_path: Path) -> None:
     usage = {**USAGE, "cost_usd": "COST", "total_tokens": 10**300}
     agent = {**DOCUMENT["agent"], "usage": usage}
     finished(tmp_path, NAMES[0], agent=agent, execution={**DOCUMENT["execution"], "duration_ms": 10**400})
@@ -114,7 +114,7 @@ def test_odd_ones_are_listed_with_the_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root reads everything")
-def test_one_that_nobody_may_look_into(tmp_path: Path) -> None:
+def test_an_unreadable_run(tmp_path: Path) -> None:
     finished(tmp_path, NAMES[0])
     finished(tmp_path, NAMES[1])
     (tmp_path / NAMES[0]).chmod(0)
@@ -124,13 +124,13 @@ def test_one_that_nobody_may_look_into(tmp_path: Path) -> None:
         (tmp_path / NAMES[0]).chmod(0o755)
 
 
-def test_what_was_only_judged(tmp_path: Path) -> None:
+def test_runs_of_eval_are_listed(tmp_path: Path) -> None:
     finished(tmp_path / ".youbencha-workspace", NAMES[0])
     finished(tmp_path / ".youbencha-eval", NAMES[1], agent=None)
     assert [row[-1] for row in rows(yb("runs", cwd=tmp_path))] == ["RUN", NAMES[1], NAMES[0]]
 
 
-def test_a_workspace_that_is_none(tmp_path: Path) -> None:
+def test_an_invalid_workspace(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for name in ("file", "nothing"):
         done = yb("runs", "--workspace-dir", name, cwd=tmp_path)
@@ -138,7 +138,7 @@ def test_a_workspace_that_is_none(tmp_path: Path) -> None:
         assert "WORKSPACE_NOT_FOUND" in done.stderr
 
 
-def test_a_name_gives_the_terminal_no_orders(tmp_path: Path) -> None:
+def test_control_characters_in_a_name_are_escaped(tmp_path: Path) -> None:
     finished(tmp_path, NAMES[0], test_case={**DOCUMENT["test_case"], "name": "a\x1b[2Jb\nc" + "d" * 100})
     (line,) = yb("runs", "--workspace-dir", str(tmp_path), cwd=tmp_path).stdout.splitlines()[1:]
     assert "\x1b" not in line
@@ -146,8 +146,8 @@ def test_a_name_gives_the_terminal_no_orders(tmp_path: Path) -> None:
     assert "d…  command" in line
 
 
-@pytest.mark.parametrize(("options", "told"), [([], "no runs in"), (["--json"], "[]")])
-def test_nothing_was_run(tmp_path: Path, options: list[str], told: str) -> None:
+@pytest.mark.parametrize(("options", "text"), [([], "no runs in"), (["--json"], "[]")])
+def test_no_runs(tmp_path: Path, options: list[str], text: str) -> None:
     done = yb("runs", *options, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert told in done.stdout
+    assert text in done.stdout

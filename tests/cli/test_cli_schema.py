@@ -1,4 +1,4 @@
-"""`yb schema`: JSON Schemas that say the same as the models."""
+"""`yb schema`: JSON Schemas that match the models."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def every(value: Any) -> Iterator[dict[str, Any]]:
             yield from every(inner)
 
 
-def test_every_format_is_looked_at_here() -> None:
+def test_every_format_is_tested_here() -> None:
     assert {each.value for each in Format} == set(KEYS)
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_it_is_a_schema(name: str) -> None:
+def test_each_schema_is_a_closed_object(name: str) -> None:
     schema = schema_of(name)
     assert schema["type"] == "object"
     assert schema["additionalProperties"] is False
@@ -54,21 +54,21 @@ def test_it_is_a_schema(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_every_reference_leads_somewhere(name: str) -> None:
+def test_every_reference_resolves(name: str) -> None:
     schema = schema_of(name)
     references = [each["$ref"] for each in every(schema) if isinstance(each.get("$ref"), str)]
     assert all(reference.removeprefix("#/$defs/") in schema["$defs"] for reference in references)
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_every_pattern_is_one_that_javascript_reads_the_same_way(name: str) -> None:
+def test_every_pattern_means_the_same_in_javascript(name: str) -> None:
     for each in every(schema_of(name)):
         if isinstance(pattern := each.get("pattern"), str):
             re.compile(pattern)
             assert not re.search(r"\\[ZzA]|\(\?[a-zP#]", pattern), pattern
 
 
-def test_editors_are_told_what_each_key_means() -> None:
+def test_keys_have_descriptions() -> None:
     schema = json.loads(yb("schema", "testcase").stdout)
     assert "relative to this file" in schema["properties"]["repo"]["description"]
     assert "Changing `type` alone" in schema["$defs"]["AgentSpec"]["description"]

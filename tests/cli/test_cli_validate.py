@@ -1,4 +1,4 @@
-"""`yb validate`: everything that is wrong, and what is probably not meant."""
+"""`yb validate`: all problems, and warnings about likely mistakes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 from yb import yb
 
 GOOD = """\
-name: Mend the tax
+name: Fix the tax
 description: The tax is wrong.
 repo: ./shop
 agent:
   type: claude-code
   config:
-    prompt: Mend the tax of the shop and run its tests.
+    prompt: Fix the tax of the shop and run its tests.
 evaluators:
   - name: git-diff
 """
@@ -30,12 +30,12 @@ def case(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_good_one(case: Path) -> None:
+def test_a_valid_file(case: Path) -> None:
     done = yb("validate", "-c", str(case), "-v", cwd=case.parent)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "valid: Mend the tax (git-diff)\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "valid: Fix the tax (git-diff)\n", "")
 
 
-def test_all_that_is_wrong_and_where(case: Path) -> None:
+def test_all_problems_with_their_positions(case: Path) -> None:
     case.write_text(GOOD.replace("prompt:", "promt:").replace("git-diff", "git-dif") + "extra: 1\n")
     done = yb("validate", "-c", str(case), cwd=case.parent)
     assert done.returncode == 2
@@ -51,7 +51,7 @@ def test_warnings_do_not_make_it_invalid(case: Path) -> None:
     assert f"{case}:11:11: evaluators.2.name: expected-diff has no reference" in done.stderr
 
 
-def test_a_repository_that_is_not_there_is_no_fault_of_the_file(case: Path) -> None:
+def test_a_missing_repository_is_only_a_warning(case: Path) -> None:
     (case.parent / "shop").rmdir()
     done = yb("validate", "-c", str(case), cwd=case.parent)
     assert done.returncode == 0
@@ -60,8 +60,8 @@ def test_a_repository_that_is_not_there_is_no_fault_of_the_file(case: Path) -> N
     assert yb("validate", "-c", str(case), cwd=case.parent).stderr == ""
 
 
-def test_only_a_thorough_look_minds_a_short_prompt(case: Path) -> None:
-    case.write_text(GOOD.replace("Mend the tax of the shop and run its tests.", "Mend ${it}."))
+def test_a_short_prompt_is_reported_only_with_verbose(case: Path) -> None:
+    case.write_text(GOOD.replace("Fix the tax of the shop and run its tests.", "Fix ${it}."))
     assert yb("validate", "-c", str(case), cwd=case.parent).stderr == ""
     thorough = yb("validate", "-c", str(case), "-v", cwd=case.parent)
     assert thorough.returncode == 0
@@ -69,7 +69,7 @@ def test_only_a_thorough_look_minds_a_short_prompt(case: Path) -> None:
     assert "${it} is not defined" in thorough.stderr
 
 
-def test_variables_of_the_settings_are_put_in(case: Path) -> None:
+def test_variables_of_the_settings_are_substituted(case: Path) -> None:
     case.write_text(GOOD.replace("./shop", "${WHERE}/shop"))
     assert yb("validate", "-c", str(case), cwd=case.parent).returncode == 2
     assert yb("validate", "-c", str(case), "--var", "WHERE=.", cwd=case.parent).returncode == 0
@@ -77,7 +77,7 @@ def test_variables_of_the_settings_are_put_in(case: Path) -> None:
     assert yb("validate", "-c", str(case), cwd=case.parent).returncode == 0
 
 
-def test_for_programs(case: Path) -> None:
+def test_json_output(case: Path) -> None:
     assert json.loads(yb("validate", "-c", str(case), "--json").stdout) == {
         "valid": True,
         "problems": [],
@@ -85,9 +85,9 @@ def test_for_programs(case: Path) -> None:
     }
     case.write_text(GOOD + "extra: 1\n")
     done = yb("validate", "-c", str(case), "--json")
-    told = json.loads(done.stdout)
-    assert (done.returncode, told["valid"]) == (2, False)
-    assert [(problem["line"], problem["path"]) for problem in told["problems"]] == [(10, "extra")]
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["valid"]) == (2, False)
+    assert [(problem["line"], problem["path"]) for problem in report["problems"]] == [(10, "extra")]
 
 
 def test_an_eval_configuration_too(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_an_eval_configuration_too(tmp_path: Path) -> None:
     assert "valid: eval (git-diff)" in done.stdout
 
 
-def test_keys_of_the_environment_need_not_be_there_to_validate(case: Path) -> None:
+def test_environment_variables_need_not_be_set_to_validate(case: Path) -> None:
     case.write_text(
         GOOD.replace("  type: claude-code", "  type: claude-code\n  env: {ANTHROPIC_API_KEY: '${NOT_SET}'}")
     )

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from claude_lab import API_KEY, ClaudeLab, bash, prompt_of, says, script
+from claude_bench import API_KEY, ClaudeBench, bash, prompt_of, says, script
 from youbencha.adapters import AgentAdapter
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
 from youbencha.testing import Agent, Prepared, Situation
@@ -23,27 +23,27 @@ TURNS: dict[Situation, list[dict[str, Any]]] = {
 
 
 class ClaudeAgent(Agent):
-    def __init__(self, lab: ClaudeLab) -> None:
-        self._lab = lab
+    def __init__(self, claude: ClaudeBench) -> None:
+        self._claude = claude
 
-        lab.put_on_path()
+        claude.put_on_path()
 
     def adapter(self) -> AgentAdapter:
-        return ClaudeCodeAdapter(env={**self._lab.harness_env, "ANTHROPIC_API_KEY": API_KEY})
+        return ClaudeCodeAdapter(env={**self._claude.harness_env, "ANTHROPIC_API_KEY": API_KEY})
 
     def adapter_without_cli(self) -> AgentAdapter:
-        empty = {"PATH": "/nowhere", "YOUBENCHA_TOOLBOX": str(self._lab.home / "none")}
-        return ClaudeCodeAdapter(env={**self._lab.harness_env, **empty})
+        empty = {"PATH": "/nowhere", "YOUBENCHA_TOOLBOX": str(self._claude.home / "none")}
+        return ClaudeCodeAdapter(env={**self._claude.harness_env, **empty})
 
     def adapter_without_credentials(self) -> AgentAdapter:
-        return ClaudeCodeAdapter(env=self._lab.harness_env)
+        return ClaudeCodeAdapter(env=self._claude.harness_env)
 
     @asynccontextmanager
     async def in_situation(self, situation: Situation, workspace: Path) -> AsyncIterator[Prepared]:
-        async with self._lab.model(script(*TURNS[situation])) as model:
+        async with self._claude.model(script(*TURNS[situation])) as model:
             yield Prepared(
-                config=self._lab.chosen(),
-                env=self._lab.env(model),
+                config=self._claude.chosen(),
+                env=self._claude.env(model),
                 prompts=lambda: [prompt_of(request) for request in model.requests if request.kind == "turn"],
                 model_url=model.url,
                 keys=lambda: [request.headers.get("x-api-key", "") for request in model.requests],

@@ -7,23 +7,23 @@ from typing import NamedTuple
 
 import pytest
 
-from claude_lab import ClaudeLab, Session
+from claude_bench import ClaudeBench, Session
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 
 _kept: dict[tuple[str, str], Shared] = {}
 
 
 class Shared(NamedTuple):
-    lab: ClaudeLab
+    claude: ClaudeBench
     session: Session
 
 
 async def shared(
-    run: Callable[[ClaudeLab], Awaitable[Session]], cli: InstalledAgent, directories: pytest.TempPathFactory
+    run: Callable[[ClaudeBench], Awaitable[Session]], cli: InstalledAgent, directories: pytest.TempPathFactory
 ) -> Shared:
     """What `run` did with this CLI, once in this process."""
     key = (run.__qualname__, cli.version)
     if key not in _kept:
-        lab = ClaudeLab(cli, directories.mktemp(run.__name__))
-        _kept[key] = Shared(lab, await run(lab))
+        claude = ClaudeBench(cli, directories.mktemp(run.__name__))
+        _kept[key] = Shared(claude, await run(claude))
     return _kept[key]

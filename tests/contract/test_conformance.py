@@ -6,7 +6,7 @@ import pytest
 from claude_agent import ClaudeAgent
 
 from agent_clis import NEWEST, OLD, OLDEST
-from claude_lab import ClaudeLab, versions
+from claude_bench import ClaudeBench, versions
 from youbencha.testing import AdapterContract, Agent
 
 
@@ -14,8 +14,8 @@ class ClaudeContract(AdapterContract):
     share_sessions = True  # among the tests of one class, so that each version has its own
 
     @pytest.fixture
-    def agent(self, lab: ClaudeLab) -> Agent:
-        return ClaudeAgent(lab)
+    def agent(self, claude: ClaudeBench) -> Agent:
+        return ClaudeAgent(claude)
 
 
 @versions(NEWEST)

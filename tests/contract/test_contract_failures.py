@@ -1,4 +1,4 @@
-"""Edge cases of seeds 001 and 004: every failure is recognized as what it is, and says what to do."""
+"""Edge cases of seeds 001 and 004: every failure is recognized, and its message says what to do."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import pytest
 from shared_session import Shared, shared
 
 from agent_clis import ALL_VERSIONS, NEWEST, OLD, OLDEST
-from claude_lab import ClaudeLab, Session, bash, full, says, script, versions
+from claude_bench import ClaudeBench, Session, bash, full, says, script, versions
 from systems import posix_only
 from youbencha.events import Event, ProcessStarted, RequestRetried, ToolReturned
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.text import iso_time
 
 
-async def run_without_key(lab: ClaudeLab, turn: dict[str, object], **env: str) -> Session:
-    async with lab.model(script(turn)) as model:
-        context = lab.context(model, env=env)
+async def run_without_key(claude: ClaudeBench, turn: dict[str, object], **env: str) -> Session:
+    async with claude.model(script(turn)) as model:
+        context = claude.context(model, env=env)
         without_key = {name: value for name, value in context.env.items() if name != "ANTHROPIC_API_KEY"}
         context = dataclasses.replace(context, env=without_key)
-        result = await lab.adapter().execute(context)
-        return Session(result, lab.adapter().normalize_log(result, context), model.requests, [])
+        result = await claude.adapter().execute(context)
+        return Session(result, claude.adapter().normalize_log(result, context), model.requests, [])
 
 
 # -- authentication: it fails at once, never after three minutes of retries --------------------------------------
@@ -47,9 +47,9 @@ def assert_says_what_to_do(session: Session) -> None:
 
 
 @versions(NEWEST, full(OLD), OLDEST)
-async def test_fr_017_sc_005_no_credentials_at_all(lab: ClaudeLab) -> None:
+async def test_fr_017_sc_005_no_credentials_at_all(claude: ClaudeBench) -> None:
     started = time.monotonic()
-    session = await run_without_key(lab, says("never"))
+    session = await run_without_key(claude, says("never"))
     assert time.monotonic() - started < PATIENCE_S
     assert_says_what_to_do(session)
     assert session.main_requests == []
@@ -67,9 +67,9 @@ async def test_fr_017_sc_005_no_credentials_at_all(lab: ClaudeLab) -> None:
     ],
     indirect=["claude_cli"],
 )
-async def test_a_rejected_key_ends_the_run_after_the_first_answers(lab: ClaudeLab, output_format: str) -> None:
+async def test_a_rejected_key_ends_the_run_after_the_first_answers(claude: ClaudeBench, output_format: str) -> None:
     started = time.monotonic()
-    session = await lab.run(script(REJECTED, side=REJECTION), config={"output_format": output_format})
+    session = await claude.run(script(REJECTED, side=REJECTION), config={"output_format": output_format})
     assert time.monotonic() - started < PATIENCE_S
     assert_says_what_to_do(session)
     assert 1 <= len(session.main_requests) <= FEW_REQUESTS
@@ -77,14 +77,14 @@ async def test_a_rejected_key_ends_the_run_after_the_first_answers(lab: ClaudeLa
 
 @pytest.mark.full
 @versions(*ALL_VERSIONS)
-async def test_neither_an_old_rejection_nor_text_about_one_ends_a_good_run(lab: ClaudeLab) -> None:
+async def test_neither_an_old_rejection_nor_text_about_one_ends_a_run(claude: ClaudeBench) -> None:
     """1.0.128 logs all sessions of a directory into one file, where the old 401 still stands."""
-    rejected = await lab.run(script(REJECTED))
+    rejected = await claude.run(script(REJECTED))
     assert rejected.codes() == ["CLAUDE_AUTH_FAILED"]
     line = '[ERROR] API error (attempt 1/11): 401 {"type":"error","error":{"type":"authentication_error"}}'
-    (lab.workspace / "service.log").write_text(f"{line}\n2026-01-01T00:00:00.000Z {line}\n")
+    (claude.workspace / "service.log").write_text(f"{line}\n2026-01-01T00:00:00.000Z {line}\n")
     # The pause is long enough for the CLI's log to be looked at several times.
-    good = await lab.run(script(bash("cat service.log"), says("It says 401.", delay="2s")))
+    good = await claude.run(script(bash("cat service.log"), says("It says 401.", delay="2s")))
     assert good.result.status == "success", good.result.errors
 
 
@@ -98,8 +98,8 @@ def limited(**headers: str | int) -> dict[str, object]:
 
 
 @versions(NEWEST, full(OLD), OLDEST)
-async def test_a_rate_limit_of_an_api_key_does_not_say_when_it_ends(lab: ClaudeLab) -> None:
-    session = await lab.run(script(limited()))
+async def test_a_rate_limit_of_an_api_key_does_not_say_when_it_ends(claude: ClaudeBench) -> None:
+    session = await claude.run(script(limited()))
     assert session.result.status == "failed"
     assert session.codes() == ["CLAUDE_RATE_LIMIT"]
     (error,) = session.result.errors
@@ -109,7 +109,7 @@ async def test_a_rate_limit_of_an_api_key_does_not_say_when_it_ends(lab: ClaudeL
 
 
 @versions(*ALL_VERSIONS)
-async def test_a_usage_limit_of_a_subscription_says_when_it_ends(lab: ClaudeLab) -> None:
+async def test_a_usage_limit_of_a_subscription_says_when_it_ends(claude: ClaudeBench) -> None:
     """2.1.x tells the moment; 2.0.62 a time of day and its zone; 1.0.128 one without a zone, as its clock shows."""
     resets_at = (int(time.time()) // 3600 + 2) * 3600 + 25 * 60
     turn = limited(
@@ -121,8 +121,8 @@ async def test_a_usage_limit_of_a_subscription_says_when_it_ends(lab: ClaudeLab)
         }
     )
     if zone := os.environ.get("TZ"):
-        lab.harness_env["TZ"] = zone
-    session = await run_without_key(lab, turn, CLAUDE_CODE_OAUTH_TOKEN="sk-ant-oat01-dummy")
+        claude.harness_env["TZ"] = zone
+    session = await run_without_key(claude, turn, CLAUDE_CODE_OAUTH_TOKEN="sk-ant-oat01-dummy")
     assert session.result.status == "failed"
     assert session.codes() == ["CLAUDE_RATE_LIMIT"], session.result.output
     (error,) = session.result.errors
@@ -130,8 +130,8 @@ async def test_a_usage_limit_of_a_subscription_says_when_it_ends(lab: ClaudeLab)
     assert error.context["resets_at"] == iso_time(resets_at), error.message
 
 
-async def overloaded_twice(lab: ClaudeLab) -> Session:
-    return await lab.run(script({"error": {"status": 529}, "times": 2}, says("Here I am.")))
+async def overloaded_twice(claude: ClaudeBench) -> Session:
+    return await claude.run(script({"error": {"status": 529}, "times": 2}, says("Here I am.")))
 
 
 @pytest.fixture
@@ -154,10 +154,10 @@ def test_retries_are_events_and_a_warning(overloaded: Shared) -> None:
     assert "2 times" in session.result.warnings[0].message
 
 
-async def test_an_api_error_is_a_failure_with_its_status(lab: ClaudeLab) -> None:
+async def test_an_api_error_is_a_failure_with_its_status(claude: ClaudeBench) -> None:
     """A result with is_error is a failure, with the API's own status and words."""
     refusal = {"error": {"status": 400, "message": "the script says no"}, "times": "forever"}
-    session = await lab.run(script(refusal))
+    session = await claude.run(script(refusal))
     assert session.result.status == "failed"
     assert session.result.exit_code == 1
     assert session.codes() == ["CLAUDE_API_ERROR"]
@@ -169,8 +169,8 @@ async def test_an_api_error_is_a_failure_with_its_status(lab: ClaudeLab) -> None
 
 
 @versions(NEWEST, full(OLD), OLDEST)
-async def test_max_turns_is_a_failure_of_its_own(lab: ClaudeLab) -> None:
-    session = await lab.run(script(bash("echo one"), bash("echo two"), says("never")), config={"max_turns": 1})
+async def test_max_turns_has_its_own_error_code(claude: ClaudeBench) -> None:
+    session = await claude.run(script(bash("echo one"), bash("echo two"), says("never")), config={"max_turns": 1})
     assert len(session.main_requests) == 1
     assert session.result.status == "failed"
     assert session.codes() == ["CLAUDE_MAX_TURNS"]
@@ -180,7 +180,7 @@ async def test_max_turns_is_a_failure_of_its_own(lab: ClaudeLab) -> None:
 # -- crashes -----------------------------------------------------------------------------------------------------
 
 
-async def run_until_killed(lab: ClaudeLab, number: signal.Signals) -> Session:
+async def run_until_killed(claude: ClaudeBench, number: signal.Signals) -> Session:
     """The signal comes from outside, after a tool has run and while the model is silent."""
     events: list[Event] = []
 
@@ -190,18 +190,18 @@ async def run_until_killed(lab: ClaudeLab, number: signal.Signals) -> Session:
             os.kill(next(e.pid for e in events if isinstance(e, ProcessStarted)), number)
 
     first = {**bash("echo half way"), "text": "I begin."}
-    async with lab.model(script(first, {"text": "...", "hang": True})) as model:
-        context = lab.context(model, on_event=see)
-        result = await lab.adapter().execute(context)
-        return Session(result, lab.adapter().normalize_log(result, context), model.requests, events)
+    async with claude.model(script(first, {"text": "...", "hang": True})) as model:
+        context = claude.context(model, on_event=see)
+        result = await claude.adapter().execute(context)
+        return Session(result, claude.adapter().normalize_log(result, context), model.requests, events)
 
 
 @posix_only("there are no signals")
 @versions(NEWEST, full(OLD), OLDEST)
 @pytest.mark.parametrize("name", ["SIGKILL", pytest.param("SIGSEGV", marks=pytest.mark.full)])
-async def test_a_crash_is_a_failure_with_the_signal_and_what_was_said(lab: ClaudeLab, name: str) -> None:
-    session = await run_until_killed(lab, signal.Signals[name])
-    if (name, lab.cli.version) == ("SIGSEGV", "2.0.62"):
+async def test_a_crash_is_a_failure_with_the_signal_and_the_output(claude: ClaudeBench, name: str) -> None:
+    session = await run_until_killed(claude, signal.Signals[name])
+    if (name, claude.cli.version) == ("SIGSEGV", "2.0.62"):
         name = "SIGILL"  # the crash handler of its runtime ends it this way
     assert session.result.status == "failed"
     assert session.result.exit_code == 128 + signal.Signals[name]

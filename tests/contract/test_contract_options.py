@@ -11,7 +11,7 @@ from shared_session import Shared, shared
 from wrapped_cli import argv_of, offered_tools, recorded, system_of
 
 from agent_clis import NEWEST
-from claude_lab import API_KEY, ClaudeLab, Session, bash, says, script, uses, versions
+from claude_bench import API_KEY, ClaudeBench, Session, bash, says, script, uses, versions
 from echo_cli import EchoCli, needs_shell
 from youbencha.errors import ConfigError
 from youbencha.events import ToolDenied
@@ -46,10 +46,10 @@ ALL_TURNS = (
 # -- one session with many options -------------------------------------------------------------------------------
 
 
-async def with_many_options(lab: ClaudeLab) -> Session:
-    lab.harness_env |= HARNESS
+async def with_many_options(claude: ClaudeBench) -> Session:
+    claude.harness_env |= HARNESS
     config = {
-        "executable": recorded(lab),
+        "executable": recorded(claude),
         "model": MODEL,
         "max_tokens": 4321,
         "temperature": 0.25,
@@ -58,7 +58,7 @@ async def with_many_options(lab: ClaudeLab) -> Session:
         "permission_mode": "bypassPermissions",
     }
     env = {"GIVEN": "by the test case", "SERVICE_TOKEN": SECRET}
-    return await lab.run(script(*ALL_TURNS), config=config, env=env)
+    return await claude.run(script(*ALL_TURNS), config=config, env=env)
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ async def many(claude_cli: InstalledAgent, tmp_path_factory: pytest.TempPathFact
 
 
 def test_cr_2_6_fr_009_the_model_is_the_one_on_the_wire(many: Shared) -> None:
-    argv = argv_of(many.lab)
+    argv = argv_of(many.claude)
     assert argv[argv.index("--model") + 1] == MODEL
     assert {request.body["model"] for request in many.session.main_requests} == {MODEL}
     assert many.session.log.model_info.name == MODEL
@@ -81,7 +81,7 @@ def test_us_5_max_tokens_and_temperature_are_in_the_request(many: Shared) -> Non
     assert body["max_tokens"] == 4321
     assert body["temperature"] == 0.25
     assert body["thinking"] == {"type": "disabled"}  # the API takes no other temperature than 1 with thinking
-    assert not {"--max-tokens", "--temperature", "4321", "0.25"} & set(argv_of(many.lab))
+    assert not {"--max-tokens", "--temperature", "4321", "0.25"} & set(argv_of(many.claude))
 
 
 def test_us_5_1_append_system_prompt_is_added_to_the_clis_own(many: Shared) -> None:
@@ -93,11 +93,11 @@ def test_us_5_1_append_system_prompt_is_added_to_the_clis_own(many: Shared) -> N
 def test_us_5_a_disallowed_tool_is_not_offered_and_does_not_run(many: Shared) -> None:
     assert not {"Write", "WebFetch"} & offered_tools(many.session.main_requests[0])
     assert "Read" in offered_tools(many.session.main_requests[0])
-    assert not (many.lab.workspace / "written.txt").exists()
+    assert not (many.claude.workspace / "written.txt").exists()
 
 
 def test_us_5_with_all_allowed_the_tool_runs(many: Shared) -> None:
-    assert (many.lab.workspace / "touched.txt").exists()
+    assert (many.claude.workspace / "touched.txt").exists()
     assert "CLAUDE_TOOL_DENIED" not in many.session.warning_codes()
 
 
@@ -132,7 +132,7 @@ def test_secrets_that_the_agent_prints_are_masked_everywhere(many: Shared) -> No
     assert "The token is" in session.result.output
 
 
-# -- a system prompt of one's own, and a repository's settings ---------------------------------------------------
+# -- a custom system prompt, and a repository's settings --------------------------------------------------------
 
 
 SETTINGS = {
@@ -142,10 +142,10 @@ SETTINGS = {
 }
 
 
-async def with_own_system_prompt(lab: ClaudeLab) -> Session:
-    (lab.workspace / ".claude").mkdir()
-    (lab.workspace / ".claude" / "settings.json").write_text(json.dumps(SETTINGS))
-    return await lab.run(script(says("Arr.")), config={"system_prompt": OWN_WORDS, "setting_sources": ["user"]})
+async def with_own_system_prompt(claude: ClaudeBench) -> Session:
+    (claude.workspace / ".claude").mkdir()
+    (claude.workspace / ".claude" / "settings.json").write_text(json.dumps(SETTINGS))
+    return await claude.run(script(says("Arr.")), config={"system_prompt": OWN_WORDS, "setting_sources": ["user"]})
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def test_a_repositorys_own_settings_can_be_kept_out(pirate: Shared) -> None:
     """With `setting_sources: [user]`."""
     assert pirate.session.main_requests
     assert pirate.session.log.model_info.name != "claude-evil-1"
-    assert not (pirate.lab.workspace / "HOOKED").exists()
+    assert not (pirate.claude.workspace / "HOOKED").exists()
 
 
 # -- custom agents -----------------------------------------------------------------------------------------------
@@ -188,9 +188,9 @@ def define(directory: Path) -> None:
 
 
 @versions(NEWEST)  # the older ones are refused, see below
-async def test_cr_2_7_fr_008_the_agents_prompt_and_model_are_on_the_wire(lab: ClaudeLab) -> None:
-    define(lab.workspace)
-    session = await lab.run(script(says("Reviewed.")), config={"agent_name": "code-reviewer"})
+async def test_cr_2_7_fr_008_the_agents_prompt_and_model_are_on_the_wire(claude: ClaudeBench) -> None:
+    define(claude.workspace)
+    session = await claude.run(script(says("Reviewed.")), config={"agent_name": "code-reviewer"})
     assert session.result.status == "success", session.result.errors
     request = session.main_requests[0]
     assert "REVIEWER-7f3a" in system_of(request)
@@ -198,7 +198,7 @@ async def test_cr_2_7_fr_008_the_agents_prompt_and_model_are_on_the_wire(lab: Cl
 
 
 @needs_shell
-async def test_cr_2_7_fr_008_an_agent_of_the_users_own_is_handed_over_too(tmp_path: Path) -> None:
+async def test_cr_2_7_fr_008_a_users_agent_is_passed_too(tmp_path: Path) -> None:
     cli = EchoCli(tmp_path)
     define(cli.home)
     argv = (await cli.run(config={"agent_name": "code-reviewer"})).argv
@@ -209,7 +209,7 @@ async def test_cr_2_7_fr_008_an_agent_of_the_users_own_is_handed_over_too(tmp_pa
 
 
 @needs_shell
-async def test_us_2_3_what_is_not_set_is_not_passed_on(tmp_path: Path) -> None:
+async def test_us_2_3_unset_options_are_not_passed(tmp_path: Path) -> None:
     argv = (await EchoCli(tmp_path).run()).argv
     assert not {"--model", "--agent", "--agents"} & set(argv)
 
@@ -237,7 +237,7 @@ async def test_cr_2_7_a_cli_without_agents_is_refused_with_the_version_needed(tm
 @needs_shell
 async def test_cr_2_7_an_undefined_agent_is_an_error_that_names_the_places(tmp_path: Path) -> None:
     cli = EchoCli(tmp_path)
-    message = await refused(cli, agent_name="nobody")
+    message = await refused(cli, agent_name="no-such-agent")
     for place in (".claude/agents of the repository", str(cli.home / ".claude" / "agents")):
         assert place in message
 
@@ -260,21 +260,21 @@ async def test_us_5_auto_is_passed_on_where_the_cli_has_it(tmp_path: Path) -> No
 
 @pytest.mark.full
 @versions(NEWEST)  # the others do not have this mode
-async def test_us_5_auto_is_taken_by_the_cli(lab: ClaudeLab) -> None:
-    session = await lab.run(script(says("Nothing to do.")), config={"permission_mode": "auto"})
+async def test_us_5_auto_is_accepted_by_the_cli(claude: ClaudeBench) -> None:
+    session = await claude.run(script(says("Nothing to do.")), config={"permission_mode": "auto"})
     assert session.result.status == "success", session.result.errors
 
 
 @pytest.mark.parametrize("mode", ["plan", "ask"])
-async def test_us_5_2_a_denied_tool_is_a_warning_and_nothing_is_written(lab: ClaudeLab, mode: str) -> None:
+async def test_us_5_2_a_denied_tool_is_a_warning_and_nothing_is_written(claude: ClaudeBench, mode: str) -> None:
     """A run in which nothing was allowed must not look like one in which all went well."""
     turns = (
         bash("touch touched.txt"),  # not `echo > file`: 2.0.62 lets that pass in every mode
         uses("Write", file_path="${workspace}/written.txt", content="hello\n"),
         says("I could not."),
     )
-    session = await lab.run(script(*turns), config={"permission_mode": mode})
-    assert not list(lab.workspace.glob("*.txt"))
+    session = await claude.run(script(*turns), config={"permission_mode": mode})
+    assert not list(claude.workspace.glob("*.txt"))
     assert session.result.status == "success", session.result.errors
     assert "CLAUDE_TOOL_DENIED" in session.warning_codes()
     warning = next(w for w in session.result.warnings if w.code == "CLAUDE_TOOL_DENIED")
@@ -283,7 +283,7 @@ async def test_us_5_2_a_denied_tool_is_a_warning_and_nothing_is_written(lab: Cla
     assert "CLAUDE_TOOL_DENIED" in [w.code for w in session.log.warnings]
 
 
-async def test_us_5_3_what_is_allowed_works_without_asking_and_nothing_else(lab: ClaudeLab) -> None:
+async def test_us_5_3_only_allowed_tools_run_without_asking(claude: ClaudeBench) -> None:
     """A whole tool, and a rule that allows what it names."""
     turns = (
         uses("Write", file_path="${workspace}/written.txt", content="hello\n"),
@@ -292,8 +292,8 @@ async def test_us_5_3_what_is_allowed_works_without_asking_and_nothing_else(lab:
         says("Done."),
     )
     config = {"permission_mode": "default", "allowed_tools": ["Write", "Bash(touch:*)"]}
-    session = await lab.run(script(*turns), config=config)
+    session = await claude.run(script(*turns), config=config)
     assert session.result.status == "success", session.result.errors
-    assert sorted(path.name for path in lab.workspace.iterdir()) == ["named", "written.txt"]
+    assert sorted(path.name for path in claude.workspace.iterdir()) == ["named", "written.txt"]
     warning = next(w for w in session.result.warnings if w.code == "CLAUDE_TOOL_DENIED")
     assert warning.context["tools"] == {"Bash": 1}

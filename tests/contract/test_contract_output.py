@@ -1,4 +1,4 @@
-"""CR-2.8, FR-004, FR-015, FR-016, SC-002, SC-007 and seed 004's stream: nothing that the agent said is lost."""
+"""CR-2.8, FR-004, FR-015, FR-016, SC-002, SC-007 and seed 004's stream: no output of the agent is lost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from shared_session import Shared, shared
 
 from agent_clis import ALL_VERSIONS, NEWEST, OLD, OLDEST
-from claude_lab import ClaudeLab, Session, bash, full, says, script, versions
+from claude_bench import ClaudeBench, Session, bash, full, says, script, versions
 from echo_cli import EchoCli, needs_shell
 from systems import posix_only
 from youbencha.errors import YouBenchaError
@@ -52,10 +52,10 @@ ORDINARY = script(
 # -- a session without any option --------------------------------------------------------------------------------
 
 
-async def without_options(lab: ClaudeLab) -> Session:
-    lab.artifacts = lab.artifacts / "not" / "yet"
-    lab.harness_env["YOUBENCHA_TOOLBOX"] = str(default_root())
-    return await lab.run(ORDINARY, config={"executable": None, "version": lab.cli.version})
+async def without_options(claude: ClaudeBench) -> Session:
+    claude.artifacts = claude.artifacts / "not" / "yet"
+    claude.harness_env["YOUBENCHA_TOOLBOX"] = str(default_root())
+    return await claude.run(ORDINARY, config={"executable": None, "version": claude.cli.version})
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_an_ordinary_run_has_no_warnings(ordinary: Shared) -> None:
 
 @versions(*ALL_VERSIONS)
 def test_a_version_is_taken_from_the_toolbox(ordinary: Shared) -> None:
-    session, version = ordinary.session, ordinary.lab.cli.version
+    session, version = ordinary.session, ordinary.claude.cli.version
     assert session.result.agent_version == version
     assert f"claude-cli/{version} " in session.main_requests[0].headers["user-agent"]
     assert session.log.agent_info.version == version
@@ -95,17 +95,17 @@ def test_us_2_3_sc_007_without_a_model_the_cli_chooses_and_the_log_says_which(or
 
 
 def test_us_5_without_a_permission_mode_the_tool_runs(ordinary: Shared) -> None:
-    assert (ordinary.lab.workspace / "touched.txt").exists()
+    assert (ordinary.claude.workspace / "touched.txt").exists()
 
 
-def test_without_being_asked_for_there_are_no_pieces(ordinary: Shared) -> None:
+def test_no_partial_messages_by_default(ordinary: Shared) -> None:
     assert not [event for event in ordinary.session.events if isinstance(event, AssistantTextDelta)]
 
 
 def test_fr_016_a_missing_artifacts_directory_is_made(ordinary: Shared) -> None:
     log_file = ordinary.session.result.log_file
     assert log_file is not None
-    assert log_file.parent == ordinary.lab.artifacts / "claude-code-logs"
+    assert log_file.parent == ordinary.claude.artifacts / "claude-code-logs"
     assert "Third" in log_file.read_text()
 
 
@@ -122,8 +122,8 @@ def independent_of_a_terminal(session: Session) -> dict[str, object]:
 
 
 @posix_only("a console there draws what it is given anew, with line breaks of its own")
-async def test_pty_always_gives_the_same_log(lab: ClaudeLab, ordinary: Shared) -> None:
-    with_terminal = await lab.run(ORDINARY, config={"pty": "always"})
+async def test_pty_always_gives_the_same_log(claude: ClaudeBench, ordinary: Shared) -> None:
+    with_terminal = await claude.run(ORDINARY, config={"pty": "always"})
     assert with_terminal.result.status == "success", with_terminal.result.errors
     assert independent_of_a_terminal(with_terminal) == independent_of_a_terminal(ordinary.session)
 
@@ -134,8 +134,8 @@ async def test_pty_always_gives_the_same_log(lab: ClaudeLab, ordinary: Shared) -
 MEGABYTES = "".join(f"{number:015}\n" for number in range(3 * 1024 * 1024 // 16))
 
 
-async def test_sc_002_three_megabytes_arrive_whole_with_the_result_line(lab: ClaudeLab) -> None:
-    session = await lab.run(script(says(MEGABYTES)))
+async def test_sc_002_three_megabytes_arrive_complete_with_the_result_line(claude: ClaudeBench) -> None:
+    session = await claude.run(script(says(MEGABYTES)))
     assert session.result.status == "success", session.result.errors
     assert [text.strip() == MEGABYTES.strip() for text in said(session)] == [True]
     (closing,) = [event for event in session.events if isinstance(event, SessionResult)]
@@ -143,7 +143,7 @@ async def test_sc_002_three_megabytes_arrive_whole_with_the_result_line(lab: Cla
     assert closing.text.strip() == MEGABYTES.strip()
 
 
-async def test_tools_are_seen_while_the_next_answer_has_not_come(lab: ClaudeLab) -> None:
+async def test_tool_events_arrive_before_the_next_answer(claude: ClaudeBench) -> None:
     """The next answer never comes, so whatever is seen was seen before it."""
     events: list[Event] = []
     returned = asyncio.Event()
@@ -153,8 +153,8 @@ async def test_tools_are_seen_while_the_next_answer_has_not_come(lab: ClaudeLab)
         if isinstance(event, ToolReturned):
             returned.set()
 
-    async with lab.model(script(bash("echo here I am"), {"text": "...", "hang": True})) as model:
-        running = asyncio.create_task(lab.adapter().execute(lab.context(model, on_event=see)))
+    async with claude.model(script(bash("echo here I am"), {"text": "...", "hang": True})) as model:
+        running = asyncio.create_task(claude.adapter().execute(claude.context(model, on_event=see)))
         waiting = asyncio.create_task(returned.wait())
         await asyncio.wait({running, waiting}, timeout=90, return_when=asyncio.FIRST_COMPLETED)
         assert returned.is_set()
@@ -170,10 +170,10 @@ async def test_tools_are_seen_while_the_next_answer_has_not_come(lab: ClaudeLab)
 
 
 @versions(NEWEST, full(OLD), OLDEST)  # the flag came with 1.0.108
-async def test_the_pieces_put_together_are_the_text(lab: ClaudeLab) -> None:
+async def test_the_pieces_put_together_are_the_text(claude: ClaudeBench) -> None:
     text = "A first sentence. " * 40 + "漢 🙂 the end."
     turns = ({**bash("true"), "text": "Before. "}, says(text))
-    session = await lab.run(script(*turns), config={"include_partial_messages": True})
+    session = await claude.run(script(*turns), config={"include_partial_messages": True})
     assert session.result.status == "success", session.result.errors
     pieces = [event.text for event in session.events if isinstance(event, AssistantTextDelta)]
     assert len(pieces) > 3
@@ -195,7 +195,7 @@ async def test_a_garbage_line_is_skipped_with_a_warning(tmp_path: Path) -> None:
 
 
 @needs_shell
-async def test_noise_on_stderr_does_not_hurt(tmp_path: Path) -> None:
+async def test_noise_on_stderr_is_ignored(tmp_path: Path) -> None:
     noise = 'i=0; while [ $i -lt 500 ]; do echo "noise {\\"type\\": \\"result\\"} $i" >&2; i=$((i+1)); done'
     received = await EchoCli(tmp_path, before=noise).run()
     assert received.result.status == "success", received.result.errors
@@ -207,7 +207,7 @@ async def test_noise_on_stderr_does_not_hurt(tmp_path: Path) -> None:
 
 
 @needs_shell
-async def test_pty_always_is_a_real_terminal_and_the_default_is_none(tmp_path: Path) -> None:
+async def test_pty_always_is_a_real_terminal_and_auto_is_not(tmp_path: Path) -> None:
     cli = EchoCli(tmp_path, before="if test -t 1; then echo yes >> ~/terminal; else echo no >> ~/terminal; fi")
     for pty in ("always", "auto"):
         await cli.run(config={"pty": pty})
@@ -215,7 +215,7 @@ async def test_pty_always_is_a_real_terminal_and_the_default_is_none(tmp_path: P
 
 
 @needs_shell
-async def test_an_impossible_artifacts_directory_is_found_before_anything_runs(tmp_path: Path) -> None:
+async def test_an_invalid_artifacts_directory_is_found_before_anything_runs(tmp_path: Path) -> None:
     """Edge case of seed 001."""
     cli, place = EchoCli(tmp_path), tmp_path / "artifacts"
     place.write_text("a file where the directory should be")
@@ -234,10 +234,10 @@ KILOBYTE = "".join(f"{number:07d}\n" for number in range(128))
 
 
 @versions(*ALL_VERSIONS)  # what the session was called and spent is only in files, which differ
-async def test_cr_2_8_sc_007_text_mode_success(lab: ClaudeLab) -> None:
+async def test_cr_2_8_sc_007_text_mode_success(claude: ClaudeBench) -> None:
     model = "claude-sonnet-4-5-20250929"
     answers = script(bash("echo hidden"), says(KILOBYTE), model=model, usage={"output_tokens": 33})
-    session = await lab.run(answers, config=TEXT)
+    session = await claude.run(answers, config=TEXT)
     assert (session.result.status, session.result.exit_code) == ("success", 0), session.result.errors
     assert session.result.errors == ()
     assert session.result.output.strip() == KILOBYTE.strip()
@@ -247,13 +247,13 @@ async def test_cr_2_8_sc_007_text_mode_success(lab: ClaudeLab) -> None:
     assert session.log.usage is not None  # from the CLI's own record: nothing of it was printed
     assert (session.log.usage.output_tokens, session.log.usage.partial) == (66, True)
     assert (session.log.model_info.name, session.log.turns) == (model, 2)
-    assert session.log.agent_info.version == lab.cli.version
+    assert session.log.agent_info.version == claude.cli.version
 
 
 @versions(NEWEST, full(OLD), OLDEST)
-async def test_text_mode_failure_quotes_the_text(lab: ClaudeLab) -> None:
+async def test_text_mode_failure_quotes_the_text(claude: ClaudeBench) -> None:
     refusal = {"error": {"status": 400, "message": "the script says no"}, "times": "forever"}
-    session = await lab.run(script(refusal), config=TEXT)
+    session = await claude.run(script(refusal), config=TEXT)
     assert (session.result.status, session.result.exit_code) == ("failed", 1)
     assert len(session.result.errors) == 1
     assert "the script says no" in session.result.errors[0].message

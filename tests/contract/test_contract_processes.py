@@ -1,4 +1,4 @@
-"""FR-010, NFR-2: when a run is over, nothing of it runs on; runs at once do not mix."""
+"""FR-010, NFR-2: after a run none of its processes are left; concurrent runs do not mix."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from agent_clis import NEWEST
-from claude_lab import ClaudeLab, bash, prompt_of, says, script, versions
+from claude_bench import ClaudeBench, bash, prompt_of, says, script, versions
 from echo_cli import EchoCli, needs_shell
 from youbencha.adapters import AgentExecutionContext
 from youbencha.events import AssistantText, Event, SessionStarted
@@ -43,20 +43,20 @@ while True:
 """
 
 
-def endless(lab: ClaudeLab, marker: str) -> str:
+def endless(claude: ClaudeBench, marker: str) -> str:
     """In a session of its own, where a signal to the CLI's group does not reach; it tells that it started."""
-    script = lab.home / "endless.py"
+    script = claude.home / "endless.py"
     script.write_text(ENDLESS)
     return f"'{Path(sys.executable).as_posix()}' '{script.as_posix()}' {marker}"
 
 
-async def test_cr_2_3_fr_010_a_timeout_ends_the_tool_in_its_own_session_too(lab: ClaudeLab, marker: str) -> None:
-    turn = {**bash(endless(lab, marker)), "text": "I begin."}
+async def test_cr_2_3_fr_010_a_timeout_ends_the_tool_in_its_own_session_too(claude: ClaudeBench, marker: str) -> None:
+    turn = {**bash(endless(claude, marker)), "text": "I begin."}
     for timeout_s in TIMEOUTS_S:
-        session = await lab.run(script(turn, says("never")), timeout=timeout_s * 1000)
-        if (lab.workspace / "started").exists():
+        session = await claude.run(script(turn, says("never")), timeout=timeout_s * 1000)
+        if (claude.workspace / "started").exists():
             break
-    assert (lab.workspace / "started").exists()
+    assert (claude.workspace / "started").exists()
     assert running(marker) == []
     assert session.result.status == "timeout"
     assert session.result.exit_code == -1
@@ -66,10 +66,10 @@ async def test_cr_2_3_fr_010_a_timeout_ends_the_tool_in_its_own_session_too(lab:
     assert session.log.execution.status == "timeout"
 
 
-async def test_a_background_process_of_the_agent_is_gone_when_the_run_is_over(lab: ClaudeLab, marker: str) -> None:
-    command = f"{endless(lab, marker)} > /dev/null 2>&1 < /dev/null & while ! [ -e started ]; do sleep 0.1; done"
-    session = await lab.run(script(bash(command), says("Done.")))
-    assert (lab.workspace / "started").exists()
+async def test_a_background_process_of_the_agent_is_gone_when_the_run_is_over(claude: ClaudeBench, marker: str) -> None:
+    command = f"{endless(claude, marker)} > /dev/null 2>&1 < /dev/null & while ! [ -e started ]; do sleep 0.1; done"
+    session = await claude.run(script(bash(command), says("Done.")))
+    assert (claude.workspace / "started").exists()
     assert running(marker) == []
     assert session.result.status == "success", session.result.errors
 
@@ -88,7 +88,7 @@ NAMES = ("north", "south")
 
 
 @versions(NEWEST)  # what is shared (adapter, temporary files, HOME) is the same code for all
-async def test_runs_at_once_do_not_mix(lab: ClaudeLab) -> None:
+async def test_concurrent_runs_do_not_mix(claude: ClaudeBench) -> None:
     conversations = [
         {
             "when": {"prompt_contains": f"Go {name}."},
@@ -97,11 +97,11 @@ async def test_runs_at_once_do_not_mix(lab: ClaudeLab) -> None:
         for name in NAMES
     ]
     events: dict[str, list[Event]] = {name: [] for name in NAMES}
-    async with lab.model(script({"text": "lost"}, conversations=conversations)) as model:
-        adapter = lab.adapter()
+    async with claude.model(script({"text": "lost"}, conversations=conversations)) as model:
+        adapter = claude.adapter()
 
         def context(name: str) -> AgentExecutionContext:
-            return lab.context(
+            return claude.context(
                 model, config={"prompt": f"Go {name}."}, env={"WHERE": name}, on_event=events[name].append
             )
 
@@ -114,7 +114,7 @@ async def test_runs_at_once_do_not_mix(lab: ClaudeLab) -> None:
     assert len({result.log_file for result in results}) == len(NAMES)
     assert len({log.session_id for log in logs}) == len(NAMES)
     for name, result, log in zip(NAMES, results, logs, strict=True):
-        assert (lab.workspace / f"{name}.txt").read_text() == f"{name}\n"
+        assert (claude.workspace / f"{name}.txt").read_text() == f"{name}\n"
         assert [m.content for m in log.messages if m.role == "assistant"] == [f"I went {name}."]
         assert [e.text for e in events[name] if isinstance(e, AssistantText)] == [f"I went {name}."]
         assert {e.session_id for e in events[name] if isinstance(e, SessionStarted)} == {log.session_id}

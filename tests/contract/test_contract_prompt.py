@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from claude_lab import ClaudeLab, says, script, uses
+from claude_bench import ClaudeBench, says, script, uses
 from echo_cli import EchoCli, needs_shell
 from systems import posix_only
 from youbencha.errors import ConfigError
@@ -79,7 +79,7 @@ async def test_cr_2_5_a_prompt_file_beside_the_test_case_wins(tmp_path: Path) ->
         ),
     ],
 )
-async def test_fr_007_nfr_3_a_wrong_prompt_is_refused_and_the_cli_never_started(
+async def test_fr_007_nfr_3_an_invalid_prompt_is_refused_and_the_cli_not_started(
     tmp_path: Path, config: dict[str, Any], says_what: str
 ) -> None:
     repo = tmp_path / "repo"
@@ -99,7 +99,7 @@ async def test_fr_007_nfr_3_a_wrong_prompt_is_refused_and_the_cli_never_started(
 
 
 @needs_shell
-async def test_a_prompt_handed_over_as_a_file_is_there_byte_for_byte(tmp_path: Path) -> None:
+async def test_a_prompt_passed_as_a_file_arrives_byte_for_byte(tmp_path: Path) -> None:
     prompt = "\ufeffwindows line\r\nnul \0 and 漢\n" * 20_000
     received = await EchoCli(tmp_path).run(config={"prompt": prompt, "prompt_delivery": "file"})
     assert received.file is not None
@@ -125,12 +125,12 @@ def prompt_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     "config",
     [pytest.param({}, id="bypass", marks=pytest.mark.full), pytest.param({"permission_mode": "default"}, id="default")],
 )
-async def test_the_model_reads_its_task_from_a_file_that_is_gone_afterwards(
-    lab: ClaudeLab, prompt_file: Path, config: dict[str, Any]
+async def test_the_prompt_file_is_removed_afterwards(
+    claude: ClaudeBench, prompt_file: Path, config: dict[str, Any]
 ) -> None:
     prompt = "/review this: 'quotes' $HOME 漢 🙂\nand a last line"
     turns = (uses("Read", file_path=str(prompt_file)), says("Done."))
-    session = await lab.run(script(*turns), config={"prompt": prompt, "prompt_delivery": "file", **config})
+    session = await claude.run(script(*turns), config={"prompt": prompt, "prompt_delivery": "file", **config})
     assert session.result.status == "success", session.result.errors
     assert "CLAUDE_TOOL_DENIED" not in session.warning_codes()
     assert str(prompt_file) in session.prompt
@@ -139,4 +139,4 @@ async def test_the_model_reads_its_task_from_a_file_that_is_gone_afterwards(
     for line in prompt.split("\n"):
         assert line in call.result
     assert not prompt_file.parent.exists()
-    assert list(lab.workspace.iterdir()) == []
+    assert list(claude.workspace.iterdir()) == []

@@ -1,4 +1,4 @@
-"""FR-017: the CLI that runs is the one that is asked for; otherwise an error with the command that installs it."""
+"""FR-017: the requested CLI runs; otherwise an error names the command that installs it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_fr_017_no_cli_at_all_is_an_error_with_the_command(cli: EchoCli) -
     assert "yb agents install claude-code" in (error.hint or "")
 
 
-async def test_an_executable_that_is_not_there_is_an_error(cli: EchoCli) -> None:
+async def test_a_missing_executable_is_an_error(cli: EchoCli) -> None:
     error = await refused(cli, executable=str(cli.home / "no-claude"))
     assert "no-claude" in str(error)
 

@@ -1,4 +1,4 @@
-"""The real `claude` behind a script that keeps its command line, and what the model was asked with."""
+"""The real `claude` behind a script that records its command line, and the requests to the model."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import shlex
 
 import pytest
 
-from claude_lab import ClaudeLab
+from claude_bench import ClaudeBench
 from systems import ON_WINDOWS
 from youbencha.gateway.script import RecordedRequest
 
 
-def recorded(lab: ClaudeLab) -> str:
+def recorded(claude: ClaudeBench) -> str:
     """An executable for the configuration. It answers `--version` itself: the older CLIs take a second for that."""
     if ON_WINDOWS:
         pytest.skip("not on Windows: a shell script stands before the CLI")
-    path = lab.home / "recorded-claude"
-    version = f'[ "$1" = --version ] && exec echo "{lab.cli.version} (Claude Code)"'
-    keep = f"printf '%s\\0' \"$@\" > {shlex.quote(str(lab.home / 'argv'))}"
-    path.write_text(f'#!/bin/sh\n{version}\n{keep}\nexec {shlex.quote(str(lab.cli.executable))} "$@"\n')
+    path = claude.home / "recorded-claude"
+    version = f'[ "$1" = --version ] && exec echo "{claude.cli.version} (Claude Code)"'
+    keep = f"printf '%s\\0' \"$@\" > {shlex.quote(str(claude.home / 'argv'))}"
+    path.write_text(f'#!/bin/sh\n{version}\n{keep}\nexec {shlex.quote(str(claude.cli.executable))} "$@"\n')
     path.chmod(0o755)
     return str(path)
 
 
-def argv_of(lab: ClaudeLab) -> list[str]:
-    return (lab.home / "argv").read_bytes().decode().split("\0")[:-1]
+def argv_of(claude: ClaudeBench) -> list[str]:
+    return (claude.home / "argv").read_bytes().decode().split("\0")[:-1]
 
 
 def system_of(request: RecordedRequest) -> str:

@@ -1,4 +1,4 @@
-"""Messages as an agent sends them, and a machine that has come so far."""
+"""Messages as an agent sends them, and machines in a given state."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def may_i(request_id: object, tool: object = "Bash", given: object = None, **mor
 
 
 def started(task: str, kind: str = "local_bash", *, call: str = "t1", background: bool | None = True) -> Message:
-    told: Message = {"type": "system", "subtype": "task_started", "task_id": task, "tool_use_id": call}
-    return {**told, "task_type": kind, **({} if background is None else {"is_backgrounded": background})}
+    message: Message = {"type": "system", "subtype": "task_started", "task_id": task, "tool_use_id": call}
+    return {**message, "task_type": kind, **({} if background is None else {"is_backgrounded": background})}
 
 
 def ended(task: str) -> Message:

@@ -1,4 +1,4 @@
-"""The adapters as scripts, by hand: with real CLIs, and with what goes wrong."""
+"""The adapters as scripts: with real CLIs, and with faults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from agent_clis import NEWEST, OLD
-from claude_lab import API_KEY, ClaudeLab, bash, says, script, versions
+from claude_bench import API_KEY, ClaudeBench, bash, says, script, versions
 from systems import posix_only
 from toolbox_tools import installed
 from youbencha.gateway.script import ScriptedModel
@@ -71,8 +71,8 @@ def bench(tmp_path: Path) -> Bench:
 
 
 @versions(NEWEST, OLD)
-async def test_claude_code_by_either_transport(lab: ClaudeLab, bench: Bench) -> None:
-    (bench.programs / "claude").symlink_to(lab.cli.executable)
+async def test_claude_code_by_either_transport(claude: ClaudeBench, bench: Bench) -> None:
+    (bench.programs / "claude").symlink_to(claude.cli.executable)
     async with ScriptedModel(script(bash("echo hi > made.txt"), says("done"))) as model:
         done = await bench.run(CLAUDE, PROXY_URL=model.url, CLAUDE_MODEL="claude-of-the-test")
         assert done.code == 0, done
@@ -95,7 +95,7 @@ async def test_claude_code_that_does_not_start(bench: Bench, version: str, code:
 
 @pytest.mark.parametrize("adapter", [CLAUDE, AIDER])
 @pytest.mark.parametrize("missing", ["TASK_DESCRIPTION", "TASK_DIR"])
-async def test_what_is_not_there(bench: Bench, adapter: Path, missing: str) -> None:
+async def test_missing_files(bench: Bench, adapter: Path, missing: str) -> None:
     done = await bench.run(adapter, **{missing: "/no/such/place"})
     assert done.code == 2
     assert "not found: /no/such/place" in done.err
@@ -121,7 +121,7 @@ NOTHING_KNOWN = {"input_tokens": None, "output_tokens": None, "turns": None, "pa
 
 
 @pytest.mark.full
-async def test_aider_that_got_no_answer(bench: Bench) -> None:
+async def test_aider_without_an_answer(bench: Bench) -> None:
     """It exits with 0 all the same."""
     bench.program("aider", f'exec "{installed("aider").executable}" "$@"')
     subprocess.run(["git", "init", "-q", bench.workspace], check=True)
@@ -155,7 +155,7 @@ async def test_aider_that_fails(bench: Bench) -> None:
     assert json.loads(bench.metrics.read_text()) == {**NOTHING_KNOWN, "ended": "failed"}
 
 
-async def test_aider_that_is_ended(bench: Bench, tmp_path: Path) -> None:
+async def test_aider_terminated(bench: Bench, tmp_path: Path) -> None:
     """At a deadline, after the model has answered once; and a link in the file's place is not followed."""
     event = json.dumps({"event": "message_send", "properties": {"prompt_tokens": 12, "completion_tokens": 3}})
     begun = tmp_path / "begun"
@@ -172,5 +172,5 @@ async def test_aider_that_is_ended(bench: Bench, tmp_path: Path) -> None:
     assert not theirs.exists()
 
 
-async def test_nothing_at_all(bench: Bench) -> None:
+async def test_the_null_adapter(bench: Bench) -> None:
     assert await bench.run(NULL) == (0, "", "")

@@ -1,4 +1,4 @@
-"""With a policy about tools, whatever goes wrong with asking ends in a denial or in the end of the agent."""
+"""With a tool policy, every fault in asking ends in a denial or in the end of the agent."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def test_an_agent_that_does_not_answer_gets_no_task() -> None:
     assert "initialize was not answered within" in (machine.failure or "")
 
 
-def test_nor_does_one_that_refuses() -> None:
+def test_an_agent_that_refuses_gets_no_task() -> None:
     machine = begun()
     assert sent(machine.received(REFUSED, 1.0)) == []
     assert machine.state is State.FAILED
     assert "initialize was refused" in (machine.failure or "")
 
 
-def test_without_a_policy_both_do() -> None:
+def test_without_a_policy_both_get_the_task() -> None:
     for machine in (begun(ToolPolicy(root="/work")), begun(ToolPolicy())):
         assert [message["type"] for message in sent(machine.received(REFUSED, 1.0))] == ["user"]
     machine = begun(ToolPolicy(root="/work"))
@@ -65,7 +65,7 @@ def test_without_a_policy_both_do() -> None:
     assert isinstance(actions[0], Warn)
 
 
-def test_a_denied_tool_that_nobody_asked_about_is_the_end() -> None:
+def test_a_denied_tool_that_ran_without_a_request_ends_the_session() -> None:
     machine = running(policy=NO_RM)
     hear(machine, tool_use("t1", command="rm -r src"))
     (ended,) = over(machine.received(tool_result("t1"), 1.0))
@@ -88,7 +88,7 @@ MAY_I_RM = may_i("r1", "Bash", {"command": "rm x"}, tool_use_id="t1")
         [tool_result("t7"), says("hm")],
     ],
 )
-def test_all_else_is_not(heard: list[Message]) -> None:
+def test_other_tool_uses_do_not_end_the_session(heard: list[Message]) -> None:
     machine = running(policy=NO_RM)
     hear(machine, *heard)
     assert machine.state is State.RUNNING
@@ -110,7 +110,7 @@ def test_a_policy_that_fails_denies() -> None:
     }
 
 
-def test_a_model_that_thinks_is_not_silence() -> None:
+def test_a_slow_model_is_not_silence() -> None:
     asked = True
     machine = Machine(PROMPT, now=0.0, timeouts=PATIENCE, awaits_model=lambda: asked)
     machine.connected(0.0)

@@ -1,4 +1,4 @@
-"""Every transition of the control protocol, by the clock of the test."""
+"""Every transition of the control protocol, with the test's own clock."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def hears(message: Message, now: float = 1.0) -> Step:
 
 
 TRANSITIONS: list[tuple[str, Callable[[], Machine], Step, State, list[str]]] = [
-    ("somebody connects", waiting, lambda m: m.connected(1), State.INITIALIZING, ["send control_request"]),
-    ("nobody connects", waiting, lambda m: m.tick(60), State.FAILED, ["sessionended"]),
+    ("an agent connects", waiting, lambda m: m.connected(1), State.INITIALIZING, ["send control_request"]),
+    ("no agent connects", waiting, lambda m: m.tick(60), State.FAILED, ["sessionended"]),
     ("not yet", waiting, lambda m: m.tick(59.9), State.WAITING, []),
     ("stopped while waiting", waiting, lambda m: m.interrupt("no", 1), State.FAILED, ["sessionended"]),
     ("closed while waiting", waiting, lambda m: m.disconnected(1), State.FAILED, ["sessionended"]),
@@ -138,7 +138,7 @@ def test_transition(make: Callable[[], Machine], step: Step, state: State, actio
     assert (machine.state, [named(action) for action in found]) == (state, actions)
 
 
-def test_a_whole_session() -> None:
+def test_a_complete_session() -> None:
     machine = waiting()
     talk = [*machine.connected(0), *hear(machine, INITIALIZED, INIT, tool_use("t1"), now=1)]
     assert sent(talk)[0]["request"] == {"subtype": "initialize", "hooks": None}
@@ -163,7 +163,7 @@ def test_nothing_happens_after_the_end() -> None:
     assert later == [[]] * 6
 
 
-def test_a_result_that_comes_too_late_still_counts() -> None:
+def test_a_late_result_still_counts() -> None:
     machine = interrupted()
     session = Recorded(machine)
     machine.tick(2)
@@ -221,7 +221,7 @@ def test_an_unknown_request_is_refused(subtype: object) -> None:
     assert "not supported" in answer["response"]["error"]
 
 
-def test_a_tool_at_work_is_not_silence() -> None:
+def test_a_running_tool_is_not_silence() -> None:
     machine = running()
     hear(machine, INIT, tool_use("t1"), now=1)
     assert machine.deadline is None
@@ -248,7 +248,7 @@ def test_a_tool_at_work_is_not_silence() -> None:
         ([{"type": "user", "message": {"content": "a text"}}], False),
     ],
 )
-def test_what_counts_as_a_tool_at_work(heard: list[Message], at_work: bool) -> None:
+def test_when_a_tool_counts_as_running(heard: list[Message], at_work: bool) -> None:
     machine = running(policy=ToolPolicy(deny=("Write",)))
 
     hear(machine, *heard, now=7)
@@ -267,7 +267,7 @@ def test_the_last_result_counts() -> None:
 
 
 def test_a_task_that_ended_while_the_model_answered_brings_another_turn() -> None:
-    """Nobody announces it: `queued_turn_count` is 0. Seen with 2.1.325."""
+    """It is not announced: `queued_turn_count` is 0. Seen with 2.1.325."""
     machine = running()
     hear(machine, INIT, tool_use("t1", "Agent"), started("a1", "local_agent"), tool_result("t1"), ended("a1"))
 
@@ -276,7 +276,7 @@ def test_a_task_that_ended_while_the_model_answered_brings_another_turn() -> Non
     assert over(hear(machine, INIT, says("It has come."), RESULT, now=4)) == [SessionEnded(True, "completed")]
 
 
-def test_a_task_that_ended_before_a_tool_did_is_known_to_the_model() -> None:
+def test_a_task_that_ended_before_a_tool_brings_no_other_turn() -> None:
     machine = running()
     agent = [tool_use("t1", "Agent"), started("a1", "local_agent"), tool_result("t1")]
     hear(machine, INIT, *agent, tool_use("t2", answer="m2"), ended("a1"), tool_result("t2"), says("Done.", answer="m3"))
@@ -284,7 +284,7 @@ def test_a_task_that_ended_before_a_tool_did_is_known_to_the_model() -> None:
     assert hear(machine, RESULT) == [SessionEnded(True, "completed")]
 
 
-def test_two_results_held_back_to_the_end() -> None:
+def test_two_results_at_the_end() -> None:
     """As 2.1.325 does in print mode."""
     machine = running()
 
@@ -293,14 +293,14 @@ def test_two_results_held_back_to_the_end() -> None:
     assert hear(machine, {**RESULT, "result": "second"}, now=1) == [SessionEnded(True, "completed")]
 
 
-def test_a_subagent_in_the_foreground_is_no_background_work() -> None:
+def test_a_subagent_in_the_foreground_is_not_background_work() -> None:
     machine = running()
     hear(machine, INIT, tool_use("t1", "Agent"), started("a1", "local_agent", background=False), tool_result("t1"))
 
     assert hear(machine, RESULT) == [SessionEnded(True, "completed")]
 
 
-def test_a_command_of_a_subagent_in_the_background_stops_the_clock() -> None:
+def test_a_background_subagents_command_suspends_the_deadline() -> None:
     machine = running()
     hear(machine, INIT, tool_use("t1", "Agent"), started("a1", "local_agent"), tool_result("t1"))
     hear(machine, tool_use("t2", answer="m5", parent="t1"), RESULT)
@@ -310,7 +310,7 @@ def test_a_command_of_a_subagent_in_the_background_stops_the_clock() -> None:
     assert machine.deadline == 60
 
 
-def test_a_subagent_that_was_stopped_leaves_no_tool_at_work() -> None:
+def test_a_stopped_subagent_leaves_no_running_tool() -> None:
     machine = running()
     hear(machine, INIT, tool_use("t1", "Agent"), started("a1", "local_agent"), tool_result("t1"))
     hear(machine, tool_use("t2", answer="m5", parent="t1"))
@@ -321,7 +321,7 @@ def test_a_subagent_that_was_stopped_leaves_no_tool_at_work() -> None:
 
 
 @pytest.mark.parametrize(("status", "goes_on"), [("running", True), ("completed", False), ("killed", False)])
-def test_a_task_tells_how_it_is(status: str, goes_on: bool) -> None:
+def test_task_status_updates(status: str, goes_on: bool) -> None:
     machine = left_with_a_command()
 
     hear(machine, updated("b1", status), now=5)
@@ -329,7 +329,7 @@ def test_a_task_tells_how_it_is(status: str, goes_on: bool) -> None:
     assert machine.deadline == (600 if goes_on else 15)
 
 
-def test_a_command_left_running_does_not_spoil_the_result() -> None:
+def test_a_command_left_running_does_not_change_the_result() -> None:
     machine = left_with_a_command()
 
     warned, end = machine.tick(600)
@@ -350,14 +350,14 @@ def test_a_command_left_running_does_not_spoil_the_result() -> None:
         ({**RESULT, "subtype": ["x"], "errors": 7}, "the agent ended with ['x']"),
     ],
 )
-def test_a_bad_result_says_why(result: Message, reason: str) -> None:
+def test_a_failed_result_has_a_reason(result: Message, reason: str) -> None:
     machine = running()
 
     assert hear(machine, result) == [SessionEnded(False, reason)]
     assert (machine.state, machine.failure) == (State.DONE, reason)
 
 
-def test_an_interrupt_waits_for_the_result_and_gives_its_own_reason() -> None:
+def test_an_interrupt_waits_for_the_result_and_keeps_its_reason() -> None:
     machine = running(now=0)
     hear(machine, INIT, tool_use("t1"))
 
@@ -386,7 +386,7 @@ def test_the_reasons_of_failure() -> None:
     ]
 
 
-def test_rubbish_without_end_is_not_warned_of_without_end() -> None:
+def test_warnings_about_malformed_messages_are_bounded() -> None:
     machine = running()
 
     warned = [action for _ in range(500) for action in machine.malformed("x" * 9999, 1)]

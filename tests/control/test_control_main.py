@@ -95,7 +95,7 @@ async def test_a_session(task: Path, subtype: str, code: int) -> None:
     assert (running.sidecar()["input_tokens"], running.sidecar()["turns"]) == (12, 2)
 
 
-async def test_a_client_as_the_first_description_has_it(task: Path) -> None:
+async def test_a_client_with_flat_messages(task: Path) -> None:
     """It begins the handshake itself, and its messages are flat."""
     async with server(task) as running, ClientSession() as client, client.ws_connect(running.address) as connection:
         await heard(connection)  # ours, which it does not know
@@ -111,7 +111,7 @@ async def test_a_client_as_the_first_description_has_it(task: Path) -> None:
     assert running.sidecar()["tools_used"] == ["Bash"]
 
 
-async def test_nobody_comes(task: Path) -> None:
+async def test_no_agent_connects(task: Path) -> None:
     async with server(task, "--connect-timeout", "0.2") as running:
         assert await running.ended() == 1
     assert running.sidecar()["input_tokens"] is None
@@ -142,7 +142,7 @@ async def test_a_signal_interrupts_and_the_metrics_are_written(task: Path) -> No
     assert "SIGTERM" in running.sidecar()["ended"]
 
 
-async def test_a_port_that_is_taken(task: Path) -> None:
+async def test_a_port_in_use(task: Path) -> None:
     async with server(task) as running:
         port = running.address.rpartition(":")[2]
         argv = ("-m", "youbencha.control", "--port", port, "--task-file", str(task))
@@ -183,13 +183,13 @@ def test_the_exit_code_of_a_cli_that_fails(task: Path) -> None:
     assert json.loads(task.with_name("metrics.json").read_text())["partial"]
 
 
-def test_a_cli_that_says_it_failed_and_exits_well(task: Path) -> None:
+def test_a_cli_that_reports_failure_and_exits_with_0(task: Path) -> None:
     done = stdio(task, f"print(json.dumps(dict({RESULT!r}, subtype='error_max_turns')), flush=True)")
     assert done.returncode == 1
     assert "limit of turns" in done.stderr
 
 
-def test_there_is_no_such_cli(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_cli(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--stdio", "--task-file", str(task), "--", "no-such-program"]) == 1
     assert "no-such-program" in capsys.readouterr().err
 
@@ -207,9 +207,7 @@ def test_there_is_no_such_cli(task: Path, capsys: pytest.CaptureFixture[str]) ->
         (["--task-file", "{task}", "--no-such-flag"], "--no-such-flag"),
     ],
 )
-def test_what_is_not_understood(
-    task: Path, arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_invalid_arguments(task: Path, arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([argument.format(task=task) for argument in arguments]) == 2
     assert says in capsys.readouterr().err
 
@@ -219,7 +217,7 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--metrics-file" in capsys.readouterr().out
 
 
-def test_it_starts_without_what_it_does_not_need() -> None:
+def test_no_unneeded_imports() -> None:
     script = "import sys, youbencha.control.cli; print(*(name.partition('.')[0] for name in sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=PATIENCE_S

@@ -1,4 +1,4 @@
-"""The shapes of messages: Claude Code's, and the flat ones of the first description."""
+"""The formats of messages: Claude Code's, and the flat ones of the first description."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_flat_session() -> None:
     assert session.sidecar["tools_used"] == ["Bash"]
 
 
-def test_a_flat_question_is_denied_in_kind() -> None:
+def test_a_flat_question_gets_a_flat_denial() -> None:
     flat = machine(ToolPolicy(allow=("Read",)))
 
     [answer] = sent(hear(flat, {**FLAT_QUESTION, "request_id": "q7"}))
@@ -61,7 +61,7 @@ def test_a_flat_question_is_denied_in_kind() -> None:
     }
 
 
-def test_a_flat_request_that_nobody_knows() -> None:
+def test_an_unknown_flat_request() -> None:
     [answer] = sent(hear(machine(), {"type": "control_request", "subtype": "dance"}))
 
     assert answer == {"type": "control_response", "subtype": "dance", "error": "not supported: dance"}
@@ -77,7 +77,7 @@ def test_a_client_that_starts_the_handshake_in_the_real_shape() -> None:
     assert "content" not in prompt
 
 
-def test_the_prompt_goes_out_once() -> None:
+def test_the_prompt_is_sent_once() -> None:
     once = machine()
 
     found = sent([*hear(once, INITIALIZED, FLAT_INITIALIZE, INITIALIZED), *once.tick(50)])
@@ -106,7 +106,7 @@ def test_a_request_without_a_usable_id_is_not_answered(identity: object) -> None
     assert sent(hear(machine(), may_i(identity))) == []
 
 
-def test_requests_are_told_apart() -> None:
+def test_requests_are_recognised() -> None:
     real, flat, broken = may_i("r1"), FLAT_QUESTION, {"type": "control_request", "request_id": "r2", "request": 7}
 
     assert [request_in(message)[:2] for message in (real, flat, broken)] == [

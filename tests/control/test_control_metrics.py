@@ -1,4 +1,4 @@
-"""The sidecar: every end writes it, and nothing in it is made up."""
+"""The sidecar: it is written at every end, and unknown values stay unknown."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_completed_session() -> None:
     assert json.loads(json.dumps(found)) == found
 
 
-def test_without_usage_by_model_the_result_speaks_for_itself() -> None:
+def test_without_usage_by_model_the_results_usage_counts() -> None:
     assert tokens(of(INIT, RESULT)) == [10, 3, None, None]
 
 
@@ -75,13 +75,13 @@ def test_without_a_result_the_answers_count_once_each() -> None:
     assert found["ended"] == "the agent left without a result"
 
 
-def test_final_answers_tell_their_output() -> None:
+def test_final_answers_report_their_output() -> None:
     final = {**USAGE, "output_tokens": 25}
 
     assert tokens(of(answered("a", USAGE), answered("a", final, stop="end_turn"))) == [1000, 25, 700, 50]
 
 
-def test_partial_messages_tell_the_output_too() -> None:
+def test_partial_messages_report_the_output_too() -> None:
     start: Message = {
         "type": "stream_event",
         "event": {"type": "message_start", "message": {"id": "a", "usage": USAGE}},
@@ -91,7 +91,7 @@ def test_partial_messages_tell_the_output_too() -> None:
     assert tokens(of(start, answered("a", USAGE), end)) == [1000, 25, 700, 50]
 
 
-def test_a_result_of_zeros_beside_real_answers() -> None:
+def test_a_result_of_zeros_after_real_answers() -> None:
     zeros = {**RESULT, "usage": dict.fromkeys(USAGE, 0), "total_cost_usd": 0, "modelUsage": {}}
 
     found = of(answered("a", USAGE, stop="end_turn"), zeros)
@@ -100,14 +100,14 @@ def test_a_result_of_zeros_beside_real_answers() -> None:
     assert (found["partial"], found["total_cost_usd"]) == (True, None)
 
 
-def test_nothing_said_is_nothing_known() -> None:
+def test_no_messages_means_unknown() -> None:
     found = of()
 
     assert tokens(found) == [None] * 4
     assert (found["turns"], found["tools_used"], found["session_id"], found["model"]) == (None, [], None, None)
 
 
-def test_nobody_ever_came() -> None:
+def test_no_agent_connected() -> None:
     machine = Machine("x", now=0)
     machine.tick(60)
 
@@ -116,7 +116,7 @@ def test_nobody_ever_came() -> None:
     assert (found["duration_ms"], found["ended"]) == (None, "no agent connected within 60 s")
 
 
-def test_the_clients_own_words_are_not_a_model() -> None:
+def test_the_synthetic_model_is_ignored() -> None:
     found = of(answered("x", dict.fromkeys(USAGE, 0), model="<synthetic>"), answered("y", USAGE, model="real"))
 
     assert found["model"] == "real"
@@ -147,7 +147,7 @@ def test_a_tool_that_was_denied_was_not_used() -> None:
     assert found["tools_used"] == ["Read"]
 
 
-def test_numbers_of_the_wrong_kind_are_not_numbers() -> None:
+def test_invalid_numbers_are_ignored() -> None:
     odd = {**RESULT, "usage": {"input_tokens": True, "output_tokens": -1}, "total_cost_usd": "1", "num_turns": 2.5}
 
     found = of(says("hello", answer="a"), odd)

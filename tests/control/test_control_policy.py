@@ -25,7 +25,7 @@ def denies(rule: str, tool: str, given: dict[str, object], *, root: str = "") ->
     return not ToolPolicy(deny=(rule,), root=root).decide(tool, given).allowed
 
 
-def test_everything_by_default() -> None:
+def test_every_tool_is_allowed_by_default() -> None:
     assert ALLOW_ALL.decide("Bash", {}) == (True, "every tool is allowed")
 
 
@@ -115,7 +115,7 @@ FOOLING = [
 
 
 @pytest.mark.parametrize("command", FOOLING)
-def test_commands_that_would_fool_a_rule(command: str) -> None:
+def test_commands_that_could_evade_a_rule(command: str) -> None:
     assert not allows("Bash(git *)", *bash(command))
 
 
@@ -146,12 +146,12 @@ def test_several_rules_cover_a_line_together() -> None:
         "echo 'unfinished; rm x",
     ],
 )
-def test_a_denied_command_is_found_wherever_it_stands(command: str) -> None:
+def test_a_denied_command_is_found_anywhere_in_a_line(command: str) -> None:
     assert denies("Bash(rm *)", *bash(command))
 
 
 @pytest.mark.parametrize("command", ["ls", "echo 'a; rm x'", "rmdir x", "git rm x"])
-def test_what_only_looks_like_a_denied_command(command: str) -> None:
+def test_similar_commands_are_not_denied(command: str) -> None:
     assert not denies("Bash(rm *)", *bash(command))
 
 
@@ -201,7 +201,7 @@ def test_addresses(rule: str, url: str, fits: bool) -> None:
 
 
 @pytest.mark.parametrize("url", ["https://evil.test\\@example.org/", "https://example.org/ x", "nothing", "https://[x"])
-def test_an_address_that_can_be_read_in_two_ways(url: str) -> None:
+def test_an_ambiguous_address(url: str) -> None:
     assert not allows("WebFetch(domain:example.org)", "WebFetch", {"url": url})
     assert denies("WebFetch(domain:other.test)", "WebFetch", {"url": url})
 
@@ -209,7 +209,7 @@ def test_an_address_that_can_be_read_in_two_ways(url: str) -> None:
 @pytest.mark.parametrize(
     ("tool", "given"), [("Mystery", {"command": "git x"}), ("Bash", {}), ("Bash", {"command": ["git"]})]
 )
-def test_an_argument_that_nobody_knows(tool: str, given: dict[str, object]) -> None:
+def test_an_unknown_argument(tool: str, given: dict[str, object]) -> None:
     assert not allows(f"{tool}(git *)", tool, given)
     assert denies(f"{tool}(git *)", tool, given)
 
@@ -217,7 +217,7 @@ def test_an_argument_that_nobody_knows(tool: str, given: dict[str, object]) -> N
 @pytest.mark.parametrize(
     "rule", ["Bash", "Bash(git *)", "Bash(git:*)", "mcp__a__*", "*", "Bash(echo (x))", "Read(a b)"]
 )
-def test_good_rules(rule: str) -> None:
+def test_valid_rules(rule: str) -> None:
     assert rule_error(rule) is None
 
 
@@ -235,7 +235,7 @@ def test_good_rules(rule: str) -> None:
         ("Bash(git *) x", "Tool(argument)"),
     ],
 )
-def test_bad_rules(rule: str, words: str) -> None:
+def test_invalid_rules(rule: str, words: str) -> None:
     assert words in (rule_error(rule) or "")
 
 
@@ -259,7 +259,7 @@ def test_stars(pattern: str, text: str, fits: bool) -> None:
 
 
 @pytest.mark.skipif(ON_WINDOWS, reason="asks the bash of a POSIX system")
-def test_bash_runs_nothing_else_when_a_rule_allows_a_line(tmp_path: Path) -> None:
+def test_bash_runs_nothing_else_in_an_allowed_line(tmp_path: Path) -> None:
     """Lines put together from all that is awkward; those that `Bash(git *)` allows are run, and `pwn` never is."""
     for name, script in {"git": "exit 0", "pwn": f'echo "$0" >> "{tmp_path}/pwned"'}.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")

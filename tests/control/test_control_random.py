@@ -1,4 +1,4 @@
-"""Any messages in any order: nothing raises, and the promises of the machine hold."""
+"""Any messages in any order: nothing raises, and the machine's invariants hold."""
 
 from __future__ import annotations
 
@@ -91,14 +91,14 @@ def answered_ids(actions: list[Action]) -> list[object]:
 
 
 def asked_id(message: Message) -> object:
-    """Of a question that has to be answered: with an id, and in a shape that can be told."""
+    """The id of a request that must be answered: it has an id and a known shape."""
     identity = message.get("request_id")
     usable = isinstance(identity, str) or type(identity) is int
     return identity if message.get("type") == "control_request" and usable else None
 
 
 @given(st.lists(st.tuples(STEPS, st.sampled_from([0.0, 1.0, 20.0, 400.0])), max_size=25))
-def test_any_order_of_anything(steps: list[tuple[tuple[str, Any], float]]) -> None:
+def test_any_messages_in_any_order(steps: list[tuple[tuple[str, Any], float]]) -> None:
     machine = Machine("go", now=0.0, policy=ToolPolicy(deny=("Write",)))
     session = Recorded(machine)
     now, seen, actions, asked = 0.0, [machine.state], [], []  # type: ignore[var-annotated]
@@ -125,7 +125,7 @@ def test_any_order_of_anything(steps: list[tuple[tuple[str, Any], float]]) -> No
 
 
 @given(st.lists(MESSAGES, max_size=20))
-def test_patience_always_ends_unless_a_tool_is_at_work(messages: list[Message]) -> None:
+def test_every_session_times_out_unless_a_tool_is_running(messages: list[Message]) -> None:
     machine = Machine("go", now=0.0)
     for message in messages:
         machine.received(message, 1.0)

@@ -1,4 +1,4 @@
-"""Captured sessions of the real CLI, played back: our side against the side that was recorded."""
+"""Captured sessions of the real CLI, replayed: our messages against the recorded ones."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_denied(version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_interrupted(version: str) -> None:
-    """That host sent no `initialize`, so nobody answers ours: the prompt goes out when the CLI's first word is late."""
+    """That host sent no `initialize`: ours is not answered, and the prompt is sent after the timeout."""
     name = f"control_interrupt-{version}"
     machine = Machine("go", now=-10.0, timeouts=PATIENCE)
     session = Recorded(machine)
@@ -161,7 +161,7 @@ def test_the_last_result_of_a_session_counts(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WITH_RESULT)
-def test_the_sidecar_says_what_the_result_says(name: str) -> None:
+def test_the_sidecar_matches_the_result(name: str) -> None:
     last = [message for message in printed(name) if is_result(message)][-1]
     keys = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
     said = [sum(usage[key] for usage in last["modelUsage"].values()) for key in keys]
@@ -189,7 +189,7 @@ def test_a_session_without_a_result_has_failed(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["bg20-2.1.325", "subagent-2.1.325"])
 def test_the_session_is_over_with_its_second_result(name: str) -> None:
-    """Without being told that the agent has left."""
+    """Without a message that the agent has exited."""
     machine = Machine("go", now=0.0)
     ends = []
     for message in printed(name):

@@ -98,7 +98,7 @@ def talk(tmp_path: Path) -> Talk:
     return Talk(tmp_path)
 
 
-async def test_every_tool_is_asked_about(talk: Talk) -> None:
+async def test_the_hook_is_called_for_every_tool(talk: Talk) -> None:
     script = """
 request, prompt = begin()
 print(prompt, request["hooks"]["PreToolUse"][0]["hookCallbackIds"])
@@ -128,13 +128,13 @@ result()
     assert talk.decisions() == [("call-1", "Read", True), ("call-3", "Bash", False)]
 
 
-async def test_a_hook_that_is_not_ours_is_refused(talk: Talk) -> None:
+async def test_an_unknown_hook_is_refused(talk: Talk) -> None:
     await talk.with_agent("begin(); print(hook('1', 'Read', {}, 'another')['subtype']); result()")
     assert talk.said == "error"
     assert [event.code for event in talk.events if isinstance(event, WarningRaised)] == ["CONTROL_UNKNOWN_REQUEST"]
 
 
-async def test_what_was_masked_is_not_given_back() -> None:
+async def test_masked_input_is_not_sent_back() -> None:
     """We see the output with secrets masked. What an answer holds is executed: better nothing than the mask."""
     answer = {"behavior": "allow", "updatedInput": {"command": "curl -H [REDACTED]"}}
     message = {"type": "control_response", "response": {"subtype": "success", "request_id": "7", "response": answer}}
@@ -142,7 +142,7 @@ async def test_what_was_masked_is_not_given_back() -> None:
     assert sent["response"]["response"] == {"behavior": "allow"}
 
 
-async def test_interrupted_it_says_what_it_spent(talk: Talk) -> None:
+async def test_an_interrupted_agent_reports_its_usage(talk: Talk) -> None:
     script = """
 begin()
 say(type="assistant", message=dict(id="m", content=[dict(type="tool_use", id="1", name="Bash", input={})]))
@@ -163,7 +163,7 @@ time.sleep(600)
     assert talk.done.stopped
 
 
-async def test_it_does_not_answer_the_interrupt(talk: Talk) -> None:
+async def test_an_agent_that_ignores_the_interrupt(talk: Talk) -> None:
     def at_the_call(driver: Driver, line: bytes) -> None:
         if b"assistant" in line:
             driver.interrupt("enough")
@@ -173,12 +173,12 @@ async def test_it_does_not_answer_the_interrupt(talk: Talk) -> None:
     assert talk.over == (False, "enough")
 
 
-async def test_nothing_is_heard(talk: Talk) -> None:
+async def test_a_silent_agent(talk: Talk) -> None:
     await talk.with_agent("begin(); time.sleep(600)", timeouts=Timeouts(silence_s=0.3))
     assert talk.over == (False, "nothing was heard from the agent for 0.3 s")
 
 
-async def test_it_leaves_without_a_result(talk: Talk) -> None:
+async def test_an_agent_that_exits_without_a_result(talk: Talk) -> None:
     await talk.with_agent("begin(); sys.exit(4)")
     assert talk.over == (False, "the agent left without a result")
     assert talk.done is not None
@@ -192,7 +192,7 @@ async def test_end_session_comes_before_the_end_of_file(talk: Talk) -> None:
     assert talk.over == (True, "completed")
 
 
-async def test_who_stays_after_the_last_word_is_ended(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_agent_that_stays_after_its_result_is_ended(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("youbencha.control.driver.LEAVES_WITHIN_S", 0.1)
     await talk.with_agent("begin(); result(); time.sleep(600)")
     assert talk.over == (True, "completed")
@@ -200,7 +200,7 @@ async def test_who_stays_after_the_last_word_is_ended(talk: Talk, monkeypatch: p
     assert talk.done.stopped
 
 
-async def test_half_an_emoji_goes_back_as_it_came(talk: Talk) -> None:
+async def test_a_lone_surrogate_is_returned_unchanged(talk: Talk) -> None:
     """JavaScript cuts texts between the halves of a pair; the answer must not be another input."""
     script = r"""
 begin()

@@ -1,4 +1,4 @@
-"""The WebSocket server: who is let in, what is heard, and how it ends."""
+"""The WebSocket server: who may connect, which messages arrive, and how it ends."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def refused(client: ClientSession, url: str, **more: Any) -> int:
     return error.value.status
 
 
-async def test_only_who_knows_the_token_and_is_no_browser(
+async def test_only_clients_with_the_token_that_are_not_browsers(
     client: ClientSession, server: ControlServer, ears: Ears
 ) -> None:
     address = f"http://127.0.0.1:{await server.listen_on_port()}"
@@ -123,7 +123,7 @@ async def said(connection: ClientWebSocketResponse) -> str:
     return str(message.data)
 
 
-async def test_a_connection_that_breaks_may_come_back(client: ClientSession, server: ControlServer, ears: Ears) -> None:
+async def test_a_broken_connection_may_reconnect(client: ClientSession, server: ControlServer, ears: Ears) -> None:
     """What was said in between is not lost."""
     url = f"http://127.0.0.1:{await server.listen_on_port()}/the-token"
     async with client.ws_connect(url) as connection:
@@ -141,7 +141,7 @@ async def test_a_connection_that_breaks_may_come_back(client: ClientSession, ser
     assert (ears.opened_times, ears.is_gone.is_set()) == (1, False)
 
 
-async def test_who_does_not_come_back_is_gone(
+async def test_a_client_that_does_not_reconnect_is_gone(
     client: ClientSession, server: ControlServer, ears: Ears, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("youbencha.control.websocket._COMES_BACK_WITHIN_S", 0.05)
@@ -152,7 +152,7 @@ async def test_who_does_not_come_back_is_gone(
         await ears.is_gone.wait()
 
 
-async def test_hanging_up(client: ClientSession, server: ControlServer, ears: Ears) -> None:
+async def test_closing_the_connection(client: ClientSession, server: ControlServer, ears: Ears) -> None:
     """With the one close code that makes an agent leave; and who comes again is sent away."""
     url = f"http://127.0.0.1:{await server.listen_on_port()}/the-token"
     async with client.ws_connect(url) as connection:

@@ -1,4 +1,4 @@
-"""The demo without its agent: the bug is real, and the test case holds. (`make demo` runs the whole.)"""
+"""The demo without its agent: the bug is real, and the test case is valid. (`make demo` runs all of it.)"""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_bug_is_real(repository: Path) -> None:
     assert not is_fixed(repository)
 
 
-def test_the_scripts_edit_fixes_it(repository: Path) -> None:
+def test_the_scripts_edit_fixes_the_bug(repository: Path) -> None:
     script = (HERE / "script.yaml").read_text()
     assert WRONG in script
     assert RIGHT in script
@@ -60,7 +60,7 @@ def test_the_test_case_is_valid() -> None:
     assert loaded.unknown_variables == ()
 
 
-def test_the_persons_own_git_does_not_see_it(tmp_path: Path) -> None:
+def test_the_demo_is_ignored_by_the_users_git(tmp_path: Path) -> None:
     git = ["git", "-C", str(tmp_path)]
     subprocess.run([*git, "init", "--quiet"], check=True)
     _make_ignored(tmp_path / ".youbencha-workspace")
@@ -68,35 +68,35 @@ def test_the_persons_own_git_does_not_see_it(tmp_path: Path) -> None:
     assert subprocess.run([*git, "status", "--porcelain"], capture_output=True, check=True).stdout == b""
 
 
-def test_a_place_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
+def test_an_existing_directory_is_left_unchanged(tmp_path: Path) -> None:
     _make_ignored(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_to_do_next_can_be_typed_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suggested_commands_can_be_typed_as_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
-    told = _what_next(tmp_path / "my demo" / "testcase.yaml", tmp_path / "my demo" / "run-1")
-    assert "The test case  my demo/testcase.yaml\n" in told.replace("\\", "/")
-    assert "A closer look  yb report --from 'my demo" in told
+    printed = _what_next(tmp_path / "my demo" / "testcase.yaml", tmp_path / "my demo" / "run-1")
+    assert "The test case  my demo/testcase.yaml\n" in printed.replace("\\", "/")
+    assert "A closer look  yb report --from 'my demo" in printed
     assert "/elsewhere/" in _what_next(Path("/elsewhere/testcase.yaml"), tmp_path).replace("\\", "/")
 
 
-def test_a_yb_that_is_in_no_path_is_named_as_it_was_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_yb_that_is_not_on_path_is_named_as_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("shutil.which", lambda name: None)
     monkeypatch.setattr("sys.argv", [str(tmp_path / ".venv" / "bin" / "yb"), "demo"])
-    told = _what_next(tmp_path / "testcase.yaml", tmp_path / "runs").replace("\\", "/")
-    assert "A closer look  .venv/bin/yb report --from runs" in told
-    assert ".venv/bin/yb init, then .venv/bin/yb run" in told
+    printed = _what_next(tmp_path / "testcase.yaml", tmp_path / "runs").replace("\\", "/")
+    assert "A closer look  .venv/bin/yb report --from runs" in printed
+    assert ".venv/bin/yb init, then .venv/bin/yb run" in printed
 
 
 def test_a_download_does_not_fill_the_screen() -> None:
-    told: list[str] = []
+    printed: list[str] = []
     seconds = iter(range(100))
-    progress = StepPrinter(told.append, clock=lambda: float(next(seconds)))
+    progress = StepPrinter(printed.append, clock=lambda: float(next(seconds)))
     progress("looking")
     for second in range(1, 25):
         progress("downloading", f"{second} s")
     progress("unpacking")
-    assert told == ["looking", *(f"downloading ... {second} s" for second in (1, 11, 21)), "unpacking"]
+    assert printed == ["looking", *(f"downloading ... {second} s" for second in (1, 11, 21)), "unpacking"]

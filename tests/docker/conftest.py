@@ -1,5 +1,5 @@
 """Tests here need a container engine."""
 
-from docker_lab import engine, image
+from docker_engine import engine, image
 
 __all__ = ["engine", "image"]

@@ -1,4 +1,4 @@
-"""A workspace with sandboxes around it, and what tests ask of the engine behind their backs."""
+"""A workspace with sandboxes, and what tests ask the engine directly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From inside a container, with what a hostile agent may try: it stays inside, nothing is left. Limits: see theirs."""
+"""What a hostile agent may try from inside a container: it stays inside, and nothing is left."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import aiohttp
 import psutil
 import pytest
 
-from claude_lab import says, script
-from docker_lab import containers_of
+from claude_bench import says, script
+from docker_engine import containers_of
 from youbencha.gateway.call import Labels
 from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.script import ScriptedModel
@@ -169,7 +169,7 @@ json.dump({"tried": tried, "facts": facts}, open("/workspace/report.json", "w"))
 _SHOWN = ("LANG", "TERM", "TZ", "PATH")
 
 
-async def test_no_way_to_the_host(place: Place, tmp_path: Path) -> None:
+async def test_the_host_cannot_be_reached(place: Place, tmp_path: Path) -> None:
     secret, toolbox = tmp_path / "secret.txt", tmp_path / "toolbox"
     secret.write_text("the host's")
     toolbox.mkdir()
@@ -203,7 +203,7 @@ for key in sys.argv[1:]:
 """
 
 
-async def test_a_key_of_another_trial_opens_nothing(place: Place) -> None:
+async def test_a_key_of_another_trial_is_refused(place: Place) -> None:
     async with (
         ScriptedModel(script(says("Yes."))) as model,
         Gateway(upstreams=same_for_all(model.url, "sk-real")) as gateway,
@@ -231,7 +231,7 @@ print("went on")
 """
 
 
-async def test_process_1_obeys_no_program_inside(place: Place) -> None:
+async def test_process_1_ignores_programs_inside(place: Place) -> None:
     done = await place.python(ASK_TO_END)
     assert (done.exit.code, done.output) == (0, "went on\n")
 
@@ -256,7 +256,7 @@ async def test_a_fork_bomb(place: Place) -> None:
     assert 30 < int((place.workspace / "made.txt").read_text()) < 64
 
 
-async def test_the_image_itself_cannot_be_filled(place: Place) -> None:
+async def test_the_image_is_read_only(place: Place) -> None:
     done = await place.python("open('/var/big', 'wb')")
     assert done.exit.code == 1
     assert "Read-only file system" in done.output
@@ -286,7 +286,7 @@ if sys.argv[1] == "stay":
 
 
 @pytest.mark.parametrize("how", ["leaves", "stay"])
-async def test_what_ignores_signals_and_detaches_is_gone(place: Place, how: str) -> None:
+async def test_detached_processes_that_ignore_signals_are_ended(place: Place, how: str) -> None:
     """Whether the agent ends and leaves something behind, or has to be ended."""
     async with place.sandbox(network="none") as sandbox:
         begun = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Images that bring an agent along: the real CLI, the real engine, and no network at all."""
+"""Images that contain an agent: the real CLI, the real engine, and no network."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import aiodocker
 import pytest
 
 from agent_clis import AGENT, OLD, request
-from docker_lab import Engine, containers_of
+from docker_engine import Engine, containers_of
 from toolbox_tools import installed
 from yb import yb
 from youbencha import __version__
@@ -92,12 +92,12 @@ async def test_the_cli_runs_inside_for_any_user(engine: Engine, claude_image: st
 
 
 @pytest.mark.full
-async def test_the_control_server_has_all_that_it_needs(engine: Engine, claude_image: str) -> None:
+async def test_the_control_server_has_its_dependencies(engine: Engine, claude_image: str) -> None:
     assert await run_in(engine, claude_image, "python3", "-c", ALL_OF_CONTROL) == ""
 
 
 @pytest.mark.full
-async def test_what_a_task_brings_comes_before_what_the_control_server_needs(engine: Engine, claude_image: str) -> None:
+async def test_a_tasks_modules_come_before_the_control_servers(engine: Engine, claude_image: str) -> None:
     words = (
         "cd /tmp && mkdir own && echo OWN=1 > own/aiohttp.py && cd /workspace && "
         "PYTHONPATH=/tmp/own python3 -c 'import aiohttp; print(aiohttp.OWN)' && env | grep -c PYTHON || true"
@@ -106,7 +106,7 @@ async def test_what_a_task_brings_comes_before_what_the_control_server_needs(eng
 
 
 @pytest.mark.full
-async def test_it_starts_the_adapter_in_the_workspace(engine: Engine, claude_image: str) -> None:
+async def test_the_adapter_starts_in_the_workspace(engine: Engine, claude_image: str) -> None:
     shown = engine.get(f"/images/{claude_image}/json")["Config"]
     assert shown["Cmd"] == ["/bin/bash", "/adapter.sh"]
     assert (shown["WorkingDir"], shown["User"]) == ("/workspace", "agent")
@@ -115,7 +115,7 @@ async def test_it_starts_the_adapter_in_the_workspace(engine: Engine, claude_ima
 
 
 @pytest.mark.full
-def test_it_is_listed(claude_image: str, claude: InstalledAgent) -> None:
+def test_the_image_is_listed(claude_image: str, claude: InstalledAgent) -> None:
     rows = json.loads(yb("images", "list", "--json").stdout)
     row = next(row for row in rows if (row["tag"] or "").endswith(claude_image))  # Podman puts a host before it
     assert (row["agent"], row["version"], row["youbencha"]) == ("claude-code", claude.version, __version__)
@@ -124,7 +124,7 @@ def test_it_is_listed(claude_image: str, claude: InstalledAgent) -> None:
     assert any(claude_image in line and claude.version in line for line in lines)
 
 
-def test_a_base_image_that_is_not_there(engine: Engine) -> None:
+def test_a_missing_base_image(engine: Engine) -> None:
     done = yb("images", "build", "claude-code", "--base", "youbencha/there-is-none:1")
     assert done.returncode == 2
     assert "IMAGE_BASE_MISSING" in done.stderr

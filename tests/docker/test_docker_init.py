@@ -1,4 +1,4 @@
-"""The first program of a container: what it carries, what it refuses, and that it cannot be got rid of."""
+"""The first program of a container: what it forwards, what it refuses, and that it cannot be killed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     writer.close()
 
 
-async def test_much_goes_both_ways_at_once(box: Box) -> None:
+async def test_large_transfers_in_both_directions(box: Box) -> None:
     program = f"""
 import hashlib, os, socket, threading
 line = socket.create_connection(("127.0.0.1", {PORT}))
@@ -82,7 +82,7 @@ print(count == size, got.digest() == sent.digest())
         assert await python(box, sandbox, program) == "True True"
 
 
-async def test_half_a_close_is_half_a_close(box: Box) -> None:
+async def test_half_closed_connections(box: Box) -> None:
     """Each side may end what it says, and go on listening."""
 
     async def answer_at_the_end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -113,7 +113,7 @@ print(greeting.decode())
         assert await asyncio.wait_for(heard, PATIENCE_S) == hashlib.sha256(b"x" * MIB).hexdigest()
 
 
-async def test_the_answer_arrives_though_the_question_was_cut_off(box: Box) -> None:
+async def test_the_response_arrives_though_the_request_was_cut_off(box: Box) -> None:
     """A server may answer and close while it is still being sent to; the answer must not be lost."""
 
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -134,7 +134,7 @@ print(count)
         assert await python(box, sandbox, program) == "300000"
 
 
-async def test_many_connections_at_once_and_few_descriptors(box: Box) -> None:
+async def test_many_connections_with_few_descriptors(box: Box) -> None:
     """More than the first program has descriptors for wait their turn, and none is lost."""
     program = f"""
 import os, socket
@@ -241,7 +241,7 @@ async def test_nothing_starts_before_the_gateway_answers(box: Box) -> None:
 
 
 async def test_a_container_with_a_network_is_refused(box: Box) -> None:
-    """As if an engine gave it one unasked."""
+    """As if an engine added one without being asked."""
 
     class WithNetwork(Container):
         async def start(self, settings: dict[str, Any]) -> None:
@@ -270,7 +270,7 @@ async def test_a_container_with_a_network_is_refused(box: Box) -> None:
         (("/workspace/not-executable",), "Permission denied"),
     ],
 )
-async def test_what_cannot_be_started(box: Box, argv: tuple[str, ...], said: str) -> None:
+async def test_commands_that_cannot_start(box: Box, argv: tuple[str, ...], said: str) -> None:
     (box.workspace / "text").write_text("echo never a shell's script\n")
     (box.workspace / "text").chmod(0o755)
     (box.workspace / "not-executable").write_text("#!/bin/sh\n")
@@ -282,7 +282,7 @@ async def test_what_cannot_be_started(box: Box, argv: tuple[str, ...], said: str
     assert await box.containers() == []
 
 
-async def test_texts_that_no_system_takes(box: Box) -> None:
+async def test_invalid_command_text(box: Box) -> None:
     refused = [
         (box.command("true", "a\0b"), "NUL"),
         (box.command("true", NAME="a\0b"), "NUL"),
@@ -299,7 +299,7 @@ async def test_texts_that_no_system_takes(box: Box) -> None:
         assert done.total_bytes == 3
 
 
-async def test_the_first_program_cannot_be_got_rid_of(box: Box) -> None:
+async def test_the_init_process_cannot_be_killed(box: Box) -> None:
     """Neither killed, nor traced, nor robbed of its line to the harness; and it goes on carrying bytes."""
     program = f"""
 import ctypes, os, signal, socket, struct

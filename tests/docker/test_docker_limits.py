@@ -1,4 +1,4 @@
-"""Memory, processes and disk: a limit that ends an agent is named, and nothing of the agent is left."""
+"""Memory, processes and disk: a limit that ends an agent is named, and nothing is left."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_memory(box: Box) -> None:
     assert await box.containers() == []
 
 
-async def test_memory_of_a_tool_that_the_agent_got_over(box: Box) -> None:
+async def test_memory_limit_in_a_tool_that_the_agent_survives(box: Box) -> None:
     """The agent was not stopped by it: only a warning."""
     done = await box.run("sh", "-c", "python3 -c 'x = bytearray(500_000_000)' || echo went on", memory="64m")
     assert done.exit.code == 0
@@ -75,7 +75,7 @@ async def test_disk(box: Box, place: str) -> None:
     assert not done.timed_out
 
 
-async def test_disk_by_a_file_without_a_name(box: Box) -> None:
+async def test_disk_limit_in_a_deleted_file(box: Box) -> None:
     program = """
 import os
 file = os.open("/tmp/x", os.O_CREAT | os.O_WRONLY)
@@ -87,7 +87,7 @@ while True: os.write(file, bytes(8_000_000))
     assert done.exit.breach == LimitHit("disk", "48 MiB")
 
 
-async def test_disk_by_the_image_s_own_files(box: Box) -> None:
+async def test_disk_limit_in_the_images_files(box: Box) -> None:
     if os.getuid() != 0:
         pytest.skip("only root may change an image's files")
     fill = "head -c 100000000 /dev/zero > /opt/big; sleep 1000"
@@ -96,7 +96,7 @@ async def test_disk_by_the_image_s_own_files(box: Box) -> None:
     assert done.exit.breach == LimitHit("disk", "48 MiB")
 
 
-def test_what_counts_as_written(tmp_path: Path) -> None:
+def test_written_bytes(tmp_path: Path) -> None:
     home, tree = tmp_path / "home", tmp_path / "tree"
     home.mkdir()
     tree.mkdir()
@@ -112,7 +112,7 @@ def test_what_counts_as_written(tmp_path: Path) -> None:
     assert 2 * MIB <= watch.written() < 3 * MIB
 
 
-def test_what_is_hidden_counts_by_what_the_disk_lost(tmp_path: Path) -> None:
+def test_hidden_files_count_by_the_lost_disk_space(tmp_path: Path) -> None:
     """Deeper than any path can name: the walk cannot see it, so the file system is believed."""
     watch = DiskWatch([tmp_path], 10 * MIB, own=tmp_path)
     here = os.open(tmp_path, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Images that were made for something else: with volumes, without a C library, without users, without a proper name."""
+"""Images made for other purposes: with volumes, without a C library, without users, with an invalid name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def box(tmp_path: Path, engine: object, image: str) -> Box:
     return Box(tmp_path, image)
 
 
-async def test_volumes_of_an_image_hold_nothing_that_is_not_counted(box: Box) -> None:
+async def test_volumes_of_an_image_count_towards_the_disk_limit(box: Box) -> None:
     places = ("/data", "/data/deep", "/workspace", "/tmp", "/home", "/home/agent", "/home/agent/.cache", "/home/other")
     look = "cat /data/deep/file; for path; do if echo x 2>/dev/null > $path/x; then echo $path; fi; done 2>/dev/null"
     fill = "while head -c 8000000 /dev/zero >> /home/agent/.cache/big; do :; done"
@@ -57,14 +57,14 @@ async def test_a_volume_above_something_that_is_shared(box: Box, tmp_path: Path)
     assert done.output == "tool\n"
 
 
-async def test_a_volume_that_has_no_place_within_another(box: Box) -> None:
+async def test_a_volume_without_a_mount_point_in_another(box: Box) -> None:
     async with image_of(f"FROM {box.image}\nVOLUME /data /data/inner\n") as box.image, box.open() as sandbox:
         with pytest.raises(YouBenchaError) as refused:
             await sandbox.run(box.command("true"), limits=LIMITS)
     assert "VOLUME within another VOLUME" in (refused.value.hint or "")
 
 
-def test_volumes_that_would_hide_the_work() -> None:
+def test_volumes_that_would_hide_the_workspace() -> None:
     forbidden = [PurePosixPath("/workspace")]
     assert read_volumes("image", ["b", "/workspace/", "/a/./x", "//a"], forbidden) == [
         PurePosixPath(name) for name in ("/a", "/a/x", "/b", "/workspace")
@@ -74,7 +74,7 @@ def test_volumes_that_would_hide_the_work() -> None:
     assert refused.value.code == "SANDBOX_IMAGE_UNUSABLE"
 
 
-def test_every_volume_that_touches_ours_is_covered_once(tmp_path: Path) -> None:
+def test_every_overlapping_volume_is_covered_once(tmp_path: Path) -> None:
     volumes = [PurePosixPath(name) for name in ("/data", "/home", "/home/other", "/tmp", "/tmp/x", "/workspace")]
     mounts = Mounts(tmp_path / "tree", tmp_path / "home", tmp_path / "tmp", volumes)
     covered = [str(mount.inside) for mount in mounts.all()]
@@ -113,7 +113,7 @@ async def test_an_image_without_users(box: Box, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["Bad Image!!", "UPPER/case"])
-async def test_a_name_that_is_none(box: Box, name: str) -> None:
+async def test_an_invalid_image_name(box: Box, name: str) -> None:
     box.image = name
     with pytest.raises(YouBenchaError) as refused:
         await box.run("true")

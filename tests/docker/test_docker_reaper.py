@@ -1,4 +1,4 @@
-"""What a dead harness left is removed; what belongs to another is not."""
+"""Containers of a dead harness are removed; those of others are not."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def dead_owner() -> ownership.Owner:
     return owner
 
 
-async def test_only_what_the_dead_left(box: Box, client: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_containers_of_dead_runs_are_removed(
+    box: Box, client: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     host = ownership.HostId(f"computer-of-{box.run_id}", f"boot-of-{box.run_id}", "pid:[1]")
     dead = dead_owner()._replace(host=host)
     monkeypatch.setattr(ownership, "_this_host", lambda: host)  # for other tests that reap, this is another computer
@@ -79,7 +81,7 @@ async def test_only_what_the_dead_left(box: Box, client: Engine, monkeypatch: py
     assert not socket_dir.path.exists()
 
 
-async def test_a_container_that_is_gone_is_gone(client: Engine) -> None:
+async def test_removing_a_missing_container_is_not_an_error(client: Engine) -> None:
     await client.remove("youbencha-no-such-container")
     assert await client.inspect("youbencha-no-such-container") is None
 
@@ -90,7 +92,7 @@ async def test_without_an_engine_there_is_nothing_to_do(monkeypatch: pytest.Monk
         assert await reap_containers() == ReapResult()
 
 
-def test_labels_of_other_programs_remove_nothing(tmp_path: Path) -> None:
+def test_labels_of_other_programs_are_not_trusted(tmp_path: Path) -> None:
     """A socket directory is removed only if it is one."""
     for name in ("precious", "yb-lobby-link"):
         (tmp_path / "precious").mkdir(exist_ok=True)
@@ -105,7 +107,7 @@ def test_labels_of_other_programs_remove_nothing(tmp_path: Path) -> None:
     assert not ownership.is_orphan(None)
 
 
-def test_a_computer_without_a_number_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_computer_without_a_machine_id(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Two such are not the same one."""
     file = tmp_path / "machine-id"
     for text in (None, "", "uninitialized\n"):
@@ -123,7 +125,7 @@ def test_a_computer_without_a_number_of_its_own(monkeypatch: pytest.MonkeyPatch,
     assert ownership.is_orphan(nameless._replace(started="1"))
 
 
-async def test_socket_directories_of_the_dead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_socket_directories_of_dead_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Killed between two containers: no label leads there. What is not certainly such a one stays."""
     import tempfile
 
@@ -150,7 +152,7 @@ async def test_socket_directories_of_the_dead(monkeypatch: pytest.MonkeyPatch, t
         shutil.rmtree(short)
 
 
-def test_a_socket_directory_has_short_paths_for_one_user_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_socket_directory_has_short_paths_and_is_private(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import tempfile
 
     long = tmp_path / ("d" * 120)

@@ -1,4 +1,4 @@
-"""Commands in containers, as `process.run` would run them; and what such a container is and is not."""
+"""Commands in containers, as `process.run` would run them; and the properties of such a container."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def box(tmp_path: Path, engine: object, image: str) -> Box:
     return Box(tmp_path, image)
 
 
-async def test_who_and_where_it_is(box: Box) -> None:
+async def test_user_and_working_directory(box: Box) -> None:
     done = await box.run("sh", "-c", "id -u; id -g; pwd; echo $HOME; umask; cat /proc/self/status; echo x > here")
     uid, gid, cwd, home, _, *status = done.output.splitlines()
     assert (uid, gid) == (str(os.getuid()), str(os.getgid()))
@@ -49,7 +49,7 @@ async def test_who_and_where_it_is(box: Box) -> None:
     assert (made.st_uid, made.st_gid) == (os.getuid(), os.getgid())
 
 
-async def test_what_may_be_written_and_what_not(box: Box, tmp_path: Path) -> None:
+async def test_writable_and_read_only_paths(box: Box, tmp_path: Path) -> None:
     tool = tmp_path / "tools" / "tool"
     tool.parent.mkdir()
     tool.write_text("#!/bin/sh\necho tool\n")
@@ -75,7 +75,7 @@ async def test_an_image_that_may_be_changed(box: Box) -> None:
     assert (await box.run("ls", "/opt")).output == ""
 
 
-async def test_sockets_that_no_missing_network_stops(box: Box) -> None:
+async def test_socket_families_that_bypass_the_network_are_refused(box: Box) -> None:
     """vsock leads from a virtual machine to its host; io_uring would open sockets past the filter."""
     program = """
 import socket
@@ -92,7 +92,7 @@ for family in (1, 2, 16, 31, 38, 40):
     assert {results["40"], results["31"], results["38"]} == {str(errno.EAFNOSUPPORT)}
 
 
-def test_a_name_for_a_number() -> None:
+def test_an_account_line_is_added_for_an_unknown_user_id() -> None:
     passwd = b"root:x:0:0:root:/root:/bin/bash\nagent:x:7:7::/:/bin/sh\n"
     line = AccountLine("/etc/passwd", 1234, "agent:x:1234:5::/home/agent:/bin/sh")
     assert with_line(passwd, line) == passwd + b"agent1234:x:1234:5::/home/agent:/bin/sh\n"
@@ -119,7 +119,7 @@ async def test_the_user_has_a_name(box: Box, tmp_path: Path) -> None:
     assert (await box.run("whoami")).exit.code == 0
 
 
-async def test_no_engine_no_credentials_nothing_of_the_host(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_of_the_host_is_visible(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "sk-host")
     async with box.open() as sandbox:
         env = sandbox.environment(os.environ)
@@ -158,7 +158,7 @@ async def test_the_command_and_its_keys_are_not_stored_by_the_engine(box: Box) -
     assert "very-secret" not in seen[0]
 
 
-async def test_thirty_megabytes_arrive_whole(box: Box) -> None:
+async def test_thirty_megabytes_arrive_complete(box: Box) -> None:
     """On both streams, by several processes, to the last byte before the exit."""
     lines: list[bytes] = []
     script = """
@@ -194,7 +194,7 @@ async def test_a_conversation(box: Box) -> None:
     assert done.output.splitlines() == ["start", "got 1", "got 2", "got 3", "end"]
 
 
-async def test_what_is_read(box: Box) -> None:
+async def test_stdin_is_passed(box: Box) -> None:
     async with box.open() as sandbox:
         given = os.urandom(3 * MIB)
         done = await sandbox.run(box.command("wc", "-c", stdin=given), limits=LIMITS)
@@ -202,7 +202,7 @@ async def test_what_is_read(box: Box) -> None:
     assert (done.output.strip(), nothing.output.strip()) == (str(3 * MIB), "0")
 
 
-async def test_an_input_is_closed_if_its_program_never_began(box: Box) -> None:
+async def test_the_input_is_closed_if_the_program_does_not_start(box: Box) -> None:
     before = threading.active_count()
     talk = Input()
     async with box.open() as sandbox:
@@ -228,7 +228,7 @@ async def test_a_terminal(box: Box) -> None:
     assert much.total_bytes == 3_000_000
 
 
-async def test_how_it_ended(box: Box) -> None:
+async def test_exit_codes_signals_and_leftovers(box: Box) -> None:
     started: list[Started] = []
     leave = "setsid sleep 1000 & while ! grep -q sleep /proc/$!/comm; do :; done"
     async with box.open() as sandbox:
@@ -248,7 +248,7 @@ async def test_how_it_ended(box: Box) -> None:
     assert {each.exit.breach for each in (seven, killed, worked, leaving)} == {None}
 
 
-async def test_a_helper_that_is_about_to_end_is_waited_for(box: Box) -> None:
+async def test_short_lived_helpers_are_waited_for(box: Box) -> None:
     patient = LIMITS._replace(settle_s=1000)
     async with box.open() as sandbox:
         helped = await sandbox.run(box.command("sh", "-c", "(sleep 0.1; echo helped) & echo end"), limits=patient)
@@ -274,7 +274,7 @@ while True: time.sleep(1)
 """
 
 
-async def test_the_end_at_the_deadline(box: Box) -> None:
+async def test_ended_at_the_deadline(box: Box) -> None:
     async with box.open() as sandbox:
         for timeout_s in (2, 20, PATIENCE_S):
             done = await sandbox.run(box.command("python3", "-c", STUBBORN), limits=Limits(timeout_s=timeout_s))
@@ -286,7 +286,7 @@ async def test_the_end_at_the_deadline(box: Box) -> None:
 
 
 @pytest.mark.parametrize("way", ["stop", "cancel"])
-async def test_the_end_before_its_time(box: Box, way: str) -> None:
+async def test_ended_by_stop(box: Box, way: str) -> None:
     up, stop = asyncio.Event(), asyncio.Event()
     async with box.open() as sandbox:
         command = box.command("python3", "-c", STUBBORN)
@@ -304,7 +304,7 @@ async def test_the_end_before_its_time(box: Box, way: str) -> None:
         assert await box.containers() == [], "gone before `run` is over"
 
 
-async def test_the_engine_s_own_stop_is_heeded(box: Box) -> None:
+async def test_a_stop_by_the_engine_is_passed_on(box: Box) -> None:
     """It comes from outside. What comes from inside is not: see the escapes."""
     up = asyncio.Event()
     script = "trap 'echo asked; exit 4' TERM; echo up; while :; do sleep 0.05; done"
@@ -319,7 +319,7 @@ async def test_the_engine_s_own_stop_is_heeded(box: Box) -> None:
     assert (done.exit.code, "asked" in done.output) == (4, True)
 
 
-async def test_a_stopped_program_is_asked_too(box: Box) -> None:
+async def test_a_stopped_program_is_terminated_too(box: Box) -> None:
     async with box.open() as sandbox:
         stop = asyncio.Event()
         command = box.command("sh", "-c", "echo up; kill -STOP $$; echo went on")
@@ -358,7 +358,7 @@ class SlowEngine(Engine):
         self.done.append("remove")
 
 
-async def test_what_is_still_being_created_is_removed_afterwards(box: Box, tmp_path: Path) -> None:
+async def test_a_container_being_created_is_removed_afterwards(box: Box, tmp_path: Path) -> None:
     """The other way round it would be removed first, and then be there."""
     container_labels = ownership.labels(box.run_id, "none", tmp_path)
     async with connect() as real:
@@ -377,7 +377,7 @@ async def test_what_is_still_being_created_is_removed_afterwards(box: Box, tmp_p
     assert await box.containers() == []
 
 
-async def test_cancelled_twice_is_left_to_the_end_of_the_sandbox(box: Box) -> None:
+async def test_after_a_second_cancel_the_sandbox_cleans_up(box: Box) -> None:
     async with box.open() as sandbox:
         running = asyncio.create_task(sandbox.run(box.command("sleep", "1000"), limits=LIMITS))
         await asyncio.sleep(0.05)
@@ -389,7 +389,7 @@ async def test_cancelled_twice_is_left_to_the_end_of_the_sandbox(box: Box) -> No
     assert await box.containers() == []
 
 
-async def test_several_at_once_and_nothing_after_the_freeze(box: Box) -> None:
+async def test_concurrent_commands_and_none_after_the_freeze(box: Box) -> None:
     async with box.open() as sandbox:
         done = await asyncio.gather(
             *(sandbox.run(box.command("sh", "-c", f"echo {number}"), limits=LIMITS) for number in range(4))
@@ -407,7 +407,7 @@ async def test_several_at_once_and_nothing_after_the_freeze(box: Box) -> None:
             await sandbox.run(box.command("true"))
 
 
-async def test_paths_of_both_sides(box: Box, tmp_path: Path) -> None:
+async def test_path_translation(box: Box, tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     (tools / "bin").mkdir(parents=True)
     async with box.open() as sandbox:
@@ -432,7 +432,7 @@ async def test_paths_of_both_sides(box: Box, tmp_path: Path) -> None:
             assert refused.value.code == "SANDBOX_SHARE_REFUSED"
 
 
-async def test_what_is_shared_later_is_there_for_the_next_run(box: Box, tmp_path: Path) -> None:
+async def test_later_shares_are_visible_in_the_next_run(box: Box, tmp_path: Path) -> None:
     """Also where it lies below /tmp, which an agent may have changed by now."""
     first, second, file = tmp_path / "first", tmp_path / "second", tmp_path / "third" / "file"
     for path in (first, second, file.parent):
@@ -449,7 +449,7 @@ async def test_what_is_shared_later_is_there_for_the_next_run(box: Box, tmp_path
         assert (await sandbox.run(look, limits=LIMITS)).output == "first\nsecond\nthird\n"
 
 
-def test_no_link_leads_out_of_where_a_place_is_made(tmp_path: Path) -> None:
+def test_no_link_is_followed_when_a_mount_point_is_made(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     ours.mkdir()
     theirs.mkdir()
@@ -471,7 +471,7 @@ def test_no_link_leads_out_of_where_a_place_is_made(tmp_path: Path) -> None:
     assert list(ours.iterdir()) == []
 
 
-async def test_what_the_results_say(box: Box) -> None:
+async def test_sandbox_identity_in_the_results(box: Box) -> None:
     async with box.open() as sandbox:
         assert (sandbox.kind, sandbox.is_boundary, sandbox.brings_agent) == ("docker", True, False)
         assert sandbox.identity.image == box.image
@@ -506,7 +506,7 @@ async def test_no_engine(
     assert refused.value.hint
 
 
-async def test_an_engine_that_this_user_may_not_use(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_engine_without_permission(monkeypatch: pytest.MonkeyPatch) -> None:
     """The permission is refused deep below: aiohttp and aiodocker each raise another error about it."""
 
     async def refuse(*_: object, **__: object) -> None:
@@ -556,7 +556,7 @@ async def test_why_a_call_failed(box: Box, answer: str, cause: EngineCause, hint
     assert hint in (failed.value.hint or "")
 
 
-async def test_a_build_may_use_an_engine_elsewhere(engine: object, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_build_may_use_a_remote_engine(engine: object, monkeypatch: pytest.MonkeyPatch) -> None:
     async with connect() as here:
         elsewhere = here.info._replace(kernel="6.1.0-linuxkit")
     monkeypatch.setattr(engine_module, "_known", dict.fromkeys(engine_module._known, elsewhere))
@@ -577,7 +577,7 @@ async def test_an_image_that_no_registry_has(box: Box) -> None:
     assert box.events, "the pull was reported"
 
 
-def test_what_engines_tell_about_themselves() -> None:
+def test_engine_info() -> None:
     docker = EngineInfo.parse({"ServerVersion": "20", "KernelVersion": os.uname().release, "NCPU": 2})
     assert (docker.name, docker.rootless, list(docker.missing_limits())) == ("Docker", False, [])
     docker.check_same_host()

@@ -1,4 +1,4 @@
-"""A run that is over, for an evaluator to look at."""
+"""A finished run for an evaluator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""command: everything that is wrong with a configuration is said before the agent runs."""
+"""command: all problems of a configuration are reported before the agent runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCORE = {"metrics": {"score": {"pattern": r"score (\d+)"}}}
         {"command": "x", "junit": ["a/*.xml", "**/TEST-*.xml"]},
     ],
 )
-def test_what_may_be_written(config: dict[str, Any]) -> None:
+def test_valid_configurations(config: dict[str, Any]) -> None:
     assert problems("command", **config) == []
 
 
@@ -81,18 +81,18 @@ def test_what_may_be_written(config: dict[str, Any]) -> None:
         ({"command": "x", "metrics": {"s": {"pattern": "a", "type": "string"}}, "assertions": {"min_s": 1}}, "min_s"),
     ],
 )
-def test_what_is_wrong_is_said_beforehand(config: dict[str, Any], expected: str) -> None:
+def test_problems_are_reported_before_the_run(config: dict[str, Any], expected: str) -> None:
     found = problems("command", **config)
     assert len(found) == 1
     assert expected in found[0]
 
 
-def test_all_that_is_wrong_is_said_at_once() -> None:
+def test_all_problems_are_reported_together() -> None:
     found = problems("command", command="a | b", assertions={"min_x": 1, "max_y": 2}, env={"A": "${NOT_SET_ANYWHERE}"})
     assert len(found) == 4
 
 
-def test_words() -> None:
+def test_command_words() -> None:
     config = CommandEvaluatorConfig.model_validate({"command": "a 'b c' \"d\"", "args": ["$x y"]})
     assert config.words() == ("a", "b c", "d", "$x y")
 
@@ -111,7 +111,7 @@ HARNESS = {
 }
 
 
-def test_nothing_secret_passes_unless_it_is_given() -> None:
+def test_no_secret_is_inherited_unless_given() -> None:
     given = {"DB": "user:${DATABASE_PASSWORD}@host", "HOME": "/elsewhere"}
     env = command_environment(HARNESS, given, HARNESS)
     assert env == {

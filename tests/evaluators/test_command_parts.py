@@ -13,7 +13,7 @@ from youbencha.workspace.trees import remove_tree
 
 
 @posix_only("paths are others there")
-def test_a_report_that_nobody_can_name_is_none(tmp_path: Path) -> None:
+def test_reports_with_too_long_paths_are_skipped(tmp_path: Path) -> None:
     nest(tmp_path, 60, "r" * 220)  # the last directory that can be listed has one that cannot be named
     try:
         found = reports(tmp_path, ["**/r*"])
@@ -46,7 +46,7 @@ def test_test_cases_are_counted(cases: str, expected: tuple[int, ...]) -> None:
     assert (counts.tests, counts.failures, counts.errors, counts.skipped) == expected
 
 
-def test_a_pass_rate_is_of_what_ran() -> None:
+def test_the_pass_rate_excludes_skipped_tests() -> None:
     assert TestCounts(tests=4, failures=1, errors=0, skipped=2).pass_rate == 0.5
     assert TestCounts(tests=2, skipped=2).pass_rate is None
     assert TestCounts().pass_rate is None
@@ -73,12 +73,12 @@ BOMB = '<!DOCTYPE b [<!ENTITY a "ha">' + "".join(f'<!ENTITY a{n} "&a{n - 1};&a{n
         (b"<testsuite>\xff</testsuite>", "is not valid XML"),
     ],
 )
-def test_reports_that_say_nothing(xml: str | bytes, why: str) -> None:
+def test_unusable_reports(xml: str | bytes, why: str) -> None:
     with pytest.raises(Unusable, match=why):
         counted(xml)
 
 
-def test_a_report_nested_as_deep_as_one_likes() -> None:
+def test_a_deeply_nested_report() -> None:
     assert counted("<testsuite>" * 50_000 + "<testcase/>" + "</testsuite>" * 50_000).tests == 1
 
 
@@ -93,7 +93,7 @@ def test_several_reports_are_summed_up(tmp_path: Path) -> None:
 
 
 @posix_only("links need rights there")
-def test_a_report_by_a_link_is_none(tmp_path: Path) -> None:
+def test_reports_behind_links_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     (tmp_path / "r.xml").write_text("<testsuite><testcase/></testsuite>")
     (tmp_path / "tree" / "r.xml").symlink_to(tmp_path / "r.xml")

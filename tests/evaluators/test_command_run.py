@@ -45,12 +45,12 @@ async def test_another_exit_code_fails(over: OverRun) -> None:
 
 
 @pytest.mark.parametrize(("expected", "status"), [(3, "passed"), ([0, 3], "passed"), ([0, 1], "failed")])
-async def test_the_exit_code_that_was_asked_for(over: OverRun, expected: Any, status: str) -> None:
+async def test_an_expected_exit_code(over: OverRun, expected: Any, status: str) -> None:
     result = await over.evaluate("command", python("raise SystemExit(3)", expect_exit_code=expected))
     assert result.status == status
 
 
-async def test_a_signal_is_told(over: OverRun) -> None:
+async def test_a_signal_is_reported(over: OverRun) -> None:
     result = await over.evaluate("command", python("import os; os.kill(os.getpid(), 11)"))
     assert (result.status, result.metrics["exit_code"], result.metrics["signal"]) == ("failed", None, "SIGSEGV")
     assert "ended by SIGSEGV" in result.message
@@ -71,7 +71,7 @@ async def test_a_timeout_ends_the_whole_tree(over: OverRun) -> None:
     assert not psutil.pid_exists(int(result.metrics["output_tail"]))
 
 
-async def test_it_runs_in_a_copy(over: OverRun) -> None:
+async def test_the_command_runs_in_a_copy(over: OverRun) -> None:
     (over.tree / "a.txt").write_text("before")
     code = "open('a.txt', 'w').write('after'); open('new', 'w').write('x')"
     result = await over.evaluate("command", python(code))
@@ -81,7 +81,7 @@ async def test_it_runs_in_a_copy(over: OverRun) -> None:
 
 
 @pytest.mark.parametrize(("by_eval", "written"), [(False, True), (True, False)])
-async def test_in_place_only_where_the_tree_is_ours(over: OverRun, by_eval: bool, written: bool) -> None:
+async def test_in_place_only_in_a_run_directory(over: OverRun, by_eval: bool, written: bool) -> None:
     await over.evaluate("command", python("open('new', 'w')", copy=False), by_eval=by_eval)
     assert (over.tree / "new").exists() is written
 
@@ -96,7 +96,7 @@ async def test_with_a_shell(over: OverRun) -> None:
     assert (await over.evaluate("command", config)).metrics["output_tail"] == "one\nTWO WORDS\n"
 
 
-async def test_a_program_of_the_tree(over: OverRun) -> None:
+async def test_a_program_in_the_tree(over: OverRun) -> None:
     script = over.tree / "sub" / "run.sh"
     script.parent.mkdir()
     script.write_text("#!/bin/sh\npwd; exit 7\n")
@@ -106,7 +106,7 @@ async def test_a_program_of_the_tree(over: OverRun) -> None:
     assert result.metrics["output_tail"].endswith("/sub\n")
 
 
-async def test_a_program_that_is_nowhere_is_nobodys_failure(over: OverRun) -> None:
+async def test_a_missing_program_is_an_error_and_not_a_failure(over: OverRun) -> None:
     with pytest.raises(YouBenchaError, match="not on PATH") as caught:
         await over.evaluate("command", {"command": "no-such-program-anywhere --x"})
     assert caught.value.code == "COMMAND_NOT_FOUND"
@@ -114,7 +114,7 @@ async def test_a_program_that_is_nowhere_is_nobodys_failure(over: OverRun) -> No
         await over.evaluate("command", {"command": "/no/such/program"})
 
 
-async def test_what_the_agent_removed_is_its_failure(over: OverRun, tmp_path: Path) -> None:
+async def test_a_removed_program_is_the_agents_failure(over: OverRun, tmp_path: Path) -> None:
     """Else an agent could escape a verdict by deleting the tests."""
 
     async def message(**config: Any) -> str:
@@ -133,7 +133,7 @@ async def test_what_the_agent_removed_is_its_failure(over: OverRun, tmp_path: Pa
     assert "Cannot start" in await message(command="./run.sh")
 
 
-async def test_a_tree_that_is_gone(over: OverRun) -> None:
+async def test_a_missing_tree(over: OverRun) -> None:
     over.tree.rmdir()
     assert (await over.evaluate("command", {"command": "test -e src"})).status == "failed"
 
@@ -146,7 +146,7 @@ async def test_the_environment(over: OverRun, monkeypatch: pytest.MonkeyPatch) -
     assert result.metrics["output_tail"] == f"None north-1 {over.artifacts.parent}\n"
 
 
-async def test_a_secret_that_is_given_is_never_written(over: OverRun, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_given_secret_is_never_written(over: OverRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_API_KEY", "very-secret-value")
     code = "import os, sys; print('key', os.environ['K']); sys.exit(1)"
     config = python(code, env={"K": "${MY_API_KEY}"}, metrics={"k": {"pattern": "key (.*)", "type": "string"}})
@@ -156,7 +156,7 @@ async def test_a_secret_that_is_given_is_never_written(over: OverRun, monkeypatc
     assert "very-secret-value" not in written
 
 
-async def test_a_reference_to_nothing_is_an_error(over: OverRun) -> None:
+async def test_an_undefined_variable_is_an_error(over: OverRun) -> None:
     with pytest.raises(YouBenchaError, match="NOT_SET_ANYWHERE"):
         await over.evaluate("command", {"command": "true", "env": {"A": "${NOT_SET_ANYWHERE}"}})
 
@@ -188,14 +188,14 @@ async def test_metrics_from_the_output(over: OverRun) -> None:
     assert result.message.endswith("; but requests is 1,234, more than 1,000.")
 
 
-async def test_a_metric_that_is_not_there_reaches_no_limit(over: OverRun) -> None:
+async def test_a_missing_metric_fails_its_assertion(over: OverRun) -> None:
     config = {"command": "true", "metrics": {"n": {"pattern": "(x)"}}, "assertions": {"max_n": 5}}
     result = await over.evaluate("command", config)
     assert result.status == "failed"
     assert "n is unknown" in result.message
 
 
-async def test_much_output_is_bounded(over: OverRun) -> None:
+async def test_output_is_bounded(over: OverRun) -> None:
     code = "import sys\nfor _ in range(300): sys.stdout.write('x' * 99_999 + '\\n')\nprint('the end')"
     result = await over.evaluate("command", python(code))
     assert result.status == "passed"
@@ -228,7 +228,7 @@ async def test_a_report_that_the_agent_left_does_not_count(over: OverRun, copy: 
     assert "tests" not in result.metrics
 
 
-async def test_two_in_one_run_keep_their_logs_apart(over: OverRun) -> None:
+async def test_two_evaluators_have_separate_logs(over: OverRun) -> None:
     await over.evaluate("command", {"command": "echo one"})
     result = await over.evaluate("command", {"command": "echo two"})
     assert [artifact.path for artifact in result.artifacts] == ["evaluators/command/output-2.log"]
@@ -245,7 +245,7 @@ def lying_inside(over: OverRun) -> Path:
     return output.resolve()
 
 
-async def test_a_tree_that_we_lie_in_is_copied_without_us(over: OverRun) -> None:
+async def test_our_own_files_in_the_tree_are_not_copied(over: OverRun) -> None:
     output = lying_inside(over)
     over.scratch = over.tree.parent / "elsewhere"
     over.scratch.mkdir()
@@ -255,7 +255,7 @@ async def test_a_tree_that_we_lie_in_is_copied_without_us(over: OverRun) -> None
 
 
 @posix_only("links need a privilege there")
-async def test_it_is_not_the_path_that_counts(over: OverRun) -> None:
+async def test_our_own_files_are_recognised_behind_a_link(over: OverRun) -> None:
     output = lying_inside(over)
     link = over.tree.parent / "by-a-link"
     link.symlink_to(over.tree)
@@ -264,15 +264,15 @@ async def test_it_is_not_the_path_that_counts(over: OverRun) -> None:
     assert (await over.evaluate("command", config, by_eval=True, left_out=(output,))).status == "passed"
 
 
-async def test_a_copy_never_holds_itself(over: OverRun) -> None:
-    """Even where nobody has said what is ours: without end, it would fill the disk."""
+async def test_a_copy_never_contains_itself(over: OverRun) -> None:
+    """Even if our own files are not named: an endless copy would fill the disk."""
     lying_inside(over)
     (over.tree / "top").write_text("")
     config = {"command": "test -f top -a ! -e deep", "shell": True}
     assert (await over.evaluate("command", config, by_eval=True)).status == "passed"
 
 
-async def test_what_was_planted_in_the_scratch_place_is_in_no_copy(over: OverRun) -> None:
+async def test_planted_scratch_files_are_not_in_the_copy(over: OverRun) -> None:
     (over.scratch / "tree").mkdir()
     (over.scratch / "tree" / "sitecustomize.py").write_text("")
     config = {"command": "test ! -e sitecustomize.py", "shell": True}
@@ -281,21 +281,21 @@ async def test_what_was_planted_in_the_scratch_place_is_in_no_copy(over: OverRun
 
 @posix_only("permissions")
 @pytest.mark.parametrize("line", ["true", "false", "mkdir -p a/b && touch a/b/c && chmod 500 a/b a", "./missing"])
-async def test_nothing_of_the_copy_stays(over: OverRun, line: str) -> None:
+async def test_the_copy_is_removed(over: OverRun, line: str) -> None:
     (over.tree / "large").write_bytes(bytes(1_000_000))
     await over.evaluate("command", {"command": line, "shell": line != "./missing"})
     assert list(over.scratch.iterdir()) == []
 
 
 @posix_only("files of holes")
-async def test_nobody_escapes_by_a_file_of_holes(over: OverRun) -> None:
+async def test_a_sparse_file_does_not_prevent_a_verdict(over: OverRun) -> None:
     (over.tree / "huge").touch()
     os.truncate(over.tree / "huge", 5 * 1024**4)
     assert (await over.evaluate("command", {"command": "false"})).status == "failed"
     assert list(over.scratch.iterdir()) == []
 
 
-async def test_nothing_of_half_a_copy_stays_either(over: OverRun, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_partial_copy_is_removed_too(over: OverRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trees, "_FICLONE", 0)
     monkeypatch.setattr(trees, "_ROOM_LEFT", 0)
     (over.tree / "file").write_bytes(bytes(10_000))

@@ -34,7 +34,7 @@ missing = not_installed:X
 
 @pytest.fixture
 def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package of somebody else, installed."""
+    """An installed third-party package."""
     (tmp_path / "foreign_evaluators.py").write_text(PACKAGE)
     info = tmp_path / "foreign_evaluators-1.0.dist-info"
     info.mkdir()
@@ -59,20 +59,20 @@ def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("agentic-judge:docs", "agentic-judge"),
     ],
 )
-def test_ours(name: str, kind: str) -> None:
+def test_built_in_evaluators(name: str, kind: str) -> None:
     evaluator = get_evaluator(name)
     assert isinstance(evaluator, Evaluator)
     assert evaluator.name == kind
 
 
-def test_all_of_ours_describe_themselves() -> None:
+def test_built_in_evaluators_have_descriptions() -> None:
     assert evaluator_names() == ["agentic-judge", "command", "expected-diff", "git-diff"]
     assert [each.name for each in all_evaluators()] == evaluator_names()
     assert all(each.description.endswith(".") for each in all_evaluators())
 
 
 @pytest.mark.usefixtures("foreign")
-def test_somebody_elses_are_found_but_replace_none_of_ours() -> None:
+def test_third_party_evaluators_are_found_but_do_not_replace_built_in_ones() -> None:
     assert "good" in evaluator_names()
     assert get_evaluator("good").description == "Always content."
     assert get_evaluator("good:twice").name == "good"
@@ -90,7 +90,7 @@ def test_somebody_elses_are_found_but_replace_none_of_ours() -> None:
         ("missing", "EVALUATOR_BROKEN", "not_installed"),
     ],
 )
-def test_what_cannot_be_used_is_explained(foreign: Path, name: str, code: str, words: str) -> None:
+def test_unusable_evaluators_are_reported(foreign: Path, name: str, code: str, words: str) -> None:
     foreign.write_text(POINTS + BROKEN)
     with pytest.raises(YouBenchaError) as caught:
         get_evaluator(name)
@@ -98,7 +98,7 @@ def test_what_cannot_be_used_is_explained(foreign: Path, name: str, code: str, w
     assert words in str(caught.value)
 
 
-def test_ours_are_found_without_reading_what_is_installed() -> None:
+def test_built_in_evaluators_are_found_without_reading_entry_points() -> None:
     """Nor is anything loaded that only the other evaluators need."""
     script = (
         "import sys, importlib.metadata as metadata; real = metadata.entry_points\n"

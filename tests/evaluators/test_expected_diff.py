@@ -1,4 +1,4 @@
-"""expected-diff: the agent's tree beside a reference."""
+"""expected-diff: the agent's tree compared with a reference."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_identical_trees_pass_at_one(over: OverRun) -> None:
 @pytest.mark.parametrize(
     ("threshold", "status"), [(0, "passed"), (0.5, "passed"), (0.9, "passed"), (0.91, "failed"), (1, "failed")]
 )
-async def test_the_threshold_is_what_was_written(over: OverRun, threshold: float, status: str) -> None:
+async def test_the_threshold_is_exact(over: OverRun, threshold: float, status: str) -> None:
     write(over.tree, a_txt="abcdefghij")
     write(over.expected, a_txt="abcdefghiX")
     result = await over.evaluate("expected-diff", {"threshold": threshold})
@@ -89,7 +89,7 @@ async def test_git_directories_do_not_count_at_any_depth(over: OverRun) -> None:
     assert similarities(result.metrics) == {"a.txt": (1.0, "matched")}
 
 
-async def test_what_is_ours_does_not_count(over: OverRun) -> None:
+async def test_our_own_files_do_not_count(over: OverRun) -> None:
     ours = over.tree / "deep" / ".youbencha-eval"
     (ours / "run-1" / "artifacts").mkdir(parents=True)
     (ours / "run-1" / "artifacts" / "results.json").write_text("{}")
@@ -100,7 +100,7 @@ async def test_what_is_ours_does_not_count(over: OverRun) -> None:
     assert [file["path"] for file in result.metrics["file_similarities"]] == ["elsewhere/.youbencha-eval/kept"]
 
 
-async def test_paths_can_be_chosen(over: OverRun) -> None:
+async def test_paths_can_be_selected(over: OverRun) -> None:
     write(over.tree, src__a_py="a", src__gen__b_py="1", notes_md="x")
     write(over.expected, src__a_py="a", src__gen__b_py="2")
     config = {"include_paths": ["src"], "exclude_paths": ["src/gen"], "threshold": 1}
@@ -109,14 +109,14 @@ async def test_paths_can_be_chosen(over: OverRun) -> None:
     assert result.status == "passed"
 
 
-async def test_patterns_that_choose_nothing_are_a_mistake(over: OverRun) -> None:
+async def test_patterns_that_match_nothing_are_an_error(over: OverRun) -> None:
     write(over.tree, a_py="a")
     with pytest.raises(YouBenchaError, match="No file in either tree") as caught:
         await over.evaluate("expected-diff", {"include_paths": ["*.rs"]})
     assert caught.value.code == "EXPECTED_DIFF_NOTHING_TO_COMPARE"
 
 
-async def test_bytes_where_there_is_no_text(over: OverRun) -> None:
+async def test_binary_files_are_compared_by_bytes(over: OverRun) -> None:
     write(over.tree, nul_bin=b"\0" + b"x" * 99, latin_txt=b"caf\xe9", mixed_bin="é" * 50)
     write(
         over.expected, nul_bin=b"\0" + b"x" * 98 + b"y", latin_txt=b"caf\xe8", mixed_bin="é".encode() * 49 + b"\xff\0"
@@ -127,7 +127,7 @@ async def test_bytes_where_there_is_no_text(over: OverRun) -> None:
     assert found["mixed.bin"] == (0.98, "changed")
 
 
-async def test_characters_where_there_is_text(over: OverRun) -> None:
+async def test_text_files_are_compared_by_characters(over: OverRun) -> None:
     write(over.tree, a_txt="äöü😀")
     write(over.expected, a_txt="äöüx")
     assert similarities((await over.evaluate("expected-diff")).metrics)["a.txt"] == (0.75, "changed")
@@ -181,7 +181,7 @@ async def test_the_report_has_every_file_and_the_result_the_least_similar(over: 
     assert report["aggregate_similarity"] == result.metrics["aggregate_similarity"]
 
 
-async def test_each_of_several_has_its_own_report(over: OverRun) -> None:
+async def test_named_evaluators_have_separate_reports(over: OverRun) -> None:
     result = await over.evaluate("expected-diff:docs")
     assert [artifact.path for artifact in result.artifacts] == [
         "evaluators/expected-diff-docs/expected-diff-report.json"
@@ -198,20 +198,20 @@ async def test_nearly_identical_never_reads_as_identical(over: OverRun) -> None:
 
 
 @posix_only("names there are text")
-async def test_a_name_that_is_no_text(over: OverRun) -> None:
+async def test_a_file_name_that_is_not_utf_8(over: OverRun) -> None:
     (over.tree / os.fsdecode(b"a\xff")).write_text("a")
     result = await over.evaluate("expected-diff")
     assert similarities(result.metrics) == {r"a\xff": (0.0, "added")}
 
 
-async def test_without_a_reference_it_is_skipped_and_says_how_to_give_one(over: OverRun) -> None:
+async def test_without_a_reference_it_is_skipped_with_a_hint(over: OverRun) -> None:
     result = await over.evaluate("expected-diff", reference=False)
     assert result.status == "skipped"
     assert "expected_source" in result.message
     assert "expected_directory" in result.message
 
 
-async def test_a_reference_that_is_gone_is_an_error(over: OverRun) -> None:
+async def test_a_missing_reference_is_an_error(over: OverRun) -> None:
     over.expected.rmdir()
     with pytest.raises(YouBenchaError, match=r"The reference .* does not exist"):
         await over.evaluate("expected-diff")
@@ -234,13 +234,13 @@ async def test_a_tree_that_the_agent_removed_is_empty(over: OverRun) -> None:
         ({"exclude_paths": [""]}, "exclude_paths.0: must name a path"),
     ],
 )
-def test_what_is_wrong_is_said_beforehand(config: dict[str, Any], expected: str) -> None:
+def test_problems_are_reported_before_the_run(config: dict[str, Any], expected: str) -> None:
     found = problems("expected-diff", **config)
     assert len(found) == 1
     assert expected in found[0]
 
 
-async def test_work_that_nobody_wants_any_more_ends() -> None:
+async def test_cancelled_work_ends() -> None:
     begun, ended = threading.Event(), threading.Event()
 
     def work(check_cancelled: Any) -> None:

@@ -1,4 +1,4 @@
-"""git-diff: what the agent changed, held against what it was allowed to."""
+"""git-diff: the agent's changes against the allowed limits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_everything_is_counted(over: OverRun) -> None:
     assert [artifact.path for artifact in result.artifacts] == ["git-diff.patch"]
 
 
-async def test_no_changes_pass_and_are_called_so(over: OverRun) -> None:
+async def test_no_changes_pass_with_a_message(over: OverRun) -> None:
     result = await over.evaluate("git-diff", changes=over.changes())
     assert (result.status, result.message) == ("passed", "There are no changes.")
     assert result.metrics["change_entropy"] == 0.0
@@ -44,7 +44,7 @@ async def test_no_changes_pass_and_are_called_so(over: OverRun) -> None:
     assert (result.status, result.message) == ("failed", "There are no changes; but files_changed is 0, less than 1.")
 
 
-async def test_without_a_beginning_it_is_skipped(over: OverRun) -> None:
+async def test_without_a_baseline_it_is_skipped(over: OverRun) -> None:
     result = await over.evaluate("git-diff")
     assert result.status == "skipped"
     assert "nothing to compare with" in result.message
@@ -106,7 +106,7 @@ async def test_all_violations_are_named(over: OverRun) -> None:
     ]
 
 
-async def test_filters_decide_what_is_counted_but_hide_nothing_forbidden(over: OverRun) -> None:
+async def test_filters_select_what_is_counted_but_do_not_hide_forbidden_paths(over: OverRun) -> None:
     changes = over.changes(changed("package-lock.json", 5000), changed("src/a.ts", 2), changed("src/gen/b.ts", 9))
     config = {"include_paths": ["src"], "exclude_paths": ["**/gen/**"], "forbidden_paths": ["package-lock.json"]}
     result = await over.evaluate("git-diff", config, changes=changes)
@@ -114,7 +114,7 @@ async def test_filters_decide_what_is_counted_but_hide_nothing_forbidden(over: O
     assert result.metrics["violations"] == ["package-lock.json must not be changed (package-lock.json)"]
 
 
-async def test_a_path_that_is_no_text_can_be_reported(over: OverRun) -> None:
+async def test_a_path_that_is_not_utf_8_can_be_reported(over: OverRun) -> None:
     result = await over.evaluate("git-diff", {"forbidden_paths": ["*"]}, changes=over.changes(changed("a\udcff.py")))
     assert result.metrics["changed_files"][0]["path"] == r"a\xff.py"
     assert r"a\xff.py" in result.message
@@ -131,7 +131,7 @@ def test_of_very_many_files_the_largest_are_listed() -> None:
 
 
 @given(st.lists(st.integers(0, 1000), max_size=20))
-def test_entropy_lies_between_one_file_and_all_alike(counts: list[int]) -> None:
+def test_entropy_is_between_zero_and_its_maximum(counts: list[int]) -> None:
     entropy = change_entropy(counts)
     real = [count for count in counts if count]
     assert 0 <= entropy <= (math.log2(len(real)) + 1e-9 if real else 0)
@@ -139,7 +139,7 @@ def test_entropy_lies_between_one_file_and_all_alike(counts: list[int]) -> None:
         assert entropy == 0.0
 
 
-def test_entropy_by_hand() -> None:
+def test_entropy_examples() -> None:
     assert change_entropy([1, 1]) == pytest.approx(1.0)
     assert change_entropy([1, 3]) == pytest.approx(0.811278, abs=1e-6)
     assert change_entropy([5, 0]) == 0.0
@@ -155,7 +155,7 @@ def test_entropy_by_hand() -> None:
         {"base_commit": START[:7]},
     ],
 )
-def test_what_the_original_took_is_taken(config: dict[str, Any]) -> None:
+def test_options_of_the_original_are_accepted(config: dict[str, Any]) -> None:
     assert problems("git-diff", **config) == []
 
 
@@ -195,18 +195,18 @@ async def test_another_start_is_refused(over: OverRun, start: str | None) -> Non
         ({"exclude_paths": ["src/**.py"]}, "exclude_paths.0: `**` must stand alone"),
     ],
 )
-def test_what_is_wrong_is_said_beforehand(config: dict[str, Any], expected: str) -> None:
+def test_problems_are_reported_before_the_run(config: dict[str, Any], expected: str) -> None:
     found = problems("git-diff", **config)
     assert len(found) == 1
     assert expected in found[0]
 
 
-async def test_a_configuration_that_nobody_checked_is_an_error(over: OverRun) -> None:
+async def test_an_unchecked_configuration_is_an_error(over: OverRun) -> None:
     with pytest.raises(YouBenchaError, match="2 problems"):
         await over.evaluate("git-diff", {"a": 1, "b": 2}, changes=over.changes())
 
 
-async def test_a_patch_that_is_not_there_is_not_named(over: OverRun) -> None:
+async def test_a_missing_patch_is_not_listed(over: OverRun) -> None:
     changes = over.changes()
     Path(changes.patch_file).unlink()
     assert (await over.evaluate("git-diff", changes=changes)).artifacts == ()

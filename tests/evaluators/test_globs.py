@@ -34,14 +34,14 @@ from youbencha.evaluators.globs import Glob, GlobText, PathFilter
         ("A.py", "A.py", "a.py"),
     ],
 )
-def test_what_a_pattern_matches(pattern: str, yes: str, no: str) -> None:
+def test_matching(pattern: str, yes: str, no: str) -> None:
     glob = Glob(pattern)
     assert [path for path in yes.split() if not glob.matches(path)] == []
     assert [path for path in no.split() if glob.matches(path)] == []
 
 
 @pytest.mark.parametrize("wrong", ["", "/", ".", "../a", "a/../b", "src/**.py", "**a/b", "{a,b,c,d}" * 6])
-def test_patterns_that_would_never_do_what_was_meant(wrong: str) -> None:
+def test_invalid_patterns(wrong: str) -> None:
     with pytest.raises(ValidationError):
         TypeAdapter(GlobText).validate_python(wrong)
 
@@ -56,7 +56,7 @@ _PATHS = st.lists(_NAMES, min_size=1, max_size=4).map("/".join)
 
 
 @given(_PATHS, _PATHS)
-def test_a_path_is_a_pattern_for_itself_and_what_is_below(path: str, below: str) -> None:
+def test_a_path_matches_itself_and_everything_below(path: str, below: str) -> None:
     assert Glob(path).matches(path)
     assert Glob(path).matches(f"{path}/{below}")
     assert Glob(f"**/{below}").matches(f"{path}/{below}")

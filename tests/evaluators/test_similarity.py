@@ -1,4 +1,4 @@
-"""How alike two texts are, and how their lines are laid side by side."""
+"""The similarity of two texts, and the alignment of their lines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def edit_distance(one: str, other: str) -> int:
 
 
 @given(TEXTS, TEXTS)
-def test_short_texts_by_the_book(one: str, other: str) -> None:
+def test_short_texts_by_edit_distance(one: str, other: str) -> None:
     found = text_similarity(one, other)
     longer = max(len(one), len(other))
     assert found.similarity == (pytest.approx(1 - edit_distance(one, other) / longer) if longer else 1.0)
@@ -36,7 +36,7 @@ def test_short_texts_by_the_book(one: str, other: str) -> None:
 @given(TEXTS, TEXTS)
 @example("", "")
 @example("", "a")
-def test_one_means_identical_and_nothing_else(one: str, other: str) -> None:
+def test_similarity_is_one_only_for_identical_texts(one: str, other: str) -> None:
     found = text_similarity(one, other)
     assert 0.0 <= found.similarity <= 1.0
     assert (found.similarity == 1.0) == (one == other)
@@ -53,7 +53,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_by_lines_is_never_more_than_the_truth() -> None:
+def test_similarity_by_lines_is_a_lower_bound() -> None:
     @settings(max_examples=400)
     @example("caa aab\na\n\n bba \nabab\ncc ", "bcb\n\na\na")  # each way, other anchors would be chosen
     @given(st.text("abc \n", max_size=80), st.text("abc \n", max_size=80))
@@ -93,7 +93,7 @@ def test_a_long_text_with_few_changes_is_exact() -> None:
     assert found.similarity < 1.0
 
 
-def test_one_long_line_is_laid_side_by_side_by_its_words() -> None:
+def test_one_long_line_is_aligned_by_words() -> None:
     words = [f"w{n}=f({n});" for n in range(30_000)]
     changed = [word if n % 5 else word.upper() for n, word in enumerate(words)]
     found = text_similarity("".join(words), "".join(changed))
@@ -121,7 +121,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-def test_no_text_takes_for_ever(what: str) -> None:
+def test_hostile_texts_are_compared_in_bounded_time(what: str) -> None:
     """By the full distance, the slowest of these take half a minute, and alignments by difflib hours."""
     one, other = HOSTILE[what]
     found = text_similarity(one, other)
@@ -133,7 +133,7 @@ PIECES = st.lists(st.sampled_from("abcdefgh"), max_size=30)
 
 
 @given(PIECES, PIECES)
-def test_outside_of_the_hunks_all_is_equal(left: list[str], right: list[str]) -> None:
+def test_everything_outside_the_hunks_is_equal(left: list[str], right: list[str]) -> None:
     found = sorted(hunks(left, right), key=lambda hunk: (hunk.left.start, hunk.right.start))
     assert all(hunk.left or hunk.right for hunk in found)
     assert all(a.left.stop <= b.left.start and a.right.stop <= b.right.start for a, b in pairwise(found))
@@ -143,7 +143,7 @@ def test_outside_of_the_hunks_all_is_equal(left: list[str], right: list[str]) ->
     assert kept == [piece for place, piece in enumerate(right) if place not in in_right]
 
 
-def test_unique_lines_are_anchors_among_those_that_repeat() -> None:
+def test_unique_lines_are_anchors() -> None:
     left = ["{", "}", "one", "{", "}", "{", "}", "two", "{", "x", "}", "three", "{", "}"]
     right = ["{", "}", "{", "}", "one", "{", "}", "two", "}", "three", "x", "{", "}"]
     differing = {left[place] for hunk in hunks(left, right) for place in hunk.left}

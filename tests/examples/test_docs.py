@@ -1,4 +1,4 @@
-"""The documentation says what the code does: keys, commands, links, and every piece of YAML in it."""
+"""The documentation matches the code: keys, commands, links, and every YAML snippet."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ def as_test_case(data: Any) -> dict[str, Any] | None:
 SNIPPETS = [(name, case) for name, data in documents() if (case := as_test_case(data))]
 
 
-def test_there_are_snippets_to_look_at() -> None:
+def test_snippets_are_found() -> None:
     assert len(SNIPPETS) >= 20
     assert {name for name, _ in SNIPPETS} >= {"README", "getting-started", "test-case", "evaluators", "hooks"}
 
 
 @pytest.mark.parametrize(("name", "case"), SNIPPETS, ids=[f"{name}-{n}" for n, (name, _) in enumerate(SNIPPETS)])
-def test_every_snippet_is_right(name: str, case: dict[str, Any], tmp_path: Path) -> None:
+def test_every_snippet_is_valid(name: str, case: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "evaluators").mkdir()
     (tmp_path / "evaluators" / "small-change.yaml").write_text("name: git-diff\n")
     (tmp_path / "notify.sh").touch(mode=0o755)
@@ -125,11 +125,11 @@ def test_every_snippet_is_right(name: str, case: dict[str, Any], tmp_path: Path)
         ("other-agents", "Other agents", AgentConfig, set()),
     ],
 )
-def test_every_key_is_explained(name: str, title: str, model: Any, unsaid: set[str]) -> None:
+def test_every_key_is_documented(name: str, title: str, model: Any, unsaid: set[str]) -> None:
     assert set(model.model_fields) - unsaid - words(section(name, title)) == set()
 
 
-def test_every_option_of_git_diff_is_explained() -> None:
+def test_every_option_of_git_diff_is_documented() -> None:
     said = words(section("evaluators", "git-diff"))
     old = {"base_commit", "include_entropy"}
     limits = {each for each in GitDiffConfig.model_fields if each.startswith(("min_", "max_"))}
@@ -137,13 +137,13 @@ def test_every_option_of_git_diff_is_explained() -> None:
     assert {each.partition("_")[2] for each in limits} <= said
 
 
-def test_every_setting_is_explained_and_no_other() -> None:
+def test_exactly_the_existing_settings_are_documented() -> None:
     rows = re.findall(r"^\| `([a-z_.]+)` \|", text_of("settings"), re.MULTILINE)
     elsewhere = ("variables.", "gateway.", "sandbox.")  # what these take has pages of its own
     assert set(rows) == {key for key in known_keys() if not key.startswith(elsewhere)} - {"agent", "evaluators"}
 
 
-def test_every_command_has_a_section_and_no_other() -> None:
+def test_exactly_the_existing_commands_have_a_section() -> None:
     titles = re.findall(r"^## yb ([a-z-]+)$", text_of("commands"), re.MULTILINE)
     assert sorted(titles) == sorted(COMMANDS)
 
@@ -175,7 +175,7 @@ def options_in(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_option_is_explained_in_its_commands_section(name: str) -> None:
+def test_exactly_the_existing_options_are_in_their_commands_section(name: str) -> None:
     common = {"--config", "--install-completion", "--show-completion"}
     long = {option for option in options_of(name) if option.startswith("--")}
     assert options_in(section("commands", f"yb {name}")) - common == long - common
@@ -185,13 +185,13 @@ def test_every_schema_is_named() -> None:
     assert {each.value for each in Format} <= words(section("commands", "yb schema"))
 
 
-def test_the_outcomes_are_those_of_the_table() -> None:
+def test_the_documented_outcomes_match_the_code() -> None:
     rows = re.findall(r"^\| `([a-z_]+)` \| (yes|no) \|", section("results", "What kind of result is it?"), re.MULTILINE)
     assert {name: valid == "yes" for name, valid in rows} == {name: each.valid for name, each in POLICIES.items()}
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
-def test_every_link_leads_somewhere(path: Path) -> None:
+def test_every_link_resolves(path: Path) -> None:
     for target, anchor in LINK.findall(path.read_text(encoding="utf-8")):
         if target.startswith(("http://", "https://")):
             continue
@@ -201,7 +201,7 @@ def test_every_link_leads_somewhere(path: Path) -> None:
             assert anchor[1:] in anchors(file), f"{path.name}: {target}{anchor}"
 
 
-def test_every_picture_is_there() -> None:
+def test_every_picture_exists() -> None:
     readme = DOCS.parent / "README.md"
     pictures = re.findall(r'(?:src|srcset)="([^"]+)"', readme.read_text(encoding="utf-8"))
     assert len(pictures) == 2
@@ -231,7 +231,7 @@ def test_contributing_names_every_package() -> None:
     assert set(named) == packages | modules
 
 
-def test_the_architecture_page_names_what_is_there() -> None:
+def test_the_architecture_page_names_existing_files_and_names() -> None:
     """Every file exists, and every name that follows a file is defined in it."""
     page = (DOCS / "architecture.md").read_text(encoding="utf-8")
     missing = []

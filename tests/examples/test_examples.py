@@ -1,4 +1,4 @@
-"""Every example loads; those that need no model really run. Test cases of the original's kind load too."""
+"""Every example loads; those that need no model run. Test cases of the original load too."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def run(command: str, file: Path, *, cwd: Path) -> dict[str, Any]:
     return bundle
 
 
-def test_every_example_is_looked_at_here() -> None:
+def test_every_example_is_tested_here() -> None:
     there = {path.name for path in EXAMPLES.glob("*.yaml")}
     assert there == NEEDS_A_MODEL | RUNNABLE | {"eval-a-directory.yaml"}
 
@@ -69,7 +69,7 @@ def test_an_example_loads_with_every_check(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(RUNNABLE))
-def test_an_example_runs_as_it_is(name: str, examples: Path) -> None:
+def test_an_example_runs_unchanged(name: str, examples: Path) -> None:
     bundle = run("run", examples / name, cwd=examples.parent)
     assert bundle["outcome"]["name"] == "solved"
     assert bundle["agent"]["type"] == "command"
@@ -88,7 +88,7 @@ def test_the_agent_did_the_work_and_not_the_hook(examples: Path) -> None:
     assert count == len(rows) >= 1
 
 
-def test_variables_come_from_the_settings_beside_it(examples: Path) -> None:
+def test_variables_come_from_the_settings_beside_the_test_case(examples: Path) -> None:
     bundle = run("run", examples / "variables" / "testcase.yaml", cwd=examples / "variables")
     assert bundle["test_case"]["branch"] == "main"
     assert bundle["evaluators"][0]["assertions"][0]["expected"] == 20
@@ -100,14 +100,14 @@ def test_a_directory_is_judged_without_an_agent(examples: Path) -> None:
     assert [each["evaluator"] for each in bundle["evaluators"]] == ["expected-diff", "command"]
 
 
-def test_the_pinned_commit_is_the_one_that_is_made(examples: Path) -> None:
+def test_the_pinned_commit_matches_the_generated_repository(examples: Path) -> None:
     commit = loads(EXAMPLES / "pinned-claude-code.yaml").case.commit
     asked = ["git", "-C", examples / ".repos" / "tiny-shop", "rev-parse", "main"]
     assert subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip() == commit
 
 
 @pytest.mark.parametrize("path", sorted(ORIGINAL.glob("*.[jy]*")), ids=lambda each: each.name)
-def test_what_people_have_from_the_original_loads(path: Path) -> None:
+def test_files_of_the_original_load(path: Path) -> None:
     if path == OLD_SETTINGS:
         assert load_yaml_model(path, Settings, code="X", what="The settings").variables["PROJECT"] == "my-project"
         return
@@ -117,7 +117,7 @@ def test_what_people_have_from_the_original_loads(path: Path) -> None:
     assert loaded.name
 
 
-def test_what_they_say_is_understood() -> None:
+def test_files_of_the_original_keep_their_meaning() -> None:
     basic = loads(ORIGINAL / "basic.yaml")
     assert basic.case.repo == "https://github.com/octocat/Hello-World.git"
     assert [each.name for each in basic.evaluators] == ["git-diff", "agentic-judge"]

@@ -1,4 +1,4 @@
-"""The JSON Schemas that editors use allow what we read, and forbid what we refuse."""
+"""The JSON Schemas for editors accept what we accept, and refuse what we refuse."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def checker(model: type[BaseModel]) -> Draft202012Validator:
 
 
 @pytest.mark.parametrize("path", sorted(FILES), ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_what_we_read_is_allowed(path: Path) -> None:
+def test_accepted_files_match_the_schema(path: Path) -> None:
     assert complaints(model_of(path), YAML(typ="safe").load(path)) == []
 
 
 @pytest.mark.parametrize("name", Format)
-def test_every_schema_is_one(name: Format) -> None:
+def test_every_schema_is_valid(name: Format) -> None:
     from importlib import import_module
 
     module, attribute = _MODELS[name]
@@ -61,14 +61,14 @@ def test_every_schema_is_one(name: Format) -> None:
 
 
 @pytest.mark.parametrize("entry", ["git-diff", {"name": "git-diff"}, {"file": "a.yaml"}, {"name": "x", "config": {}}])
-def test_an_evaluator_is_a_name_or_more(entry: Any) -> None:
+def test_an_evaluator_is_a_name_or_a_mapping(entry: Any) -> None:
     assert complaints(TestCase, {**MINIMAL, "evaluators": [entry]}) == []
     assert complaints(EvalConfig, {"directory": ".", "evaluators": [entry]}) == []
 
 
 @pytest.mark.parametrize("key", ["post_evaluation", "post_evaluators"])
 @pytest.mark.parametrize("model", [TestCase, EvalConfig])
-def test_older_names_are_allowed(key: str, model: type[BaseModel]) -> None:
+def test_older_names_match_the_schema(key: str, model: type[BaseModel]) -> None:
     hook = {"name": "script", "config": {"command": "x"}}
     case = MINIMAL if model is TestCase else {"directory": ".", "evaluators": ["git-diff"]}
     assert complaints(model, {**case, key: [hook]}) == []
@@ -87,5 +87,5 @@ def test_older_names_are_allowed(key: str, model: type[BaseModel]) -> None:
         {"timeout": "soon"},
     ],
 )
-def test_what_we_refuse_is_forbidden(wrong: dict[str, Any]) -> None:
+def test_refused_files_do_not_match_the_schema(wrong: dict[str, Any]) -> None:
     assert complaints(TestCase, {**MINIMAL, **wrong}) != []

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import aiohttp
-from gateway_lab import ANTHROPIC, HELLO, upstreams_at
+from gateway_bench import ANTHROPIC, HELLO, upstreams_at
 
 from youbencha.gateway.call import Labels
 from youbencha.gateway.gateway import Gateway
@@ -55,8 +55,8 @@ async def _fill(ledger: Path, written: Ledger) -> None:
         grant = gateway.end(access.key)
         assert grant is not None
         await gateway.settled(grant)
-    told = {"statuses": statuses, "failure": failure, "requests": grant.totals.requests, "ledger": ledger.read_text()}
-    print(json.dumps(told))
+    report = {"statuses": statuses, "failure": failure, "requests": grant.totals.requests, "ledger": ledger.read_text()}
+    print(json.dumps(report))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Small clients of the other APIs: what each sends, and how it puts a stream together again."""
+"""Small clients of the other APIs: their requests, and how they reassemble a stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Caps are kept, whoever asks and however many at once."""
+"""Caps are kept, with any number of concurrent calls."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def spend(dollars: str | None, tokens: int = 0) -> Spend:
 
 
 async def everybody_has_run() -> None:
-    """Each task goes as far as it gets without anybody else."""
+    """Run each task as far as it gets on its own."""
     for _ in range(10):
         await asyncio.sleep(0)
 
@@ -52,7 +52,7 @@ async def soon(task: asyncio.Future[Any]) -> Any:
     return await asyncio.wait_for(task, 20)
 
 
-async def test_a_call_from_its_reservation_to_its_end() -> None:
+async def test_a_call_from_reservation_to_settlement() -> None:
     account = Account("trial", usd("1"))
     reservation = await account.reserve(worst("0.4", 900))
     assert (account.reserved_usd, account.reserved_tokens, account.spent_usd) == (Decimal("0.4"), 900, 0)
@@ -63,7 +63,7 @@ async def test_a_call_from_its_reservation_to_its_end() -> None:
     assert not account.exceeded
 
 
-async def test_without_caps_nobody_waits_and_everything_is_counted() -> None:
+async def test_without_caps_no_call_waits_and_everything_is_counted() -> None:
     account = Account("free")
     for reservation in [await account.reserve(worst(None, 10**9)) for _ in range(3)]:
         reservation.settle(spend(None, 7))
@@ -100,7 +100,7 @@ async def test_a_spent_cap_of_tokens_refuses() -> None:
         await account.reserve(worst(None, 1))
 
 
-async def test_what_may_have_been_spent_counts_as_spent() -> None:
+async def test_possibly_spent_amounts_count_as_spent() -> None:
     account = Account("trial", usd("1"))
     (await account.reserve(worst("2"))).settle(spend("0.1"), unseen=spend("0.9"))
     with pytest.raises(BudgetSpent):
@@ -108,7 +108,7 @@ async def test_what_may_have_been_spent_counts_as_spent() -> None:
 
 
 @pytest.mark.parametrize("caps", [usd("0"), Caps(tokens=0)])
-async def test_a_cap_of_nothing_lets_nothing_through(caps: Caps) -> None:
+async def test_a_cap_of_zero_refuses_every_call(caps: Caps) -> None:
     with pytest.raises(BudgetSpent):
         await Account("none", caps).reserve(worst("0", 0))
     with pytest.raises(CallOverCap):
@@ -131,7 +131,7 @@ async def test_a_call_over_its_cap() -> None:
 
 
 @pytest.mark.parametrize("capped", [Account("a", usd("5")), Account("a", per_call=usd("5"))])
-async def test_a_cap_that_cannot_be_kept_is_not_accepted(capped: Account) -> None:
+async def test_a_dollar_cap_needs_a_known_price(capped: Account) -> None:
     trial = Account("trial", Caps(tokens=10**6), parent=capped)
     with pytest.raises(
         PriceUnknown, match=r"^a has .* the model my-model is not known.*gateway\.prices.*tokens"
@@ -141,7 +141,7 @@ async def test_a_cap_that_cannot_be_kept_is_not_accepted(capped: Account) -> Non
     assert not trial.exceeded, "no money was spent"
 
 
-async def test_an_unknown_cost_under_a_cap_counts_with_its_worst_case() -> None:
+async def test_an_unknown_cost_under_a_cap_counts_as_its_worst_case() -> None:
     """The request's model had a price, and the answer's has none."""
     account = Account("trial", usd("1"))
     (await account.reserve(worst("0.7", 50))).settle(spend(None, 20))
@@ -157,7 +157,7 @@ async def test_a_stated_bound_is_better_than_the_worst_case() -> None:
     assert (account.unseen_usd, account.unseen_tokens) == (Decimal("0.02"), 20)
 
 
-async def test_nobody_can_give_money_back() -> None:
+async def test_negative_amounts_are_ignored() -> None:
     account = Account("trial", usd("1"))
     (await account.reserve(worst("0.1", 5))).settle(spend("-100", -100), unseen=spend("-100", -100))
     assert (account.spent_usd, account.spent_tokens, account.unseen_usd, account.unseen_tokens) == (0, 0, 0, 0)
@@ -173,7 +173,7 @@ async def test_a_call_is_settled_once() -> None:
     assert (account.spent_usd, account.reserved_usd) == (Decimal("0.1"), 0)
 
 
-async def test_a_released_call_took_nothing() -> None:
+async def test_a_released_call_costs_nothing() -> None:
     account = Account("trial", usd("1"))
     reservation = await account.reserve(worst("5", 5))
     reservation.release()
@@ -183,7 +183,7 @@ async def test_a_released_call_took_nothing() -> None:
         reservation.settle(spend("0.1"))
 
 
-async def test_who_comes_first_goes_first_and_only_when_there_is_room() -> None:
+async def test_calls_are_admitted_in_order_when_the_budget_allows() -> None:
     account = Account("trial", usd("1"))
     first = await account.reserve(worst("1"))
     second, third, fourth = await started(*(account.reserve(worst(each)) for each in ("0.5", "0.5", "0.5")))
@@ -197,7 +197,7 @@ async def test_who_comes_first_goes_first_and_only_when_there_is_room() -> None:
     assert account.reserved_usd == 1
 
 
-async def test_when_a_cap_is_spent_all_who_wait_are_refused() -> None:
+async def test_when_a_cap_is_spent_all_waiting_calls_are_refused() -> None:
     account = Account("trial", usd("1"))
     first = await account.reserve(worst("1"))
     waiting = await started(*(account.reserve(worst("0.1")) for _ in range(5)))
@@ -208,7 +208,7 @@ async def test_when_a_cap_is_spent_all_who_wait_are_refused() -> None:
     assert account.exceeded
 
 
-async def test_who_waits_for_one_trial_does_not_hold_up_another() -> None:
+async def test_waiting_in_one_trial_does_not_delay_another() -> None:
     run = Account("run", usd("100"))
     one, two = Account("one", usd("1"), parent=run), Account("two", usd("1"), parent=run)
     await one.reserve(worst("1"))
@@ -232,7 +232,7 @@ async def test_a_parents_cap_makes_its_children_wait_for_each_other() -> None:
     assert (one.exceeded, two.exceeded, run.exceeded) == (True, False, True)
 
 
-async def test_a_childs_cap_is_not_its_parents() -> None:
+async def test_a_childs_cap_does_not_limit_its_parent() -> None:
     run = Account("run", usd("10"))
     trial = Account("trial", usd("1"), parent=run)
     (await trial.reserve(worst("1"))).settle(spend("1"))
@@ -241,7 +241,7 @@ async def test_a_childs_cap_is_not_its_parents() -> None:
     assert (trial.exceeded, run.exceeded) == (True, False)
 
 
-async def test_who_stops_waiting_leaves_the_queue() -> None:
+async def test_a_cancelled_call_leaves_the_queue() -> None:
     account = Account("trial", usd("1"))
     first = await account.reserve(worst("1"))
     gone, stays = await started(account.reserve(worst("1")), account.reserve(worst("1")))
@@ -253,7 +253,7 @@ async def test_who_stops_waiting_leaves_the_queue() -> None:
     assert account.reserved_usd == 0
 
 
-async def test_who_is_gone_when_the_turn_comes_gives_it_on() -> None:
+async def test_a_call_cancelled_after_admission_admits_the_next() -> None:
     account = Account("trial", usd("1"))
     first = await account.reserve(worst("1"))
     gone, stays = await started(account.reserve(worst("1")), account.reserve(worst("1")))
@@ -264,7 +264,7 @@ async def test_who_is_gone_when_the_turn_comes_gives_it_on() -> None:
     assert (account.reserved_usd, account.spent_usd) == (0, Decimal("0.25"))
 
 
-async def test_who_is_cancelled_first_and_then_has_the_turn_gives_it_on() -> None:
+async def test_a_call_cancelled_before_admission_admits_the_next() -> None:
     account = Account("trial", usd("1"))
     first = await account.reserve(worst("1"))
     gone, stays = await started(account.reserve(worst("1")), account.reserve(worst("1")))
@@ -274,7 +274,7 @@ async def test_who_is_cancelled_first_and_then_has_the_turn_gives_it_on() -> Non
     assert (account.reserved_usd, account.spent_usd) == (0, Decimal("0.25"))
 
 
-async def test_who_is_refused_and_cancelled_at_once_leaves_nothing_behind() -> None:
+async def test_a_call_refused_and_cancelled_leaves_no_reservation() -> None:
     account = Account("trial", usd("1"))
     first = await account.reserve(worst("1"))
     (gone,) = await started(account.reserve(worst("1")))
@@ -285,7 +285,7 @@ async def test_who_is_refused_and_cancelled_at_once_leaves_nothing_behind() -> N
     assert account.reserved_usd == 0
 
 
-async def test_fifty_at_once_stay_within_one_worst_case() -> None:
+async def test_fifty_concurrent_calls_exceed_the_cap_by_at_most_one_worst_case() -> None:
     """Each call takes its time, and costs something between nothing and its worst case."""
     account = Account("trial", Caps(usd=Decimal("2")))
     under_way = most_under_way = 0
@@ -322,7 +322,7 @@ async def test_fifty_at_once_stay_within_one_worst_case() -> None:
     assert (account.reserved_usd, account.reserved_tokens) == (0, 0)
 
 
-async def test_fifty_cheap_calls_are_all_served_though_their_worst_cases_do_not_fit() -> None:
+async def test_fifty_cheap_calls_are_served_though_their_worst_cases_exceed_the_cap() -> None:
     account = Account("trial", Caps(tokens=1000))
 
     async def call() -> None:

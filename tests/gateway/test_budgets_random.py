@@ -1,4 +1,4 @@
-"""Whatever happens to a family of accounts, in whatever order: the caps hold, and the books are right."""
+"""Random operations on nested accounts: the caps hold, and the sums are correct."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ TestFamily = Family.TestCase
 TestFamily.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 
-def test_when_all_is_over_nothing_is_set_aside() -> None:
+def test_after_all_calls_nothing_is_reserved() -> None:
     """Twenty families with more to do, all of it under way at once."""
 
     async def life(seed: int) -> None:

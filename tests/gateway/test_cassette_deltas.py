@@ -1,4 +1,4 @@
-"""A path that came in pieces is found, however it was cut; and what was not changed stays as it came."""
+"""A path split over deltas is found with any chunking, and the rest is unchanged."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from cassette_lab import HERE, SSE, THERE, places, whole
+from cassette_helpers import HERE, SSE, THERE, places, whole
 from hypothesis import given
 from hypothesis import strategies as st
 from talking import parse_events
@@ -93,7 +93,7 @@ def test_a_secret_in_pieces(cuts: list[int], before: str) -> None:
     assert "".join(event["delta"]["text"] for event in got[1:-1]) == moved(text.replace(SECRET, "[REDACTED]"))
 
 
-def test_texts_side_by_side_do_not_mix() -> None:
+def test_parallel_texts_do_not_mix() -> None:
     """Half a path in one block, half in another, is no path; and the blocks may come in turns."""
     half = len(str(HERE)) // 2
     one, two = str(HERE)[:half], str(HERE)[half:]
@@ -129,7 +129,7 @@ def test_chat_calls_and_gemini_texts_are_found() -> None:
 
 
 @given(parts=st.lists(st.text("abc", max_size=4), min_size=1, max_size=6), data=st.data())
-def test_rewriting_is_what_it_is_on_the_whole_text(parts: list[str], data: st.DataObject) -> None:
+def test_rewriting_in_pieces_equals_rewriting_the_whole_text(parts: list[str], data: st.DataObject) -> None:
     text = "".join(parts)
     ends = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=6)))
     spans = [Span(start, end, "<>") for start, end in zip(ends[::2], ends[1::2], strict=False)]

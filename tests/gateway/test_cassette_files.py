@@ -1,4 +1,4 @@
-"""A cassette as a directory: what is in it, who may write to it, and what may happen to it."""
+"""A cassette as a directory: its contents, concurrent writers, and damage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cassette_lab import HERE, JSON, SSE, THERE, asking, everything_in, keep_text, messages, places, said, sse, text_of
+from cassette_helpers import (
+    HERE,
+    JSON,
+    SSE,
+    THERE,
+    asking,
+    everything_in,
+    keep_text,
+    messages,
+    places,
+    said,
+    sse,
+    text_of,
+)
 
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.cassette.cassette import Cassette
@@ -36,7 +49,7 @@ def answer(directory: Path, text: str) -> str:
     return text_of(Cassette(directory, "replay").session(places()).find(asking(messages(text))))
 
 
-def test_what_is_written(tmp_path: Path) -> None:
+def test_contents_of_a_recording(tmp_path: Path) -> None:
     headers = {"anthropic-version": "2023-06-01", "anthropic-beta": "a,b", "x-api-key": KEY, "user-agent": "me"}
     asked = asking(messages(f"in {HERE}"))._replace(headers=headers)
     session = Cassette(tmp_path, "record", today=lambda: date(2026, 11, 16)).session(places())
@@ -59,7 +72,7 @@ def test_what_is_written(tmp_path: Path) -> None:
     }
 
 
-def test_it_can_be_read_line_by_line(tmp_path: Path) -> None:
+def test_recordings_are_readable_line_by_line(tmp_path: Path) -> None:
     """For people and for `git diff`: an event is a line, and so is a line of a long text."""
     events = [{"type": "message_start"}, {"type": "ping", "number": 7}, {"type": "message_stop"}]
     asked = asking(messages("\n".join(f"line {number} of the instructions" for number in range(100))))
@@ -70,7 +83,7 @@ def test_it_can_be_read_line_by_line(tmp_path: Path) -> None:
     assert '    "line 99 of the instructions"' in part.read_text().splitlines()
 
 
-def test_no_secret_in_any_byte(tmp_path: Path) -> None:
+def test_no_secret_is_written(tmp_path: Path) -> None:
     headers = {"x-api-key": SECRET, "authorization": f"Bearer {SECRET}", "anthropic-beta": "b", "cookie": SECRET}
     session = Cassette(tmp_path, "record", redactor=Redactor([SECRET])).session(places())
     asked = asking(messages(f"env says {SECRET}", f"and {KEY}", system="x " * 600 + SECRET))._replace(headers=headers)
@@ -98,13 +111,13 @@ def test_no_secret_in_any_byte(tmp_path: Path) -> None:
     assert text_of(again.find(other)) == "you said [REDACTED] and [REDACTED]"
 
 
-def test_no_path_of_the_machine_in_it(tmp_path: Path) -> None:
+def test_no_local_path_is_written(tmp_path: Path) -> None:
     session = Cassette(tmp_path, "record").session(places())
     keep_text(session, asking(messages(f"in {HERE}/a", tools=[{"name": f"{HERE}"}])), f"wrote {HERE}/b")
     assert b"/rec/" not in everything_in(tmp_path)
 
 
-def test_a_talk_takes_room_for_what_was_said(tmp_path: Path) -> None:
+def test_a_conversation_grows_linearly(tmp_path: Path) -> None:
     """Not for the square of it, though an agent sends everything again with each turn."""
     system = "\n".join(f"Rule {number}: be careful, and think twice." for number in range(1000))
     tools = [{"name": f"Tool{number}", "description": "It does. " * 60} for number in range(20)]
@@ -127,7 +140,7 @@ def test_a_talk_takes_room_for_what_was_said(tmp_path: Path) -> None:
     assert growth < 2 * first * 40 / 19
 
 
-def test_parts_are_put_together_again() -> None:
+def test_parts_are_joined() -> None:
     body = {
         "system": [{"type": "text", "text": "long\n" * 500}],
         "$part": "a key of the body's own",
@@ -139,7 +152,7 @@ def test_parts_are_put_together_again() -> None:
     assert join_body(json.loads(json.dumps(small)), lambda name: json.loads(json.dumps(parts[name]))) == body
 
 
-def test_what_a_file_is_called_does_not_matter(tmp_path: Path) -> None:
+def test_file_names_do_not_matter(tmp_path: Path) -> None:
     record(tmp_path, "one")
     (file,) = (tmp_path / "exchanges").iterdir()
     file.rename(file.with_name("the first question.json"))
@@ -162,7 +175,7 @@ def _record_many(directory: Path, name: str) -> None:
         keep_text(session, asking(messages(f"both {number}", system=long)), f"both to {number}")
 
 
-def test_two_recorders_at_once(tmp_path: Path) -> None:
+def test_two_concurrent_recorders(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=_record_many, args=(tmp_path, name)) for name in ("one", "two")]
     for process in processes:
@@ -184,8 +197,8 @@ def _record_over_and_over(directory: Path) -> None:
         keep_text(session, asking(messages("go")), "some words " * 5_000)
 
 
-def test_a_recorder_is_watched_and_killed(tmp_path: Path) -> None:
-    """Whoever reads meanwhile, or after the kill, finds whole files."""
+def test_a_killed_recorder_leaves_complete_files(tmp_path: Path) -> None:
+    """Readers find complete files, during the recording and after the kill."""
     record(tmp_path, "go")
     process = multiprocessing.get_context("spawn").Process(target=_record_over_and_over, args=(tmp_path,))
     process.start()
@@ -202,7 +215,7 @@ def test_a_recorder_is_watched_and_killed(tmp_path: Path) -> None:
     assert Cassette(tmp_path, "replay").session(places()).find(asking(messages("go"))) is not None
 
 
-def test_what_a_kill_leaves_behind_is_passed_over(tmp_path: Path) -> None:
+def test_temporary_files_are_ignored(tmp_path: Path) -> None:
     record(tmp_path, "one")
     (tmp_path / "exchanges" / ".claude-test-001-aaaaaaaaaaaa.json.0a1b2c3d").write_text("{")
     (tmp_path / "exchanges" / "README.md").write_text("about these")
@@ -251,7 +264,7 @@ def test_recording_over_a_broken_file(tmp_path: Path) -> None:
     assert answer(tmp_path, "one") == "to one"
 
 
-def test_a_part_that_is_gone_does_not_stop_a_replay(tmp_path: Path) -> None:
+def test_a_missing_part_does_not_prevent_a_replay(tmp_path: Path) -> None:
     record(tmp_path, "long " * 400)
     shutil.rmtree(tmp_path / "parts")
     assert answer(tmp_path, "long " * 400).startswith("to long")
@@ -305,7 +318,7 @@ def test_a_cassette_that_can_no_longer_be_written(tmp_path: Path, harm: Any) -> 
     assert session.recorded == 1
 
 
-def test_a_cassette_for_which_there_is_no_room(tmp_path: Path) -> None:
+def test_a_cassette_on_a_full_disk(tmp_path: Path) -> None:
     """As on a full disk: a file is begun, but not finished. Nothing is left of it, and what was there stays."""
     resource = pytest.importorskip("resource")
     session = Cassette(tmp_path, "record").session(places())

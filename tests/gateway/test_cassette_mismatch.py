@@ -1,4 +1,4 @@
-"""A request that nothing answers is told apart from the nearest one that was recorded."""
+"""A request without a recording is compared with the nearest recorded one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cassette_lab import HERE, THERE, asking, keep_text, messages, places
+from cassette_helpers import HERE, THERE, asking, keep_text, messages, places
 
 from youbencha.gateway.cassette.cassette import Cassette, CassetteSession
 from youbencha.gateway.cassette.matching import Mismatch
@@ -63,22 +63,22 @@ def test_more_messages_than_were_recorded(session: CassetteSession) -> None:
     assert "+    content: and now?" in found.text.splitlines()
 
 
-def test_a_message_that_says_more(session: CassetteSession) -> None:
+def test_a_message_with_an_added_line(session: CassetteSession) -> None:
     found = ask(session, talk("go", "ok", f"1 passed\nin {THERE}/a\n2 files\nand more"))
     assert "added: 'and more'" in found.summary
 
 
-def test_a_message_that_says_less(session: CassetteSession) -> None:
+def test_a_message_with_a_missing_line(session: CassetteSession) -> None:
     found = ask(session, talk("go", "ok", f"1 passed\nin {THERE}/a"))
     assert "missing: '2 files'" in found.summary
 
 
-def test_the_nearest_is_the_one_that_begins_alike(session: CassetteSession) -> None:
+def test_the_nearest_has_the_longest_common_start(session: CassetteSession) -> None:
     assert "other task" in ask(session, talk("other tasks")).text
     assert "claude-small-001" in ask(session, messages("title!", model="claude-small")).text
 
 
-def test_what_was_said_before_counts_more_than_wording(tmp_path: Path) -> None:
+def test_earlier_messages_count_more_than_wording(tmp_path: Path) -> None:
     recording = Cassette(tmp_path, "record").session(places())
     for texts in (("go", "ok", "a"), ("go", "no", "all of it failed at once")):
         keep_text(recording, asking(messages(*texts)), "fine")
@@ -105,7 +105,7 @@ def test_a_key_that_is_new_or_missing(session: CassetteSession) -> None:
     assert ask(session, body).summary == "`max_tokens` is missing"
 
 
-def test_nothing_of_the_kind(session: CassetteSession) -> None:
+def test_no_recording_of_this_api(session: CassetteSession) -> None:
     found = ask(session, {"input": "go"}, "/v1/responses")
     assert found.summary == "nothing is recorded for POST /v1/responses; recorded: 4 of POST /v1/messages"
 
@@ -114,14 +114,14 @@ def test_no_body(session: CassetteSession) -> None:
     assert ask(session, None).summary == "the body differs"
 
 
-def test_however_much_differs_the_text_is_bounded(session: CassetteSession) -> None:
+def test_the_text_is_bounded(session: CassetteSession) -> None:
     found = ask(session, talk("x" * 100_000, system="\n".join(f"{n} " * 60 for n in range(3000))))
     assert len(found.text) < 30_000
     assert len(found.summary) < 500
     assert "more lines" in found.text.splitlines()[-1]
 
 
-def test_no_secret_in_it(tmp_path: Path) -> None:
+def test_the_text_contains_no_secret(tmp_path: Path) -> None:
     keep_text(Cassette(tmp_path, "record").session(places()), asking(messages("go")), "fine")
     key = "sk-ant-api03-0123456789abcdefghij"
     found = ask(Cassette(tmp_path, "replay").session(places()), messages(f"key {key}"))
@@ -129,7 +129,7 @@ def test_no_secret_in_it(tmp_path: Path) -> None:
     assert key not in found.text + found.summary
 
 
-def test_only_the_likely_ones_are_compared(tmp_path: Path) -> None:
+def test_only_likely_candidates_are_compared(tmp_path: Path) -> None:
     """Those of the same model that are about as long: a cassette may hold thousands."""
     recording = Cassette(tmp_path, "record").session(places())
     for number in range(60):
@@ -140,7 +140,7 @@ def test_only_the_likely_ones_are_compared(tmp_path: Path) -> None:
     assert "message 3 (user) differs: 'content: bad'" in ask(session, messages("go", "ok", "bad")).summary
 
 
-def test_one_of_an_older_youbencha_is_told(tmp_path: Path) -> None:
+def test_a_recording_of_an_older_youbencha_is_reported(tmp_path: Path) -> None:
     keep_text(Cassette(tmp_path, "record").session(places()), asking(messages("go")), "fine")
     (file,) = (tmp_path / "exchanges").iterdir()
     file.write_text(file.read_text().replace('"version": 2', '"version": 1'))

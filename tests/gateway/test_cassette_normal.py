@@ -1,4 +1,4 @@
-"""Which requests are the same, and which are not."""
+"""Which requests count as equal, and which do not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cassette_lab import HERE, HOME, THERE, asking, messages, places
+from cassette_helpers import HERE, HOME, THERE, asking, messages, places
 
 from youbencha.gateway.cassette.matching import CanonicalRequest, RequestMatcher
 from youbencha.gateway.cassette.placeholders import Places, forms_of
@@ -139,22 +139,22 @@ OTHER = [
 
 
 @pytest.mark.parametrize(("one", "other"), SAME_ANYWHERE)
-def test_the_same(one: str, other: str) -> None:
+def test_equal_texts(one: str, other: str) -> None:
     assert shown(one) == shown(other)
     assert shown(one) != one
     assert normal(messages(one)).fingerprint == normal(messages(other)).fingerprint
 
 
 @pytest.mark.parametrize(("one", "other"), [*SAME_ANYWHERE, *SAME_IN_OUTPUT])
-def test_the_same_in_what_a_tool_gave_back(one: str, other: str) -> None:
+def test_equal_tool_results(one: str, other: str) -> None:
     assert normal(result(one)).fingerprint == normal(result(other)).fingerprint
     blocks = ([{"type": "text", "text": text}, {"type": "text", "text": ""}] for text in (one, other))
     assert len({normal(result(block)).fingerprint for block in blocks}) == 1
 
 
 @pytest.mark.parametrize(("one", "other"), [*OTHER, *CHANGED])
-def test_not_the_same(one: str, other: str) -> None:
-    """Neither in a person's words, nor in instructions, nor in what the model said, nor where a tool is described."""
+def test_different_texts(one: str, other: str) -> None:
+    """Neither in user text, nor in instructions, nor in model text, nor in a tool's description."""
     for text in (one, other):
         assert shown(text) == text or "alone12" in text
     for body in (
@@ -168,19 +168,19 @@ def test_not_the_same(one: str, other: str) -> None:
 
 
 @pytest.mark.parametrize(("one", "other"), OTHER)
-def test_not_the_same_in_what_a_tool_gave_back(one: str, other: str) -> None:
+def test_different_tool_results(one: str, other: str) -> None:
     assert normal(result(one)).fingerprint != normal(result(other)).fingerprint
 
 
 @pytest.mark.parametrize(("one", "other"), SAME_ON_ANOTHER_DAY)
-def test_what_day_it_is(one: str, other: str) -> None:
-    """As it is told on that day. Another day's date, on the same day, is somebody's words."""
+def test_the_current_date(one: str, other: str) -> None:
+    """The current date is replaced. Another date on the same day is ordinary text."""
     for body in (lambda text: messages(text), lambda text: messages("go", system=[{"type": "text", "text": text}])):
         assert normal(body(one)).fingerprint == normal(body(other), today=LATER).fingerprint
         assert normal(body(one)).fingerprint != normal(body(other)).fingerprint
 
 
-def test_what_the_model_said_comes_back_as_it_was() -> None:
+def test_model_text_is_not_normalized() -> None:
     """Also a date that was the day's, on another day."""
     said = messages("go", "I wrote 2026-11-16 into it.")
     assert normal(said).fingerprint == normal(said, today=LATER).fingerprint
@@ -201,7 +201,7 @@ OUTPUTS = [
 
 
 @pytest.mark.parametrize("body", OUTPUTS)
-def test_where_the_output_of_tools_is(body: Any) -> None:
+def test_tool_output_of_each_api(body: Any) -> None:
     texts = ("done in 0.5s, 2025-03-04 10:00, pid 411", "done in 12s, 2024-01-31 12:31, pid 57")
     first, second = (normal(body(text)) for text in texts)
     assert first.fingerprint == second.fingerprint
@@ -216,12 +216,12 @@ def test_where_the_output_of_tools_is(body: Any) -> None:
         "Recent commits:\n9bdf79c a\n\n{}",
     ],
 )
-def test_around_marked_blocks_it_is_a_persons_words(frame: str) -> None:
+def test_text_around_marked_blocks_is_user_text(frame: str) -> None:
     one, other = (normal(messages(frame.format(text))) for text in ("in 30 seconds", "in 5 minutes"))
     assert one.fingerprint != other.fingerprint
 
 
-def test_a_word_after_task_id_stays_in_all_of_the_request() -> None:
+def test_a_word_after_task_id_is_kept() -> None:
     """It is looked for everywhere: a word that was taken for an id would be gone from the instructions."""
     system = "Use Read instead of cat. Put invoices first."
     found = normal(messages("Ask for the one with ID instead; the task ID invoices", system=system)).body
@@ -243,7 +243,7 @@ def test_ids_keep_their_order() -> None:
     assert normal(talk(a, b, b)).names == {"id-1": a, "id-2": b}
 
 
-def test_an_id_that_only_its_surroundings_tell_is_found_elsewhere_too() -> None:
+def test_an_id_recognised_by_its_context_is_replaced_everywhere() -> None:
     def talk(shell: str) -> dict[str, Any]:
         block = {"type": "tool_result", "content": f"Command running in background with ID: {shell}."}
         first = {"role": "user", "content": [block]}
@@ -253,7 +253,7 @@ def test_an_id_that_only_its_surroundings_tell_is_found_elsewhere_too() -> None:
     assert normal(talk("bxzqwvtrp")).fingerprint == normal(talk("bkjhgfdsa")).fingerprint
 
 
-def test_earlier_messages_keep_their_numbers_when_the_talk_goes_on() -> None:
+def test_earlier_messages_keep_their_numbers_in_later_turns() -> None:
     """Else nothing of a talk would be the same from turn to turn, and each turn be written whole."""
     texts = [f"commit {number:040x}" for number in range(6)]
     system = "Recent commits:\n9bdf79c a commit"
@@ -265,7 +265,7 @@ def test_earlier_messages_keep_their_numbers_when_the_talk_goes_on() -> None:
 
 
 @pytest.mark.parametrize("key", ["metadata", "user", "prompt_cache_key", "safety_identifier", "client_metadata"])
-def test_who_asks_does_not_matter(key: str) -> None:
+def test_user_ids_do_not_matter(key: str) -> None:
     assert normal(messages("go", **{key: "x"})).fingerprint == normal(messages("go")).fingerprint
     inner = {**messages("go"), "tools": [{key: "x"}]}
     assert normal(inner).fingerprint != normal({**inner, "tools": [{}]}).fingerprint
@@ -279,7 +279,7 @@ def test_caching_does_not_matter() -> None:
     assert normal({"system": [uncached, cached]}).fingerprint == normal({"system": [uncached, uncached]}).fingerprint
 
 
-def test_seals_do_not_matter_but_that_they_are_there_does() -> None:
+def test_signatures_do_not_matter_but_their_presence_does() -> None:
     def talk(**more: str) -> dict[str, Any]:
         return {"messages": [{"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", **more}]}]}
 
@@ -312,7 +312,7 @@ def test_places() -> None:
 
 
 @pytest.mark.parametrize("text", ["/home/me/tmp/a", "/tmpfs", "${HOME}/tmp/a", "~/tmp", "../tmp", "x/tmp", "a\\tmp"])
-def test_the_end_of_another_path_is_no_place(text: str) -> None:
+def test_the_end_of_another_path_is_not_replaced(text: str) -> None:
     """What is filled in for it would be wrong."""
     assert text_of(messages(text), Places((("tmp", Path("/tmp")),))) == text
 
@@ -320,22 +320,22 @@ def test_the_end_of_another_path_is_no_place(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["`%s`", "file://%s", "-I%s", "a:%s:b", '"x\\n%s"', "(%s)", "P=%s", "%s.", "%s\\n", "@%s"]
 )
-def test_where_a_place_may_stand(text: str) -> None:
+def test_contexts_of_a_path(text: str) -> None:
     assert text_of(messages(f"cc {text % HERE}")) == f"cc {text % '{{workspace}}'}"
 
 
 def test_names_in_a_directory_for_temporary_files() -> None:
     """Wherever that is: some systems have one for each user."""
 
-    def told(directory: str, name: str) -> str:
+    def replaced(directory: str, name: str) -> str:
         where = Places((("tmp", Path(directory)),))
         return text_of(messages(f"see {directory}/{name}/log, {directory}/notes.md and {directory}"), where)
 
-    assert told("/tmp", "tmp.5qoEtiAXx8") == told("/home/ci/_temp", "tmp.yzEMCYHuTi")
-    assert told("/tmp", "tmp.5qoEtiAXx8") == "see {{tmp}}/{{id-1}}/log, {{tmp}}/notes.md and {{tmp}}"
+    assert replaced("/tmp", "tmp.5qoEtiAXx8") == replaced("/home/ci/_temp", "tmp.yzEMCYHuTi")
+    assert replaced("/tmp", "tmp.5qoEtiAXx8") == "see {{tmp}}/{{id-1}}/log, {{tmp}}/notes.md and {{tmp}}"
 
 
-def test_dashes_in_another_name() -> None:
+def test_paths_with_dashes_for_slashes() -> None:
     munged = "-rec-work-space-run-2026-11-16-023149-0ad713-src-modified"
     assert shown(f"a/{munged}/b") == "a/{{workspace}}/b"
     assert "{{workspace}}" not in shown(f"my{munged}/b")
@@ -354,14 +354,14 @@ def test_paths_of_windows() -> None:
     assert text_of(messages(text), where) == '{{workspace}}\\a, {"p": "{{workspace}}\\\\a"}, {{workspace}}/a'
 
 
-def test_a_place_behind_a_link(tmp_path: Path) -> None:
+def test_a_path_behind_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     where = Places((("workspace", tmp_path / "link"),))
     assert text_of(messages(f"{tmp_path}/link/a {tmp_path}/real/a"), where) == "{{workspace}}/a {{workspace}}/a"
 
 
-def test_pictures_are_left_alone() -> None:
+def test_images_are_unchanged() -> None:
     picture = "iVBORw0KGgo0123456789abcdef/" * 300
     assert shown(picture) == picture
 

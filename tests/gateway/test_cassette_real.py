@@ -5,16 +5,16 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from cassette_lab import Proxy, everything_in, proxied
+from cassette_helpers import Proxy, everything_in, proxied
 
 from agent_clis import NEWEST, OLD
-from claude_lab import API_KEY, ClaudeLab, Session, bash, full, says, script, versions
+from claude_bench import API_KEY, ClaudeBench, Session, bash, full, says, script, versions
 from youbencha.gateway.cassette.cassette import Cassette
 from youbencha.gateway.cassette.placeholders import Places
 from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 
-GIT = ("git", "-c", "user.name=Lab", "-c", "user.email=lab@example.org", "-c", "commit.gpgsign=false")
+GIT = ("git", "-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false")
 ANSWERS = script(
     {
         "thinking": "I look first.",
@@ -33,26 +33,26 @@ ANSWERS = script(
 )
 
 
-def prepared(cli: InstalledAgent, directory: Path) -> ClaudeLab:
+def prepared(cli: InstalledAgent, directory: Path) -> ClaudeBench:
     """A repository with a commit of its own: another hash, another date."""
-    lab = ClaudeLab(cli, directory)
-    (lab.workspace / "README.md").write_text("# Shop\n")
+    claude = ClaudeBench(cli, directory)
+    (claude.workspace / "README.md").write_text("# Shop\n")
     for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", "first")):
-        subprocess.run([*GIT, *arguments], cwd=lab.workspace, check=True)
-    return lab
+        subprocess.run([*GIT, *arguments], cwd=claude.workspace, check=True)
+    return claude
 
 
-def places(lab: ClaudeLab) -> Places:
-    return Places((("workspace", lab.workspace), ("home", lab.home)))
+def places(claude: ClaudeBench) -> Places:
+    return Places((("workspace", claude.workspace), ("home", claude.home)))
 
 
-async def run(lab: ClaudeLab, proxy: Proxy, unused: ScriptedModel) -> Session:
-    result = await lab.adapter().execute(context := lab.context(unused, env={"ANTHROPIC_BASE_URL": proxy.url}))
-    return Session(result, lab.adapter().normalize_log(result, context), list(unused.requests), [])
+async def run(claude: ClaudeBench, proxy: Proxy, unused: ScriptedModel) -> Session:
+    result = await claude.adapter().execute(context := claude.context(unused, env={"ANTHROPIC_BASE_URL": proxy.url}))
+    return Session(result, claude.adapter().normalize_log(result, context), list(unused.requests), [])
 
 
 @versions(NEWEST, full(OLD))
-async def test_record_here_replay_there(claude_cli: InstalledAgent, tmp_path: Path) -> None:
+async def test_record_in_one_directory_and_replay_in_another(claude_cli: InstalledAgent, tmp_path: Path) -> None:
     cassette = tmp_path / "cassette"
     here = prepared(claude_cli, tmp_path / "here")
     async with here.model(ANSWERS) as model, proxied(Cassette(cassette, "record"), places(here), model.url) as proxy:
@@ -62,7 +62,7 @@ async def test_record_here_replay_there(claude_cli: InstalledAgent, tmp_path: Pa
 
     there = prepared(claude_cli, tmp_path / "else where" / "deeper.dir")
     replaying = Cassette(cassette, "replay")
-    async with there.model(script(says("Nobody asks."))) as model, proxied(replaying, places(there)) as proxy:
+    async with there.model(script(says("Never asked."))) as model, proxied(replaying, places(there)) as proxy:
         replayed = await run(there, proxy, model)
     assert proxy.unmatched == []
     assert replayed.result.status == "success", replayed.result

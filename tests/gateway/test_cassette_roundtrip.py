@@ -1,4 +1,4 @@
-"""An answer of each API, kept in one directory and given again in another."""
+"""An answer of each API, recorded in one directory and replayed in another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cassette_lab import HERE, JSON, SSE, THERE, asking, keep_text, messages, places, said, sse, text_of, whole
+from cassette_helpers import HERE, JSON, SSE, THERE, asking, keep_text, messages, places, said, sse, text_of, whole
 from other_wires import CLIENTS, Client
 from talking import ask, parse_events, scripted, together
 
@@ -100,7 +100,7 @@ def test_a_stream_into_a_workspace_that_must_be_escaped(tmp_path: Path) -> None:
     assert json.loads(parse_events(whole(replay))[0]["delta"]) == {"path": f"{odd}/a"}
 
 
-def test_and_back_from_it(tmp_path: Path) -> None:
+def test_from_a_workspace_that_must_be_escaped(tmp_path: Path) -> None:
     odd = Path('/odd "name"/back\\slash/é')
     for ascii_only in (True, False):
         arguments = json.dumps({"file_path": f"{odd}/a.txt"}, ensure_ascii=ascii_only)
@@ -113,7 +113,7 @@ def test_and_back_from_it(tmp_path: Path) -> None:
         assert json.loads(parse_events(whole(replay))[0]["delta"]) == {"file_path": f"{THERE}/a.txt"}
 
 
-def test_ids_of_the_request_are_those_of_the_run_that_asks(tmp_path: Path) -> None:
+def test_ids_of_the_request_are_those_of_the_current_run(tmp_path: Path) -> None:
     """A model that answers with a shell's id must name the shell that runs now."""
 
     def asked(shell: str, temporary: str) -> ModelRequest:
@@ -137,7 +137,7 @@ def test_ids_of_the_request_in_pieces(tmp_path: Path) -> None:
     assert "".join(event["delta"]["text"] for event in parse_events(whole(replay))[:-1]) == "see b1ktnjmtm now"
 
 
-def test_dates_and_numbers_of_an_answer_stay(tmp_path: Path) -> None:
+def test_dates_and_numbers_of_an_answer_are_kept(tmp_path: Path) -> None:
     """A number that the model writes into a file is no process id, even if the request has the same as one."""
     session = Cassette(tmp_path, "record").session(places())
     asked, again = (
@@ -149,7 +149,7 @@ def test_dates_and_numbers_of_an_answer_stay(tmp_path: Path) -> None:
     assert text_of(found) == "PORT = 28993  # since 2026-11-16, localhost:80"
 
 
-def test_timing_is_kept_and_not_waited_for_unless_asked(tmp_path: Path) -> None:
+def test_timing_is_recorded_and_replayed_on_request(tmp_path: Path) -> None:
     events: list[dict[str, Any]] = [{"type": "message_start"}, {"type": "ping"}, {"type": "message_stop"}]
     chunks = [(number * 100.0 + 50, sse([event])) for number, event in enumerate(events)]
     asked = asking(messages("go"))
@@ -189,7 +189,7 @@ def test_gzip(tmp_path: Path) -> None:
     assert replay.headers == JSON
 
 
-def test_what_is_no_text_and_what_has_no_body(tmp_path: Path) -> None:
+def test_binary_and_empty_bodies(tmp_path: Path) -> None:
     session = Cassette(tmp_path, "record").session(places())
     picture, nothing = (
         ModelRequest("GET", "/v1/models", None, {}, None),
@@ -220,14 +220,14 @@ WEATHER = [
 
 
 @pytest.mark.parametrize(("status", "headers", "raw"), WEATHER)
-def test_weather_is_not_kept(tmp_path: Path, status: int, headers: dict[str, str], raw: bytes) -> None:
+def test_transient_errors_are_not_recorded(tmp_path: Path, status: int, headers: dict[str, str], raw: bytes) -> None:
     session = Cassette(tmp_path, "record").session(places())
     session.keep(asking(messages("go")), status, headers, [(1.0, raw)])
     assert (session.recorded, session.left_out) == (0, 1)
     assert not list(tmp_path.rglob("*.json"))
 
 
-def test_an_answer_that_says_no_is_kept(tmp_path: Path) -> None:
+def test_a_refusal_is_recorded(tmp_path: Path) -> None:
     session = Cassette(tmp_path, "record").session(places())
     headers = {**JSON, "x-should-retry": "false", "request-id": "req_1", "set-cookie": "a=b"}
     session.keep(asking(messages("go")), 400, headers, [(1.0, b'{"error": {"message": "too long"}}')])
@@ -238,7 +238,7 @@ def test_an_answer_that_says_no_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
 @pytest.mark.parametrize("character", ["\u2028", "\u2029", "\u0085", "\x0b", "\x1c"])
-def test_only_the_ends_of_lines_that_the_standard_names_end_a_line(tmp_path: Path, character: str, size: int) -> None:
+def test_only_standard_line_ends_end_a_line(tmp_path: Path, character: str, size: int) -> None:
     """JSON may hold the others as they are."""
     text = f"before{character}after"
     delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
@@ -266,7 +266,7 @@ def test_only_the_ends_of_lines_that_the_standard_names_end_a_line(tmp_path: Pat
     ],
     ids=["two members", "cut off", "second member cut off", "broken", "empty"],
 )
-def test_a_compressed_answer_is_recorded_if_it_is_whole(tmp_path: Path, packed: bytes, recorded: int) -> None:
+def test_a_compressed_answer_is_recorded_if_complete(tmp_path: Path, packed: bytes, recorded: int) -> None:
     session = Cassette(tmp_path, "record").session(places())
     session.keep(asking(messages("go")), 200, {**JSON, "content-encoding": "gzip"}, in_chunks(packed, 5))
     assert (session.recorded, session.left_out) == (recorded, 1 - recorded)

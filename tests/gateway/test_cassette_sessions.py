@@ -1,11 +1,11 @@
-"""Who gets which answer, when many ask, and the same more than once."""
+"""Which answer each session gets, with concurrent sessions and repeated requests."""
 
 from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
 
-from cassette_lab import HERE, THERE, asking, keep_text, messages, places, text_of
+from cassette_helpers import HERE, THERE, asking, keep_text, messages, places, text_of
 
 from youbencha.gateway.cassette.cassette import Cassette
 from youbencha.gateway.cassette.matching import ModelRequest
@@ -28,14 +28,14 @@ def test_the_same_request_again_gets_the_next_answer(tmp_path: Path) -> None:
     assert [text_of(session.find(GO)) for _ in range(5)] == ["one", "two", "three", "three", "three"]
 
 
-def test_each_session_begins_anew(tmp_path: Path) -> None:
+def test_each_session_starts_from_the_first_answer(tmp_path: Path) -> None:
     takes(tmp_path, ["one", "two"])
     cassette = Cassette(tmp_path, "replay")
     first, second = cassette.session(places()), cassette.session(places(THERE))
     assert [text_of(s.find(GO)) for s in (first, second, first, second)] == ["one", "one", "two", "two"]
 
 
-def test_trials_that_went_apart_are_all_replayed(tmp_path: Path) -> None:
+def test_diverging_trials_are_all_replayed(tmp_path: Path) -> None:
     """Three trials of one task are three again, and a fourth begins with the first."""
     takes(tmp_path, ["a", "a2"], ["b"], ["c"])
     cassette = Cassette(tmp_path, "replay")
@@ -44,7 +44,7 @@ def test_trials_that_went_apart_are_all_replayed(tmp_path: Path) -> None:
     assert [text_of(session.find(GO)) for session in sessions] == ["a2", "b", "c", "a2"]
 
 
-def test_sessions_that_never_ask_this_do_not_count(tmp_path: Path) -> None:
+def test_sessions_without_this_request_do_not_count(tmp_path: Path) -> None:
     """A judge has a key of its own, between those of the trials."""
     takes(tmp_path, ["a"], ["b"])
     cassette = Cassette(tmp_path, "replay")
@@ -52,7 +52,7 @@ def test_sessions_that_never_ask_this_do_not_count(tmp_path: Path) -> None:
     assert [text_of(session.find(GO)) for session in (trial, other_trial)] == ["a", "b"]
 
 
-def test_trials_that_were_answered_the_same_are_kept_once(tmp_path: Path) -> None:
+def test_trials_with_equal_answers_are_stored_once(tmp_path: Path) -> None:
     takes(tmp_path, ["id toolu_01aaaaaaaaaaaa00000000"], ["id toolu_01bbbbbbbbbbbb00000000", "two"], ["x"])
     (file,) = Cassette(tmp_path, "replay").store.files()
     assert [len(take) for take in Cassette(tmp_path, "replay").store.read(file).trials] == [2, 1]
@@ -75,7 +75,7 @@ def test_recording_never_answers(tmp_path: Path) -> None:
     assert cassette.recorded == 1
 
 
-def test_auto_answers_what_it_has_and_records_the_rest(tmp_path: Path) -> None:
+def test_auto_replays_recordings_and_records_the_rest(tmp_path: Path) -> None:
     takes(tmp_path, ["one"])
     cassette = Cassette(tmp_path, "auto")
     session = cassette.session(places())
@@ -100,7 +100,7 @@ def test_replaying_writes_nothing(tmp_path: Path) -> None:
     assert cassette.recorded == 0
 
 
-def test_each_trial_has_its_own_places(tmp_path: Path) -> None:
+def test_each_trial_has_its_own_paths(tmp_path: Path) -> None:
     keep_text(Cassette(tmp_path, "record").session(places()), asking(messages(f"in {HERE}")), f"see {HERE}/a")
     cassette = Cassette(tmp_path, "replay")
     for where in (THERE, Path("/third/place")):

@@ -1,4 +1,4 @@
-"""Who may ask: keys that are forged, missing, ended or somebody else's."""
+"""Keys that are forged, missing, ended or of another trial."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from gateway_lab import (
+from gateway_bench import (
     ANTHROPIC,
     APIS,
     HELLO,
@@ -19,10 +19,10 @@ from gateway_lab import (
     Connection,
     asking,
     chunk,
-    lab_at,
+    gateway_at,
     raw_client,
-    raw_lab,
-    scripted_lab,
+    raw_gateway,
+    scripted_gateway,
     soon,
 )
 
@@ -52,17 +52,17 @@ def _shape(api: Api, body: Any) -> None:
 
 @pytest.mark.parametrize("which", ["key_unknown", "key_missing", "key_expired", "key_foreign", "real"])
 @each_api
-async def test_a_key_that_is_not_good(api: Api, which: str, tmp_path: Path) -> None:
-    async with scripted_lab(HELLO, tmp_path) as (lab, model):
-        ended = lab.gateway.issue(Labels("ended"))
-        lab.gateway.end(ended.key)
-        elsewhere = lab.gateway.issue(Labels("elsewhere"), peers=frozenset({"10.0.0.1"}))
-        forged = lab.access.key[:-1] + ("0" if lab.access.key[-1] != "0" else "1")
+async def test_invalid_keys(api: Api, which: str, tmp_path: Path) -> None:
+    async with scripted_gateway(HELLO, tmp_path) as (bench, model):
+        ended = bench.gateway.issue(Labels("ended"))
+        bench.gateway.end(ended.key)
+        elsewhere = bench.gateway.issue(Labels("elsewhere"), peers=frozenset({"10.0.0.1"}))
+        forged = bench.access.key[:-1] + ("0" if bench.access.key[-1] != "0" else "1")
         shown = {"key_unknown": forged, "key_expired": ended.key, "key_foreign": elsewhere.key, "real": REAL_KEY}
         headers = api.key(shown[which]) if which in shown else {}
         path, body = api.request()
-        answer = await lab.send("POST", path, json=body, headers=headers)
-        call = await lab.call()
+        answer = await bench.send("POST", path, json=body, headers=headers)
+        call = await bench.call()
     assert (answer.status, answer.headers["x-should-retry"]) == (401, "false")
     assert answer.headers["content-type"].startswith("application/json")
     _shape(api, answer.json)
@@ -70,41 +70,45 @@ async def test_a_key_that_is_not_good(api: Api, which: str, tmp_path: Path) -> N
     error = "key_unknown" if which == "real" else which
     name = {"key_expired": "ended", "key_foreign": "elsewhere", "key_missing": "(none)"}.get(which, "(unknown)")
     assert (call.error, call.labels.key, call.partial, call.billed) == (error, name, False, True)
-    line = lab.lines()[0]
+    line = bench.lines()[0]
     assert (line["key"], line["error"], line["status"]) == (name, error, 401)
-    assert not any(key in lab.ledger.read_text() for key in shown.values())
+    assert not any(key in bench.ledger.read_text() for key in shown.values())
 
 
-async def test_one_trials_key_is_not_anothers(tmp_path: Path) -> None:
-    async with scripted_lab(HELLO, tmp_path) as (lab, _):
-        first, second = (lab.gateway.issue(Labels(name)) for name in ("first", "second"))
-        await lab.ask(key=first.key)
-        await lab.call()
-        await lab.end(first)
-        assert (await lab.ask(key=first.key)).status == 401
-        assert (await lab.ask(key=second.key)).status == 200
-        await lab.call()
-        await lab.call()
-    assert [(line["key"], line["status"]) for line in lab.lines()] == [("first", 200), ("first", 401), ("second", 200)]
-    assert lab.gateway.end(first.key) is None  # it has ended already
+async def test_each_trial_has_its_own_key(tmp_path: Path) -> None:
+    async with scripted_gateway(HELLO, tmp_path) as (bench, _):
+        first, second = (bench.gateway.issue(Labels(name)) for name in ("first", "second"))
+        await bench.ask(key=first.key)
+        await bench.call()
+        await bench.end(first)
+        assert (await bench.ask(key=first.key)).status == 401
+        assert (await bench.ask(key=second.key)).status == 200
+        await bench.call()
+        await bench.call()
+    assert [(line["key"], line["status"]) for line in bench.lines()] == [
+        ("first", 200),
+        ("first", 401),
+        ("second", 200),
+    ]
+    assert bench.gateway.end(first.key) is None  # it has ended already
     assert first.key not in repr(first)
 
 
-async def test_a_key_from_where_it_may_come(tmp_path: Path) -> None:
-    async with scripted_lab(HELLO, tmp_path) as (lab, _):
-        near = lab.gateway.issue(Labels("near"), peers=frozenset({"127.0.0.1"}))
-        assert (await lab.ask(key=near.key)).status == 200
+async def test_a_key_from_an_allowed_peer(tmp_path: Path) -> None:
+    async with scripted_gateway(HELLO, tmp_path) as (bench, _):
+        near = bench.gateway.issue(Labels("near"), peers=frozenset({"127.0.0.1"}))
+        assert (await bench.ask(key=near.key)).status == 200
 
 
 async def test_keys_cannot_be_guessed(tmp_path: Path) -> None:
-    async with scripted_lab(HELLO, tmp_path) as (lab, _):
-        keys = {lab.gateway.issue(Labels("k")).key for _ in range(100)}
+    async with scripted_gateway(HELLO, tmp_path) as (bench, _):
+        keys = {bench.gateway.issue(Labels("k")).key for _ in range(100)}
     assert len(keys) == 100
     assert all(key.startswith("sk-yb-") and len(key) == 54 for key in keys)
 
 
 @pytest.mark.parametrize("begun", [True, False])
-async def test_a_key_that_ends_cuts_what_is_under_way(begun: bool, tmp_path: Path) -> None:
+async def test_ending_a_key_cuts_off_its_requests(begun: bool, tmp_path: Path) -> None:
     asked, left = asyncio.Event(), asyncio.Event()
 
     async def answer(connection: Connection) -> None:
@@ -114,104 +118,104 @@ async def test_a_key_that_ends_cuts_what_is_under_way(begun: bool, tmp_path: Pat
         await connection.reader.read()
         left.set()
 
-    async with raw_lab(answer, tmp_path) as (lab, _), raw_client(lab, asking(lab.access.key)) as client:
+    async with raw_gateway(answer, tmp_path) as (bench, _), raw_client(bench, asking(bench.access.key)) as client:
         await soon(asked.wait())
         if begun:
             await client.until(chunk(START))
-        grant = await lab.end()
+        grant = await bench.end()
         assert await client.rest() == b""  # cut off, without an end mark
         await soon(left.wait())
     seen = Tokens(input=11, output=1) if begun else Tokens()
-    call = await lab.call()
+    call = await bench.call()
     assert (call.error, call.partial, call.tokens) == ("key_ended", True, seen)
     assert (grant.totals.total.tokens, grant.totals.total.partial, grant.busy) == (seen, True, set())
-    assert [(line["key"], line["error"], line["partial"]) for line in lab.lines()] == [("trial-1", "key_ended", True)]
+    assert [(line["key"], line["error"], line["partial"]) for line in bench.lines()] == [("trial-1", "key_ended", True)]
 
 
-async def test_a_key_that_ends_while_it_waits_for_its_budget(tmp_path: Path) -> None:
+async def test_ending_a_key_that_waits_for_its_budget(tmp_path: Path) -> None:
     asked = asyncio.Event()
 
     async def answer(connection: Connection) -> None:
         asked.set()
         await connection.reader.read()
 
-    async with raw_lab(answer, tmp_path) as (lab, upstream):
-        access = lab.gateway.issue(Labels("capped"), caps=Caps(tokens=1))
+    async with raw_gateway(answer, tmp_path) as (bench, upstream):
+        access = bench.gateway.issue(Labels("capped"), caps=Caps(tokens=1))
         assert not access.is_busy()
-        requests = [asyncio.create_task(lab.ask(key=access.key)) for _ in range(2)]
+        requests = [asyncio.create_task(bench.ask(key=access.key)) for _ in range(2)]
         await soon(asked.wait())
         assert access.is_busy()
-        assert not lab.access.is_busy()  # another's
-        while (await lab.send("GET", "/healthz")).json["in_flight"] < 2:
+        assert not bench.access.is_busy()  # another's
+        while (await bench.send("GET", "/healthz")).json["in_flight"] < 2:
             pass
-        grant = await lab.end(access)
+        grant = await bench.end(access)
         assert not access.is_busy()
         assert all(
             isinstance(gone, aiohttp.ClientError) for gone in await asyncio.gather(*requests, return_exceptions=True)
         )
-        calls = [await lab.call() for _ in range(2)]
+        calls = [await bench.call() for _ in range(2)]
     assert sorted((call.error, call.partial) for call in calls) == [("key_ended", False), ("key_ended", True)]
     assert (grant.account.reserved_tokens, len(upstream.seen)) == (0, 1)
 
 
-async def test_the_gateway_ends_with_requests_under_way(tmp_path: Path) -> None:
+async def test_closing_the_gateway_with_requests_in_progress(tmp_path: Path) -> None:
     asked = asyncio.Event()
 
     async def answer(connection: Connection) -> None:
         asked.set()
         await connection.reader.read()
 
-    async with raw_lab(answer, tmp_path) as (lab, _):
-        request = asyncio.create_task(lab.ask())
+    async with raw_gateway(answer, tmp_path) as (bench, _):
+        request = asyncio.create_task(bench.ask())
         await soon(asked.wait())
-        await soon(lab.gateway.__aexit__(None, None, None))
+        await soon(bench.gateway.__aexit__(None, None, None))
         with pytest.raises(aiohttp.ClientError):
             await request
         with pytest.raises(RuntimeError, match="not running"):
-            _ = lab.gateway.url
-    assert [(line["error"], line["partial"]) for line in lab.lines()] == [("key_ended", True)]
+            _ = bench.gateway.url
+    assert [(line["error"], line["partial"]) for line in bench.lines()] == [("key_ended", True)]
 
 
 async def test_a_flood_of_bad_keys_does_not_fill_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proxy, "_MAX_REFUSED_KEYS", 20)
-    async with scripted_lab(HELLO, tmp_path) as (lab, model):
-        answers = await asyncio.gather(*(lab.ask(key=f"sk-guess-{number}") for number in range(60)))
-        assert (await lab.ask()).status == 200
+    async with scripted_gateway(HELLO, tmp_path) as (bench, model):
+        answers = await asyncio.gather(*(bench.ask(key=f"sk-guess-{number}") for number in range(60)))
+        assert (await bench.ask()).status == 200
     assert {answer.status for answer in answers} == {401}
-    assert [line["status"] for line in lab.lines()] == [401] * 20 + [200]
+    assert [line["status"] for line in bench.lines()] == [401] * 20 + [200]
     assert len(model.requests) == 1
 
 
 @pytest.mark.parametrize("value", ["Basic dXNlcjpwdw==", "Bearer", "Bearer ", ""])
-async def test_other_ways_to_authorise(value: str, tmp_path: Path) -> None:
-    async with scripted_lab(HELLO, tmp_path) as (lab, _):
-        answer = await lab.send("POST", "/v1/messages", json=dict(ANTHROPIC.body), headers={"authorization": value})
+async def test_other_authorization_schemes(value: str, tmp_path: Path) -> None:
+    async with scripted_gateway(HELLO, tmp_path) as (bench, _):
+        answer = await bench.send("POST", "/v1/messages", json=dict(ANTHROPIC.body), headers={"authorization": value})
     assert answer.status == 401
 
 
-async def test_the_address_is_the_machines_own_and_nothing_wider(tmp_path: Path) -> None:
-    async with lab_at("http://127.0.0.1:9", tmp_path) as lab:
-        port = int(lab.gateway.url.rpartition(":")[2])
-        assert lab.gateway.url == f"http://127.0.0.1:{port}"
+async def test_the_gateway_listens_on_loopback_only(tmp_path: Path) -> None:
+    async with gateway_at("http://127.0.0.1:9", tmp_path) as bench:
+        port = int(bench.gateway.url.rpartition(":")[2])
+        assert bench.gateway.url == f"http://127.0.0.1:{port}"
         for other in ("127.0.0.2", "::1"):  # would both be reached by one that listens everywhere
             with pytest.raises(OSError):
                 await asyncio.open_connection(other, port)
 
 
-async def test_an_address_that_is_taken(tmp_path: Path) -> None:
-    async with lab_at("http://127.0.0.1:9", tmp_path) as lab:
-        port = int(lab.gateway.url.rpartition(":")[2])
+async def test_an_address_in_use(tmp_path: Path) -> None:
+    async with gateway_at("http://127.0.0.1:9", tmp_path) as bench:
+        port = int(bench.gateway.url.rpartition(":")[2])
         with pytest.raises(YouBenchaError, match="cannot listen on") as caught:
             await Gateway(upstreams={}, port=port).__aenter__()
     assert caught.value.code == "GATEWAY_LISTEN_FAILED"
 
 
-async def test_a_key_of_one_sandbox_is_good_at_its_own_door_only(tmp_path: Path) -> None:
+async def test_a_sandboxs_key_is_valid_on_its_own_socket_only(tmp_path: Path) -> None:
     doors = [tmp_path / "one.sock", tmp_path / "other.sock"]
-    async with scripted_lab(HELLO, tmp_path / "lab") as (lab, model):
+    async with scripted_gateway(HELLO, tmp_path / "bench") as (bench, model):
         for forwarded in doors:
-            await lab.gateway.listen_on(forwarded)
-        access = lab.gateway.issue(Labels("one"), peers=frozenset({str(doors[0])}))
+            await bench.gateway.listen_on(forwarded)
+        access = bench.gateway.issue(Labels("one"), peers=frozenset({str(doors[0])}))
 
         async def ask(connector: aiohttp.BaseConnector, url: str) -> int:
             path, body = ANTHROPIC.request(stream=False)
@@ -223,6 +227,6 @@ async def test_a_key_of_one_sandbox_is_good_at_its_own_door_only(tmp_path: Path)
 
         assert await ask(aiohttp.UnixConnector(str(doors[0])), "http://gateway") == 200
         assert await ask(aiohttp.UnixConnector(str(doors[1])), "http://gateway") == 401
-        assert await ask(aiohttp.TCPConnector(), lab.gateway.url) == 401
+        assert await ask(aiohttp.TCPConnector(), bench.gateway.url) == 401
         assert len(model.requests) == 1
-    assert [line.get("error") for line in lab.lines()] == [None, "key_foreign", "key_foreign"]
+    assert [line.get("error") for line in bench.lines()] == [None, "key_foreign", "key_foreign"]

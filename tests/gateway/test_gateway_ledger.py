@@ -1,4 +1,4 @@
-"""The ledger: a line for every request, whatever becomes of the process, the file or the disk."""
+"""The ledger: a line for every request, in spite of killed processes, damaged files and full disks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from gateway_lab import ANTHROPIC, HELLO, Lab, scripted_lab, soon
+from gateway_bench import ANTHROPIC, HELLO, GatewayBench, scripted_gateway, soon
 
 from systems import linux_only, posix_only
 from youbencha.errors import YouBenchaError
@@ -59,17 +59,17 @@ def _call(call_id: str = "1", **changes: Any) -> Call:
     return call._replace(**changes)
 
 
-async def test_what_a_line_says(tmp_path: Path) -> None:
+async def test_fields_of_a_line(tmp_path: Path) -> None:
     script = "usage: {input_tokens: 1000, output_tokens: 9, cache_read_input_tokens: 5, cache_creation_input_tokens: 6}"
-    async with scripted_lab(f"{script}\n{HELLO}", tmp_path) as (lab, _):
+    async with scripted_gateway(f"{script}\n{HELLO}", tmp_path) as (bench, _):
         for _ in range(3):
-            await lab.ask()
-        await lab.send("POST", "/v1/messages", json={})
-        await lab.send("GET", "/nowhere", headers=ANTHROPIC.key(lab.access.key))
+            await bench.ask()
+        await bench.send("POST", "/v1/messages", json={})
+        await bench.send("GET", "/nowhere", headers=ANTHROPIC.key(bench.access.key))
         for _ in range(5):
-            await lab.call()
-        lines = lab.lines()
-        _is_beside(lab)
+            await bench.call()
+        lines = bench.lines()
+        _is_beside(bench)
     assert len(lines) == 5
     assert all(set(line) >= PROMISED for line in lines)
     assert len({line["id"] for line in lines}) == 5
@@ -88,17 +88,17 @@ async def test_what_a_line_says(tmp_path: Path) -> None:
     assert [line[name] for name in counts] == [1000, 9, 5, 6]
     assert (line["cost_usd"] > 0, line["partial"], line["error"], line["stream"]) == (True, False, None, True)
     assert line["at"].endswith("Z")
-    assert not lab.ledger.with_name("ledger.jsonl.open").exists()
+    assert not bench.ledger.with_name("ledger.jsonl.open").exists()
 
 
-def _is_beside(lab: Lab) -> None:
-    noted = lab.ledger.with_name("ledger.jsonl.open")
+def _is_beside(bench: GatewayBench) -> None:
+    noted = bench.ledger.with_name("ledger.jsonl.open")
     assert noted.is_file()
     if os.name == "posix":
-        assert {stat.S_IMODE(file.stat().st_mode) for file in (noted, lab.ledger)} == {0o600}
+        assert {stat.S_IMODE(file.stat().st_mode) for file in (noted, bench.ledger)} == {0o600}
 
 
-def test_it_is_only_ever_added_to(tmp_path: Path) -> None:
+def test_the_ledger_is_append_only(tmp_path: Path) -> None:
     path = tmp_path / "new" / "directory" / "ledger.jsonl"
     for call_id in ("1", "2"):
         ledger = Ledger(path)
@@ -109,7 +109,7 @@ def test_it_is_only_ever_added_to(tmp_path: Path) -> None:
     assert next(read_ledger(path))["at"] == "2023-11-14T22:13:20.250Z"
 
 
-def test_a_ledger_has_one_who_writes_it(tmp_path: Path) -> None:
+def test_a_ledger_has_a_single_writer(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     first = Ledger(path)
     first.begun(_call("1"))
@@ -134,7 +134,7 @@ def test_a_torn_line_is_closed(tmp_path: Path) -> None:
     assert path.read_bytes().startswith(b'{"id": "1"}\n{"id": "2", "mod\n{')
 
 
-def test_what_is_noted_beside_it_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_of_open_calls_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger_module, "_MAX_NOTED_BYTES", 500)
     path = tmp_path / "ledger.jsonl"
     noted = path.with_name("ledger.jsonl.open")
@@ -154,7 +154,7 @@ def test_what_is_noted_beside_it_stays_small(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\n[1]\n{}\n"])
-def test_notes_that_make_no_sense(content: bytes, tmp_path: Path) -> None:
+def test_an_invalid_list_of_open_calls(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     path.with_name("ledger.jsonl.open").write_bytes(content)
     ledger = Ledger(path)
@@ -174,7 +174,7 @@ def test_a_path_that_cannot_be_written(tmp_path: Path) -> None:
 
 @posix_only("kill -9 is of POSIX")
 @pytest.mark.repeat(5)
-async def test_a_process_that_is_killed(tmp_path: Path) -> None:
+async def test_a_killed_process(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     script = "usage: {input_tokens: 7}\nturns: [{text: hello}, {text: hello, hang: true}]"
     async with ScriptedModel(parse_script(script)) as model, aiohttp.ClientSession() as client:
@@ -203,13 +203,13 @@ async def test_a_process_that_is_killed(tmp_path: Path) -> None:
     assert under_way["requested_model"] == "claude-opus-4-5"
     assert set(under_way) >= PROMISED
     assert {under_way[name] for name in PROMISED if name.endswith("_tokens")} == {None}
-    Ledger(path).close()  # told once
+    Ledger(path).close()  # reported once
     assert len(list(read_ledger(path))) == 2
 
 
 @linux_only("a small disk is made by mounting one in a namespace of our own")
 def test_a_full_disk(tmp_path: Path) -> None:
-    """Calls go on, and that lines are missing is told."""
+    """Calls continue, and the missing lines are reported."""
     unshare = shutil.which("unshare")
     assert unshare, "util-linux is needed"
     disk = tmp_path / "disk"
@@ -219,16 +219,16 @@ def test_a_full_disk(tmp_path: Path) -> None:
     inside = f"mount -t tmpfs -o size=24k none '{disk}' && {filled} && {fill}"
     done = subprocess.run([unshare, "-rm", "sh", "-c", inside], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    told = json.loads(done.stdout)
-    assert (told["statuses"], told["requests"]) == ([200] * 61, 61)
-    assert "space" in told["failure"]
-    lines = told["ledger"].splitlines()
+    report = json.loads(done.stdout)
+    assert (report["statuses"], report["requests"]) == ([200] * 61, 61)
+    assert "space" in report["failure"]
+    lines = report["ledger"].splitlines()
     assert 5 < len(lines) < 61
     assert json.loads(lines[-1])["path"] == "/v1/models"  # on a line of its own, whatever was torn before
 
 
 @linux_only("/dev/full is of Linux")
-def test_a_disk_that_takes_nothing() -> None:
+def test_a_full_device() -> None:
     ledger = Ledger(None)
     ledger._lines = os.open("/dev/full", os.O_WRONLY)
     ledger.ended(_call())
@@ -237,7 +237,7 @@ def test_a_disk_that_takes_nothing() -> None:
     ledger.close()
 
 
-def test_without_a_file_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_file_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ledger = Ledger(None)
     ledger.begun(_call("1"))
@@ -246,7 +246,7 @@ def test_without_a_file_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.Monk
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_old_name_of_an_error_is_read_as_the_new_one(tmp_path: Path) -> None:
+def test_an_old_error_name_is_read_as_the_new_one(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     path.write_text('{"error": "call_too_dear"}\n{"error": ["odd"]}\n{"id": "1"}\n')
     assert list(read_ledger(path)) == [{"error": "call_over_cap"}, {"error": ["odd"]}, {"id": "1"}]

@@ -1,4 +1,4 @@
-"""What Prometheus reads."""
+"""The metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from gateway_lab import HELLO, scripted_lab
+from gateway_bench import HELLO, scripted_gateway
 
 from youbencha.gateway import server as metrics_module
 from youbencha.gateway.call import Call, Labels
@@ -57,15 +57,15 @@ def _call(**changes: object) -> Call:
     return call._replace(**changes)  # type: ignore[arg-type]
 
 
-async def test_what_was_done_is_counted(tmp_path: Path) -> None:
+async def test_calls_are_counted(tmp_path: Path) -> None:
     script = f"usage: {{input_tokens: 10, output_tokens: 4, cache_read_input_tokens: 3}}\n{HELLO}"
-    async with scripted_lab(script, tmp_path, with_metrics=True) as (lab, _):
+    async with scripted_gateway(script, tmp_path, with_metrics=True) as (bench, _):
         for _ in range(2):
-            await lab.ask()
-            await lab.call()
-        await lab.ask(key="forged")
-        await lab.call()
-        answer = await lab.send("GET", "/metrics")
+            await bench.ask()
+            await bench.call()
+        await bench.ask(key="forged")
+        await bench.call()
+        answer = await bench.send("GET", "/metrics")
     series = parsed(answer.raw.decode())
     assert answer.headers["content-type"].startswith("text/plain")
     ours = {"key": "trial-1", "model": "claude-opus-4-5"}
@@ -77,7 +77,7 @@ async def test_what_was_done_is_counted(tmp_path: Path) -> None:
     assert value(series, "cost_usd_total", **ours) > 0
     assert (value(series, "duration_seconds_count"), value(series, "duration_seconds_bucket", le="+Inf")) == (3, 3)
     assert (value(series, "in_flight"), value(series, "circuit_open", provider="anthropic")) == (0, 0)
-    assert lab.access.key.encode() not in answer.raw
+    assert bench.access.key.encode() not in answer.raw
 
 
 def test_names_are_escaped() -> None:
@@ -96,7 +96,7 @@ def _open() -> Circuit:
     return circuit
 
 
-def test_times_fall_into_all_the_buckets_that_hold_them() -> None:
+def test_durations_are_counted_in_all_buckets_up_to_them() -> None:
     metrics = Metrics()
     for duration in (3.0, 40.0, 10_000_000.0):
         metrics.count(_call(duration_ms=duration, partial=duration == 40.0))
@@ -111,7 +111,7 @@ def test_times_fall_into_all_the_buckets_that_hold_them() -> None:
     assert value(series, "partial_total", key="k") == 1
 
 
-def test_invented_models_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_series_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_module, "_MAX_SERIES", 10)
     metrics = Metrics()
     for number in range(100):

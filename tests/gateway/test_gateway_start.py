@@ -1,4 +1,4 @@
-"""Clients may connect before the server is loaded, and learn at once if it never will be."""
+"""Clients may connect before the server is loaded, and get an error at once if it cannot be loaded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from gateway_lab import HELLO, asking, lab_at, scripted_lab, soon
+from gateway_bench import HELLO, asking, gateway_at, scripted_gateway, soon
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
@@ -35,34 +35,34 @@ def loading(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
 
 async def test_a_request_waits_for_the_server(loading: threading.Event, tmp_path: Path) -> None:
-    async with scripted_lab(HELLO, tmp_path) as (lab, _):
-        waiting = asyncio.create_task(lab.ask())
-        reader, writer = await asyncio.open_connection(*lab.gateway.url.removeprefix("http://").split(":"))
+    async with scripted_gateway(HELLO, tmp_path) as (bench, _):
+        waiting = asyncio.create_task(bench.ask())
+        reader, writer = await asyncio.open_connection(*bench.gateway.url.removeprefix("http://").split(":"))
         writer.write(HEALTH)
         loading.set()
         assert b" 200 " in await soon(reader.readline())
         writer.close()
         assert (await soon(waiting)).status == 200
-        await lab.gateway.ready()
+        await bench.gateway.ready()
 
 
 @posix_only("Unix sockets")
 async def test_a_unix_socket_waits_for_the_server_too(loading: threading.Event, tmp_path: Path) -> None:
     early, late = tmp_path / "early.sock", tmp_path / "late.sock"
-    async with scripted_lab(HELLO, tmp_path / "lab") as (lab, _):
-        await lab.gateway.listen_on(early)
+    async with scripted_gateway(HELLO, tmp_path / "bench") as (bench, _):
+        await bench.gateway.listen_on(early)
         early_reader, early_writer = await asyncio.open_unix_connection(early)
-        early_writer.write(asking(lab.access.key))
+        early_writer.write(asking(bench.access.key))
         loading.set()
         assert b" 200 " in await soon(early_reader.readline())
-        await lab.gateway.listen_on(late)
+        await bench.gateway.listen_on(late)
         late_reader, late_writer = await asyncio.open_unix_connection(late)
         late_writer.write(HEALTH)
         assert b" 200 " in await soon(late_reader.readline())
         early_writer.close()
         late_writer.close()
         for path in (early, late):
-            lab.gateway.stop_listening(path)
+            bench.gateway.stop_listening(path)
             with pytest.raises(OSError):
                 await asyncio.open_unix_connection(path)
 
@@ -76,8 +76,8 @@ async def test_a_server_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch, t
         raise ImportError("no module named aiohttp")
 
     monkeypatch.setattr(gateway_module, "_load_server", load)
-    async with lab_at("http://127.0.0.1:9", tmp_path / "lab") as lab:
-        gateway = lab.gateway
+    async with gateway_at("http://127.0.0.1:9", tmp_path / "bench") as bench:
+        gateway = bench.gateway
         gateway.on_failure(failed.set)
         await gateway.listen_on(tmp_path / "door.sock")
         waiting = [
@@ -86,20 +86,20 @@ async def test_a_server_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch, t
         ]
         may_fail.set()
         await soon(failed.wait())
-        for reader, writer in waiting:  # nobody is left in the backlog
+        for reader, writer in waiting:  # no connection is left in the backlog
             with suppress(ConnectionError):
                 assert await soon(reader.read()) == b""
             writer.close()
         with pytest.raises(YouBenchaError, match="no module named aiohttp") as caught:
             await gateway.ready()
         assert caught.value.code == "GATEWAY_START_FAILED"
-        told_late = []
-        gateway.on_failure(lambda: told_late.append(True))
-        assert told_late == [True]
+        notified = []
+        gateway.on_failure(lambda: notified.append(True))
+        assert notified == [True]
         gateway.stop_listening(tmp_path / "door.sock")  # as a trial does when it ends, whose error is the one above
 
 
-async def test_a_gateway_that_is_closed_while_its_server_loads(loading: threading.Event) -> None:
+async def test_closing_a_gateway_while_its_server_loads(loading: threading.Event) -> None:
     async with Gateway(upstreams={}) as gateway:
         port = int(gateway.url.rpartition(":")[2])
     with pytest.raises(OSError):
@@ -146,23 +146,23 @@ async def test_the_server_is_loaded_soon_in_any_case(monkeypatch: pytest.MonkeyP
         assert await asyncio.to_thread(loaded.wait, 30)
 
 
-async def test_trials_on_one_gateway_have_ledgers_of_their_own(tmp_path: Path) -> None:
+async def test_trials_on_one_gateway_have_separate_ledgers(tmp_path: Path) -> None:
     paths = {name: tmp_path / f"{name}.jsonl" for name in ("one", "two")}
-    async with scripted_lab(HELLO, tmp_path) as (lab, _):
+    async with scripted_gateway(HELLO, tmp_path) as (bench, _):
         with Ledger(paths["one"]) as one, Ledger(paths["two"]) as two:
-            first = lab.gateway.issue(Labels("one"), ledger=one)
-            second = lab.gateway.issue(Labels("two"), ledger=two)
+            first = bench.gateway.issue(Labels("one"), ledger=one)
+            second = bench.gateway.issue(Labels("two"), ledger=two)
             for key in (first.key, second.key, second.key, "sk-yb-unknown"):
-                await lab.ask(key=key)
-                await lab.call()
-            await lab.end(first)
-            await lab.ask(key=first.key)
-            await lab.call()
-        assert (await lab.ask(key=first.key)).status == 401  # its ledger is closed
-        await lab.call()
+                await bench.ask(key=key)
+                await bench.call()
+            await bench.end(first)
+            await bench.ask(key=first.key)
+            await bench.call()
+        assert (await bench.ask(key=first.key)).status == 401  # its ledger is closed
+        await bench.call()
     lines = {name: [(line["key"], line["error"]) for line in read_ledger(path)] for name, path in paths.items()}
     assert lines == {"one": [("one", None), ("one", "key_expired")], "two": [("two", None)] * 2}
-    assert [line["error"] for line in lab.lines()] == ["key_unknown"]
+    assert [line["error"] for line in bench.lines()] == ["key_unknown"]
 
 
 def test_a_ledger_is_restored_to_what_was_written(tmp_path: Path) -> None:

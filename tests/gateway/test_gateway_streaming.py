@@ -1,4 +1,4 @@
-"""Streams: passed on as they come, byte for byte, and what happens when somebody leaves in the middle."""
+"""Streams: passed on immediately, byte for byte; and disconnects in the middle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from gateway_lab import (
+from gateway_bench import (
     ANTHROPIC,
     CHAT,
     EVENTS,
@@ -22,8 +22,8 @@ from gateway_lab import (
     asking,
     chunk,
     raw_client,
-    raw_lab,
-    scripted_lab,
+    raw_gateway,
+    scripted_gateway,
     soon,
     whole,
 )
@@ -36,7 +36,7 @@ from youbencha.usage import Tokens
 SEEN = Tokens(input=11, output=7)
 
 
-async def test_each_event_is_there_before_the_next_is_sent(tmp_path: Path) -> None:
+async def test_each_event_arrives_before_the_next_is_sent(tmp_path: Path) -> None:
     """The upstream sends an event only when the client says that it has the one before."""
     confirmed: asyncio.Queue[None] = asyncio.Queue()
 
@@ -47,13 +47,13 @@ async def test_each_event_is_there_before_the_next_is_sent(tmp_path: Path) -> No
             await connection.say(chunk(event))
         await connection.say(chunk(b""))
 
-    async with raw_lab(answer, tmp_path) as (lab, _), raw_client(lab, asking(lab.access.key)) as client:
+    async with raw_gateway(answer, tmp_path) as (bench, _), raw_client(bench, asking(bench.access.key)) as client:
         head = await client.until(b"\r\n\r\n")  # nothing of the body has been sent yet
         for event in EVENTS:
             confirmed.put_nowait(None)
             assert await client.until(chunk(event)) == chunk(event)
         assert await client.until(chunk(b"")) == chunk(b"")
-        call = await lab.call()
+        call = await bench.call()
     assert head.startswith(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n")
     assert (call.tokens, call.partial, call.error) == (SEEN, False, None)
 
@@ -69,21 +69,21 @@ async def test_the_usage_filter_holds_no_event_back(tmp_path: Path) -> None:
         await connection.say(chunk(usage), chunk(b"data: [DONE]\n\n"), chunk(b""))
 
     body = json.dumps({**CHAT.body, "stream": True}).encode()
-    async with raw_lab(answer, tmp_path) as (lab, _):
-        async with raw_client(lab, asking(lab.access.key, body, path=CHAT.path)) as client:
+    async with raw_gateway(answer, tmp_path) as (bench, _):
+        async with raw_client(bench, asking(bench.access.key, body, path=CHAT.path)) as client:
             await client.until(chunk(first))
             confirmed.put_nowait(None)
             assert b"prompt_tokens" not in await client.until(b"0\r\n\r\n")
-        call = await lab.call()
+        call = await bench.call()
     assert call.tokens == Tokens(input=3, output=4)
 
 
 @pytest.mark.parametrize("stream", [True, False])
 async def test_pieces_of_one_byte(stream: bool, tmp_path: Path) -> None:
     script = "usage: {input_tokens: 9, output_tokens: 5}\nturns: [{text: hello, chunk_bytes: 1}, {text: hello}]"
-    async with scripted_lab(script, tmp_path) as (lab, _):
-        pieces, at_once = [await lab.ask(stream=stream) for _ in range(2)]
-        calls = [await lab.call() for _ in range(2)]
+    async with scripted_gateway(script, tmp_path) as (bench, _):
+        pieces, at_once = [await bench.ask(stream=stream) for _ in range(2)]
+        calls = [await bench.call() for _ in range(2)]
     assert len(pieces.raw) == len(at_once.raw)
     assert [(call.tokens.input, call.tokens.output, call.partial) for call in calls] == [(9, 5, False)] * 2
 
@@ -102,9 +102,9 @@ async def test_compressed_streams(encoding: str, tmp_path: Path) -> None:
             await connection.say(chunk(packed[number : number + 1]))
         await connection.say(chunk(b""))
 
-    async with raw_lab(answer, tmp_path) as (lab, upstream):
-        heard = await lab.ask(headers={"Accept-Encoding": "br, gzip;q=0.9, deflate, zstd"})
-        call = await lab.call()
+    async with raw_gateway(answer, tmp_path) as (bench, upstream):
+        heard = await bench.ask(headers={"Accept-Encoding": "br, gzip;q=0.9, deflate, zstd"})
+        call = await bench.call()
     assert (heard.raw, heard.headers["content-encoding"]) == (packed, encoding)
     assert (call.tokens, call.partial) == (SEEN, False)
     assert upstream.seen[0].header("accept-encoding") == ["gzip, deflate"]
@@ -116,14 +116,14 @@ async def test_compressed_json(tmp_path: Path) -> None:
     async def answer(connection: Connection) -> None:
         await connection.say(whole(packed, headers="Content-Encoding: gzip\r\n"))
 
-    async with raw_lab(answer, tmp_path) as (lab, _):
-        heard = await lab.ask(stream=False)
-        call = await lab.call()
+    async with raw_gateway(answer, tmp_path) as (bench, _):
+        heard = await bench.ask(stream=False)
+        call = await bench.call()
     assert (heard.raw, heard.headers["content-length"]) == (packed, str(len(packed)))
     assert (call.tokens, call.partial) == (Tokens(input=11, output=1), False)
 
 
-async def test_a_chat_stream_that_is_compressed_though_it_was_not_asked_for(tmp_path: Path) -> None:
+async def test_an_unrequested_compressed_chat_stream(tmp_path: Path) -> None:
     """Then its usage cannot be taken out; but nothing is broken or held back either."""
     events = b'data: {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4}}\n\ndata: [DONE]\n\n'
     packed = gzip.compress(events)
@@ -131,62 +131,62 @@ async def test_a_chat_stream_that_is_compressed_though_it_was_not_asked_for(tmp_
     async def answer(connection: Connection) -> None:
         await connection.say(STREAM_HEAD, b"Content-Encoding: gzip\r\n\r\n", chunk(packed), chunk(b""))
 
-    async with raw_lab(answer, tmp_path) as (lab, _):
-        heard = await lab.ask(CHAT)
-        call = await lab.call()
+    async with raw_gateway(answer, tmp_path) as (bench, _):
+        heard = await bench.ask(CHAT)
+        call = await bench.call()
     assert (heard.raw, call.tokens) == (packed, Tokens(input=3, output=4))
 
 
 HALF = START + b"event: content_block_delta\ndata: {"
 
 
-async def test_the_upstream_leaves_in_the_middle_of_an_event(tmp_path: Path) -> None:
+async def test_the_upstream_disconnects_within_an_event(tmp_path: Path) -> None:
     async def answer(connection: Connection) -> None:
         await connection.say(STREAM_HEAD, b"\r\n", chunk(HALF))
 
-    async with raw_lab(answer, tmp_path) as (lab, _):
-        async with raw_client(lab, asking(lab.access.key)) as client:
+    async with raw_gateway(answer, tmp_path) as (bench, _):
+        async with raw_client(bench, asking(bench.access.key)) as client:
             await client.until(b"\r\n\r\n")
             assert await client.rest() == chunk(HALF)  # and no end mark
-        call = await lab.call()
+        call = await bench.call()
         with pytest.raises(aiohttp.ClientPayloadError):
-            await lab.ask()
-        grant = await lab.end()
+            await bench.ask()
+        grant = await bench.end()
     assert (call.tokens, call.partial, call.error) == (Tokens(input=11, output=1), True, "upstream_gone")
     assert (call.status, call.upstream_status) == (200, 200)
     assert grant.account.spent_tokens == 24
     assert grant.account.unseen_tokens > 0  # what may have been written beyond what was seen
-    line = lab.lines()[0]
+    line = bench.lines()[0]
     assert (line["partial"], line["error"], line["input_tokens"]) == (True, "upstream_gone", 11)
 
 
 @pytest.mark.parametrize("status", ["200 OK", "429 Too Many Requests", "500 Internal Server Error"])
-async def test_the_upstream_leaves_in_the_middle_of_a_body(status: str, tmp_path: Path) -> None:
+async def test_the_upstream_disconnects_within_a_body(status: str, tmp_path: Path) -> None:
     async def answer(connection: Connection) -> None:
         await connection.say(whole(b'{"a": 1}', status).removesuffix(b"}"))
 
-    async with raw_lab(answer, tmp_path) as (lab, _):
+    async with raw_gateway(answer, tmp_path) as (bench, _):
         with pytest.raises(aiohttp.ClientPayloadError):
-            await lab.ask(stream=False)
-        call = await lab.call()
-    told = {"200": "upstream_gone", "429": "rate_limited", "500": "provider_failed"}[status[:3]]
-    assert (call.error, call.partial) == (told, status == "200 OK")
+            await bench.ask(stream=False)
+        call = await bench.call()
+    expected = {"200": "upstream_gone", "429": "rate_limited", "500": "provider_failed"}[status[:3]]
+    assert (call.error, call.partial) == (expected, status == "200 OK")
 
 
 @pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200", b"not http at all\r\n\r\n", STREAM_HEAD + b"\r\nzz\r\n"])
-async def test_the_upstream_gives_no_answer(said: bytes, tmp_path: Path) -> None:
+async def test_the_upstream_does_not_answer(said: bytes, tmp_path: Path) -> None:
     async def answer(connection: Connection) -> None:
         await connection.say(said)
 
-    async with raw_lab(answer, tmp_path) as (lab, _):
-        heard = await lab.ask()
-        call = await lab.call()
+    async with raw_gateway(answer, tmp_path) as (bench, _):
+        heard = await bench.ask()
+        call = await bench.call()
     assert (heard.status, heard.json["error"]["type"]) == (502, "api_error")
-    # It was on its way: what it cost, nobody knows.
+    # It was already sent: its cost is unknown.
     assert (call.error, call.partial, call.tokens) == ("upstream_unreachable", True, Tokens())
 
 
-async def test_the_client_leaves_in_the_middle(tmp_path: Path) -> None:
+async def test_the_client_disconnects_within_a_stream(tmp_path: Path) -> None:
     left = asyncio.Event()
 
     async def answer(connection: Connection) -> None:
@@ -194,16 +194,16 @@ async def test_the_client_leaves_in_the_middle(tmp_path: Path) -> None:
         await connection.reader.read()  # until the gateway closes the connection
         left.set()
 
-    async with raw_lab(answer, tmp_path) as (lab, _), raw_client(lab, asking(lab.access.key)) as client:
+    async with raw_gateway(answer, tmp_path) as (bench, _), raw_client(bench, asking(bench.access.key)) as client:
         await client.until(chunk(START))
         client.leave()
-        call = await lab.call()
+        call = await bench.call()
         await soon(left.wait())
     assert (call.tokens, call.partial, call.error) == (Tokens(input=11, output=1), True, "client_gone")
-    assert [(line["partial"], line["error"]) for line in lab.lines()] == [(True, "client_gone")]
+    assert [(line["partial"], line["error"]) for line in bench.lines()] == [(True, "client_gone")]
 
 
-async def test_the_client_leaves_before_the_first_byte(tmp_path: Path) -> None:
+async def test_the_client_disconnects_before_the_first_byte(tmp_path: Path) -> None:
     asked, left = asyncio.Event(), asyncio.Event()
 
     async def answer(connection: Connection) -> None:
@@ -211,26 +211,26 @@ async def test_the_client_leaves_before_the_first_byte(tmp_path: Path) -> None:
         await connection.reader.read()
         left.set()
 
-    async with raw_lab(answer, tmp_path) as (lab, _):
-        access = lab.gateway.issue(Labels("capped"), caps=Caps(tokens=100_000))
-        async with raw_client(lab, asking(access.key)) as client:
+    async with raw_gateway(answer, tmp_path) as (bench, _):
+        access = bench.gateway.issue(Labels("capped"), caps=Caps(tokens=100_000))
+        async with raw_client(bench, asking(access.key)) as client:
             await soon(asked.wait())
             client.leave()
-            call = await lab.call()
+            call = await bench.call()
             await soon(left.wait())
-        grant = await lab.end(access)
+        grant = await bench.end(access)
     assert (call.status, call.error, call.partial, call.tokens) == (None, "client_gone", True, Tokens())
     assert (grant.account.reserved_tokens, grant.account.unseen_tokens > 0) == (0, True)
 
 
-async def test_the_client_leaves_before_it_has_asked(tmp_path: Path) -> None:
+async def test_the_client_disconnects_within_its_request(tmp_path: Path) -> None:
     async with (
-        scripted_lab("turns: [{text: hello}]", tmp_path) as (lab, model),
-        raw_client(lab, asking(lab.access.key)[:-10]) as client,
+        scripted_gateway("turns: [{text: hello}]", tmp_path) as (bench, model),
+        raw_client(bench, asking(bench.access.key)[:-10]) as client,
     ):
-        await _arrived(lab.gateway.url)
+        await _arrived(bench.gateway.url)
         client.leave()
-        call = await lab.call()
+        call = await bench.call()
     assert (call.status, call.error, call.partial) == (None, "client_gone", False)
     assert model.requests == []
 
@@ -244,7 +244,7 @@ async def _arrived(url: str) -> None:
                     return
 
 
-async def test_a_client_that_leaves_after_the_last_event_missed_nothing(tmp_path: Path) -> None:
+async def test_a_client_that_disconnects_after_the_last_event_has_everything(tmp_path: Path) -> None:
     """Some do not wait for the end mark of the body."""
 
     async def answer(connection: Connection) -> None:
@@ -253,31 +253,31 @@ async def test_a_client_that_leaves_after_the_last_event_missed_nothing(tmp_path
 
     tape = Cassette(tmp_path / "tape", "record")
     async with (
-        raw_lab(answer, tmp_path, cassette=tape) as (lab, _),
-        raw_client(lab, asking(lab.access.key)) as client,
+        raw_gateway(answer, tmp_path, cassette=tape) as (bench, _),
+        raw_client(bench, asking(bench.access.key)) as client,
     ):
         await client.until(b"message_stop")
         client.leave()
-        call = await lab.call()
+        call = await bench.call()
     assert (call.tokens, call.partial, call.error) == (SEEN, False, None)
     assert tape.recorded == 1  # or a replay would miss the last answer of every such client
 
 
-async def test_an_error_in_the_middle_of_a_stream(tmp_path: Path) -> None:
+async def test_an_error_within_a_stream(tmp_path: Path) -> None:
     script = "usage: {input_tokens: 9}\nturns: [{text: hello, error_mid_stream: {status: 529}}]"
-    async with scripted_lab(script, tmp_path) as (lab, _):
-        heard = await lab.ask()
-        call = await lab.call()
+    async with scripted_gateway(script, tmp_path) as (bench, _):
+        heard = await bench.ask()
+        call = await bench.call()
     assert b"overloaded_error" in heard.raw
     assert (call.status, call.error, call.partial, call.tokens.input) == (200, "overloaded_error", True, 9)
 
 
-async def test_large_bodies_go_both_ways(tmp_path: Path) -> None:
+async def test_large_bodies_in_both_directions(tmp_path: Path) -> None:
     body = json.dumps({**ANTHROPIC.body, "messages": [{"role": "user", "content": "word " * 600_000}]}).encode()
 
     async def answer(connection: Connection) -> None:
         await connection.say(whole(connection.body))
 
-    async with raw_lab(answer, tmp_path) as (lab, upstream):
-        heard = await lab.send("POST", "/v1/messages", data=io.BytesIO(body), headers={"x-api-key": lab.access.key})
+    async with raw_gateway(answer, tmp_path) as (bench, upstream):
+        heard = await bench.send("POST", "/v1/messages", data=io.BytesIO(body), headers={"x-api-key": bench.access.key})
     assert upstream.seen[0].body == heard.raw == body

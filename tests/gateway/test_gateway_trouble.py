@@ -1,4 +1,4 @@
-"""A provider that is busy, broken or gone."""
+"""A provider that is busy, failing or unreachable."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from gateway_lab import APIS, CHAT, HELLO, Api, Connection, lab_at, raw_lab, scripted_lab, soon, whole
+from gateway_bench import APIS, CHAT, HELLO, Api, Connection, gateway_at, raw_gateway, scripted_gateway, soon, whole
 
 from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.forward import FAILURES, Circuit
@@ -27,10 +27,10 @@ async def test_a_busy_provider_is_passed_on_untouched(api: Api, status: int, tmp
     async def answer(connection: Connection) -> None:
         await connection.say(whole(body, f"{status} Busy", headers=headers))
 
-    async with raw_lab(answer, tmp_path) as (lab, _):
-        heard = await lab.ask(api)
-        call = await lab.call()
-        grant = await lab.end()
+    async with raw_gateway(answer, tmp_path) as (bench, _):
+        heard = await bench.ask(api)
+        call = await bench.call()
+        grant = await bench.end()
     assert (heard.status, heard.raw, heard.headers["content-length"]) == (status, body, str(len(body)))
     assert {name: value for name, value in heard.headers.items() if name not in _OWN} == {
         "content-type": "application/json",
@@ -46,23 +46,23 @@ async def test_a_busy_provider_is_passed_on_untouched(api: Api, status: int, tmp
 
 async def test_the_wait_for_a_busy_provider_ends_with_the_next_request(tmp_path: Path) -> None:
     turns = "turns: [{error: {status: 429, headers: {retry-after: 1}}}, {text: hello}]"
-    async with scripted_lab(turns, tmp_path) as (lab, _):
-        await lab.ask()
-        await lab.call()
-        waited = lab.gateway.keys.find(lab.access.key, "127.0.0.1")
+    async with scripted_gateway(turns, tmp_path) as (bench, _):
+        await bench.ask()
+        await bench.call()
+        waited = bench.gateway.keys.find(bench.access.key, "127.0.0.1")
         assert waited is not None
         assert waited.totals.provider_wait_s == 0.0
-        await lab.ask()
-        await lab.call()
+        await bench.ask()
+        await bench.call()
         assert waited.totals.provider_wait_s > 0.0
 
 
-def test_only_the_time_between_is_waited() -> None:
+def test_provider_wait_is_the_time_until_the_next_request() -> None:
     totals, busy = KeyTotals(), _call(429, "rate_limited")
     totals.arrived(100.0)
     totals.ended(busy, 101.0)
     totals.arrived(111.5)
-    totals.arrived(112.0)  # in parallel: nobody waits any more
+    totals.arrived(112.0)  # in parallel: no longer waiting
     totals.ended(_call(200, None), 120.0)
     totals.arrived(150.0)
     totals.ended(busy, 151.0)
@@ -75,13 +75,13 @@ def _call(status: int, error: str | None) -> Call:
                 upstream_status=status)  # fmt: skip
 
 
-async def test_a_provider_that_fails_is_left_alone(tmp_path: Path) -> None:
+async def test_a_failing_provider_opens_the_circuit(tmp_path: Path) -> None:
     turns = "turns: [{error: {status: 500, message: sorry}, times: forever}]"
-    async with scripted_lab(turns, tmp_path) as (lab, model):
-        failed = [await lab.ask() for _ in range(FAILURES)]
-        refused = [await lab.ask(api) for api in APIS]
-        calls = [await lab.call() for _ in range(FAILURES + len(APIS))]
-        grant = await lab.end()
+    async with scripted_gateway(turns, tmp_path) as (bench, model):
+        failed = [await bench.ask() for _ in range(FAILURES)]
+        refused = [await bench.ask(api) for api in APIS]
+        calls = [await bench.call() for _ in range(FAILURES + len(APIS))]
+        grant = await bench.end()
     assert [answer.status for answer in failed] == [500] * FAILURES
     assert all(b"sorry" in answer.raw for answer in failed)
     assert (refused[0].status, refused[0].headers["x-should-retry"]) == (503, "false")
@@ -92,31 +92,31 @@ async def test_a_provider_that_fails_is_left_alone(tmp_path: Path) -> None:
     assert (calls[6].upstream_status, calls[6].partial, grant.totals.circuit_refusals) == (None, False, 1)
 
 
-async def test_a_success_between_keeps_the_circuit_closed(tmp_path: Path) -> None:
+async def test_a_success_in_between_keeps_the_circuit_closed(tmp_path: Path) -> None:
     turns = "turns: [{error: {status: 503}, times: 5}, {text: a}, {error: {status: 500}, times: 5}, {text: b}]"
-    async with scripted_lab(turns, tmp_path) as (lab, _):
-        statuses = [(await lab.ask()).status for _ in range(12)]
+    async with scripted_gateway(turns, tmp_path) as (bench, _):
+        statuses = [(await bench.ask()).status for _ in range(12)]
     assert statuses == [503] * 5 + [200] + [500] * 5 + [200]
 
 
-async def test_errors_of_the_client_open_no_circuit(tmp_path: Path) -> None:
+async def test_client_errors_do_not_open_the_circuit(tmp_path: Path) -> None:
     turns = "turns: [{error: {status: 400}, times: 8}, {error: {status: 429}, times: 8}, {text: hello}]"
-    async with scripted_lab(turns, tmp_path) as (lab, _):
-        statuses = [(await lab.ask()).status for _ in range(17)]
-        calls = [await lab.call() for _ in range(17)]
+    async with scripted_gateway(turns, tmp_path) as (bench, _):
+        statuses = [(await bench.ask()).status for _ in range(17)]
+        calls = [await bench.call() for _ in range(17)]
     assert statuses[-1] == 200
     assert [calls[0].error, calls[8].error, calls[16].error] == ["provider_refused", "rate_limited", None]
 
 
-async def test_nobody_listens(tmp_path: Path) -> None:
+async def test_an_unreachable_upstream(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    async with lab_at(url, tmp_path) as lab:
-        answers = [await lab.ask() for _ in range(FAILURES + 1)]
-        call = await lab.call()
-        other = await lab.ask(CHAT)
-        grant = await lab.end()
+    async with gateway_at(url, tmp_path) as bench:
+        answers = [await bench.ask() for _ in range(FAILURES + 1)]
+        call = await bench.call()
+        other = await bench.ask(CHAT)
+        grant = await bench.end()
     assert [answer.status for answer in answers] == [502] * FAILURES + [503]
     assert "anthropic does not answer" in answers[0].json["error"]["message"]
     assert "x-should-retry" not in answers[0].headers  # one lost connection must not end a trial
@@ -126,8 +126,8 @@ async def test_nobody_listens(tmp_path: Path) -> None:
 
 
 async def test_a_rejected_key_is_not_tried_for_minutes(tmp_path: Path) -> None:
-    async with scripted_lab("turns: [{error: {status: 401}}]", tmp_path) as (lab, _):
-        heard = await lab.ask()
+    async with scripted_gateway("turns: [{error: {status: 401}}]", tmp_path) as (bench, _):
+        heard = await bench.ask()
     assert (heard.status, heard.headers["x-should-retry"]) == (401, "false")
 
 
@@ -135,22 +135,22 @@ async def test_a_redirect_is_not_followed(tmp_path: Path) -> None:
     async def answer(connection: Connection) -> None:
         await connection.say(whole(b"", "307 Temporary Redirect", headers="Location: /v1/elsewhere\r\n"))
 
-    async with raw_lab(answer, tmp_path) as (lab, upstream):
-        heard = await lab.ask()
-        call = await lab.call()
+    async with raw_gateway(answer, tmp_path) as (bench, upstream):
+        heard = await bench.ask()
+        call = await bench.call()
     assert (heard.status, heard.headers["location"], len(upstream.seen)) == (307, "/v1/elsewhere", 1)
     assert call.partial is False
 
 
 async def test_a_provider_without_a_key(tmp_path: Path) -> None:
-    async with scripted_lab(HELLO, tmp_path, upstreams={}) as (lab, _):
-        answers = [await lab.ask(api) for api in APIS]
-        call = await lab.call()
+    async with scripted_gateway(HELLO, tmp_path, upstreams={}) as (bench, _):
+        answers = [await bench.ask(api) for api in APIS]
+        call = await bench.call()
     assert {answer.status for answer in answers} == {400}
     assert (call.error, call.partial) == ("no_upstream", False)
 
 
-async def test_a_client_that_leaves_keeps_no_circuit_open(tmp_path: Path) -> None:
+async def test_a_client_that_disconnects_does_not_keep_the_circuit_open(tmp_path: Path) -> None:
     """The one request that is let through to see must not be lost."""
     asked = asyncio.Event()
 
@@ -158,19 +158,19 @@ async def test_a_client_that_leaves_keeps_no_circuit_open(tmp_path: Path) -> Non
         asked.set()
         await connection.reader.read()
 
-    async with raw_lab(answer, tmp_path) as (lab, _):
-        await lab.gateway.ready()
-        assert lab.gateway._server is not None
-        circuit = lab.gateway._server._forwarder.circuits["anthropic", "trial-1"] = Circuit(failures=1, open_s=0.0)
+    async with raw_gateway(answer, tmp_path) as (bench, _):
+        await bench.gateway.ready()
+        assert bench.gateway._server is not None
+        circuit = bench.gateway._server._forwarder.circuits["anthropic", "trial-1"] = Circuit(failures=1, open_s=0.0)
         circuit.failed(0.0)
-        leaving = asyncio.create_task(lab.ask())
+        leaving = asyncio.create_task(bench.ask())
         await soon(asked.wait())
         leaving.cancel()
-        assert (await lab.call()).error == "client_gone"
+        assert (await bench.call()).error == "client_gone"
         assert circuit.wait_s(1.0) == 0.0
 
 
-def test_the_circuit_by_the_clock() -> None:
+def test_circuit_timing() -> None:
     circuit = Circuit(failures=3, open_s=30.0)
     for now in (1.0, 2.0):
         circuit.failed(now)
@@ -188,7 +188,7 @@ def test_the_circuit_by_the_clock() -> None:
     assert circuit.wait_s(65.0) == 0.0  # counted from the start again
 
 
-def test_a_probe_that_tells_nothing_lets_the_next_one_try() -> None:
+def test_an_undecided_probe_allows_another() -> None:
     circuit = Circuit(failures=1, open_s=30.0)
     circuit.failed(0.0)
     assert circuit.wait_s(30.0) == 0.0

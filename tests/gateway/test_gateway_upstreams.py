@@ -1,4 +1,4 @@
-"""Where the real APIs are, with which keys, and by which way they are reached."""
+"""The upstreams: their URLs, their keys, and proxies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_lab import EVENTS, MESSAGE, Connection, RawUpstream, lab_at, upstreams_at, whole
+from gateway_bench import EVENTS, MESSAGE, Connection, RawUpstream, gateway_at, upstreams_at, whole
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
@@ -49,7 +49,7 @@ def test_without_a_key_there_is_no_upstream() -> None:
         ),
     ],
 )
-def test_what_the_environment_says(env: dict[str, str], expected: tuple[str, str, str, str]) -> None:
+def test_upstreams_from_the_environment(env: dict[str, str], expected: tuple[str, str, str, str]) -> None:
     assert [tuple(upstream)[:4] for upstream in find_upstreams(GatewaySpec(), env).values()] == [expected]
 
 
@@ -63,12 +63,12 @@ def test_what_the_environment_says(env: dict[str, str], expected: tuple[str, str
         ("http://o/api/paas/v4", "http://o/api/paas/v4/chat/completions"),
     ],
 )
-def test_a_version_is_said_once(base: str, url: str) -> None:
+def test_the_api_version_is_not_repeated_in_a_url(base: str, url: str) -> None:
     upstream = find_upstreams(GatewaySpec(), {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": base})["openai"]
     assert upstream.url_of("/v1/chat/completions") == url
 
 
-def test_what_is_written_wins_over_the_environment() -> None:
+def test_the_configuration_wins_over_the_environment() -> None:
     given = UpstreamSpec(url="http://written/v1", key_env="MY_KEY")
     spec = GatewaySpec(upstreams=UpstreamSpecs(openai=given))
     env = {"MY_KEY": "mine", "OPENAI_API_KEY": "other", "OPENAI_BASE_URL": "http://other", "ANTHROPIC_API_KEY": "a"}
@@ -77,14 +77,14 @@ def test_what_is_written_wins_over_the_environment() -> None:
     assert set(found) == {"openai", "anthropic"}
 
 
-def test_a_key_that_goes_into_another_header() -> None:
+def test_a_key_for_another_header() -> None:
     spec = GatewaySpec(upstreams=UpstreamSpecs(anthropic=UpstreamSpec(key_env="ANTHROPIC_AUTH_TOKEN")))
     env = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_AUTH_TOKEN": "t"}
     assert find_upstreams(spec, env)["anthropic"].credentials() == {"authorization": "Bearer t"}
 
 
 @pytest.mark.parametrize("env", [{}, {"MY_KEY": ""}, {"MY_KEY": "\n"}])
-def test_a_key_that_is_named_and_not_there(env: dict[str, str]) -> None:
+def test_a_named_key_that_is_not_set(env: dict[str, str]) -> None:
     spec = GatewaySpec(upstreams=UpstreamSpecs(gemini=UpstreamSpec(key_env="MY_KEY")))
     with pytest.raises(YouBenchaError, match=r"gateway\.upstreams\.gemini\.key_env: MY_KEY is not set"):
         find_upstreams(spec, {**env, "GEMINI_API_KEY": "k"})
@@ -96,7 +96,7 @@ def test_a_key_is_not_shown() -> None:
     assert "very-secret" not in f"{found['openai']}"
 
 
-def test_one_place_for_all() -> None:
+def test_one_url_for_all_apis() -> None:
     found = same_for_all("http://localhost:4000/v1/", "k")
     assert {upstream.url for upstream in found.values()} == {"http://localhost:4000"}
     assert {name: upstream.credentials() for name, upstream in found.items()} == {
@@ -159,7 +159,7 @@ LAST=1"""
 
 
 @pytest.mark.parametrize("line", ["sk-very-secret", "1KEY=sk-very-secret", "MY KEY=sk-very-secret", "=sk-very-secret"])
-def test_a_bad_line_is_not_shown(line: str, tmp_path: Path) -> None:
+def test_an_invalid_line_is_not_shown(line: str, tmp_path: Path) -> None:
     with pytest.raises(YouBenchaError) as caught:
         read_secrets(_secrets(tmp_path, f"A=1\n{line}\n".encode()))
     assert caught.value.code == "SECRETS_FILE_INVALID"
@@ -227,20 +227,20 @@ async def test_a_proxy_is_used(proxies: pytest.MonkeyPatch, tmp_path: Path) -> N
 
     async with RawUpstream(answer) as proxy:
         proxies.setenv("http_proxy", proxy.url.replace("://", "://user:pass@"))
-        async with lab_at("http://api.invalid", tmp_path) as lab:
-            assert (await lab.ask()).status == 200
+        async with gateway_at("http://api.invalid", tmp_path) as bench:
+            assert (await bench.ask()).status == 200
     assert proxy.seen[0].head.startswith("POST http://api.invalid/v1/messages HTTP/1.1\r\n")
     assert proxy.seen[0].header("proxy-authorization") == ["Basic dXNlcjpwYXNz"]
 
 
-async def test_a_proxy_that_fails_tells_no_password(proxies: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_failing_proxy_does_not_reveal_its_password(proxies: pytest.MonkeyPatch, tmp_path: Path) -> None:
     async def refuse(connection: Connection) -> None:
         await connection.say(b"HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n")
 
     async with RawUpstream(refuse) as proxy:
         proxies.setenv("https_proxy", proxy.url.replace("://", "://user:pa55word@"))
-        async with lab_at("https://api.invalid", tmp_path) as lab:
-            answer = await lab.ask()
+        async with gateway_at("https://api.invalid", tmp_path) as bench:
+            answer = await bench.ask()
     assert answer.status == 502
     assert b"pa55word" not in answer.raw
     assert proxy.seen[0].head.startswith("CONNECT api.invalid:443")
@@ -265,7 +265,7 @@ async def test_certificates_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch,
         ("*", "identity"),
     ],
 )
-def test_what_can_be_read_is_asked_for(accepted: str, expected: str) -> None:
+def test_accepted_encodings(accepted: str, expected: str) -> None:
     assert accepted_encoding(accepted) == expected
 
 
@@ -274,24 +274,24 @@ def test_what_can_be_read_is_asked_for(accepted: str, expected: str) -> None:
     [("17", 17.0), (" 1.5 ", 1.5), ("0", 0.0), ("", None), ("-1", None), ("1e9", None), ("nan", None), ("9" * 40, None),
      ("Wed, 21 Oct 2026 07:28:00 GMT", None)],
 )  # fmt: skip
-def test_how_long_to_wait(value: str, expected: float | None) -> None:
+def test_retry_after(value: str, expected: float | None) -> None:
     assert retry_after_s({"retry-after": value}) == expected
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_an_answer_has_no_headers_of_litellms_own(stream: bool, tmp_path: Path) -> None:
+async def test_litellms_own_headers_are_removed(stream: bool, tmp_path: Path) -> None:
     own = "x-litellm-model-api-base: http://inside\r\nx-litellm-key-spend: 0.1\r\nllm_provider-date: today\r\n"
-    told = "llm_provider-x-ratelimit-remaining-requests: 3\r\nllm_provider-request-id: req_1\r\nx-own: kept\r\n"
+    passed_on = "llm_provider-x-ratelimit-remaining-requests: 3\r\nllm_provider-request-id: req_1\r\nx-own: kept\r\n"
     kind = "text/event-stream" if stream else "application/json"
     body = b"".join(EVENTS) if stream else json.dumps({"type": "message", **MESSAGE}).encode()
 
     async def answer(connection: Connection) -> None:
-        await connection.say(whole(body, kind=kind, headers=own + told))
+        await connection.say(whole(body, kind=kind, headers=own + passed_on))
 
     async with RawUpstream(answer) as upstream:
         given = same_for_all(upstream.url, "k", is_litellm=True)
-        async with lab_at(upstream.url, tmp_path, upstreams=given) as lab:
-            heard = await lab.ask(stream=stream)
+        async with gateway_at(upstream.url, tmp_path, upstreams=given) as bench:
+            heard = await bench.ask(stream=stream)
     assert (heard.status, heard.raw) == (200, body)
     assert {name: value for name, value in heard.headers.items() if name.lower().startswith(("x-", "llm", "req"))} == {
         "x-ratelimit-remaining-requests": "3",
@@ -319,29 +319,29 @@ ORDERS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: next(iter(order)))
-async def test_nobody_gives_litellm_orders_that_are_not_metered(order: dict[str, Any], tmp_path: Path) -> None:
+async def test_unmetered_litellm_fields_are_removed(order: dict[str, Any], tmp_path: Path) -> None:
     async with RawUpstream(seen_by_upstream(b"{}")) as upstream:
         given = same_for_all(upstream.url, "k", is_litellm=True)
-        async with lab_at(upstream.url, tmp_path, upstreams=given, caps=Caps(tokens=1_000_000)) as lab:
-            heard = await lab.ask(**order)
-            call = await lab.call()
-            grant = await lab.end()
+        async with gateway_at(upstream.url, tmp_path, upstreams=given, caps=Caps(tokens=1_000_000)) as bench:
+            heard = await bench.ask(**order)
+            call = await bench.call()
+            grant = await bench.end()
     assert (heard.status, call.error, upstream.seen) == (400, "not_metered", [])
     assert "not passed on to LiteLLM" in heard.raw.decode()
     assert (grant.account.spent_tokens, grant.account.unseen_tokens, grant.account.reserved_tokens) == (0, 0, 0)
 
 
-async def test_nor_a_form_nor_a_query_nor_a_header(tmp_path: Path) -> None:
+async def test_unmetered_forms_queries_and_headers_are_removed(tmp_path: Path) -> None:
     """`?model=` was asked for, and the body's paid for; a form can be JSON to us and another request to LiteLLM."""
     body = b'{"model":"claude-haiku-4-5","max_tokens":1,"x":"&model=claude-opus-4-5&input=hello&"}'
     path = "/v1/messages?model=claude-opus-4-5&beta=true&api-version=1&%6dodel=x"
     async with RawUpstream(seen_by_upstream(json.dumps({"type": "message", **MESSAGE}).encode())) as upstream:
         for is_litellm, sent_on in ((True, "/v1/messages?beta=true"), (False, "/v1/messages?beta=true&api-version=1")):
             given = same_for_all(upstream.url, "k", is_litellm=is_litellm)
-            async with lab_at(upstream.url, tmp_path, upstreams=given) as lab:
+            async with gateway_at(upstream.url, tmp_path, upstreams=given) as bench:
                 orders = {"x-litellm-num-retries": "9", "content-type": "application/x-www-form-urlencoded"}
-                key = {"x-api-key": lab.access.key}
-                assert (await lab.send("POST", path, data=body, headers={**orders, **key})).status == 200
+                key = {"x-api-key": bench.access.key}
+                assert (await bench.send("POST", path, data=body, headers={**orders, **key})).status == 200
             seen = upstream.seen[-1]
             assert seen.head.split()[1] == sent_on
             assert seen.header("x-litellm-num-retries") == []

@@ -1,4 +1,4 @@
-"""Answers as LiteLLM 1.106.2 gave them, and what the provider had said."""
+"""Answers of LiteLLM 1.106.2, and the provider's original answers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def wrapped(kind: str, said: str) -> bytes:
         (400, "invalid_request_error", 400),
     ],
 )
-def test_an_error_is_unwrapped_and_has_its_status_back(given: int, kind: str, status: int) -> None:
+def test_an_error_is_unwrapped_with_its_status(given: int, kind: str, status: int) -> None:
     original = {"type": "error", "error": {"type": kind, "message": "say “{”"}, "request_id": "req_1"}
     restored = provider_error(given, wrapped("XError: AnthropicException", json.dumps(original)))
     assert (restored.status, json.loads(restored.body)) == (status, original)
@@ -40,17 +40,17 @@ def test_an_error_is_unwrapped_and_has_its_status_back(given: int, kind: str, st
         b"[]",
         b'{"error": "no"}',
         b'{"error": {"message": 3}}',
-        wrapped("RateLimitError: OpenAIException", "told so"),
+        wrapped("RateLimitError: OpenAIException", "as shown"),
         wrapped("RateLimitError: OpenAIException", "{not json"),
         wrapped("APIError: X", '{"no": "error in here"}'),
         json.dumps({"error": {"message": 'the model said {"error": {"type": "overloaded_error"}}'}}).encode(),
     ],
 )
-def test_what_is_not_in_there_is_not_made_up(body: bytes) -> None:
+def test_other_errors_are_unchanged(body: bytes) -> None:
     assert provider_error(500, body) == ErrorAnswer(500, body)
 
 
-def test_headers_of_the_provider_have_their_names_back() -> None:
+def test_provider_headers_get_their_names_back() -> None:
     given: dict[str, Any] = {
         "llm_provider-retry-after": "7",
         "llm_provider-x-ratelimit-remaining-requests": "3",

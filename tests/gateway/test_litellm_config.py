@@ -1,4 +1,4 @@
-"""What LiteLLM is told: its configuration and its environment, ours and the user's own."""
+"""LiteLLM's configuration and environment, ours and the user's own."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ def parameters(model: str, backends: list[Backend]) -> dict[str, Any]:
         ("llama", "anthropic/*", "A_KEY"),
     ],
 )
-def test_the_name_of_a_model_leads_to_its_provider(model: str, target: str, key: str) -> None:
+def test_the_model_name_selects_the_provider(model: str, target: str, key: str) -> None:
     found = parameters(model, ALL)
     assert (found["model"], found["api_key"]) == (target, f"os.environ/{key}")
 
 
-def test_a_name_that_says_nothing_goes_to_the_first() -> None:
+def test_an_unknown_model_goes_to_the_first_provider() -> None:
     assert parameters("llama", ALL[1:])["api_base"] == "http://o/v1"
 
 
 @pytest.mark.parametrize(
-    ("provider", "written", "told"),
+    ("provider", "written", "expected"),
     [
         ("anthropic", "http://host/v1/", "http://host"),
         ("anthropic", "http://host/prefix", "http://host/prefix"),
@@ -69,51 +69,51 @@ def test_a_name_that_says_nothing_goes_to_the_first() -> None:
         ("gemini", "http://host/v1beta", "http://host/v1beta"),
     ],
 )
-def test_a_base_url_may_have_its_version_or_not(provider: Any, written: str, told: str) -> None:
-    assert parameters("x", [Backend(provider, written, "KEY")])["api_base"] == told
+def test_a_base_url_with_and_without_a_version(provider: Any, written: str, expected: str) -> None:
+    assert parameters("x", [Backend(provider, written, "KEY")])["api_base"] == expected
 
 
 @pytest.mark.parametrize(
     ("model", "target"),
     [("gpt-9", "openai/gpt-9"), ("openai/gpt-9", "openai/gpt-9"), ("llama", "anthropic/llama"), ("o3", "openai/o3")],
 )
-def test_a_model_that_is_known_to_be_asked_for_has_a_row_of_its_own(model: str, target: str) -> None:
+def test_a_requested_model_has_its_own_row(model: str, target: str) -> None:
     row = configuration(ALL, [model])["model_list"][-1]
     assert (row["model_name"], row["litellm_params"]["model"]) == (model, target)
 
 
-def test_a_key_that_is_no_api_key_is_left_to_litellm_s_own_variable() -> None:
+def test_an_auth_token_is_left_to_litellms_variable() -> None:
     """Given one, LiteLLM would send it as `x-api-key`; from ANTHROPIC_AUTH_TOKEN, it sends a bearer's."""
     assert "api_key" not in parameters("x", [Backend("anthropic", None, "ANTHROPIC_AUTH_TOKEN")])
 
 
-def test_without_a_url_the_provider_is_asked_itself() -> None:
+def test_without_a_url_the_providers_own_is_used() -> None:
     assert "api_base" not in parameters("x", [Backend("openai", None, "KEY")])
 
 
-def test_litellm_neither_tries_again_nor_leaves_anything_out_by_itself() -> None:
-    told = configuration(ALL)
-    assert told["router_settings"] == {"num_retries": 0, "disable_cooldowns": True}
-    assert told["litellm_settings"] == {"telemetry": False, "num_retries": 0, "drop_params": False}
-    assert told["general_settings"]["master_key"] == "os.environ/LITELLM_MASTER_KEY"
+def test_litellm_does_not_retry_or_drop_parameters() -> None:
+    made = configuration(ALL)
+    assert made["router_settings"] == {"num_retries": 0, "disable_cooldowns": True}
+    assert made["litellm_settings"] == {"telemetry": False, "num_retries": 0, "drop_params": False}
+    assert made["general_settings"]["master_key"] == "os.environ/LITELLM_MASTER_KEY"
 
 
 # ------------------------------------------------------------------------------------------ its environment
 
 
-def test_it_gets_the_keys_it_needs_and_no_others() -> None:
+def test_litellm_gets_only_the_keys_it_needs() -> None:
     mine = {"PATH": "/bin", "HOME": "/home/me", "OTHER_SECRET": "no", "PYTHONPATH": "/x", "LITELLM_MASTER_KEY": "old"}
     env = litellm_environment(mine, {"LITELLM_MASTER_KEY": "new", "A_KEY": "a"}, home=HOME, as_user=False)
     assert {"OTHER_SECRET", "PYTHONPATH"} & env.keys() == set()
     assert (env["PATH"], env["HOME"], env["A_KEY"], env["LITELLM_MASTER_KEY"]) == ("/bin", str(HOME), "a", "new")
 
 
-def test_a_configuration_of_the_users_own_finds_what_lies_in_their_home() -> None:
+def test_a_users_configuration_has_the_users_home() -> None:
     env = litellm_environment({"HOME": "/home/me"}, {}, home=HOME, as_user=True)
     assert env["HOME"] == "/home/me"
 
 
-def test_a_company_s_proxy_is_for_what_is_not_on_this_computer() -> None:
+def test_a_proxy_is_not_used_for_local_addresses() -> None:
     mine = {"https_proxy": "http://proxy", "NO_PROXY": "corp.example"}
     env = litellm_environment(mine, {}, home=HOME, as_user=False)
     assert env["https_proxy"] == "http://proxy"
@@ -128,12 +128,12 @@ def own(general: Any, **more: Any) -> OwnConfig:
     return parse_own_config(json.dumps({"general_settings": general, **more}))
 
 
-def test_which_variables_a_configuration_names() -> None:
+def test_variables_named_by_a_configuration() -> None:
     models = [{"litellm_params": {"api_key": "os.environ/MY_KEY", "api_base": "http://os.environ/NOT_THIS"}}]
     assert own(None, model_list=models) == OwnConfig(frozenset({"MY_KEY"}), None, "LITELLM_MASTER_KEY")
 
 
-def test_where_its_master_key_comes_from() -> None:
+def test_source_of_the_master_key() -> None:
     assert own({"master_key": "sk-mine"}) == OwnConfig(frozenset(), "sk-mine")
     assert own({"master_key": "os.environ/MINE"}) == OwnConfig(frozenset(), None, "MINE")
     assert own({}) == OwnConfig(frozenset(), None)
@@ -148,7 +148,9 @@ def test_where_its_master_key_comes_from() -> None:
         (None, "No such file"),
     ],
 )
-def test_what_is_no_configuration_is_said_before_anything_starts(text: str | None, reason: str, tmp_path: Path) -> None:
+def test_an_invalid_configuration_is_reported_before_anything_starts(
+    text: str | None, reason: str, tmp_path: Path
+) -> None:
     path = tmp_path / "litellm.yaml"
     if text is not None:
         path.write_text(text)
@@ -170,7 +172,7 @@ def program(directory: Path) -> Path:
 
 
 @posix_only("a program there has another name")
-def test_where_litellm_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_order_for_litellm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", str(tmp_path / "venv/bin/python"))
     kept, env = tmp_path / "toolbox/litellm", {"PATH": str(tmp_path / "path")}
     assert find_litellm(None, env, kept) == kept
@@ -183,7 +185,9 @@ def test_where_litellm_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert find_litellm("litellm", env, kept) == on_path
 
 
-def test_without_litellm_it_is_said_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_litellm_is_reported_with_the_install_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     with pytest.raises(YouBenchaError, match="yb agents install litellm") as caught:
         find_litellm(None, {"PATH": str(tmp_path)}, None)
@@ -192,7 +196,7 @@ def test_without_litellm_it_is_said_how_to_get_it(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("named", ["nowhere/litellm", "litellm", "."])
-def test_a_named_program_must_be_one(named: str, tmp_path: Path) -> None:
+def test_a_named_program_must_be_executable(named: str, tmp_path: Path) -> None:
     with pytest.raises(YouBenchaError, match="not an executable program") as caught:
         find_litellm(named, {"PATH": str(tmp_path)}, tmp_path)
     assert caught.value.code == "LITELLM_NOT_FOUND"

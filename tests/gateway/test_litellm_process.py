@@ -1,4 +1,4 @@
-"""A real LiteLLM: what reaches the provider through it, what comes back, and that nothing of it is left."""
+"""A real LiteLLM: requests to the provider, the answers, and that nothing is left."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 import pytest_asyncio
-from litellm_lab import REAL_KEYS, STARTUP_S, processes_with, upstreams
+from litellm_helpers import REAL_KEYS, STARTUP_S, processes_with, upstreams
 from other_wires import CHAT, GEMINI, RESPONSES, Client
 from talking import Heard, request, send
 
@@ -121,7 +121,7 @@ async def ask_claude(bench: Bench, headers: dict[str, str] | None = None, **chan
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_anthropic_s_counts_come_through_to_the_token(bench: Bench, stream: bool) -> None:
+async def test_anthropic_counts_are_exact(bench: Bench, stream: bool) -> None:
     heard = await ask_claude(bench, stream=stream)
     usage = heard.message["usage"]
     assert [usage[f"{kind}_tokens"] for kind in ("input", "output")] == [1234, 77]
@@ -131,7 +131,7 @@ async def test_anthropic_s_counts_come_through_to_the_token(bench: Bench, stream
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_those_of_openai_s_chat(bench: Bench, stream: bool) -> None:
+async def test_openai_chat_counts_are_exact(bench: Bench, stream: bool) -> None:
     heard = await ask(bench, CHAT, stream=stream, **({} if stream else {"stream_options": None}))
     chunks = re.findall(r"^data: (\{.*\})$", heard.raw.decode(), re.MULTILINE) if stream else [heard.raw]
     usage = json.loads(chunks[-1])["usage"]
@@ -142,7 +142,7 @@ async def test_those_of_openai_s_chat(bench: Bench, stream: bool) -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_those_of_openai_s_responses(bench: Bench, stream: bool) -> None:
+async def test_openai_responses_counts_are_exact(bench: Bench, stream: bool) -> None:
     heard = await ask(bench, RESPONSES, stream=stream)
     events = re.findall(r"^data: (\{.*\})$", heard.raw.decode(), re.MULTILINE)
     answer = json.loads(events[-1])["response"] if stream else heard.json
@@ -154,7 +154,7 @@ async def test_those_of_openai_s_responses(bench: Bench, stream: bool) -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_those_of_gemini(bench: Bench, stream: bool) -> None:
+async def test_gemini_counts_are_exact(bench: Bench, stream: bool) -> None:
     path = GEMINI.stream_path if stream else GEMINI.path
     key = {"x-goog-api-key": bench.litellm.master_key}
     heard = await send(bench, "POST", path, json=GEMINI.body, headers=key)  # type: ignore[arg-type]
@@ -165,8 +165,8 @@ async def test_those_of_gemini(bench: Bench, stream: bool) -> None:
     assert bench.model.requests[-1].headers["x-goog-api-key"] == REAL_KEYS["gemini"]
 
 
-async def test_its_own_key_is_not_passed_on(bench: Bench) -> None:
-    """Our gateway puts it where the API has its keys; and LiteLLM is told to pass `x-` headers on."""
+async def test_the_master_key_is_not_passed_on(bench: Bench) -> None:
+    """Our gateway puts it into the API's key header, and LiteLLM is configured to pass `x-` headers on."""
     headers = {"x-api-key": bench.litellm.master_key, "x-claude-code-session-id": "s-1", "anthropic-beta": "b-1,a-1"}
     assert (await ask_claude(bench, headers)).status == 200
     sent = bench.model.requests[-1].headers
@@ -175,7 +175,7 @@ async def test_its_own_key_is_not_passed_on(bench: Bench) -> None:
     assert (sent["x-claude-code-session-id"], sent["anthropic-beta"]) == ("s-1", "a-1,b-1")
 
 
-async def test_another_key_is_not_taken(bench: Bench) -> None:
+async def test_another_key_is_refused(bench: Bench) -> None:
     before = len(bench.model.requests)
     assert (await ask_claude(bench, {"authorization": "Bearer sk-another"})).status in (400, 401)
     assert len(bench.model.requests) == before
@@ -185,17 +185,17 @@ async def test_another_key_is_not_taken(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(("model", "status"), [("claude-overloaded", 529), ("claude-limited", 429)])
-async def test_an_error_is_passed_on_once_and_can_be_told_as_it_was(bench: Bench, model: str, status: int) -> None:
-    for _ in range(4):  # no trying again, and no time in which it asks nobody
+async def test_an_error_is_passed_on_once_and_can_be_restored(bench: Bench, model: str, status: int) -> None:
+    for _ in range(4):  # no retry, and no cooldown
         before = len(bench.model.requests)
         heard = await ask_claude(bench, model=model)
         assert [seen.status for seen in bench.model.requests[before:]] == [status]
-        told = provider_error(heard.status, heard.raw)
+        restored = provider_error(heard.status, heard.raw)
         kind = {529: "overloaded_error", 429: "rate_limit_error"}[status]
-        assert (told.status, json.loads(told.body)["error"]["type"]) == (status, kind)
+        assert (restored.status, json.loads(restored.body)["error"]["type"]) == (status, kind)
 
 
-async def test_openai_s_errors_still_say_when_to_come_back(bench: Bench) -> None:
+async def test_openai_errors_keep_retry_after(bench: Bench) -> None:
     body = {**CHAT.body, "model": "gpt-limited", "stream": True}
     heard = await send(bench, "POST", CHAT.path, json=body, headers=bench.bearer)  # type: ignore[arg-type]
     assert heard.status == 429
@@ -205,7 +205,7 @@ async def test_openai_s_errors_still_say_when_to_come_back(bench: Bench) -> None
 # ------------------------------------------------------------------------------------------ the process
 
 
-async def test_a_port_that_another_took_is_given_up(bench: Bench) -> None:
+async def test_a_port_in_use_is_given_up(bench: Bench) -> None:
     assert bench.litellm.alive
     assert bench.url.startswith("http://127.0.0.1:")
     assert bench.url != f"http://127.0.0.1:{bench.taken_port}"
@@ -224,7 +224,7 @@ async def test_a_litellm_that_runs_already_is_checked(bench: Bench) -> None:
 
 
 @linux_only("looks into /proc")
-async def test_it_knows_only_what_it_needs(bench: Bench) -> None:
+async def test_the_environment_is_minimal(bench: Bench) -> None:
     env = Path(f"/proc/{bench.litellm.pid}/environ").read_bytes()
     assert b"not-for-litellm" not in env
     assert bench.litellm.master_key.encode() in env
@@ -238,7 +238,7 @@ async def test_nothing_is_fetched_and_no_key_is_logged(bench: Bench) -> None:
     assert not any(key in log for key in (bench.litellm.master_key, *REAL_KEYS.values()))
 
 
-async def test_a_configuration_that_litellm_does_not_like(tmp_path: Path) -> None:
+async def test_a_configuration_that_litellm_refuses(tmp_path: Path) -> None:
     config = tmp_path / "mine.yaml"
     config.write_text("model_list: []\nlitellm_settings: {callbacks: [no_such_module.handler]}\n")
     starting = LiteLLM(
@@ -268,7 +268,7 @@ asyncio.run(main())
 
 
 @posix_only("kill -9")
-async def test_it_ends_with_a_harness_that_is_killed(tmp_path: Path) -> None:
+async def test_litellm_ends_with_a_killed_harness(tmp_path: Path) -> None:
     config = tmp_path / "mine.yaml"
     config.write_text("general_settings: {master_key: sk-my-own-key}\nmodel_list: []\n")
     argv = (sys.executable, "-c", HARNESS, str(installed("litellm").executable), str(config), str(STARTUP_S))
@@ -289,7 +289,7 @@ async def test_it_ends_with_a_harness_that_is_killed(tmp_path: Path) -> None:
     socket.create_server(("127.0.0.1", int(url.rpartition(":")[2]))).close()
 
 
-async def test_at_the_end_nothing_is_left(bench: Bench) -> None:
+async def test_nothing_is_left_after_closing(bench: Bench) -> None:
     """The last one here: it ends what the others use."""
     port = int(bench.url.rpartition(":")[2])
     line = psutil.Process(bench.litellm.pid).cmdline()

@@ -1,4 +1,4 @@
-"""Programs that are no LiteLLM: what is said of them, and that they are gone."""
+"""Programs instead of LiteLLM: the error messages, and that nothing is left running."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from litellm_lab import REAL_KEYS, processes_with, upstreams
+from litellm_helpers import REAL_KEYS, processes_with, upstreams
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
@@ -56,7 +56,7 @@ async def start(executable: Path, **options: float) -> YouBenchaError:
     return caught.value
 
 
-async def test_one_that_dies_at_once_has_its_last_words_told_without_its_keys(program: Program) -> None:
+async def test_early_exit_is_reported_with_masked_output(program: Program) -> None:
     error = await start(program("echo starting; echo bad key $UPSTREAM_OPENAI_API_KEY $LITELLM_MASTER_KEY >&2; exit 3"))
     assert error.code == "LITELLM_NOT_READY"
     assert error.message == (
@@ -64,30 +64,30 @@ async def test_one_that_dies_at_once_has_its_last_words_told_without_its_keys(pr
     )
 
 
-async def test_one_that_says_nothing(program: Program) -> None:
+async def test_early_exit_without_output(program: Program) -> None:
     error = await start(program("kill -9 $$"))
     assert error.message == "LiteLLM ended before it was ready (by SIGKILL). It printed nothing."
 
 
-async def test_one_that_never_gets_ready_is_ended(program: Program, tmp_path: Path) -> None:
+async def test_a_process_that_never_gets_ready_is_ended(program: Program, tmp_path: Path) -> None:
     error = await start(program("echo loading; sleep 1000 & wait"), startup_timeout_s=3)
     assert error.code == "LITELLM_NOT_READY"
     assert error.message == "LiteLLM was not ready within 3 s. Its last output:\n  loading"
     assert processes_with(str(tmp_path)) == []
 
 
-async def test_one_that_is_always_late_for_its_port_is_tried_a_few_times(program: Program, tmp_path: Path) -> None:
+async def test_a_port_in_use_is_retried_a_few_times(program: Program, tmp_path: Path) -> None:
     error = await start(program(f"echo . >> {tmp_path}/tries; echo '[Errno 98] address already in use'; exit 1"))
     assert "5 in a row were in use" in error.message
     assert (tmp_path / "tries").read_text() == ".\n" * 5
 
 
-async def test_one_that_is_no_program(tmp_path: Path) -> None:
+async def test_a_missing_program(tmp_path: Path) -> None:
     error = await start(tmp_path / "nowhere")
     assert isinstance(error, ProcessStartError)
 
 
-async def test_who_gives_up_waiting_leaves_nothing(program: Program, tmp_path: Path) -> None:
+async def test_cancelling_the_start_leaves_nothing(program: Program, tmp_path: Path) -> None:
     script = program(f"touch {tmp_path}/begun; sleep 1000")
     starting = asyncio.create_task(start(script))
     while not (tmp_path / "begun").exists():
@@ -98,7 +98,7 @@ async def test_who_gives_up_waiting_leaves_nothing(program: Program, tmp_path: P
     assert processes_with(str(tmp_path)) == []
 
 
-async def test_a_configuration_of_the_user_s_own_gets_its_variables_and_a_key(program: Program, tmp_path: Path) -> None:
+async def test_a_users_configuration_gets_its_variables_and_a_key(program: Program, tmp_path: Path) -> None:
     config = tmp_path / "mine.yaml"
     config.write_text("general_settings: {master_key: os.environ/MINE}\nmodel_list: [{a: os.environ/THEIR_NAME}]\n")
     script = program('[ -n "$MINE" ] && echo "$THEIR_NAME $OTHER_NAME $PWD $*"; exit 1')
@@ -109,7 +109,7 @@ async def test_a_configuration_of_the_user_s_own_gets_its_variables_and_a_key(pr
     assert f"given  {tmp_path} --config {config} --host 127.0.0.1 --port" in caught.value.message
 
 
-async def test_a_variable_that_it_names_must_be_there(program: Program, tmp_path: Path) -> None:
+async def test_a_named_variable_must_be_set(program: Program, tmp_path: Path) -> None:
     config = tmp_path / "mine.yaml"
     config.write_text("model_list: [{a: os.environ/THEIR_NAME}]\n")
     with pytest.raises(YouBenchaError, match="not set: THEIR_NAME") as caught:
@@ -118,7 +118,7 @@ async def test_a_variable_that_it_names_must_be_there(program: Program, tmp_path
     assert caught.value.code == "LITELLM_CONFIG_INVALID"
 
 
-async def test_one_that_gets_ready(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_that_gets_ready(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At its second port: the first was taken."""
     (tmp_path / "stand_in.py").write_text(STAND_IN)
     script = program(f'exec {sys.executable} {tmp_path}/stand_in.py "$@"')

@@ -1,4 +1,4 @@
-"""However an answer is cut up, packed or cut off, its meter says what can be known, and never fails."""
+"""With any chunking, compression or truncation, a meter reports what is known, and never fails."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_any_chunking_gives_the_same(wire: WireName, stream: bool, data: st.Data
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "bare"])
 @settings(max_examples=8, deadline=None)
 @given(data=st.data())
-def test_any_chunking_of_packed_answers_too(wire: WireName, stream: bool, encoding: str, data: st.DataObject) -> None:
+def test_any_chunking_of_compressed_answers(wire: WireName, stream: bool, encoding: str, data: st.DataObject) -> None:
     whole = answer(wire, stream)
     chunks = data.draw(chunkings(packed(whole.raw, encoding)))
     assert whole.metered(chunks, encoding.replace("bare", "deflate")) == whole.metered()
@@ -46,7 +46,7 @@ def test_any_chunking_of_packed_answers_too(wire: WireName, stream: bool, encodi
 @pytest.mark.parametrize("end", [b"\r\n", b"\r"])
 @a_few
 @given(data=st.data())
-def test_other_ends_of_lines(wire: WireName, end: bytes, data: st.DataObject) -> None:
+def test_other_line_ends(wire: WireName, end: bytes, data: st.DataObject) -> None:
     whole = answer(wire)
     other = whole.raw.replace(b"\n", end)
     assert whole.metered(data.draw(chunkings(other))) == whole.metered()
@@ -69,7 +69,7 @@ def test_cut_off_anywhere(wire: WireName, stream: bool) -> None:
 
 
 @every_wire
-def test_more_of_a_stream_is_never_known_to_be_less(wire: WireName) -> None:
+def test_counts_never_decrease_within_a_stream(wire: WireName) -> None:
     whole = answer(wire)
     meter = meter_for(wire, content_type=whole.content_type)
     seen = []
@@ -101,7 +101,7 @@ PIECES = st.sampled_from(
 @every_answer
 @a_few
 @given(pieces=st.lists(PIECES, max_size=40))
-def test_what_looks_like_an_answer_never_raises(wire: WireName, stream: bool, pieces: list[bytes]) -> None:
+def test_similar_input_never_raises(wire: WireName, stream: bool, pieces: list[bytes]) -> None:
     given = answer(wire, stream)
     assert given.metered(pieces) == given.metered([b"".join(pieces)])
 
@@ -121,7 +121,7 @@ def test_a_damaged_answer_never_raises(wire: WireName, stream: bool, data: st.Da
 # -- packed
 
 
-def test_events_are_known_as_soon_as_they_are_flushed() -> None:
+def test_events_are_read_as_soon_as_they_are_flushed() -> None:
     whole = answer("anthropic-messages")
     start = packed(whole.raw.partition(b"\n\n")[0] + b"\n\n", "gzip")
     assert whole.metered([start[:-10]], "gzip").tokens == Tokens(1234, 1, 700, 80)
@@ -137,7 +137,7 @@ def test_broken_gzip_stays_incomplete(wire: WireName, stream: bool) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, br", "gzip, gzip", "nonsense"])
-def test_an_encoding_that_nobody_reads(encoding: str) -> None:
+def test_an_unknown_encoding(encoding: str) -> None:
     assert answer("gemini").metered(encoding=encoding) == Metered()
 
 
@@ -155,7 +155,7 @@ def test_gzip_in_several_members() -> None:
     assert whole.metered([members + b"rubbish after it"], "gzip") == whole.metered()
 
 
-def test_a_bomb_is_not_unpacked() -> None:
+def test_a_decompression_bomb_is_not_expanded() -> None:
     bomb = gzip.compress(bytes(50_000_000))
     decoder = Decoder("gzip", max_bytes=1_000_000)
     sizes = [len(piece) for piece in decoder.feed(bomb)]
@@ -164,7 +164,7 @@ def test_a_bomb_is_not_unpacked() -> None:
     assert list(decoder.feed(bomb)) == []
 
 
-def test_all_that_came_is_unpacked() -> None:
+def test_every_received_byte_is_decompressed() -> None:
     """zlib may have taken all of a chunk, and still hold some of what was in it."""
     raw = gzip.compress(bytes(300_000))
     for place in range(len(raw)):
@@ -194,7 +194,7 @@ def test_a_large_event_hides_nothing_after_it() -> None:
     assert meter.result() == whole.metered()
 
 
-def test_what_type_it_is() -> None:
+def test_content_types() -> None:
     whole = answer("gemini")
     for content_type in ("text/event-stream", "Text/Event-Stream; charset=utf-8"):
         assert Answer("gemini", content_type, whole.raw).metered().complete

@@ -1,4 +1,4 @@
-"""Server-sent events out of bytes in any pieces."""
+"""Parsing of server-sent events in any chunking."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def split(*chunks: bytes, **options: int) -> list[Event]:
         ("data: ü🙂\n\n".encode(), [(b"", "ü🙂".encode())]),
     ],
 )
-def test_what_is_an_event(raw: bytes, events: list[Event]) -> None:
+def test_parsing_of_events(raw: bytes, events: list[Event]) -> None:
     for end in (b"\n", b"\r\n", b"\r"):
         given, wanted = raw.replace(b"\n", end), events
         assert split(given) == wanted
         assert split(*(bytes([byte]) for byte in given)) == wanted
 
 
-def test_an_event_is_there_with_its_last_byte() -> None:
+def test_an_event_is_complete_with_its_last_byte() -> None:
     parser = SseParser()
     assert parser.feed(b"data: a\r\n") == []
     assert parser.feed(b"\r") == [(b"", b"a")]
@@ -90,7 +90,7 @@ def test_a_large_event_is_dropped_and_counted(size: int) -> None:
             assert parser.dropped == (len(event) > 20)
 
 
-def test_what_is_dropped_is_not_kept() -> None:
+def test_dropped_events_are_not_buffered() -> None:
     parser = SseParser(max_event_bytes=1000)
     for _ in range(1000):
         parser.feed(b"x" * 100)
@@ -106,12 +106,12 @@ def test_a_last_event_without_a_blank_line(last: bytes) -> None:
     assert parser.finish() == []
 
 
-def test_events_that_begin_as_skim_says_are_left_out() -> None:
+def test_events_with_the_skim_prefix_are_skipped() -> None:
     parser = SseParser(skim=b"event: d\ndata: ")
     assert parser.feed(b"event: d\ndata: x\n\nevent: e\ndata: y\n\n") == [(b"e", b"y")]
 
 
 @given(name=st.sampled_from([b"", b"e", "ü\u2028".encode()]), lines=st.lists(st.binary(max_size=9), min_size=1))
-def test_what_is_written_is_parsed(name: bytes, lines: list[bytes]) -> None:
+def test_written_events_can_be_parsed(name: bytes, lines: list[bytes]) -> None:
     data = b"\n".join(line.replace(b"\r", b"").replace(b"\n", b"") for line in lines)
     assert split(write_event(name, data)) == [(name, data)]

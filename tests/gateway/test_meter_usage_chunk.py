@@ -1,4 +1,4 @@
-"""The one event that only the gateway asked for: asked for, and kept from the client."""
+"""The usage event that only the gateway requested: requested, and hidden from the client."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def without_usage(raw: bytes) -> bytes:
     return b"\n\n".join(event for event in events if b'"choices":[],' not in event)
 
 
-def test_all_but_one_event_of_a_real_stream() -> None:
+def test_only_the_usage_event_is_removed_from_a_real_stream() -> None:
     raw = answer("openai-chat").raw
     assert filtered([raw]) == without_usage(raw)
     assert len(without_usage(raw)) < len(raw)
@@ -51,13 +51,13 @@ EVENTS = st.lists(
 
 @settings(deadline=None)
 @given(raw=EVENTS, data=st.data())
-def test_any_chunking_of_odd_streams_too(raw: bytes, data: st.DataObject) -> None:
+def test_any_chunking_of_unusual_streams(raw: bytes, data: st.DataObject) -> None:
     assert filtered(data.draw(chunkings(raw))) == filtered([raw])
 
 
 @settings(deadline=None)
 @given(chunks=st.lists(st.binary(max_size=100)))
-def test_all_else_passes(chunks: list[bytes]) -> None:
+def test_everything_else_passes(chunks: list[bytes]) -> None:
     assert filtered(chunks) == b"".join(chunks)
 
 
@@ -73,7 +73,7 @@ def test_all_else_passes(chunks: list[bytes]) -> None:
         b"[DONE]",
     ],
 )
-def test_what_is_not_that_event(data: bytes) -> None:
+def test_events_that_are_not_usage_events(data: bytes) -> None:
     raw = b"data: " + data + b"\n\n"
     assert filtered([raw]) == raw
 
@@ -87,11 +87,11 @@ def test_what_is_not_that_event(data: bytes) -> None:
         b'data: {"choices":[],\ndata: "usage":{}}\n\n',
     ],
 )
-def test_what_is(event: bytes) -> None:
+def test_usage_events(event: bytes) -> None:
     assert filtered([b"data: a\n\n" + event + b"data: b\n\n"]) == b"data: a\n\ndata: b\n\n"
 
 
-def test_only_an_event_that_is_not_whole_is_held_back() -> None:
+def test_only_an_incomplete_event_is_held_back() -> None:
     passing = UsageChunkFilter()
     assert passing.feed(b"data: a\n\nda") == b"data: a\n\n"
     assert passing.feed(b"ta: b\n") == b""
@@ -104,11 +104,11 @@ def test_only_an_event_that_is_not_whole_is_held_back() -> None:
     assert passing.finish() == b""
 
 
-def test_the_event_may_be_the_last_and_have_no_end() -> None:
+def test_the_event_may_be_last_and_incomplete() -> None:
     assert filtered([b"data: a\n\n", USAGE[:-1]]) == b"data: a\n\n"
 
 
-def test_a_large_event_goes_on_as_it_comes() -> None:
+def test_a_large_event_is_passed_on_immediately() -> None:
     large = b'data: {"usage":{},"choices":[],"x":"' + b"x" * 100_000 + b'"}\n\n'
     passing = UsageChunkFilter()
     begun = passing.feed(large[:90_000])
@@ -134,7 +134,7 @@ def test_a_large_event_goes_on_as_it_comes() -> None:
         ({"stream": None}, False),
     ],
 )
-def test_usage_is_asked_for_once(options: dict[str, Any], asked: bool) -> None:
+def test_usage_is_requested_once(options: dict[str, Any], asked: bool) -> None:
     request = {"model": "m", "stream": True, "seed": 2**70, "user": "ü"} | options
     body = json.dumps(request).encode()
     changed, was_added = with_usage_asked(body, json.loads(body))
@@ -146,20 +146,20 @@ def test_usage_is_asked_for_once(options: dict[str, Any], asked: bool) -> None:
     assert json.loads(changed) == request | {"stream_options": given | {"include_usage": True}}
 
 
-def test_the_clients_own_bytes_stay() -> None:
+def test_the_clients_bytes_are_kept() -> None:
     body = b' \n{ "stream" : true, "temperature": 1.10, "user": "\\u00fc" }\n'
     changed, _ = with_usage_asked(body, json.loads(body))
     assert changed.replace(b'"stream_options":{"include_usage":true},', b"") == body
 
 
-def test_a_body_that_cannot_be_written_again_stays() -> None:
+def test_a_body_that_cannot_be_serialized_is_unchanged() -> None:
     deep: dict[str, Any] = {}
     for _ in range(100_000):
         deep = {"a": deep}
     assert with_usage_asked(b"{}", {"stream": True, "stream_options": {}, "deep": deep}) == (b"{}", False)
 
 
-async def test_the_client_gets_what_it_would_have_got() -> None:
+async def test_the_client_gets_the_stream_it_requested() -> None:
     async with scripted(SCRIPT) as model:
         body = json.dumps({**CHAT.body, "stream_options": None, "stream": True}).encode()
         asking, was_added = with_usage_asked(body, json.loads(body))

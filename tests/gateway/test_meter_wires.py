@@ -1,4 +1,4 @@
-"""What the meters read from real answers of each API, and from ones that are not as they should be."""
+"""What the meters read from real answers of each API, and from invalid ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def of_body(wire: WireName, body: Any) -> Metered:
 
 
 @every_answer
-def test_the_sums_are_the_scripts(wire: WireName, stream: bool) -> None:
+def test_sums_match_the_script(wire: WireName, stream: bool) -> None:
     given = answer(wire, stream)
     metered = given.metered()
     assert metered.tokens == (OF_GEMINI if given.wire == "gemini" else SAID)
@@ -42,7 +42,7 @@ def test_the_sums_are_the_scripts(wire: WireName, stream: bool) -> None:
 
 
 @every_answer
-def test_a_meter_may_be_asked_at_any_time(wire: WireName, stream: bool) -> None:
+def test_a_meter_can_be_read_at_any_time(wire: WireName, stream: bool) -> None:
     given = answer(wire, stream)
     meter = meter_for(given.wire, content_type=given.content_type)
     assert meter.result() == Metered()
@@ -53,7 +53,7 @@ def test_a_meter_may_be_asked_at_any_time(wire: WireName, stream: bool) -> None:
 
 
 @every_wire
-async def test_zeros_are_told_from_unknown(wire: WireName) -> None:
+async def test_zero_is_not_unknown(wire: WireName) -> None:
     async with scripted("turns: [{text: a, usage: {input_tokens: 0, output_tokens: 0}, times: forever}]") as model:
         for stream in (True, False):
             metered = (await fetch(model, wire, stream=stream)).metered()
@@ -62,7 +62,7 @@ async def test_zeros_are_told_from_unknown(wire: WireName) -> None:
 
 
 @every_wire
-async def test_an_error_in_the_middle(wire: WireName) -> None:
+async def test_an_error_within_a_stream(wire: WireName) -> None:
     words = {
         "anthropic-messages": "overloaded_error",
         "openai-chat": "server_is_overloaded",
@@ -87,13 +87,13 @@ async def test_a_stream_that_stops_is_a_lower_bound(wire: WireName) -> None:
     assert half.tokens == known.get(wire, Tokens())
 
 
-async def test_a_chat_stream_that_nobody_asked_for_its_usage() -> None:
+async def test_a_chat_stream_without_requested_usage() -> None:
     async with scripted(SCRIPT) as model:
         metered = (await fetch(model, "openai-chat", stream=True, with_usage=False)).metered()
     assert (metered.tokens, metered.complete, metered.model) == (Tokens(), False, "the-model")
 
 
-def test_chat_needs_its_last_word() -> None:
+def test_chat_needs_its_final_event() -> None:
     usage = {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 6}}
     assert not of_events("openai-chat", usage).complete
     assert of_events("openai-chat", usage, "[DONE]").complete
@@ -103,7 +103,7 @@ def test_chat_needs_its_last_word() -> None:
 # -- Anthropic: the latest number of each kind
 
 
-def test_the_latest_number_of_each_kind_holds() -> None:
+def test_the_latest_number_of_each_kind_counts() -> None:
     start = {"input_tokens": 10, "output_tokens": 1, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 0}
     metered = of_events(
         "anthropic-messages",
@@ -115,17 +115,17 @@ def test_the_latest_number_of_each_kind_holds() -> None:
     assert metered[:3] == (Tokens(12, 9, 5, 0), "m", True)
 
 
-def test_message_stop_alone_is_no_final_count() -> None:
+def test_message_stop_alone_is_not_a_final_count() -> None:
     start = {"type": "message_start", "message": {"model": "m", "usage": {"input_tokens": 10, "output_tokens": 1}}}
     metered = of_events("anthropic-messages", start, {"type": "message_stop"})
     assert (metered.tokens, metered.complete) == (Tokens(10, 1), False)
 
 
-@pytest.mark.parametrize(("kept", "hour", "told"), [(90, 70, 70), (50, 70, 50), (None, 70, 0), (90, "x", 0)])
-def test_what_is_kept_for_an_hour(kept: int | None, hour: Any, told: int) -> None:
+@pytest.mark.parametrize(("kept", "hour", "expected"), [(90, 70, 70), (50, 70, 50), (None, 70, 0), (90, "x", 0)])
+def test_one_hour_cache_tokens(kept: int | None, hour: Any, expected: int) -> None:
     usage = {"input_tokens": 1, "output_tokens": 1, "cache_creation_input_tokens": kept}
     usage["cache_creation"] = {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": hour}
-    assert of_body("anthropic-messages", {"type": "message", "usage": usage}).cache_creation_1h == told
+    assert of_body("anthropic-messages", {"type": "message", "usage": usage}).cache_creation_1h == expected
 
 
 # -- OpenAI: cached tokens are in its input, and not in ours
@@ -143,7 +143,7 @@ def test_what_is_kept_for_an_hour(kept: int | None, hour: Any, told: int) -> Non
         ({"cached_tokens": 90, "cache_write_tokens": 20}, Tokens(10, 7, 90, 20)),
     ],
 )
-def test_cached_tokens_are_taken_out(details: Any, tokens: Tokens) -> None:
+def test_cached_tokens_are_subtracted(details: Any, tokens: Tokens) -> None:
     chat = {"prompt_tokens": 100, "completion_tokens": 7, "prompt_tokens_details": details}
     response = {"input_tokens": 100, "output_tokens": 7, "input_tokens_details": details}
     assert of_body("openai-chat", {"usage": chat}).tokens == tokens
@@ -152,7 +152,7 @@ def test_cached_tokens_are_taken_out(details: Any, tokens: Tokens) -> None:
     assert (streamed.tokens, streamed.complete) == (tokens, True)
 
 
-def test_a_failed_response_tells_both() -> None:
+def test_a_failed_response_has_usage_and_an_error() -> None:
     failed = {"error": {"code": "server_error", "message": "sk-secret"}, "model": "m"}
     failed["usage"] = {"input_tokens": 3, "output_tokens": 4}
     metered = of_events("openai-responses", {"type": "response.failed", "response": failed})
@@ -163,14 +163,14 @@ def test_a_failed_response_tells_both() -> None:
 
 
 @pytest.mark.parametrize("error", ["all the words of it", {"message": "m"}, {"code": 500}, {"type": "a b"}, [1]])
-def test_only_a_word_of_an_error_is_kept(error: Any) -> None:
+def test_unknown_error_types_are_replaced(error: Any) -> None:
     assert of_events("openai-chat", {"error": error}).error == "unknown_error"
 
 
 # -- Gemini: totals so far, zeros left out
 
 
-def test_gemini_counts_thoughts_and_tools() -> None:
+def test_gemini_counts_include_thoughts_and_tools() -> None:
     usage = {"promptTokenCount": 100, "cachedContentTokenCount": 30, "toolUsePromptTokenCount": 5}
     early = {"usageMetadata": {**usage, "thoughtsTokenCount": 3}, "candidates": [{"content": {"parts": []}}]}
     late = {"usageMetadata": {"candidatesTokenCount": 20, "thoughtsTokenCount": 8}}
@@ -182,7 +182,7 @@ def test_gemini_counts_thoughts_and_tools() -> None:
     assert of_body("gemini", [early, late]).tokens == whole.tokens  # a stream that was not asked for as events
 
 
-def test_gemini_that_refuses_has_written_nothing() -> None:
+def test_a_gemini_refusal_has_no_output() -> None:
     usage = {"promptTokenCount": 9, "totalTokenCount": 9}
     refused = of_body("gemini", {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": usage})
     assert (refused.tokens, refused.complete) == (Tokens(9, 0, 0), True)
@@ -203,7 +203,7 @@ def test_one_of_two_candidates_is_not_the_end() -> None:
 
 @every_wire
 @pytest.mark.parametrize("odd", [True, 1.0, -1, "5", None, 10**13, 10**30, [1], {"a": 1}])
-def test_a_count_that_is_none_is_unknown(wire: WireName, odd: Any) -> None:
+def test_an_invalid_count_is_unknown(wire: WireName, odd: Any) -> None:
     bodies: dict[WireName, Any] = {
         "anthropic-messages": {"usage": {"input_tokens": odd, "output_tokens": 2}},
         "openai-chat": {"usage": {"prompt_tokens": odd, "completion_tokens": 2}},
@@ -216,25 +216,25 @@ def test_a_count_that_is_none_is_unknown(wire: WireName, odd: Any) -> None:
 
 @every_wire
 @pytest.mark.parametrize("odd", [None, 3, "text", [], [[]], {"usage": [], "choices": 3, "candidates": [1], "error": 0}])
-def test_json_that_is_no_answer(wire: WireName, odd: Any) -> None:
+def test_json_that_is_not_an_answer(wire: WireName, odd: Any) -> None:
     for metered in (of_body(wire, odd), of_events(wire, json.dumps(odd))):
         assert (metered.tokens, metered.complete, metered.error) == (Tokens(), False, None)
 
 
 @pytest.mark.parametrize("name", ["", "x" * 300, "a\nb", 3, None])
-def test_a_name_that_is_none(name: Any) -> None:
+def test_an_invalid_model_name_is_ignored(name: Any) -> None:
     chunks = ({"model": "real"}, {"model": name})
     assert of_events("openai-chat", *chunks).model == "real"
 
 
 @pytest.mark.parametrize("text", [r"half \ud83d", "caf\xe9"])
-def test_half_a_character_does_not_lose_the_counts(text: str) -> None:
+def test_invalid_characters_do_not_lose_the_counts(text: str) -> None:
     raw = b'{"type":"message","content":"' + text.encode("latin-1") + b'","usage":{"input_tokens":3,"output_tokens":4}}'
     metered = Answer("anthropic-messages", "application/json", raw).metered()
     assert (metered.tokens, metered.complete) == (Tokens(3, 4), True)
 
 
-def test_nesting_without_end_is_no_answer() -> None:
+def test_endless_nesting_is_not_an_answer() -> None:
     deep = b"[" * 100_000 + b"]" * 100_000
     assert Answer("gemini", "application/json", deep).metered().tokens == Tokens()
 

@@ -61,18 +61,18 @@ def imports_nothing(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return lambda: monkeypatch.setitem(sys.modules, "genai_prices.data_snapshot", None)
 
 
-def test_the_first_process_makes_it_and_the_next_reads_it_and_neither_fetches_anything(tmp_path: Path) -> None:
+def test_the_table_is_made_once_and_nothing_is_fetched(tmp_path: Path) -> None:
     first, second = ended(start(tmp_path)), ended(start(tmp_path))
     assert first[:2] == ["5", "genai_prices"]
     assert second == ["5"]
 
 
-def test_it_is_named_after_the_version_and_the_format(tmp_path: Path) -> None:
+def test_the_name_has_the_version_and_the_format(tmp_path: Path) -> None:
     opus(tmp_path)
     assert table_in(tmp_path).name == f"genai-prices-{version('genai-prices')}-1.json"
 
 
-def test_another_version_has_a_table_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_has_another_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opus(tmp_path)
     table_in(tmp_path).write_text("from here on nothing reads this")
     monkeypatch.setattr(price_list, "installed_version", lambda: "99.1")
@@ -80,7 +80,7 @@ def test_another_version_has_a_table_of_its_own(tmp_path: Path, monkeypatch: pyt
     assert len(list((tmp_path / "prices").iterdir())) == 2
 
 
-def test_several_processes_may_make_it_at_once(tmp_path: Path) -> None:
+def test_several_processes_may_make_it_concurrently(tmp_path: Path) -> None:
     answers = [ended(process) for process in [start(tmp_path) for _ in range(4)]]
     assert {answer[0] for answer in answers} == {"5"}
     assert ended(start(tmp_path)) == ["5"], "the one table that is left can be read"
@@ -103,7 +103,7 @@ DAMAGED: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
-def test_a_damaged_one_is_made_again(
+def test_a_damaged_table_is_made_again(
     damage: Callable[[bytes], bytes], tmp_path: Path, imports_nothing: Callable[[], None]
 ) -> None:
     opus(tmp_path)
@@ -124,7 +124,7 @@ def test_reading_it_needs_no_genai_prices(tmp_path: Path, imports_nothing: Calla
         opus(tmp_path)
 
 
-def test_where_it_cannot_be_kept_it_is_used_all_the_same(tmp_path: Path) -> None:
+def test_an_unwritable_cache_does_not_prevent_its_use(tmp_path: Path) -> None:
     """Root may write to every directory, so here a file is in its place."""
     (tmp_path / "prices").write_text("")
     assert opus(tmp_path) == 5
@@ -199,7 +199,7 @@ def test_tiers_are_kept_in_order_and_prices_to_the_last_digit(listed: Callable[.
         assert (found.cache_read, found.cache_write) == ((), ())
 
 
-def test_the_last_price_that_has_started_else_the_first(listed: Callable[..., None], tmp_path: Path) -> None:
+def test_the_latest_started_price_or_the_first(listed: Callable[..., None], tmp_path: Path) -> None:
     dated = [(date(2025, 5, 1), "1"), (date(2025, 3, 1), "2"), (date(2026, 3, 1), "3")]
     prices = [genai.ConditionalPrice(genai.StartDateConstraint(start), prices=price(usd)) for start, usd in dated]
     model = genai.ModelInfo(id="a", match=genai.ClauseEquals("a"), prices=prices)

@@ -1,4 +1,4 @@
-"""What calls cost, against figures worked out by hand from the providers' price pages."""
+"""The cost of calls, against figures calculated by hand from the providers' price pages."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def cost(provider: Provider, model: str | None, tokens: Tokens = SOME, *, hour: 
         ("gemini", "gemini-2.5-flash", Tokens(1000, 200, 4000), "0.00092"),
     ],
 )
-def test_by_hand(provider: Provider, model: str, tokens: Tokens, dollars: str) -> None:
+def test_costs_calculated_by_hand(provider: Provider, model: str, tokens: Tokens, dollars: str) -> None:
     assert cost(provider, model, tokens) == Decimal(dollars)
 
 
-def test_what_the_cache_keeps_for_an_hour_costs_more() -> None:
+def test_one_hour_cache_writes_cost_more() -> None:
     # 600 × $6.25 + 400 × $10
     assert cost("anthropic", "claude-opus-4-5", Tokens(0, 0, 0, 1000), hour=400) == Decimal("0.00775")
 
 
 @pytest.mark.parametrize("hour", [1000, 5000])
-def test_no_more_is_kept_for_an_hour_than_is_kept(hour: int) -> None:
+def test_one_hour_cache_writes_are_at_most_all_cache_writes(hour: int) -> None:
     assert cost("anthropic", "claude-opus-4-5", Tokens(0, 0, 0, 1000), hour=hour) == Decimal("0.01")
 
 
@@ -107,17 +107,17 @@ def test_an_unknown_model_has_no_price(provider: Provider, model: str | None) ->
         ("gemini", "gemini-2.5-pro-preview-05-06", "gemini-2.5-pro"),
     ],
 )
-def test_one_model_by_several_names(provider: Provider, written: str, means: str) -> None:
+def test_one_model_with_several_names(provider: Provider, written: str, means: str) -> None:
     assert cost(provider, written) == cost(provider, means)
     assert cost(provider, written) is not None
 
 
-def test_one_api_may_serve_models_of_all() -> None:
+def test_one_api_may_serve_models_of_all_providers() -> None:
     assert cost("openai", "claude-opus-4-5") == cost("anthropic", "claude-opus-4-5") == Decimal("0.0075")
     assert cost("anthropic", "openai/gpt-5") == cost("openai", "gpt-5") == Decimal("0.00225")
 
 
-def test_what_is_known_is_priced() -> None:
+def test_known_counts_are_priced() -> None:
     assert cost("anthropic", "claude-opus-4-5", Tokens(output=100)) == Decimal("0.0025")
     assert cost("anthropic", "claude-opus-4-5", Tokens(0, 0, 0, 0)) == 0
 
@@ -132,7 +132,7 @@ def test_a_model_listed_without_a_price_has_none() -> None:
     assert cost("openai", "text-embedding-3-small", Tokens(10, 10)) is None, "it gives no output"
 
 
-def test_absurd_counts_do_no_harm() -> None:
+def test_huge_counts_are_priced() -> None:
     assert cost("anthropic", "claude-opus-4-5", Tokens(10**40, 10**40)) is not None
 
 

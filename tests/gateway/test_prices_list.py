@@ -72,7 +72,7 @@ def expected_model(listed: str, name: str) -> ModelInfo | None:
 
 
 @pytest.mark.parametrize("listed", LISTS)
-def test_every_name_means_the_model_that_it_means_on_the_list(listed: str) -> None:
+def test_every_name_selects_the_listed_model(listed: str) -> None:
     known = unknown = 0
     for written in names(listed, "equals", "starts_with", "contains", "ends_with"):
         for name in variations(written):
@@ -93,7 +93,7 @@ def base_prices(prices: ModelPrice) -> list[Decimal | None]:
 
 
 @pytest.mark.parametrize("listed", LISTS)
-def test_a_name_that_only_begins_like_one_of_the_list_is_another(listed: str) -> None:
+def test_a_name_with_an_added_prefix_or_suffix_is_unknown(listed: str) -> None:
     for name in names(listed):
         assert PRICES.cost_of(LISTS[listed], f"{name}-ours", Tokens(10, 10)) is None, name
         assert PRICES.cost_of(LISTS[listed], f"our-{name}", Tokens(10, 10)) is None, name
@@ -154,7 +154,7 @@ usages = st.one_of(st.builds(Tokens, counts, counts, counts, counts), partly_cac
 
 
 @given(tokens=usages, an_hour=st.one_of(st.just(0), counts), day=days)
-def test_the_cost_is_what_genai_prices_works_out(tokens: Tokens, an_hour: int, day: date) -> None:
+def test_the_cost_matches_genai_prices(tokens: Tokens, an_hour: int, day: date) -> None:
     prices = Prices(price_list=PRICE_LIST, today=lambda: day)
     compared = 0
     for listed, name, model in MODELS:

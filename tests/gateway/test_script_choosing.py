@@ -49,7 +49,7 @@ def test_the_last_turn_can_be_repeated() -> None:
     assert chosen(script, *[MAIN] * 4) == [(None, 0), (None, 1), (None, 1), (None, 1)]
 
 
-def test_forever() -> None:
+def test_a_turn_repeated_forever() -> None:
     script = "turns: [{text: a}, {text: b, times: forever}]"
     assert chosen(script, *[MAIN] * 30)[1:] == [(None, 1)] * 29
 
@@ -77,7 +77,7 @@ conversations:
 """
 
 
-def test_conversations_are_matched_in_order_and_counted_apart() -> None:
+def test_conversations_are_matched_in_order_and_counted_separately() -> None:
     review = request(system=[{"type": "text", "text": "Hello. You review code."}])
     sub = request(
         model="claude-haiku-9",
@@ -101,7 +101,7 @@ def test_only_the_first_user_message_is_the_prompt() -> None:
     assert chosen(CONVERSATIONS, later) == [(None, 0)]
 
 
-def test_who_is_asking() -> None:
+def test_session_of_a_request() -> None:
     def session_of(headers: dict[str, str], more: dict[str, Any]) -> str:
         return WIRE.read(came(headers, request(**more))).session
 
@@ -125,7 +125,7 @@ def test_who_is_asking() -> None:
         ("nothing", "nothing", None),
     ],
 )
-def test_where_the_agent_works(system: str, prompt: str, cwd: str | None) -> None:
+def test_working_directory_of_a_request(system: str, prompt: str, cwd: str | None) -> None:
     body = request(system=system, messages=[{"role": "user", "content": prompt}])
     assert WIRE.read(came({}, body)).cwd == cwd
 

@@ -48,7 +48,7 @@ def post(url: str) -> bytes:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_serves_until_a_signal_and_ends_well(number: signal.Signals, script: Path) -> None:
+def test_it_serves_until_a_signal_and_exits_with_0(number: signal.Signals, script: Path) -> None:
     with served(str(script), "--var", "who=world=all") as process:
         assert process.stdout
         ready = json.loads(process.stdout.readline())
@@ -79,13 +79,13 @@ def test_a_missing_variable_is_found_before_it_starts(script: Path) -> None:
 
 
 @pytest.mark.parametrize("var", ["who", "=x", "1a=x", ""])
-def test_what_is_no_variable(var: str, script: Path) -> None:
+def test_invalid_variables(var: str, script: Path) -> None:
     with pytest.raises(YouBenchaError, match="not a variable"):
         serve(script, var=[var])
 
 
 @pytest.mark.parametrize("listen", ["8080", ":8080", "localhost", "localhost:http", "localhost:70000", "a:²"])
-def test_what_is_no_address(listen: str, script: Path) -> None:
+def test_invalid_addresses(listen: str, script: Path) -> None:
     with pytest.raises(YouBenchaError, match="not an address"):
         serve(script, listen=listen, var=["who=x"])
 

@@ -1,4 +1,4 @@
-"""What docs/scripted-model.md shows can be used as it stands."""
+"""The scripts in docs/scripted-model.md can be used unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a script may say, and what a person is told about one that cannot be used."""
+"""The format of scripts, and the messages about invalid ones."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_script_file(tmp_path: Path) -> None:
         ("{text: a, usage: {input_tokens: -5}}", "1:41: turns.0.usage.input_tokens: must be at least 0"),
     ],
 )
-def test_a_turn_that_makes_no_sense(turn: str, problem: str) -> None:
+def test_invalid_turns(turn: str, problem: str) -> None:
     assert problems(f"turns: [{turn}]") == [problem]
 
 
@@ -111,7 +111,7 @@ def test_a_turn_that_makes_no_sense(turn: str, problem: str) -> None:
         ("turns: [{text: a}]\nside: {text: b, times: 2}", "2:17: side.times: unknown key"),
     ],
 )
-def test_a_script_that_makes_no_sense(text: str, problem: str) -> None:
+def test_invalid_scripts(text: str, problem: str) -> None:
     assert problems(text) == [problem]
 
 
@@ -136,7 +136,7 @@ def test_durations(written: object, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("written", ["", "s", "-1s", "1h", -1, float("inf"), float("nan"), True, None, []])
-def test_no_durations(written: object) -> None:
+def test_invalid_durations(written: object) -> None:
     with pytest.raises(ValueError, match="must be a duration"):
         parse_duration(written)
 

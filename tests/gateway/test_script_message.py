@@ -90,7 +90,7 @@ def test_tool_input_and_thinking_have_their_own_deltas() -> None:
     assert starts[3] == {"type": "tool_use", "id": "toolu_own", "name": "Write", "input": {}}
 
 
-def test_ids_are_never_the_same() -> None:
+def test_ids_are_unique() -> None:
     ids = {message(ScriptedAnswer(text="a"))["id"] for _ in range(50)}
     ids |= {message(ScriptedAnswer.model_validate({"tools": [{"name": "x"}]}))["content"][0]["id"] for _ in range(50)}
     assert len(ids) == 100
@@ -105,7 +105,7 @@ json_values = st.recursive(
 
 
 @given(plain, st.none() | plain, st.dictionaries(plain, json_values, max_size=3))
-def test_a_client_puts_the_same_message_together(text: str, thinking: str | None, arguments: Any) -> None:
+def test_a_client_reassembles_the_same_message(text: str, thinking: str | None, arguments: Any) -> None:
     answer = ScriptedAnswer.model_validate(
         {"text": text, "thinking": thinking, "tools": [{"name": "Tool", "input": arguments}]}
     )

@@ -1,4 +1,4 @@
-"""The server, asked over real connections."""
+"""The scripted model's server over real connections."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_parallel_sessions_do_not_disturb_each_other() -> None:
 
 
 @pytest.mark.parametrize("prefix", ["", "/t/abc", "/t/abc/"])
-async def test_any_prefix_of_the_path_will_do(prefix: str) -> None:
+async def test_any_prefix_of_the_path_is_accepted(prefix: str) -> None:
     async with scripted("turns: [{text: a}]") as model:
         heard = await send(model, "POST", f"{prefix}/v1/messages", json=request())
         assert heard.text == "a"
@@ -124,7 +124,7 @@ async def test_anything_else_is_not_found(method: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b'{"model": "m", "max_tokens": 5}'])
-async def test_a_bad_body_takes_no_turn(data: bytes) -> None:
+async def test_an_invalid_body_takes_no_turn(data: bytes) -> None:
     async with scripted("turns: [{text: a}]") as model:
         heard = await send(model, "POST", "/v1/messages", data=data)
         assert (heard.status, heard.error[0]) == (400, "invalid_request_error")
@@ -210,7 +210,7 @@ async def test_errors(status: int, kind: str) -> None:
     assert again.text == "again"
 
 
-async def test_an_error_in_its_own_words() -> None:
+async def test_a_custom_error() -> None:
     error = "{status: 429, type: own_error, message: Slow down, headers: {Retry-After: 7}}"
     async with scripted(f"turns: [{{error: {error}}}]") as model:
         heard = await ask(model)
@@ -218,7 +218,7 @@ async def test_an_error_in_its_own_words() -> None:
     assert heard.headers["retry-after"] == "7"
 
 
-async def test_an_error_in_the_middle_of_a_stream() -> None:
+async def test_an_error_within_a_stream() -> None:
     async with scripted("turns: [{text: hello, error_mid_stream: {message: Oh}, times: 2}]") as model:
         streamed = await ask(model)
         whole = await ask(model, stream=False)
@@ -239,7 +239,7 @@ async def test_a_connection_that_is_dropped(after: int) -> None:
     assert again.text == "again"
 
 
-async def test_a_whole_answer_that_is_dropped() -> None:
+async def test_a_complete_answer_that_is_dropped() -> None:
     async with scripted("turns: [{text: hello, drop: {}}]") as model:
         raw, error = await read_until_it_breaks(model, stream=False)
     assert isinstance(error, aiohttp.ClientPayloadError)
@@ -280,7 +280,7 @@ async def test_an_answer_that_hangs(stream: bool, begun: int) -> None:
         assert (await ask(model)).text == "again"
 
 
-async def test_what_hangs_ends_with_the_server() -> None:
+async def test_a_hanging_response_ends_with_the_server() -> None:
     async with aiohttp.ClientSession() as session:
         async with scripted("turns: [{hang: true}, {text: late, delay: 60s}]") as model:
             hanging = await session.post(model.url + "/v1/messages", json=request())
@@ -302,7 +302,7 @@ async def test_garbage() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 100_000])
-async def test_pieces_of_so_many_bytes(size: int) -> None:
+async def test_chunks_of_a_given_size(size: int) -> None:
     async with scripted(f"turns: [{{text: hellö, chunk_bytes: {size}}}]") as model:
         sizes = [len(piece) for piece in await http_chunks(model)]
         assert model.requests[0].turn == 0
@@ -311,7 +311,7 @@ async def test_pieces_of_so_many_bytes(size: int) -> None:
     assert sum(sizes) > 500
 
 
-async def test_without_a_size_each_event_is_a_piece() -> None:
+async def test_without_a_size_each_event_is_a_chunk() -> None:
     async with scripted("turns: [{text: hello}]") as model:
         pieces = await http_chunks(model)
     assert all(piece.startswith(b"event: ") and piece.endswith(b"\n\n") for piece in pieces)
@@ -333,7 +333,7 @@ async def http_chunks(model: ScriptedModel) -> list[bytes]:
     return [chunk for chunk in chunks if chunk]
 
 
-async def test_a_delay_comes_before_the_headers_and_pauses_after_them() -> None:
+async def test_delays_come_before_the_headers_and_pauses_after_them() -> None:
     async with scripted("turns: [{text: a, delay: 300ms}, {text: a, pause: 100ms}]") as model:
         delayed, paused = await timed(model), await timed(model)
     assert delayed.headers >= 0.3
@@ -375,7 +375,7 @@ async def test_many_in_parallel_while_one_hangs() -> None:
     assert len({h.message["id"] for h in heard}) == 50
 
 
-async def test_the_url_is_known_only_while_it_runs() -> None:
+async def test_the_url_is_available_only_while_it_runs() -> None:
     model = ScriptedModel(parse_script("turns: [{text: a}]"))
     with pytest.raises(RuntimeError, match="not running"):
         _ = model.url
@@ -385,7 +385,7 @@ async def test_the_url_is_known_only_while_it_runs() -> None:
         _ = model.url
 
 
-async def test_a_port_that_is_taken() -> None:
+async def test_a_port_in_use() -> None:
     async with scripted("turns: [{text: a}]") as model:
         port = int(model.url.rpartition(":")[2])
         with pytest.raises(OSError, match=r"in use|only one usage"):
@@ -393,7 +393,7 @@ async def test_a_port_that_is_taken() -> None:
                 pass
 
 
-async def test_what_hangs_ends_with_its_client() -> None:
+async def test_a_hanging_response_ends_with_its_client() -> None:
     async with scripted("turns: [{hang: true}]") as model:
         before = len(asyncio.all_tasks())
         async with aiohttp.ClientSession() as session:

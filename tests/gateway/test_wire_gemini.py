@@ -1,4 +1,4 @@
-"""The Gemini API, in its own shapes."""
+"""The Gemini API's format."""
 
 from __future__ import annotations
 
@@ -96,13 +96,13 @@ async def test_tokens_can_be_counted() -> None:
     assert bad.status == 400
 
 
-async def test_the_key_may_stand_in_the_address() -> None:
+async def test_the_key_may_be_in_the_url() -> None:
     async with scripted("require_key: k\nturns: [{text: a}]") as model:
         heard = await send(model, "POST", f"{GEMINI.stream_path}&key=k", json=GEMINI.body)
     assert GEMINI.text(heard) == "a"
 
 
-async def test_installations_count_apart() -> None:
+async def test_installations_are_counted_separately() -> None:
     async with scripted("turns: [{text: a}, {text: b}]") as model:
         heard = [
             GEMINI.text(await GEMINI.ask(model, headers={"x-gemini-api-privileged-user-id": user})) for user in "121"
@@ -110,7 +110,7 @@ async def test_installations_count_apart() -> None:
     assert heard == ["a", "a", "b"]
 
 
-async def test_the_working_directory_and_the_first_words() -> None:
+async def test_the_working_directory_and_the_prompt() -> None:
     script = """
 turns: [{text: main}]
 conversations: [{when: {prompt_contains: WORD}, turns: [{text: "in ${cwd}"}]}]

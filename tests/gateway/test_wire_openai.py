@@ -1,4 +1,4 @@
-"""OpenAI's two APIs, in their own shapes."""
+"""The formats of OpenAI's two APIs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_the_chunks_of_a_completion() -> None:
     assert (usage["choices"], usage["usage"]["total_tokens"]) == ([], 120)
 
 
-async def test_a_stream_counts_tokens_only_where_it_is_asked_to() -> None:
+async def test_a_stream_has_usage_only_on_request() -> None:
     async with scripted("turns: [{text: hello}]") as model:
         chunks = events((await CHAT.ask(model, stream_options=None)).raw)
     assert all("usage" not in chunk and chunk["choices"] for chunk in chunks)
@@ -150,14 +150,14 @@ async def test_the_events_of_a_response() -> None:
     assert heard[4]["item_id"] == heard[2]["item"]["id"]
 
 
-async def test_a_response_that_fails_says_so_in_its_last_event() -> None:
+async def test_a_failed_response_ends_with_a_failed_event() -> None:
     async with scripted("turns: [{text: hello, error_mid_stream: {status: 429}}]") as model:
         last = events((await RESPONSES.ask(model)).raw)[-1]
     assert last["type"] == "response.failed"
     assert (last["response"]["status"], last["response"]["error"]["code"]) == ("failed", "rate_limit_exceeded")
 
 
-async def test_a_tool_that_takes_a_text_gets_one() -> None:
+async def test_a_custom_tool_gets_text() -> None:
     """Codex offers apply_patch this way."""
     patch = {"name": "apply_patch", "type": "custom"}
     async with scripted("turns: [{tools: [{name: apply_patch, input: {input: '*** Begin'}}], times: 2}]") as model:
@@ -185,7 +185,7 @@ async def test_tools_may_come_in_the_conversation_and_in_a_namespace() -> None:
 
 
 @pytest.mark.parametrize("named", [{"headers": {"session-id": "{}"}}, {"prompt_cache_key": "{}"}, {"user": "{}"}])
-async def test_sessions_count_apart(named: dict[str, Any]) -> None:
+async def test_sessions_are_counted_separately(named: dict[str, Any]) -> None:
     def of(session: str) -> dict[str, Any]:
         return {
             key: value.format(session) if isinstance(value, str) else {k: v.format(session) for k, v in value.items()}
@@ -203,7 +203,7 @@ async def test_input_may_be_a_plain_text() -> None:
         assert RESPONSES.text(await RESPONSES.ask(model, input="a PLAIN text")) == "matched"
 
 
-async def test_all_that_is_said_before_the_models_first_word_is_the_prompt() -> None:
+async def test_everything_before_the_first_answer_is_the_prompt() -> None:
     def user(text: str) -> dict[str, Any]:
         return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
 

@@ -1,4 +1,4 @@
-"""What holds for every API that a script is served as: one script, the same turns and the same faults."""
+"""Properties of every API of the scripted model: one script, the same turns and the same faults."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ turns:
 
 
 @every_wire
-async def test_a_stream_says_the_same_as_an_answer_in_one_piece(client: Client) -> None:
+async def test_a_stream_equals_the_complete_answer(client: Client) -> None:
     async with scripted(RICH) as model:
         streamed, whole = client.heard(await client.ask(model)), client.heard(await client.ask(model, stream=False))
     assert same_but_for_ids(streamed) == same_but_for_ids(whole)
@@ -44,7 +44,7 @@ def same_but_for_ids(answer: object) -> object:
 
 
 @every_wire
-async def test_turns_sides_and_what_is_recorded(client: Client) -> None:
+async def test_turns_side_requests_and_recorded_requests(client: Client) -> None:
     async with scripted("turns: [{text: one}, {text: two}]\nside: {text: aside}") as model:
         texts = [client.text(await client.ask(model, **more)) for more in ({}, {"tools": None}, {"stream": False})]
         exhausted = await client.ask(model)
@@ -82,7 +82,7 @@ async def test_a_key_can_be_required(client: Client) -> None:
 
 
 @every_wire
-async def test_keys_count_apart_where_no_session_is_named(client: Client) -> None:
+async def test_without_a_session_keys_are_counted_separately(client: Client) -> None:
     async with scripted("turns: [{text: a}, {text: b}]") as model:
         (name,) = client.key
         heard = [client.text(await client.ask(model, headers={name: key})) for key in ("Bearer 1", "Bearer 2")]
@@ -91,7 +91,7 @@ async def test_keys_count_apart_where_no_session_is_named(client: Client) -> Non
 
 @every_wire
 @pytest.mark.parametrize("stream", [True, False])
-async def test_errors_have_the_scripts_status_and_words(client: Client, stream: bool) -> None:
+async def test_errors_have_the_scripts_status_and_message(client: Client, stream: bool) -> None:
     error = "{status: 429, message: Slow down, headers: {Retry-After: 7}}"
     async with scripted(f"turns: [{{error: {error}}}, {{error: {{status: 529}}}}]") as model:
         limited, overloaded = await client.ask(model, stream=stream), await client.ask(model, stream=stream)
@@ -101,7 +101,7 @@ async def test_errors_have_the_scripts_status_and_words(client: Client, stream: 
 
 
 @every_wire
-async def test_an_error_in_the_middle_of_a_stream(client: Client) -> None:
+async def test_an_error_within_a_stream(client: Client) -> None:
     async with scripted("turns: [{text: hello, error_mid_stream: {message: Oh}, times: 2}]") as model:
         streamed, whole = await client.ask(model), await client.ask(model, stream=False)
     *begun, last = events(streamed.raw)
@@ -135,7 +135,7 @@ async def until_it_breaks(model: ScriptedModel, client: Client) -> bytes:
 
 
 @every_wire
-async def test_a_hang_begins_with_a_word(client: Client) -> None:
+async def test_a_hanging_stream_starts_with_an_event(client: Client) -> None:
     async with scripted("turns: [{text: hello, hang: true}]") as model, aiohttp.ClientSession() as session:
         body = client.body if client.wire == "gemini" else {**client.body, "stream": True}
         async with session.post(model.url + client.stream_path, json=body) as response, asyncio.timeout(10):
@@ -160,7 +160,7 @@ async def test_garbage(client: Client) -> None:
 
 @every_wire
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}"])
-async def test_a_bad_body_takes_no_turn(client: Client, data: bytes) -> None:
+async def test_an_invalid_body_takes_no_turn(client: Client, data: bytes) -> None:
     async with scripted("turns: [{text: a}]") as model:
         heard = await send(model, "POST", client.path, data=data)
         assert heard.status == 400
@@ -178,21 +178,21 @@ async def test_a_bad_body_takes_no_turn(client: Client, data: bytes) -> None:
         (GEMINI, {"contents": []}, "contents is not specified"),
     ],
 )
-async def test_what_is_wrong_is_said(client: Client, empty: dict[str, Any], message: str) -> None:
+async def test_invalid_requests_are_reported(client: Client, empty: dict[str, Any], message: str) -> None:
     async with scripted("turns: [{text: a}]") as model:
         heard = await client.ask(model, **empty)
     assert (heard.status, client.error(heard.json)) == (400, message)
 
 
 @every_wire
-async def test_a_prefix_of_the_path_will_do(client: Client) -> None:
+async def test_a_prefix_of_the_path_is_accepted(client: Client) -> None:
     async with scripted("turns: [{text: a}]") as model:
         heard = await send(model, "POST", "/t/abc" + client.path, json=client.body)
     assert client.text(heard) == "a"
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", GEMINI.path])
-async def test_what_is_not_asked_for_by_get(path: str) -> None:
+async def test_get_is_not_served(path: str) -> None:
     async with scripted("turns: [{text: a}]") as model:
         assert (await send(model, "GET", path)).status == 404
 
@@ -221,7 +221,7 @@ async def test_models_are_listed_as_the_client_expects_them(path: str, headers: 
 
 
 @every_wire
-async def test_the_system_prompt_is_no_part_of_the_prompt(client: Client) -> None:
+async def test_the_system_prompt_is_not_part_of_the_prompt(client: Client) -> None:
     script = f"turns: [{{text: main}}]\nconversations: [{{when: {{prompt_contains: {SYSTEM}}}, turns: [{{text: no}}]}}]"
     async with scripted(script) as model:
         assert client.text(await client.ask(model)) == "main"

@@ -11,11 +11,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from golden_lab import DATA, Golden, Lab
+from golden_files import DATA, Golden, GoldenBench
 
-from docker_lab import engine, image
+from docker_engine import engine, image
 
-__all__ = ["engine", "golden", "image", "lab"]
+__all__ = ["bench", "engine", "golden", "image"]
 
 OPTION = "--update-golden"
 
@@ -34,8 +34,8 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 
 
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GoldenBench]:
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}  # `yb` sets its own
-    yield Lab(tmp_path, monkeypatch)
+    yield GoldenBench(tmp_path, monkeypatch)
     for number, handler in handlers.items():
         signal.signal(number, handler)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from golden_lab import KEYS, Golden, Lab, tidy
+from golden_files import KEYS, Golden, GoldenBench, tidy
 
 from youbencha.adapters import adapter_names
 
@@ -141,18 +141,18 @@ AGENTS: Mapping[str, Mapping[str, Case]] = {
 }  # fmt: skip
 
 
-def test_every_adapter_is_looked_at() -> None:
+def test_every_adapter_is_tested() -> None:
     assert set(AGENTS) == set(VERSIONS) == set(adapter_names())
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_started_with(agent: str, golden: Golden, lab: Lab) -> None:
-    lab.setenv(**KEYS, **AROUND)
-    lab.make_repository({
+def test_started_with(agent: str, golden: Golden, bench: GoldenBench) -> None:
+    bench.setenv(**KEYS, **AROUND)
+    bench.make_repository({
         "README.md": "# Shop\n", "task.md": "From a file.\n", ".claude/agents/reviewer.md": REVIEWER,
         ".github/agents/reviewer.agent.md": REVIEWER,
     })  # fmt: skip
-    started = {name: start(lab, agent, number, case) for number, (name, case) in enumerate(AGENTS[agent].items())}
+    started = {name: start(bench, agent, number, case) for number, (name, case) in enumerate(AGENTS[agent].items())}
     golden.check_json(f"started/{agent}.json", with_common_env(started))
 
 
@@ -164,14 +164,14 @@ def with_common_env(started: Mapping[str, dict[str, Any]]) -> dict[str, object]:
     return {"env in every case": dict(common), "cases": cases}
 
 
-def start(lab: Lab, agent: str, number: int, case: Case) -> dict[str, Any]:
-    cli = installed(lab.root / f"cli-{number}", case.get("cli", VERSIONS[agent]))
+def start(bench: GoldenBench, agent: str, number: int, case: Case) -> dict[str, Any]:
+    cli = installed(bench.root / f"cli-{number}", case.get("cli", VERSIONS[agent]))
     chosen = {"command": [str(cli)]} if agent == "command" else {"executable": str(cli)}
     written = {"prompt": "Fix the tax.", **chosen, **case.get("config", {})}
     config = {key: value for key, value in written.items() if value is not None}
     env = {"IS_SANDBOX": "1", "TASK": "golden", "CLI": str(cli), **case.get("env", {})}
     named = {key: case[key] for key in ("model", "agent_name") if key in case}
-    directory = lab.run(
+    directory = bench.run(
         agent={"type": agent, "config": config, "env": env, **named}, gateway=case.get("gateway", "none")
     )
     started = json.loads((cli.parent / "started.json").read_text())
@@ -179,7 +179,7 @@ def start(lab: Lab, agent: str, number: int, case: Case) -> dict[str, Any]:
         str(directory / "src-modified"): "workspace",
         str(directory): "run",
         str(cli.parent): "cli",
-        str(lab.root): "root",
+        str(bench.root): "root",
         LONG: "long prompt",
         os.environ["PATH"]: "path",
     }

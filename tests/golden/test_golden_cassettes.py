@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from golden_lab import DATA, KEYS, Golden, Lab, Reply, Request, Sending, tidy
+from golden_files import DATA, KEYS, Golden, GoldenBench, Reply, Request, Sending, tidy
 from golden_upstream import APIS, Answer, Asked, Upstream, as_json, as_stream
 
 ANTHROPIC, CHAT, RESPONSES, GEMINI = APIS
@@ -188,25 +188,25 @@ class Provider:
         return as_json(api.whole(api.model, "".join(pieces)))
 
 
-def test_cassette(golden: Golden, lab: Lab) -> None:
-    lab.make_repository({"README.md": "# Shop\n"})
-    cassette = lab.root / "cassette"
+def test_cassette(golden: Golden, bench: GoldenBench) -> None:
+    bench.make_repository({"README.md": "# Shop\n"})
+    cassette = bench.root / "cassette"
     addresses = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
     with Upstream(Provider()) as upstream:
-        lab.setenv(**KEYS, **dict.fromkeys(addresses, upstream.url))
-        recorded = run(lab, "--record", cassette)
+        bench.setenv(**KEYS, **dict.fromkeys(addresses, upstream.url))
+        recorded = run(bench, "--record", cassette)
     golden.check_tree("cassette", files_of(cassette))
-    replayed = run(lab, "--replay", DATA / "cassette")
+    replayed = run(bench, "--replay", DATA / "cassette")
     assert [reply.status for reply in replayed] == [reply.status for reply in recorded]
     names = [*bodies(Moment()), "not JSON"]
     sections = [f"## {name}\n{reply.text().rstrip()}\n" for name, reply in zip(names, replayed, strict=True)]
     golden.check("replayed.txt", "\n".join(sections))
 
 
-def run(lab: Lab, option: str, cassette: Path) -> list[Reply]:
+def run(bench: GoldenBench, option: str, cassette: Path) -> list[Reply]:
     """Send the requests in a new run. The replies, with names for its workspace and id."""
-    now, sending = Moment(), Sending(lab.root)
-    directory = lab.run(option, str(cassette), agent=sending.agent(requests(now)), gateway="builtin")
+    now, sending = Moment(), Sending(bench.root)
+    directory = bench.run(option, str(cassette), agent=sending.agent(requests(now)), gateway="builtin")
     names = {str(directory / "src-modified"): "workspace", now.uuid: "id"}
     return [reply._replace(body=tidy(reply.body.decode(), names).encode()) for reply in sending.replies()]
 

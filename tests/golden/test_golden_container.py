@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from golden_lab import KEYS, Golden, Lab, tidy, wait_for
+from golden_files import KEYS, Golden, GoldenBench, tidy, wait_for
 
-from docker_lab import Engine
+from docker_engine import Engine
 
 WAIT = ["/bin/sh", "-c", "until [ -e go ]; do sleep 0.05; done"]
 CASES: Mapping[str, Mapping[str, Any]] = {
@@ -26,17 +26,17 @@ OF_THE_USER = ("/etc/passwd", "/etc/group")
 VARIABLE = ("Image", "User", "nofile", "youbencha.owner", "youbencha.run", "youbencha.sandbox")
 
 
-def test_container(golden: Golden, lab: Lab, engine: Engine, image: str) -> None:
-    lab.setenv(**KEYS)
-    lab.make_repository({"README.md": "# Shop\n"})
-    golden.check_json("container.json", {name: inspected(lab, engine, image, case) for name, case in CASES.items()})
+def test_container(golden: Golden, bench: GoldenBench, engine: Engine, image: str) -> None:
+    bench.setenv(**KEYS)
+    bench.make_repository({"README.md": "# Shop\n"})
+    golden.check_json("container.json", {name: inspected(bench, engine, image, case) for name, case in CASES.items()})
 
 
-def inspected(lab: Lab, engine: Engine, image: str, sandbox: Mapping[str, Any]) -> dict[str, Any]:
-    before, found = lab.runs(), list[tuple[Path, Any]]()
+def inspected(bench: GoldenBench, engine: Engine, image: str, sandbox: Mapping[str, Any]) -> dict[str, Any]:
+    before, found = bench.runs(), list[tuple[Path, Any]]()
 
     def look() -> None:
-        directory = wait_for(lambda: next(iter(lab.runs() - before), None))
+        directory = wait_for(lambda: next(iter(bench.runs() - before), None))
         label = f"youbencha.run={directory.name}"
         found.append((directory, wait_for(lambda: running(engine, label))))
         (directory / "src-modified" / "go").touch()
@@ -45,10 +45,10 @@ def inspected(lab: Lab, engine: Engine, image: str, sandbox: Mapping[str, Any]) 
     looking.start()
     agent = {"type": "command", "config": {"command": WAIT, "prompt_by": "none"}, "env": {"SECRET": "of-the-task"}}
     where = {"type": "docker", "image": image, **sandbox}
-    lab.run(agent=agent, gateway="builtin", sandbox=where, timeout=60_000)
+    bench.run(agent=agent, gateway="builtin", sandbox=where, timeout=60_000)
     looking.join()
     ((directory, container),) = found
-    return shown(lab, directory, container, engine.get(f"/images/{image}/json"))
+    return shown(bench, directory, container, engine.get(f"/images/{image}/json"))
 
 
 def running(engine: Engine, label: str) -> Any:
@@ -59,14 +59,14 @@ def running(engine: Engine, label: str) -> Any:
     return None
 
 
-def shown(lab: Lab, directory: Path, container: Any, image: Any) -> dict[str, Any]:
+def shown(bench: GoldenBench, directory: Path, container: Any, image: Any) -> dict[str, Any]:
     config, host, brought = container["Config"], container["HostConfig"], image["Config"]
     labels = brought["Labels"] or {}
     config["Env"] = [each for each in config["Env"] if each not in brought["Env"]]
     config["Labels"] = {name: value for name, value in config["Labels"].items() if name not in labels}
     host["Ulimits"] = {each["Name"]: each["Hard"] for each in host["Ulimits"] if each["Hard"] == each["Soft"]}
     mounts = [each for each in container["Mounts"] if each["Destination"] not in OF_THE_USER]
-    names = {str(directory): "run directory", str(lab.root): "root", config["Labels"]["youbencha.lobby"]: "lobby"}
+    names = {str(directory): "run directory", str(bench.root): "root", config["Labels"]["youbencha.lobby"]: "lobby"}
     return {
         "Config": tidy(said(config, OF_THE_ENGINE["Config"]), names, VARIABLE),
         "HostConfig": tidy(said(host, OF_THE_ENGINE["HostConfig"]), names, VARIABLE),

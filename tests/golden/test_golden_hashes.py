@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from golden_lab import DATA, KEYS, Golden, Lab
+from golden_files import DATA, KEYS, Golden, GoldenBench
 
 from youbencha.cli.app import run_app
 
@@ -26,8 +26,8 @@ NOT_CASES = {"eval-a-directory.yaml", "eval-config.yaml", "settings.youbencharc.
 """For `yb eval`, which has no --dry-run; and settings."""
 
 
-def test_config_hash(golden: Golden, lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
-    lab.setenv(**KEYS)
+def test_config_hash(golden: Golden, bench: GoldenBench, capsys: pytest.CaptureFixture[str]) -> None:
+    bench.setenv(**KEYS)
     files = [*EXAMPLES.glob("*.yaml"), EXAMPLES / "variables" / "testcase.yaml", *ORIGINAL.glob("*.[jy]*")]
     files = sorted(file for file in [*files, *CASES.glob("*.*")] if file.name not in NOT_CASES)
     given = [f"--var={name}={value}" for name, value in VARIABLES.items()]

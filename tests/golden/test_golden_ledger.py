@@ -6,7 +6,7 @@ import http.client
 from collections.abc import Mapping
 from pathlib import Path
 
-from golden_lab import KEYS, Golden, Served, ask, serving, tidy_fields, wait_for
+from golden_files import KEYS, Golden, Served, ask, serving, tidy_fields, wait_for
 from golden_upstream import APIS, Answer, Api, Asked, Upstream, as_json, as_stream
 
 PIECES = ("hel", "lo")

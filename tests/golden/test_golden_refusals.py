@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from golden_lab import KEYS, Golden, Lab, Reply, Request, Sending, Served, ask, serving, tidy
+from golden_files import KEYS, Golden, GoldenBench, Reply, Request, Sending, Served, ask, serving, tidy
 from golden_upstream import APIS, HANG_UP, Answer, Api, Asked, Upstream, as_json
 
 MOST_BYTES = 64 * 1024 * 1024
@@ -37,9 +37,9 @@ class Refusals:
         return tidy("\n".join(sections))
 
 
-def test_refusals(golden: Golden, lab: Lab) -> None:
+def test_refusals(golden: Golden, bench: GoldenBench) -> None:
     refusals = Refusals()
-    cassette = lab.root / "cassette"
+    cassette = bench.root / "cassette"
     keys = ["--key", "poor=0", "--price", "*-golden=1/1"]
     for api in APIS:
         keys += ["--key", api.name]  # a circuit is one key's
@@ -63,7 +63,7 @@ def test_refusals(golden: Golden, lab: Lab) -> None:
         with serving("gateway", "--replay", str(cassette)) as served:
             for api in APIS:
                 refusals.note("not recorded", api, send(served, api, key="default", model="claude-golden"))
-        of_a_trial(lab, upstream, refusals)
+        of_a_trial(bench, upstream, refusals)
     golden.check("refusals.txt", refusals.text())
 
 
@@ -93,19 +93,21 @@ def send(served: Served, api: Api, *, key: str | None = None, case: str = "", mo
 # -- what only a trial can show ----------------------------------------------------------------------------------------
 
 
-def of_a_trial(lab: Lab, upstream: Upstream, refusals: Refusals) -> None:
+def of_a_trial(bench: GoldenBench, upstream: Upstream, refusals: Refusals) -> None:
     """A cap on each call, LiteLLM as the upstream, and a key that is used after its agent has ended."""
-    lab.setenv(**KEYS, LITELLM_MASTER_KEY="sk-golden-litellm")
-    lab.make_repository({"README.md": "# Shop\n"})
-    sending = Sending(lab.root)
+    bench.setenv(**KEYS, LITELLM_MASTER_KEY="sk-golden-litellm")
+    bench.make_repository({"README.md": "# Shop\n"})
+    sending = Sending(bench.root)
     litellm = {"type": "litellm", "litellm": {"url": upstream.url}}
     orders = sending.agent([request(api, num_retries=3) for api in APIS])
-    lab.run(agent=orders, gateway=litellm, evaluators=[sending.evaluator()])
+    bench.run(agent=orders, gateway=litellm, evaluators=[sending.evaluator()])
     for api, reply, late in zip(APIS, sending.replies(), sending.replies(late=True), strict=True):
         refusals.note("not metered", api, reply)
         refusals.note("key expired", api, late)
     for apis in (APIS[:2], APIS[2:]):  # an agent is ended at its fourth such refusal
-        lab.run(agent=sending.agent([request(api) for api in apis]), gateway={"type": "builtin", "tokens_per_call": 50})
+        bench.run(
+            agent=sending.agent([request(api) for api in apis]), gateway={"type": "builtin", "tokens_per_call": 50}
+        )
         for api, reply in zip(apis, sending.replies(), strict=True):
             refusals.note("call too large for its cap", api, reply)
 

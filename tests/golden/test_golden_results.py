@@ -6,10 +6,10 @@ import json
 import sys
 from typing import Any
 
-from golden_lab import API_KEY, Golden, Lab, serving, tidy
+from golden_files import API_KEY, Golden, GoldenBench, serving, tidy
 
 from agent_clis import NEWEST
-from claude_lab import versions
+from claude_bench import versions
 from youbencha import __version__
 
 SHOP = {"prices.py": "TAX = 0.19\n", "test_prices.py": "from prices import TAX\n\nassert TAX == 0.2\n"}
@@ -32,13 +32,13 @@ OF_THE_CLI = ("result", "turns")
 
 
 @versions(NEWEST)
-def test_results(claude_cli: Any, golden: Golden, lab: Lab) -> None:
-    lab.make_repository(SHOP)
-    script = lab.root / "script.yaml"
+def test_results(claude_cli: Any, golden: Golden, bench: GoldenBench) -> None:
+    bench.make_repository(SHOP)
+    script = bench.root / "script.yaml"
     script.write_text(SCRIPT)
     with serving("script", str(script)) as model:
-        lab.setenv(ANTHROPIC_BASE_URL=model.url, ANTHROPIC_API_KEY=API_KEY)
-        directory = lab.run(
+        bench.setenv(ANTHROPIC_BASE_URL=model.url, ANTHROPIC_API_KEY=API_KEY)
+        directory = bench.run(
             agent={
                 "type": "claude-code",
                 "model": "claude-golden",
@@ -58,7 +58,7 @@ def test_results(claude_cli: Any, golden: Golden, lab: Lab) -> None:
         )
     names = {
         str(directory): "run directory",
-        str(lab.root): "root",
+        str(bench.root): "root",
         str(claude_cli.executable): "claude",
         claude_cli.version: "claude version",
         __version__: "youbencha version",

@@ -3,9 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hook_lab import Lab
+from hook_bench import HookBench
 
 
 @pytest.fixture
-def hook_lab(tmp_path: Path) -> Lab:
-    return Lab(tmp_path)
+def hook_bench(tmp_path: Path) -> HookBench:
+    return HookBench(tmp_path)

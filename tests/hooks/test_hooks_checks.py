@@ -1,4 +1,4 @@
-"""What can be known of hooks before a run is known before it."""
+"""Problems of hooks that can be found before a run are reported before it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def script(command: Any, **config: Any) -> dict[str, Any]:
         "",
     ],
 )
-def test_an_address_that_leads_nowhere(url: str) -> None:
+def test_an_invalid_address(url: str) -> None:
     [problem] = hook_problems([webhook(url)], Path())
     assert (problem.path, problem.message) == ("0.config.url", "must be an http or https address, with a host")
 
@@ -56,13 +56,13 @@ def test_an_address_that_leads_nowhere(url: str) -> None:
         "https://example.com?key=${TOKEN}",
     ],
 )
-def test_an_address_that_may_be_right(url: str) -> None:
+def test_a_possibly_valid_address(url: str) -> None:
     assert hook_problems([webhook(url)], Path()) == []
 
 
 @pytest.mark.parametrize("url", ["https://user:pw@example.com/", "https://${USER}:${PASSWORD}@example.com"])
 @pytest.mark.parametrize("name", ["Authorization", "authorization"])
-def test_two_answers_to_who_you_are(url: str, name: str) -> None:
+def test_credentials_in_both_url_and_header(url: str, name: str) -> None:
     [problem] = hook_problems([webhook(url, **{name: "Bearer x"})], Path())
     assert problem.path == f"0.config.headers.{name}"
     assert "user and password in `url`" in problem.message
@@ -71,14 +71,14 @@ def test_two_answers_to_who_you_are(url: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["./gone.sh", "tools/gone.py", "/no/such/program", "~nobody-here/x", "./a\0b"])
-def test_a_program_that_is_not_there(command: str, tmp_path: Path) -> None:
+def test_a_missing_program(command: str, tmp_path: Path) -> None:
     [problem] = hook_problems([script(command)], tmp_path)
     assert problem.path == "0.config.command"
     assert "there is no file" in problem.message
     assert "starts at the test case's file" in (problem.hint or "")
 
 
-def test_a_line_where_a_program_was_meant(tmp_path: Path) -> None:
+def test_a_command_line_instead_of_a_program(tmp_path: Path) -> None:
     (tmp_path / "there.sh").touch()
     [problem] = hook_problems([script("./there.sh --all")], tmp_path)
     assert "`args`" in (problem.hint or "")
@@ -87,7 +87,7 @@ def test_a_line_where_a_program_was_meant(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command", ["./there.sh", " ./there.sh ", "sub/there.sh", "bare-name", "${TOOLS}/x.sh", "./${NAME}.sh"]
 )
-def test_a_program_that_may_be_there(command: str, tmp_path: Path) -> None:
+def test_a_program_that_may_exist(command: str, tmp_path: Path) -> None:
     (tmp_path / "there.sh").touch()
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "there.sh").touch()
@@ -95,7 +95,7 @@ def test_a_program_that_may_be_there(command: str, tmp_path: Path) -> None:
     assert hook_problems([script("./gone.sh && echo yes", shell=True)], tmp_path) == []
 
 
-def test_every_hook_is_looked_at_and_what_is_no_hook_is_left_to_others(tmp_path: Path) -> None:
+def test_every_hook_is_checked_and_invalid_hooks_are_skipped(tmp_path: Path) -> None:
     written = [
         "nonsense",
         {"name": "webhook"},
@@ -109,7 +109,7 @@ def test_every_hook_is_looked_at_and_what_is_no_hook_is_left_to_others(tmp_path:
     assert [problem.path for problem in hook_problems(written, tmp_path)] == ["6.config.url", "7.config.command"]
 
 
-def test_models_are_taken_too(tmp_path: Path) -> None:
+def test_models_are_accepted_too(tmp_path: Path) -> None:
     hooks = [
         ScriptHook(name="script", config=ScriptConfig(command="./gone.sh")),
         WebhookHook(name="webhook", config=WebhookConfig(url="ftp://x")),

@@ -1,4 +1,4 @@
-"""Results kept in a file or a table, by many runs at once."""
+"""Results written to a file or a table, by many concurrent runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hook_lab import Lab, bundle
+from hook_bench import HookBench, bundle
 
 from systems import linux_only, posix_only
 from youbencha.hooks import run_post_evaluation
@@ -23,7 +23,7 @@ from youbencha.spec import DatabaseConfig, DatabaseHook
 WRITER = """\
 import asyncio, os, pathlib, sys
 sys.path.insert(0, sys.argv[1])
-from hook_lab import bundle
+from hook_bench import bundle
 from youbencha.hooks import HookContext, run_post_evaluation
 from youbencha.process import Redactor
 from youbencha.spec import DatabaseConfig, DatabaseHook
@@ -40,10 +40,12 @@ for each in range(5):
 """
 
 
-async def keep(lab: Lab, kind: str, output: str, results: ResultsBundle | None = None, **config: Any) -> HookResult:
+async def keep(
+    bench: HookBench, kind: str, output: str, results: ResultsBundle | None = None, **config: Any
+) -> HookResult:
     hook = DatabaseHook(name="database", config=DatabaseConfig(type=kind, output_path=output, **config))  # type: ignore[arg-type]
     results = results or bundle()
-    context = lab.after(results, {**os.environ, "WHERE": "deep"})
+    context = bench.after(results, {**os.environ, "WHERE": "deep"})
     (result,) = await run_post_evaluation([hook], results, context)
     return result
 
@@ -93,62 +95,62 @@ SUMMARY = {
 }
 
 
-async def test_each_result_is_one_more_line(hook_lab: Lab) -> None:
-    result = await keep(hook_lab, "json-file", "${WHERE}/results.jsonl")
-    file = hook_lab.config / "deep" / "results.jsonl"
+async def test_each_result_is_appended_as_a_line(hook_bench: HookBench) -> None:
+    result = await keep(hook_bench, "json-file", "${WHERE}/results.jsonl")
+    file = hook_bench.config / "deep" / "results.jsonl"
     assert (result.status, result.metadata["output_path"]) == ("success", str(file))
-    await keep(hook_lab, "json-file", "deep/results.jsonl", bundle("run-2"))
+    await keep(hook_bench, "json-file", "deep/results.jsonl", bundle("run-2"))
     first, second = lines(file)
     assert first.pop("exported_at").endswith("Z")
     assert first == bundle().model_dump(mode="json")
     assert second["identity"]["run_id"] == "run-2"
 
 
-async def test_a_summary_is_flat(hook_lab: Lab) -> None:
-    await keep(hook_lab, "json-file", "r.jsonl", include_full_bundle=False)
-    (line,) = lines(hook_lab.config / "r.jsonl")
+async def test_a_summary_is_flat(hook_bench: HookBench) -> None:
+    await keep(hook_bench, "json-file", "r.jsonl", include_full_bundle=False)
+    (line,) = lines(hook_bench.config / "r.jsonl")
     line.pop("exported_at")
     assert line == SUMMARY
 
 
-async def test_what_is_not_known_is_null(hook_lab: Lab) -> None:
-    await keep(hook_lab, "json-file", "r.jsonl", bundle(agent=None, outcome=None), include_full_bundle=False)
-    (line,) = lines(hook_lab.config / "r.jsonl")
+async def test_unknown_values_are_null(hook_bench: HookBench) -> None:
+    await keep(hook_bench, "json-file", "r.jsonl", bundle(agent=None, outcome=None), include_full_bundle=False)
+    (line,) = lines(hook_bench.config / "r.jsonl")
     unknown = {key for key, value in line.items() if value is None}
     assert unknown == {"agent", "model", "outcome", "valid", "input_tokens", "output_tokens", "cost_usd"}
 
 
-async def test_without_append_the_file_is_replaced(hook_lab: Lab) -> None:
+async def test_without_append_the_file_is_replaced(hook_bench: HookBench) -> None:
     for number in range(3):
-        await keep(hook_lab, "json-file", "r.jsonl", bundle(f"run-{number}"), append=False)
-    assert [line["identity"]["run_id"] for line in lines(hook_lab.config / "r.jsonl")] == ["run-2"]
-    assert [path.name for path in hook_lab.config.iterdir()] == ["r.jsonl"]
+        await keep(hook_bench, "json-file", "r.jsonl", bundle(f"run-{number}"), append=False)
+    assert [line["identity"]["run_id"] for line in lines(hook_bench.config / "r.jsonl")] == ["run-2"]
+    assert [path.name for path in hook_bench.config.iterdir()] == ["r.jsonl"]
 
 
 @pytest.mark.parametrize("end", ["", "\n"])
-async def test_a_line_without_its_end_is_given_one(end: str, hook_lab: Lab) -> None:
-    file = hook_lab.config / "r.jsonl"
+async def test_a_missing_line_end_is_added(end: str, hook_bench: HookBench) -> None:
+    file = hook_bench.config / "r.jsonl"
     file.write_text('{"a": 1}' + end)
-    await keep(hook_lab, "json-file", "r.jsonl")
+    await keep(hook_bench, "json-file", "r.jsonl")
     first, second = lines(file)
     assert first == {"a": 1}
     assert second["identity"]["run_id"] == "run-1"
 
 
-def test_eight_processes_write_lines_at_once(tmp_path: Path) -> None:
+def test_eight_processes_write_lines_concurrently(tmp_path: Path) -> None:
     eight_at_once("json-file", tmp_path / "r.jsonl")
     found = sorted(line["identity"]["run_id"] for line in lines(tmp_path / "r.jsonl"))
     assert found == sorted(f"{number}-{each}" for number in range(8) for each in range(5))
 
 
-def test_eight_processes_write_rows_at_once(tmp_path: Path) -> None:
+def test_eight_processes_write_rows_concurrently(tmp_path: Path) -> None:
     eight_at_once("sqlite", tmp_path / "r.db")
     found = sorted(row["run_id"] for row in rows(tmp_path / "r.db"))
     assert found == sorted(f"{number}-{each}" for number in range(8) for each in range(5))
 
 
 @posix_only("an open file cannot be replaced there")
-def test_who_waited_for_a_file_that_was_replaced_writes_to_the_new_one(tmp_path: Path) -> None:
+def test_a_writer_that_waited_for_a_replaced_file_uses_the_new_one(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     file.write_text("old\n")
     with opened_and_locked(file):
@@ -177,7 +179,7 @@ def test_who_waited_for_a_file_that_was_replaced_writes_to_the_new_one(tmp_path:
 
 
 @linux_only("needs /dev/full's kind of limit: the size of a file")
-def test_a_disk_that_is_full_leaves_no_half_line(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_no_partial_line(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     file.write_text("old\n")
     script = (
@@ -192,7 +194,7 @@ def test_a_disk_that_is_full_leaves_no_half_line(tmp_path: Path) -> None:
     assert file.read_text() == "old\n"
 
 
-def test_a_file_that_stays_locked_is_told(tmp_path: Path) -> None:
+def test_a_file_that_stays_locked_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     append_line(file, b"{}")
     with (
@@ -203,11 +205,11 @@ def test_a_file_that_stays_locked_is_told(tmp_path: Path) -> None:
         pass
 
 
-async def test_a_table_has_a_row_for_each_run(hook_lab: Lab) -> None:
-    result = await keep(hook_lab, "sqlite", "deep/r.db")
-    file = hook_lab.config / "deep" / "r.db"
+async def test_a_table_has_a_row_for_each_run(hook_bench: HookBench) -> None:
+    result = await keep(hook_bench, "sqlite", "deep/r.db")
+    file = hook_bench.config / "deep" / "r.db"
     assert (result.status, result.metadata["output_path"]) == ("success", str(file))
-    await keep(hook_lab, "sqlite", "deep/r.db", bundle("run-2", agent=None, outcome=None), include_full_bundle=False)
+    await keep(hook_bench, "sqlite", "deep/r.db", bundle("run-2", agent=None, outcome=None), include_full_bundle=False)
     first, second = rows(file)
     assert json.loads(first.pop("bundle")) == bundle().model_dump(mode="json")
     assert first.pop("exported_at").endswith("Z")
@@ -224,49 +226,49 @@ async def test_a_table_has_a_row_for_each_run(hook_lab: Lab) -> None:
     ]
 
 
-async def test_the_same_run_written_twice_is_one_row(hook_lab: Lab) -> None:
+async def test_the_same_run_written_twice_is_one_row(hook_bench: HookBench) -> None:
     for name in ("first", "second"):
-        result = await keep(hook_lab, "sqlite", "r.db", bundle(version=name))
+        result = await keep(hook_bench, "sqlite", "r.db", bundle(version=name))
         assert result.status == "success"
-    (row,) = rows(hook_lab.config / "r.db")
+    (row,) = rows(hook_bench.config / "r.db")
     assert json.loads(row["bundle"])["version"] == "second"
 
 
-async def test_without_append_only_this_table_is_emptied(hook_lab: Lab) -> None:
-    await keep(hook_lab, "sqlite", "r.db")
-    await keep(hook_lab, "sqlite", "r.db", table="others")
-    await keep(hook_lab, "sqlite", "r.db", bundle("run-2"), append=False)
-    file = hook_lab.config / "r.db"
+async def test_without_append_only_this_table_is_emptied(hook_bench: HookBench) -> None:
+    await keep(hook_bench, "sqlite", "r.db")
+    await keep(hook_bench, "sqlite", "r.db", table="others")
+    await keep(hook_bench, "sqlite", "r.db", bundle("run-2"), append=False)
+    file = hook_bench.config / "r.db"
     assert [row["run_id"] for row in rows(file)] == ["run-2"]
     assert [row["run_id"] for row in rows(file, 'SELECT * FROM "others"')] == ["run-1"]
 
 
-async def test_an_older_table_gets_the_columns_that_it_lacks(hook_lab: Lab) -> None:
-    file = hook_lab.config / "r.db"
+async def test_missing_columns_are_added_to_an_older_table(hook_bench: HookBench) -> None:
+    file = hook_bench.config / "r.db"
     with closing(sqlite3.connect(file)) as connection:
         connection.execute('CREATE TABLE "results" (run_id TEXT PRIMARY KEY, mine TEXT)')
         connection.execute("INSERT INTO results VALUES ('run-0', 'kept')")
         connection.commit()
-    assert (await keep(hook_lab, "sqlite", "r.db")).status == "success"
+    assert (await keep(hook_bench, "sqlite", "r.db")).status == "success"
     old, new = rows(file)
     assert (old["mine"], old["model"], new["mine"], new["model"]) == ("kept", None, None, "opus")
 
 
-async def test_somebody_elses_table_is_left_alone(hook_lab: Lab) -> None:
-    file = hook_lab.config / "r.db"
+async def test_an_unrelated_table_is_not_changed(hook_bench: HookBench) -> None:
+    file = hook_bench.config / "r.db"
     with closing(sqlite3.connect(file)) as connection:
         connection.execute('CREATE TABLE "results" (athlete TEXT)')
         connection.commit()
-    result = await keep(hook_lab, "sqlite", "r.db", append=False)
+    result = await keep(hook_bench, "sqlite", "r.db", append=False)
     assert (result.status, "no column run_id" in result.message) == ("failed", True)
     with closing(sqlite3.connect(file)) as connection:
         assert [row[1] for row in connection.execute("PRAGMA table_info(results)")] == ["athlete"]
 
 
-async def test_what_is_no_database_is_told_and_left_alone(hook_lab: Lab) -> None:
-    file = hook_lab.config / "r.db"
+async def test_a_file_that_is_not_a_database_is_reported_and_not_changed(hook_bench: HookBench) -> None:
+    file = hook_bench.config / "r.db"
     file.write_text("my notes " * 100)
-    result = await keep(hook_lab, "sqlite", "r.db")
+    result = await keep(hook_bench, "sqlite", "r.db")
     assert result.status == "failed"
     assert result.error
     assert (result.error.code, "is not a database" in result.message) == ("HOOK_DATABASE_FAILED", True)
@@ -274,11 +276,11 @@ async def test_what_is_no_database_is_told_and_left_alone(hook_lab: Lab) -> None
 
 
 @pytest.mark.parametrize("kind", ["json-file", "sqlite"])
-async def test_a_place_that_cannot_be_written(kind: str, hook_lab: Lab) -> None:
-    (hook_lab.config / "file").write_text("")
+async def test_an_unwritable_path(kind: str, hook_bench: HookBench) -> None:
+    (hook_bench.config / "file").write_text("")
     for output in ("file/below", "."):
-        result = await keep(hook_lab, kind, output)
+        result = await keep(hook_bench, kind, output)
         assert (result.status, result.message[:15]) == ("failed", "cannot write to"), result
-    result = await keep(hook_lab, kind, "${NOBODY_KNOWS_THIS}.x")
+    result = await keep(hook_bench, kind, "${NOBODY_KNOWS_THIS}.x")
     assert result.message == "output_path: ${NOBODY_KNOWS_THIS} is not defined"
-    assert [path.name for path in hook_lab.config.iterdir()] == ["file"]
+    assert [path.name for path in hook_bench.config.iterdir()] == ["file"]

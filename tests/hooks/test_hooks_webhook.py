@@ -1,4 +1,4 @@
-"""Results sent to a real server: what it gets, when it is asked again, and what nobody else is told."""
+"""Results sent to a real server: the request, its retries, and secrets that are not reported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from hook_lab import Lab, bundle
+from hook_bench import HookBench, bundle
 from hook_server import server, status
 
 from systems import posix_only
@@ -40,7 +40,7 @@ class Patience:
 
 
 async def post(
-    lab: Lab,
+    bench: HookBench,
     url: str,
     *,
     patience: Patience | None = None,
@@ -53,15 +53,15 @@ async def post(
     (result,) = await run_post_evaluation(
         [hook],
         results,
-        lab.after(results, {**os.environ, **(env or {})}),
+        bench.after(results, {**os.environ, **(env or {})}),
         retries=RetryPolicy(sleep=(patience or Patience()).sleep),
     )
     return result
 
 
-async def test_the_results_themselves_are_sent(hook_lab: Lab) -> None:
+async def test_the_results_are_sent(hook_bench: HookBench) -> None:
     async with server(status(204)) as received:
-        result = await post(hook_lab, f"{received.address}/hook", headers={"X-Team": "${TEST_CASE_NAME}"})
+        result = await post(hook_bench, f"{received.address}/hook", headers={"X-Team": "${TEST_CASE_NAME}"})
     assert received.bodies == [bundle().model_dump(mode="json")]
     (request,) = received.requests
     assert (request.method, request.path) == ("POST", "/hook")
@@ -78,11 +78,11 @@ async def test_the_results_themselves_are_sent(hook_lab: Lab) -> None:
     }
 
 
-async def test_method_and_headers_are_the_persons(hook_lab: Lab) -> None:
+async def test_method_and_headers_are_configurable(hook_bench: HookBench) -> None:
     headers = {"content-type": "application/vnd.x+json", "Authorization": "Bearer ${TOKEN_X}"}
     async with server(status(200)) as received:
         result = await post(
-            hook_lab, f"{received.address}/", method="PUT", headers=headers, env={"TOKEN_X": "tok-123456"}
+            hook_bench, f"{received.address}/", method="PUT", headers=headers, env={"TOKEN_X": "tok-123456"}
         )
     (request,) = received.requests
     assert request.method == "PUT"
@@ -93,18 +93,18 @@ async def test_method_and_headers_are_the_persons(hook_lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("code", [408, 425, 429, 500, 503])
-async def test_it_is_tried_again_when_the_server_is_unwell(code: int, hook_lab: Lab) -> None:
+async def test_server_errors_are_retried(code: int, hook_bench: HookBench) -> None:
     patience = Patience()
     async with server(status(code), status(code), status(200)) as received:
-        result = await post(hook_lab, received.address, patience=patience)
+        result = await post(hook_bench, received.address, patience=patience)
     assert (result.status, result.metadata["attempts"], result.metadata["status_code"]) == ("success", 3, 200)
     assert patience.waited == [1.0, 2.0]
     assert len(received.requests) == 3
 
 
-async def test_three_attempts_are_enough(hook_lab: Lab) -> None:
+async def test_three_attempts_are_enough(hook_bench: HookBench) -> None:
     async with server(status(503, "try later")) as received:
-        result = await post(hook_lab, received.address)
+        result = await post(hook_bench, received.address)
     assert len(received.requests) == 3
     assert result.status == "failed"
     assert result.message == "not delivered with 3 attempts: status 503: try later"
@@ -113,25 +113,23 @@ async def test_three_attempts_are_enough(hook_lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("code", [400, 401, 404, 410])
-async def test_a_refusal_is_final(code: int, hook_lab: Lab) -> None:
+async def test_a_refusal_is_final(code: int, hook_bench: HookBench) -> None:
     async with server(status(code)) as received:
-        result = await post(hook_lab, received.address)
+        result = await post(hook_bench, received.address)
     assert (result.status, result.metadata["status_code"], len(received.requests)) == ("failed", code, 1)
 
 
-async def test_only_once_if_asked_for(hook_lab: Lab) -> None:
+async def test_retries_can_be_turned_off(hook_bench: HookBench) -> None:
     async with server(status(503)) as received:
-        result = await post(hook_lab, received.address, retry_on_failure=False)
+        result = await post(hook_bench, received.address, retry_on_failure=False)
     assert (result.metadata["attempts"], len(received.requests)) == (1, 1)
 
 
 @pytest.mark.parametrize(("asked", "waited"), [("7", [7.0]), ("0", [1.0]), ("3600", [30.0]), ("soon", [1.0])])
-async def test_it_waits_as_long_as_the_server_asks_within_reason(
-    asked: str, waited: list[float], hook_lab: Lab
-) -> None:
+async def test_retry_after_is_respected_within_bounds(asked: str, waited: list[float], hook_bench: HookBench) -> None:
     patience = Patience()
     async with server(status(429, Retry_After=asked), status(200)) as received:
-        result = await post(hook_lab, received.address, patience=patience)
+        result = await post(hook_bench, received.address, patience=patience)
     assert result.status == "success"
     assert patience.waited == waited
 
@@ -145,7 +143,7 @@ def test_a_date_to_wait_for() -> None:
     assert parse_retry_after("9" * 400) == 999_999_999.0
 
 
-async def test_no_answer_in_time_is_tried_again(hook_lab: Lab) -> None:
+async def test_a_timeout_is_retried(hook_bench: HookBench) -> None:
     done = asyncio.Event()
 
     async def never(_: web.Request) -> web.StreamResponse:
@@ -153,23 +151,23 @@ async def test_no_answer_in_time_is_tried_again(hook_lab: Lab) -> None:
         return web.Response()
 
     async with server(never) as received:
-        result = await post(hook_lab, received.address, timeout_ms=100)
+        result = await post(hook_bench, received.address, timeout_ms=100)
         done.set()
     assert (result.status, result.metadata["attempts"], result.metadata["status_code"]) == ("failed", 3, None)
     assert result.message == "not delivered with 3 attempts: no answer within 100 ms"
 
 
-async def test_a_closed_port_is_tried_again(hook_lab: Lab) -> None:
-    with socket.socket() as reserved:  # bound, but nobody listens
+async def test_a_closed_port_is_retried(hook_bench: HookBench) -> None:
+    with socket.socket() as reserved:  # bound, but not listening
         reserved.bind(("127.0.0.1", 0))
         port = reserved.getsockname()[1]
-        result = await post(hook_lab, f"http://127.0.0.1:{port}/secret-path?token=abcdef123", timeout_ms=20_000)
+        result = await post(hook_bench, f"http://127.0.0.1:{port}/secret-path?token=abcdef123", timeout_ms=20_000)
     assert (result.status, result.metadata["attempts"]) == ("failed", 3)
     assert f"127.0.0.1:{port}" in result.message
     assert "abcdef123" not in result.model_dump_json()
 
 
-async def test_what_is_no_http_is_told_without_the_address(hook_lab: Lab) -> None:
+async def test_an_invalid_http_answer_is_reported_without_the_address(hook_bench: HookBench) -> None:
     async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 mail ready\r\n")
         await writer.drain()
@@ -179,23 +177,23 @@ async def test_what_is_no_http_is_told_without_the_address(hook_lab: Lab) -> Non
     mail = await asyncio.start_server(babble, "127.0.0.1", 0)
     port = mail.sockets[0].getsockname()[1]
     async with mail:
-        result = await post(hook_lab, f"http://127.0.0.1:{port}/?token=abcdef123")
+        result = await post(hook_bench, f"http://127.0.0.1:{port}/?token=abcdef123")
     assert result.status == "failed"
     assert "cannot be read as HTTP" in result.message
     assert "abcdef123" not in result.model_dump_json()
 
 
-async def test_a_redirection_is_not_followed(hook_lab: Lab) -> None:
-    """It would carry the headers to somebody else."""
+async def test_a_redirection_is_not_followed(hook_bench: HookBench) -> None:
+    """It would send the headers to another server."""
     async with server(status(200)) as other, server(status(307, Location=f"{other.address}/x?y=z")) as received:
-        result = await post(hook_lab, received.address, headers={"Authorization": "Bearer abcdef123"})
+        result = await post(hook_bench, received.address, headers={"Authorization": "Bearer abcdef123"})
     assert other.requests == []
     assert (result.status, len(received.requests)) == ("failed", 1)
     assert result.error
     assert result.error.hint == "It has moved to http://127.0.0.1: write that address."
 
 
-async def test_what_may_be_secret_is_not_told_again(hook_lab: Lab) -> None:
+async def test_secrets_are_not_reported(hook_bench: HookBench) -> None:
     """Not even if the server repeats it."""
 
     async def echo(request: web.Request) -> web.StreamResponse:
@@ -204,16 +202,16 @@ async def test_what_may_be_secret_is_not_told_again(hook_lab: Lab) -> None:
     async with server(echo) as received:
         host = received.address.removeprefix("http://")
         result = await post(
-            hook_lab,
+            hook_bench,
             "http://me:pass-word-1@" + host + "${HOOK_PATH}?token=query-secret-2",
             headers={"X-Key": "header-secret-3"},
             env={"HOOK_PATH": "/services/path-secret-4"},
         )
     assert received.requests[0].path_qs == "/services/path-secret-4?token=query-secret-2"
     assert result.metadata["url"] == f"http://{host}${{HOOK_PATH}}"
-    told = result.model_dump_json()
+    text = result.model_dump_json()
     assert [
-        secret for secret in ("pass-word-1", "query-secret-2", "header-secret-3", "path-secret-4") if secret in told
+        secret for secret in ("pass-word-1", "query-secret-2", "header-secret-3", "path-secret-4") if secret in text
     ] == []
     assert "[REDACTED]" in result.message
 
@@ -229,24 +227,24 @@ async def test_what_may_be_secret_is_not_told_again(hook_lab: Lab) -> None:
         ("http://${NOBODY_KNOWS_THIS}/", "url: ${NOBODY_KNOWS_THIS} is not defined"),
     ],
 )
-async def test_an_address_that_is_none(url: str, words: str, hook_lab: Lab) -> None:
-    result = await post(hook_lab, url)
+async def test_an_invalid_address(url: str, words: str, hook_bench: HookBench) -> None:
+    result = await post(hook_bench, url)
     assert result.status == "failed"
     assert words in result.message
 
 
-async def test_a_header_that_is_not_defined_is_never_sent(hook_lab: Lab) -> None:
+async def test_a_header_that_is_not_defined_is_never_sent(hook_bench: HookBench) -> None:
     async with server(status(200)) as received:
-        result = await post(hook_lab, received.address, headers={"Authorization": "Bearer ${NOBODY_KNOWS_THIS}"})
+        result = await post(hook_bench, received.address, headers={"Authorization": "Bearer ${NOBODY_KNOWS_THIS}"})
     assert received.requests == []
     assert result.message == "headers.Authorization: ${NOBODY_KNOWS_THIS} is not defined"
 
 
-async def test_artifacts_are_sent_along_if_asked_for(hook_lab: Lab) -> None:
-    (hook_lab.artifacts / "report.md").write_text("# ä\n", encoding="utf-8")
-    (hook_lab.artifacts / "git-diff.patch").write_bytes(b"\xff\xfe")
+async def test_artifacts_are_sent_on_request(hook_bench: HookBench) -> None:
+    (hook_bench.artifacts / "report.md").write_text("# ä\n", encoding="utf-8")
+    (hook_bench.artifacts / "git-diff.patch").write_bytes(b"\xff\xfe")
     async with server(status(200)) as received:
-        result = await post(hook_lab, received.address, include_artifacts=True)
+        result = await post(hook_bench, received.address, include_artifacts=True)
     assert result.status == "success"
     (body,) = received.bodies
     assert body["artifact_contents"] == {"report.md": "# ä\n"}
@@ -287,9 +285,9 @@ def test_only_files_of_the_artifacts_leave_the_machine(tmp_path: Path) -> None:
     }
 
 
-async def test_a_proxy_of_the_environment_is_used(hook_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_proxy_of_the_environment_is_used(hook_bench: HookBench, monkeypatch: pytest.MonkeyPatch) -> None:
     async with server(status(200)) as proxy:
         monkeypatch.setenv("http_proxy", proxy.address)
-        result = await post(hook_lab, "http://results.invalid/hook")
+        result = await post(hook_bench, "http://results.invalid/hook")
     assert result.status == "success"
     assert str(proxy.requests[0].url) == "http://results.invalid/hook"

@@ -1,4 +1,4 @@
-"""What goes into an image, without an engine."""
+"""The contents of an image, without an engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from youbencha.sandbox.toolbox.portable import PortableCli
 
 
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.agent)
-def test_each_recipe_has_its_material(recipe: object) -> None:
+def test_each_recipe_has_its_files(recipe: object) -> None:
     found = recipe_for(recipe.agent)  # type: ignore[attr-defined]
     assert found.base == "node:20-bookworm"
     assert found.pinned_version[0].isdigit()
@@ -27,7 +27,7 @@ def test_each_recipe_has_its_material(recipe: object) -> None:
     assert found.adapter.read_text(encoding="utf-8").startswith("#!")
 
 
-def test_a_name_that_was_mistyped() -> None:
+def test_a_mistyped_name() -> None:
     with pytest.raises(YouBenchaError, match="clade-code") as caught:
         recipe_for("clade-code")
     assert "'claude-code'" in (caught.value.hint or "")
@@ -54,7 +54,7 @@ def parts(tmp_path: Path) -> ImageParts:
     return ImageParts("FROM scratch\n", adapter, "tool", "/opt/tool", carried, {PurePosixPath("x/y.py"): adapter})
 
 
-def test_the_agent_is_started_by_its_name_wherever_it_lies(parts: ImageParts) -> None:
+def test_the_agent_is_started_by_name(parts: ImageParts) -> None:
     with context_of(parts) as context:
         starter = context.extractfile("bin/tool")
         assert starter is not None
@@ -66,7 +66,7 @@ def test_the_agent_is_started_by_its_name_wherever_it_lies(parts: ImageParts) ->
 
 
 @pytest.mark.skipif(ON_WINDOWS, reason="files have no modes there")
-def test_everybody_may_read_what_is_inside(parts: ImageParts) -> None:
+def test_all_files_are_readable_for_everyone(parts: ImageParts) -> None:
     with context_of(parts) as context:
         modes = {entry.name: entry.mode for entry in context if not entry.issym()}
         owners = {(entry.uid, entry.gid) for entry in context.getmembers()}
@@ -76,13 +76,13 @@ def test_everybody_may_read_what_is_inside(parts: ImageParts) -> None:
     assert owners == {(0, 0)}
 
 
-def test_packages_come_with_all_that_they_need() -> None:
+def test_packages_come_with_their_dependencies() -> None:
     names = {each.name.lower() for each in closure(["aiohttp"])}
     assert {"aiohttp", "multidict", "yarl", "idna"} <= names  # idna only because of yarl
     assert "brotli" not in names, "an extra that was not requested"
 
 
-async def test_packages_of_a_like_python_are_taken_from_here(tmp_path: Path) -> None:
+async def test_packages_of_a_compatible_python_are_copied_from_here(tmp_path: Path) -> None:
     import platform
 
     like = ImagePython((sys.version_info.major, sys.version_info.minor), platform.machine(), (2, 36))
@@ -94,7 +94,7 @@ async def test_packages_of_a_like_python_are_taken_from_here(tmp_path: Path) -> 
     assert not [name for name in found if ".." in name.parts]
 
 
-def test_another_python_is_not_like_ours() -> None:
+def test_another_python_is_not_compatible() -> None:
     import platform
 
     assert not ImagePython((3, 10), platform.machine(), (2, 36)).is_like_ours
@@ -110,7 +110,7 @@ def test_options_for_one_agent_need_one_agent() -> None:
 
 
 @pytest.mark.skipif(ON_WINDOWS, reason="there are no Unix sockets")
-def test_without_an_engine_it_says_so(tmp_path: Path) -> None:
+def test_without_an_engine_an_error_is_reported(tmp_path: Path) -> None:
     done = yb("images", "list", DOCKER_HOST=f"unix://{tmp_path}/none.sock")
     assert done.returncode == 2
     assert "SANDBOX_NO_ENGINE" in done.stderr

@@ -3,9 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from judge_lab import JudgeLab
+from judge_bench import JudgeBench
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> JudgeLab:
-    return JudgeLab(tmp_path)
+def bench(tmp_path: Path) -> JudgeBench:
+    return JudgeBench(tmp_path)

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from judge_lab import agent_log
+from judge_bench import agent_log
 
 from youbencha.evaluators.judge.answer import find_answer, read_answer, read_score
 from youbencha.log.model import Message
@@ -33,7 +33,7 @@ def test_scores(given: Any, score: float | None) -> None:
         {"assertions": {"No-Errors": {"score": 1, "reason": "ran it"}, "is friendly": 0.5, "extra": 9}},
     ],
 )
-def test_every_shape_that_judges_answer_in(found: dict[str, Any]) -> None:
+def test_every_answer_format(found: dict[str, Any]) -> None:
     answer = read_answer(found, NAMES)
     assert answer is not None
     assert answer.scores == {"no_errors": 1.0, "is_friendly": 0.5}
@@ -44,18 +44,18 @@ def test_every_shape_that_judges_answer_in(found: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "found", [{}, {"assertions": {}}, {"assertions": {"else": 1}}, {"metrics": 3}, {"no_errors": 1}]
 )
-def test_an_object_that_answers_nothing_is_no_answer(found: dict[str, Any]) -> None:
+def test_an_object_without_scores_is_not_an_answer(found: dict[str, Any]) -> None:
     assert read_answer(found, NAMES) is None
 
 
-def test_what_is_missing_and_what_is_out_of_range_is_named() -> None:
+def test_missing_and_invalid_scores_are_named() -> None:
     answer = read_answer({"assertions": {"no_errors": {"score": 7}}}, NAMES)
     assert answer is not None
     assert answer.scores == {}
     assert answer.faults == {"no_errors": "its score is no number from 0 to 1", "is_friendly": "it is missing"}
 
 
-def test_the_judges_word_and_message_are_kept() -> None:
+def test_the_judges_status_and_message_are_kept() -> None:
     answer = read_answer({"status": "passed", "metrics": {"no_errors": 0}, "message": " fine \ud800"}, ["no_errors"])
     assert answer is not None
     assert (answer.status, answer.message) == ("passed", "fine ?")
@@ -81,7 +81,7 @@ def test_the_last_answer_wins_over_earlier_ones() -> None:
     assert said(Message(role="assistant", content=verdict(0.1) + verdict(0.3))) == 0.3
 
 
-def test_words_after_the_verdict_do_not_hide_it() -> None:
+def test_text_after_the_verdict_does_not_hide_it() -> None:
     assert said(Message(role="assistant", content=verdict(0.4)), Message(role="assistant", content="Done!")) == 0.4
 
 
@@ -89,6 +89,6 @@ def test_a_later_answer_that_is_out_of_range_is_not_replaced_by_an_earlier_draft
     assert said(Message(role="assistant", content=verdict(1)), Message(role="assistant", content=verdict(9))) is None
 
 
-def test_only_the_judges_own_words_count() -> None:
+def test_only_the_judges_own_messages_count() -> None:
     assert said(Message(role="user", content=verdict(1))) is None
     assert said(Message(role="assistant", content=verdict(1), parent="toolu_1")) is None

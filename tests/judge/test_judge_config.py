@@ -1,4 +1,4 @@
-"""What people may write, and what they are told when it is wrong."""
+"""The judge's configuration, and the messages about invalid ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from judge_lab import ASSERTIONS, Judge, JudgeLab, StrictJudge
+from judge_bench import ASSERTIONS, Judge, JudgeBench, StrictJudge
 
 from systems import posix_only
 from youbencha.adapters import get_adapter
@@ -21,7 +21,7 @@ def problems(config: dict[str, Any], config_dir: Path = Path(), judge: Judge | N
     return list(AgenticJudge(judge or Judge([""])).check_config(config, config_dir, agent_type="copilot-cli"))
 
 
-def told(config: dict[str, Any], config_dir: Path = Path(), judge: Judge | None = None) -> dict[str, str]:
+def problem_texts(config: dict[str, Any], config_dir: Path = Path(), judge: Judge | None = None) -> dict[str, str]:
     return {problem.path: problem.message for problem in problems(config, config_dir, judge)}
 
 
@@ -32,7 +32,7 @@ def asked(**config: Any) -> list[tuple[str, str, float, float]]:
 
 
 @pytest.mark.parametrize("name", ["agentic-judge", "agentic-judge-docs", "agentic-judge:tests"])
-def test_it_is_the_evaluator_of_these_names(name: str) -> None:
+def test_names_of_the_evaluator(name: str) -> None:
     found = get_evaluator(name)
     assert isinstance(found, AgenticJudge)
     assert isinstance(found, Evaluator)
@@ -41,7 +41,7 @@ def test_it_is_the_evaluator_of_these_names(name: str) -> None:
 # -- assertions ------------------------------------------------------------------------------------------------------
 
 
-def test_a_map_of_texts_and_of_more_than_texts() -> None:
+def test_assertions_as_texts_and_as_mappings() -> None:
     config = {
         "assertions": {"a": "A holds.", "b": {"description": "B holds.", "threshold": 0, "weight": 3}},
         "threshold": 0.9,
@@ -49,13 +49,13 @@ def test_a_map_of_texts_and_of_more_than_texts() -> None:
     assert asked(**config) == [("a", "A holds.", 0.9, 1.0), ("b", "B holds.", 0.0, 3.0)]
 
 
-def test_by_default_a_full_score_passes_and_a_half_does_not() -> None:
+def test_the_default_threshold_is_between_half_and_full() -> None:
     [(_, _, threshold, _)] = asked(assertions={"a": "A."})
     assert 0.5 < threshold < 1
 
 
 @pytest.mark.parametrize("key", ["assertions", "criteria"])
-def test_a_list_gets_names_from_its_words(key: str) -> None:
+def test_names_are_derived_from_a_lists_descriptions(key: str) -> None:
     listed = [
         "Tests were added, and they pass in every environment that there is.",
         {"description": "Tests were added, and they pass in every environment", "severity": "high"},
@@ -72,9 +72,9 @@ def test_a_list_gets_names_from_its_words(key: str) -> None:
     ]
 
 
-def test_every_problem_at_once(tmp_path: Path) -> None:
+def test_all_problems_are_reported_together(tmp_path: Path) -> None:
     config = {
-        "type": "nobody",
+        "type": "no-such-agent",
         "timeout": 0,
         "votes": 10,
         "max_concurrent_votes": "3",
@@ -85,7 +85,7 @@ def test_every_problem_at_once(tmp_path: Path) -> None:
         "assertions": {"a": {"description": "", "treshold": 1}, "b": {"description": "x", "threshold": 2}},
         "config": {"prompt": "no"},
     }
-    assert set(told(config, tmp_path)) == {
+    assert set(problem_texts(config, tmp_path)) == {
         "type",
         "timeout",
         "votes",
@@ -130,7 +130,7 @@ def test_one_problem(config: dict[str, Any], path: str, says: str) -> None:
 def test_guidance_from_a_file(key: str, tmp_path: Path) -> None:
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "strict.txt").write_text("Be strict.\n")
-    assert told({"assertions": ASSERTIONS, key: "./prompts/strict.txt"}, tmp_path) == {}
+    assert problem_texts({"assertions": ASSERTIONS, key: "./prompts/strict.txt"}, tmp_path) == {}
 
 
 @pytest.mark.parametrize(
@@ -153,35 +153,38 @@ def test_guidance_that_cannot_be_used(name: str, says: str, tmp_path: Path) -> N
     (tmp_path / "folder").mkdir()
     (tmp_path / "latin.md").write_bytes(b"\xff\xfe!")
     (tmp_path / "long.md").write_text("x" * 200_001)
-    assert says in told({"assertions": ASSERTIONS, "prompt_file": name}, tmp_path)["prompt_file"]
+    assert says in problem_texts({"assertions": ASSERTIONS, "prompt_file": name}, tmp_path)["prompt_file"]
 
 
 @posix_only("links need a privilege there")
-def test_guidance_does_not_leave_its_directory_by_a_link(tmp_path: Path) -> None:
+def test_guidance_behind_a_link_out_of_its_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "case").mkdir()
     (tmp_path / "case" / "link.md").symlink_to(tmp_path / "secret")
-    says = told({"assertions": ASSERTIONS, "instructions-file": "link.md"}, tmp_path / "case")
+    says = problem_texts({"assertions": ASSERTIONS, "instructions-file": "link.md"}, tmp_path / "case")
     assert "leads out of" in says["instructions-file"]
 
 
 @pytest.mark.parametrize("other", ["prompt_file", "instructions-file", "instructions_file"])
 def test_only_one_kind_of_guidance(other: str, tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("Be kind.")
-    says = told({"assertions": ASSERTIONS, "prompt": "Be strict.", other: "a.md"}, tmp_path)
+    says = problem_texts({"assertions": ASSERTIONS, "prompt": "Be strict.", other: "a.md"}, tmp_path)
     assert "cannot be combined with `prompt`" in says[other]
 
 
 # -- the agent's own options -----------------------------------------------------------------------------------------
 
 
-def test_options_of_the_agent_stand_beside_ours_or_under_config() -> None:
+def test_agent_options_may_be_at_the_top_level_or_under_config() -> None:
     config = {"type": "tiny", "assertions": ASSERTIONS, "max_turns": 3}
-    assert told(config, judge=StrictJudge([""])) == {}
-    assert told({"type": "tiny", "assertions": ASSERTIONS, "config": {"max_turns": 3}}, judge=StrictJudge([""])) == {}
+    assert problem_texts(config, judge=StrictJudge([""])) == {}
+    assert (
+        problem_texts({"type": "tiny", "assertions": ASSERTIONS, "config": {"max_turns": 3}}, judge=StrictJudge([""]))
+        == {}
+    )
 
 
-def test_the_agent_says_what_is_wrong_with_its_options_and_we_where() -> None:
+def test_invalid_agent_options_are_reported_with_their_path() -> None:
     config = {"type": "tiny", "assertions": ASSERTIONS, "turns": 3, "treshold": 1, "config": {"other": 1}}
     found = {p.path: p.hint for p in problems(config, judge=StrictJudge([""]))}
     assert found == {
@@ -191,7 +194,7 @@ def test_the_agent_says_what_is_wrong_with_its_options_and_we_where() -> None:
     }
 
 
-def test_an_agent_that_checks_nothing_has_no_options_beside_ours() -> None:
+def test_without_agent_checks_unknown_top_level_keys_are_refused() -> None:
     [problem] = problems({"type": "tiny", "assertions": ASSERTIONS, "treshold": 0.5, "config": {"anything": 1}})
     assert (problem.path, problem.message, problem.hint) == ("treshold", "unknown key", "did you mean 'threshold'?")
 
@@ -199,7 +202,7 @@ def test_an_agent_that_checks_nothing_has_no_options_beside_ours() -> None:
 def test_an_option_given_in_both_places() -> None:
     config = {"type": "tiny", "assertions": ASSERTIONS, "model": "m", "max_turns": 3}
     config["config"] = {"model": "n", "max_turns": 4}
-    says = told(config, judge=StrictJudge([""]))
+    says = problem_texts(config, judge=StrictJudge([""]))
     assert "set twice" in says["config.max_turns"]
     assert "set twice" in says["config.model"]
 
@@ -217,7 +220,7 @@ def test_without_a_type_the_options_are_those_of_the_test_cases_agent() -> None:
     assert (problem.path, problem.hint) == ("votse", "did you mean 'votes'?")
 
 
-def test_where_there_is_no_agent_a_type_is_needed() -> None:
+def test_without_an_agent_a_type_is_required() -> None:
     judge = AgenticJudge(Judge([""]))
     for config in ({}, {"type": None}):
         [problem] = judge.check_config({"assertions": ASSERTIONS, **config}, Path())
@@ -225,18 +228,18 @@ def test_where_there_is_no_agent_a_type_is_needed() -> None:
     assert list(judge.check_config({"assertions": ASSERTIONS, "type": "tiny"}, Path())) == []
 
 
-async def test_without_a_type_the_options_are_checked_again_when_it_judges(bench: JudgeLab) -> None:
+async def test_without_a_type_the_options_are_checked_again_when_it_judges(bench: JudgeBench) -> None:
     with pytest.raises(ConfigError) as raised:
         await bench.judge(StrictJudge([""]), {"type": None, "nonsense": 1}, agent=AgentSpec(type="tiny"))
     assert [problem.path for problem in raised.value.problems] == ["nonsense"]
 
 
-async def test_and_it_is_needed_when_it_judges(bench: JudgeLab) -> None:
+async def test_a_type_is_required_when_judging(bench: JudgeBench) -> None:
     with pytest.raises(ConfigError, match="which agent judges"):
         await bench.judge(Judge([""]), {"type": None}, agent=None, log=None)
 
 
-def test_a_program_that_did_the_work_is_no_judge() -> None:
+def test_a_command_agent_cannot_judge() -> None:
     real = AgenticJudge(get_adapter)
     config = {"assertions": ASSERTIONS, "max_turns": 3}
     [problem] = real.check_config(config, Path(), agent_type="command")

@@ -1,4 +1,4 @@
-"""The copy that a judge works in: all the evidence, nothing that speaks to it, no way back to the original."""
+"""The copy that a judge works in: all the evidence, no instructions, no link to the original."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from judge_lab import contents
+from judge_bench import contents
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
@@ -33,7 +33,7 @@ def test_files_are_copied_with_their_modes(tmp_path: Path) -> None:
     assert (tmp_path / "copy/empty").is_dir()
 
 
-def test_what_agents_take_instructions_from_has_another_name(tmp_path: Path) -> None:
+def test_instruction_files_are_renamed(tmp_path: Path) -> None:
     instructing = {
         "CLAUDE.md": "1",
         "sub/claude.md": "2",
@@ -64,7 +64,7 @@ def test_what_agents_take_instructions_from_has_another_name(tmp_path: Path) -> 
 
 
 @posix_only("links need a privilege there")
-def test_links_lead_into_the_copy(tmp_path: Path) -> None:
+def test_links_point_into_the_copy(tmp_path: Path) -> None:
     tree = put(tmp_path / "tree", {"a.txt": "a", "d/x": "x"})
     (tree / "absolute").symlink_to(tree / "a.txt")
     (tree / "relative").symlink_to("a.txt")
@@ -86,7 +86,7 @@ def test_links_lead_into_the_copy(tmp_path: Path) -> None:
 
 
 @posix_only("links need a privilege there")
-def test_a_link_to_what_has_another_name_now_still_shows_it(tmp_path: Path) -> None:
+def test_a_link_to_a_renamed_file_still_works(tmp_path: Path) -> None:
     tree = put(tmp_path / "tree", {"CLAUDE.md": "the rules"})
     (tree / "AGENTS.md").symlink_to("CLAUDE.md")
     (tree / "GEMINI.md").symlink_to("/etc/passwd")
@@ -96,7 +96,7 @@ def test_a_link_to_what_has_another_name_now_still_shows_it(tmp_path: Path) -> N
 
 
 @posix_only("there are no such files")
-def test_pipes_and_sockets_are_passed_over(tmp_path: Path) -> None:
+def test_pipes_and_sockets_are_skipped(tmp_path: Path) -> None:
     tree = put(tmp_path / "tree", {"a.txt": "a"})
     os.mkfifo(tree / "pipe")
     with socket.socket(socket.AF_UNIX) as listening:
@@ -106,7 +106,7 @@ def test_pipes_and_sockets_are_passed_over(tmp_path: Path) -> None:
 
 
 @posix_only("files of holes, and paths")
-def test_nobody_escapes_by_what_is_too_large_or_too_deep(repository: Path, tmp_path: Path) -> None:
+def test_too_large_or_too_deep_files_do_not_prevent_judging(repository: Path, tmp_path: Path) -> None:
     for hole in (repository / "huge", repository / ".git/logs/huge"):
         hole.touch()
         os.truncate(hole, 5 * 1024**4)
@@ -136,13 +136,13 @@ def nest(tree: Path, depth: int) -> None:
     os.close(fd)
 
 
-def test_a_tree_that_we_lie_in_is_not_copied_into_itself(tmp_path: Path) -> None:
+def test_a_copy_inside_the_tree_does_not_contain_itself(tmp_path: Path) -> None:
     tree = put(tmp_path / "tree", {"a.txt": "a", ".youbencha-eval/old/results.json": "{}"})
     copy_for_judge(tree, tree / ".youbencha-eval" / "scratch" / "copy")
     assert sorted(contents(tree / ".youbencha-eval/scratch/copy")) == ["a.txt"]
 
 
-def test_what_is_ours_is_not_copied(tmp_path: Path) -> None:
+def test_our_own_files_are_not_copied(tmp_path: Path) -> None:
     tree = put(tmp_path / "tree", {"a.txt": "a", "deep/results/old.json": "{}", "results/theirs": "b"})
     copy_for_judge(tree, tmp_path / "copy", skip=[(tree / "deep" / "results").resolve()])
     assert sorted(contents(tmp_path / "copy")) == ["a.txt", "results/theirs"]
@@ -150,7 +150,7 @@ def test_what_is_ours_is_not_copied(tmp_path: Path) -> None:
 
 @posix_only("permissions are others there")
 @pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may read everything")
-def test_what_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+def test_an_unreadable_directory_is_an_error(tmp_path: Path) -> None:
     tree = put(tmp_path / "tree", {"hidden/a": "a"})
     (tree / "hidden").chmod(0)
     with pytest.raises(YouBenchaError, match="hidden"):
@@ -158,7 +158,7 @@ def test_what_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     (tree / "hidden").chmod(0o700)
 
 
-def test_what_is_gone_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_tree_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(YouBenchaError) as raised:
         copy_for_judge(tmp_path / "nothing", tmp_path / "copy")
     assert raised.value.code == "JUDGE_COPY_FAILED"
@@ -190,7 +190,7 @@ def test_the_judge_sees_the_history(repository: Path, tmp_path: Path) -> None:
     assert "+two" in git(tmp_path / "copy", "diff")
 
 
-def test_what_the_judge_commits_is_only_in_its_copy(repository: Path, tmp_path: Path) -> None:
+def test_the_judges_commits_are_only_in_its_copy(repository: Path, tmp_path: Path) -> None:
     before = contents(repository)
     copy_for_judge(repository, tmp_path / "copy")
     git(tmp_path / "copy", "commit", "--quiet", "-am", "the judge was here")
@@ -199,7 +199,7 @@ def test_what_the_judge_commits_is_only_in_its_copy(repository: Path, tmp_path: 
 
 
 @posix_only("the commands are shell scripts")
-def test_no_command_of_the_agents_runs_when_the_judge_uses_git(repository: Path, tmp_path: Path) -> None:
+def test_commands_in_the_agents_git_configuration_do_not_run(repository: Path, tmp_path: Path) -> None:
     trap = tmp_path / "trap.sh"
     trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/sprung\n")
     trap.chmod(0o755)
@@ -218,7 +218,7 @@ def test_no_command_of_the_agents_runs_when_the_judge_uses_git(repository: Path,
 
 
 @pytest.mark.parametrize("what", ["file", "empty", "no objects"])
-def test_a_git_that_is_no_repository_is_left_out(what: str, tmp_path: Path) -> None:
+def test_an_invalid_git_directory_is_left_out(what: str, tmp_path: Path) -> None:
     tree = put(tmp_path / "tree", {"a.txt": "a"})
     if what == "file":
         (tree / ".git").write_text(f"gitdir: {tmp_path}/elsewhere\n")

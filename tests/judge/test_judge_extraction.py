@@ -1,4 +1,4 @@
-"""JSON objects in what a judge said."""
+"""JSON objects in a judge's text."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def test_pretty_printed() -> None:
     assert first(json.dumps(VERDICT, indent=4)) == VERDICT
 
 
-def test_the_last_comes_first_and_the_outer_before_the_inner() -> None:
+def test_order_of_the_objects() -> None:
     found = list(objects_in('{"n": 1} {"else": {"n": 5}} {"n": {"m": 2}} {"no": "n"}', KEYS))
     assert found == [{"n": {"m": 2}}, {"m": 2}, {"n": 5}, {"n": 1}]
 
 
-def test_an_object_inside_of_what_is_no_json() -> None:
+def test_an_object_inside_invalid_json() -> None:
     assert first('{verdict: {"n": 1}}') == {"n": 1}
 
 
@@ -59,7 +59,7 @@ def test_trailing_commas_are_forgiven_but_not_in_strings() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "no json", "[1, 2]", "{'a': 1}", "{", "}", '{"a": }', '"{}"x' + "{"])
-def test_what_is_none_is_not_found(text: str) -> None:
+def test_no_object_is_found_in_other_text(text: str) -> None:
     assert list(objects_in(text, KEYS)) == []
 
 
@@ -67,18 +67,18 @@ def test_what_is_none_is_not_found(text: str) -> None:
     "piece",
     ["{", "}", '{"a":', '{"a":[', '"', '\\"', '{"', "{}", '{"a":1}', '{"a":"\\', ",", "{,", '{"a":1,', "[", "{\n"],
 )
-def test_a_hostile_megabyte_ends(piece: str) -> None:
+def test_a_hostile_megabyte_is_searched_in_bounded_time(piece: str) -> None:
     """With anything that grows faster than the text, these would take hours."""
     text = piece * (1_000_000 // len(piece))
     assert sum(1 for _ in objects_in(text, KEYS)) < SEARCHED
     assert first('{"n": 1}\n' + text + '\n{"n": 2}') == {"n": 2}
 
 
-def test_deep_lists_are_no_crash() -> None:
+def test_deep_lists_do_not_crash() -> None:
     assert first('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}") is None
 
 
-def test_objects_nested_deeper_than_any_verdict_are_not_looked_at() -> None:
+def test_too_deeply_nested_objects_are_skipped() -> None:
     text = '{"a":' * 50 + "1" + "}" * 50
     assert len(list(objects_in(text, KEYS))) == 16
 
@@ -92,5 +92,5 @@ def test_objects_nested_deeper_than_any_verdict_are_not_looked_at() -> None:
     st.text(alphabet=st.characters(exclude_characters='{}"')),
     st.text(alphabet=st.characters(exclude_characters="{}")),
 )
-def test_whatever_object_is_written_is_found(value: object, before: str, after: str) -> None:
+def test_every_object_is_found(value: object, before: str, after: str) -> None:
     assert first(f"{before}{json.dumps({'value': value})}{after}") == {"value": value}

@@ -1,4 +1,4 @@
-"""A judge goes through the gateway of the run, where it knows how."""
+"""A judge uses the gateway of the run, if it supports one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from judge_lab import Judge, JudgeLab, ours
+from judge_bench import Judge, JudgeBench, ours
 
 from youbencha.gateway.api import GatewayAccess
 from youbencha.spec import AgentSpec
@@ -30,14 +30,14 @@ class KnowingJudge(Judge):
         return ()
 
 
-async def test_it_gets_the_way_to_the_model(bench: JudgeLab) -> None:
+async def test_the_judge_gets_the_gateway(bench: JudgeBench) -> None:
     judge = KnowingJudge([GOOD])
     result = await bench.judge(judge, {"model": "anthropic"}, gateway=ACCESS)
     assert result.status == "passed"
     assert [context.gateway for context in judge.seen] == [ACCESS]
 
 
-async def test_its_own_options_may_name_the_model(bench: JudgeLab) -> None:
+async def test_the_judges_options_may_name_the_model(bench: JudgeBench) -> None:
     judge = KnowingJudge([GOOD])
     await bench.judge(judge, {"config": {"model": "anthropic"}}, gateway=ACCESS)
     await bench.judge(judge, {"env": {"PROVIDER": "openai"}}, gateway=ACCESS)
@@ -49,20 +49,20 @@ async def test_its_own_options_may_name_the_model(bench: JudgeLab) -> None:
     [("tiny", "tiny", ACCESS), ("tiny", "worker", None)],
     ids=["as the agent of the run", "another whose API is unknown"],
 )
-async def test_whose_api_is_unknown(bench: JudgeLab, kind: str, agent: str, gateway: GatewayAccess | None) -> None:
+async def test_an_unknown_provider(bench: JudgeBench, kind: str, agent: str, gateway: GatewayAccess | None) -> None:
     judge = KnowingJudge([GOOD])
     await bench.judge(judge, {"type": kind}, gateway=ACCESS, agent=AgentSpec(type=agent, config={"prompt": "x"}))
     assert [context.gateway for context in judge.seen] == [gateway]
 
 
-async def test_a_judge_that_knows_of_no_gateway_goes_its_own_way(bench: JudgeLab) -> None:
+async def test_a_judge_without_gateway_support_gets_none(bench: JudgeBench) -> None:
     judge = Judge([GOOD])
     result = await bench.judge(judge, gateway=ACCESS, agent=AgentSpec(type="tiny", config={"prompt": "x"}))
     assert result.status == "passed"
     assert [context.gateway for context in judge.seen] == [None]
 
 
-async def test_without_a_gateway_there_is_none(bench: JudgeLab) -> None:
+async def test_without_a_gateway_there_is_none(bench: JudgeBench) -> None:
     judge = KnowingJudge([GOOD])
     await bench.judge(judge, {"model": "anthropic"})
     assert [context.gateway for context in judge.seen] == [None]

@@ -35,7 +35,7 @@ def test_the_threshold_decides(threshold: float, score: float, holds: bool) -> N
     assert result.holds is holds
 
 
-def test_one_judge_out_of_three_is_outvoted_and_the_reason_is_the_majoritys() -> None:
+def test_the_median_and_the_reason_are_the_majoritys() -> None:
     answers = [answer(a=0), answer(a=1), answer(a=0.9)]
     [result] = verdict.scored([assertion()], answers)
     assert (result.score, result.holds, result.reason) == (0.9, True, "gave 0.9")
@@ -47,7 +47,7 @@ def test_the_overall_score_is_weighted() -> None:
     assert verdict.overall_score(results) == 0.75
 
 
-def test_the_judges_word_is_reported() -> None:
+def test_the_judges_status_is_reported() -> None:
     assert verdict.judge_status([answer("passed", a=0), answer("passed", a=0)]) == "passed"
     assert verdict.judge_status([answer("passed", a=0), answer("failed", a=0)]) == "mixed"
     assert verdict.judge_status([answer(a=0)]) is None
@@ -76,7 +76,7 @@ def test_usage_is_summed_and_unknown_stays_unknown() -> None:
 
 
 @pytest.mark.parametrize("other", [None, Usage(input_tokens=1, partial=True), Usage(input_tokens=1)])
-def test_usage_with_a_hole_in_it_is_a_lower_bound(other: Usage | None) -> None:
+def test_incomplete_usage_is_a_lower_bound(other: Usage | None) -> None:
     total = verdict.total_usage([Usage(input_tokens=1, cost_usd=0.5, cost_source="agent"), other])
     assert total is not None
     assert total.partial

@@ -1,4 +1,4 @@
-"""Codex, the real one, on its bench."""
+"""A bench for the real Codex."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Copilot CLI, the real one, on its bench. It talks to the scripted model as to a provider of one's own."""
+"""A bench for the real Copilot CLI. It uses the scripted model as a custom provider."""
 
 from __future__ import annotations
 

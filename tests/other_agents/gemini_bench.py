@@ -1,4 +1,4 @@
-"""Gemini CLI, the real one, on its bench."""
+"""A bench for the real Gemini CLI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""opencode, the real one, on its bench."""
+"""A bench for the real opencode."""
 
 from __future__ import annotations
 

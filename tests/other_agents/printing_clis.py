@@ -1,4 +1,4 @@
-"""Programs that print what a real CLI was seen to print, for faults that the real one cannot be brought to at will."""
+"""Programs that print the recorded output of a real CLI, for faults that cannot be provoked."""
 
 from __future__ import annotations
 

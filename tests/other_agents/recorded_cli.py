@@ -121,7 +121,7 @@ class RecordedCli:
         program = write_program(self._directory, stdout, stderr=stderr, before=before, ending=ending, files=files)
         adapter = self._adapter(env={"PATH": "/usr/bin:/bin", "HOME": str(self.home)})  # type: ignore[call-arg]
         events: list[Event] = []
-        told = AgentExecutionContext(
+        execution_context = AgentExecutionContext(
             workspace_dir=self.workspace,
             repo_dir=self.workspace,
             artifacts_dir=self.artifacts,
@@ -129,10 +129,10 @@ class RecordedCli:
             on_event=events.append,
             **{"timeout": 30_000, "env": env or {}, **(context or {})},
         )
-        result = await adapter.execute(told)
+        result = await adapter.execute(execution_context)
         return Played(
             result=result,
-            log=adapter.normalize_log(result, told),
+            log=adapter.normalize_log(result, execution_context),
             events=events,
             argv=(self._directory / "argv").read_bytes().decode().split("\0")[:-1],
             env=dict(line.split("=", 1) for line in (self._directory / "env").read_text().splitlines() if "=" in line),

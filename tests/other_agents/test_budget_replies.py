@@ -29,7 +29,9 @@ MESSAGE = "youBencha: the budget is spent: 0.10 of 0.10 USD"
         (opencode_bench, 402, "OPENCODE_MAX_BUDGET"),
     ],
 )
-async def test_a_spent_budget_ends_it(make: Callable[[Path], Bench], status: int, code: str, tmp_path: Path) -> None:
+async def test_a_spent_budget_ends_the_agent(
+    make: Callable[[Path], Bench], status: int, code: str, tmp_path: Path
+) -> None:
     headers = {"x-should-retry": "false"}
     spent = {"error": {"status": status, "message": MESSAGE, "headers": headers}, "times": "forever"}
     done = await make(tmp_path).run(script(spent))
@@ -38,7 +40,7 @@ async def test_a_spent_budget_ends_it(make: Callable[[Path], Bench], status: int
     assert (done.result.errors[0].context or {})["kind"] == "max_budget"
 
 
-async def test_codex_ends_of_itself_after_402_too(tmp_path: Path) -> None:
+async def test_codex_also_ends_after_402(tmp_path: Path) -> None:
     spent = {"error": {"status": 402, "message": "none left"}, "times": "forever"}
     done = await codex_bench(tmp_path).run(script(spent))
     assert (done.result.status, done.codes()) == ("failed", ["CODEX_MAX_BUDGET"])

@@ -77,7 +77,7 @@ def test_a_server_without_keys(tmp_path: Path) -> None:
         ({}, None),
     ],
 )
-def test_the_key_comes_where_codex_looks_for_it(tmp_path: Path, given: dict[str, str], key: str | None) -> None:
+def test_the_key_is_set_for_codex(tmp_path: Path, given: dict[str, str], key: str | None) -> None:
     assert command(tmp_path, env=given).env.get("CODEX_API_KEY") == key
 
 
@@ -91,7 +91,7 @@ def test_the_key_comes_where_codex_looks_for_it(tmp_path: Path, given: dict[str,
         ({"temperature": 1}, "temperature"),
     ],
 )
-def test_what_is_no_configuration(config: dict[str, Any], path: str) -> None:
+def test_invalid_options(config: dict[str, Any], path: str) -> None:
     problems = CodexAdapter(env={}).check_config({"prompt": "x", **config}, None)
     assert [problem.path for problem in problems] == [path]
 
@@ -120,7 +120,7 @@ def test_authentication_by_a_login(tmp_path: Path, where: dict[str, str]) -> Non
 @pytest.mark.parametrize(
     ("written", "enough"), [('model_provider = "azure"', True), ('model = "gpt-6"', False), ("not toml [", False)]
 )
-def test_a_provider_of_its_own(tmp_path: Path, written: str, enough: bool) -> None:
+def test_a_configured_provider(tmp_path: Path, written: str, enough: bool) -> None:
     (tmp_path / "config.toml").write_text(written)
     if enough:
         require({"CODEX_HOME": str(tmp_path)})
@@ -133,7 +133,7 @@ def test_a_local_model_needs_no_key() -> None:
     require({}, extra_args=("--oss",))
 
 
-async def test_a_version_that_is_not_there(tmp_path: Path) -> None:
+async def test_a_missing_version(tmp_path: Path) -> None:
     adapter = CodexAdapter(env={"PATH": "/nowhere", "YOUBENCHA_TOOLBOX": str(tmp_path), "OPENAI_API_KEY": "k"})
     with pytest.raises(YouBenchaError, match=r"yb agents install codex@9\.9\.9") as caught:
         await adapter.check_ready({"prompt": "x", "version": "9.9.9"}, {})

@@ -1,4 +1,4 @@
-"""The real Codex, in what the conformance kit does not ask about."""
+"""The real Codex, beyond the conformance kit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def bench(tmp_path: Path) -> Bench:
     return codex_bench(tmp_path)
 
 
-async def test_a_whole_session(bench: Bench) -> None:
+async def test_a_complete_session(bench: Bench) -> None:
     turns = ({"thinking": "Hm.", "text": "I write.", **runs("echo hello > hello.txt; echo out")}, {"text": "Done."})
     done = await bench.run(script(*turns, usage=USAGE))
     assert done.result.status == "success", done.result.errors
@@ -47,7 +47,7 @@ async def test_a_whole_session(bench: Bench) -> None:
     assert {request.wire for request in done.requests} == {"openai-responses"}
 
 
-async def test_its_own_way_to_write_files(bench: Bench) -> None:
+async def test_apply_patch(bench: Bench) -> None:
     """Models that Codex knows get other tools."""
     bench.model = "gpt-5.5"
     patch = "*** Begin Patch\n*** Add File: new.txt\n+hi\n*** End Patch\n"
@@ -57,7 +57,7 @@ async def test_its_own_way_to_write_files(bench: Bench) -> None:
     assert [call.name for call in done.log.tool_calls] == ["file_change"]
 
 
-async def test_the_model_that_it_takes_by_itself(bench: Bench) -> None:
+async def test_codexs_default_model(bench: Bench) -> None:
     """Its events do not name it, its session file does."""
     bench.model = None
     done = await bench.run(script({"text": "Done."}))
@@ -70,14 +70,14 @@ async def test_a_rate_limit(bench: Bench) -> None:
     assert (done.result.status, done.codes()) == ("failed", ["CODEX_RATE_LIMIT"])
 
 
-async def test_a_stream_that_breaks_is_tried_again(bench: Bench) -> None:
+async def test_a_broken_stream_is_retried(bench: Bench) -> None:
     done = await bench.run(script({"text": "abc", "drop": {"after_events": 3}}, {"text": "Done."}))
     assert done.result.status == "success", done.result.errors
     assert [warning.code for warning in done.result.warnings] == ["CODEX_REQUESTS_RETRIED"]
     assert [message.content for message in done.log.messages][1:] == ["Done."]
 
 
-async def test_a_run_that_is_stopped_still_has_its_tokens(bench: Bench) -> None:
+async def test_a_stopped_run_has_usage(bench: Bench) -> None:
     done = await bench.cut_off(script(runs("true"), {"hang": True, "text": "..."}, usage=USAGE), 8_000)
     assert (done.result.status, done.codes()) == ("timeout", ["CODEX_TIMEOUT"])
     assert done.log.usage is not None

@@ -1,4 +1,4 @@
-"""What is made of Codex's events. Each was printed by Codex 0.166."""
+"""How Codex's events are read. Each was printed by Codex 0.166."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def kinds(events: list[Event]) -> list[type[Event]]:
     return [type(event) for event in events]
 
 
-def test_what_is_said_and_thought() -> None:
+def test_text_and_reasoning() -> None:
     started, thought, said = read(STARTED, item("reasoning", text="Hm."), item("agent_message", text="Done."))
     assert isinstance(started, SessionStarted)
     assert started.session_id == THREAD
@@ -80,7 +80,7 @@ def test_a_command() -> None:
     assert (returned.call_id, returned.content, returned.is_error) == ("item_1", "a\n", True)
 
 
-def test_a_tool_that_is_only_told_of_when_it_has_ended() -> None:
+def test_a_tool_reported_only_at_its_end() -> None:
     changes = [{"path": "/w/new.txt", "kind": "add"}]
     called, returned = read(item("file_change", changes=changes, status="completed"))
     assert isinstance(called, ToolCalled)
@@ -105,7 +105,7 @@ def test_a_tool_that_was_denied() -> None:
     assert kinds(events) == [ToolCalled, ToolDenied, ToolReturned]
 
 
-def test_an_item_that_is_an_error_is_a_mere_notice() -> None:
+def test_an_error_item_is_only_a_warning() -> None:
     (notice,) = read(item("error", message="Model metadata for `x` not found."))
     assert isinstance(notice, WarningRaised)
     assert notice.message.startswith("Model metadata")
@@ -120,7 +120,7 @@ def test_the_end() -> None:
     assert (result.is_error, result.text) == (False, "Done.")
 
 
-def test_calls_that_are_tried_again() -> None:
+def test_retried_calls() -> None:
     (retried,) = read({"type": "error", "message": f"Reconnecting... 2/5 ({REFUSED})"})
     assert isinstance(retried, RequestRetried)
     assert (retried.attempt, retried.status, retried.reason) == (2, 401, REFUSED)
@@ -150,7 +150,7 @@ def test_a_turn_that_fails(said: str, status: int | None, text: str | None) -> N
     "broken", [None, 5, "x", [], {"type": []}, {"id": 5, "type": "command_execution"}, {"type": "agent_message"}]
 )
 @pytest.mark.parametrize("kind", sorted(CodexReader().handlers()))
-def test_nothing_is_taken_for_granted(kind: str, broken: Any) -> None:
+def test_malformed_fields_do_not_raise(kind: str, broken: Any) -> None:
     read({"type": kind, "item": broken, "usage": broken, "error": broken, "message": broken, "thread_id": broken})
 
 
@@ -168,7 +168,7 @@ def counted(usage: dict[str, int]) -> dict[str, Any]:
     return {"type": "event_msg", "payload": {"type": "token_count", "info": {"total_token_usage": usage}}}
 
 
-def test_a_run_that_was_stopped_has_its_tokens_from_the_session_file(tmp_path: Path) -> None:
+def test_a_stopped_run_has_usage_from_the_session_file(tmp_path: Path) -> None:
     first = {"input_tokens": 2007, "cached_input_tokens": 1400, "output_tokens": 50}
     context = {"type": "turn_context", "payload": {"model": "gpt-6", "note": '"token_count"'}}
     nothing = {"type": "event_msg", "payload": {"type": "token_count", "info": None}}
@@ -188,7 +188,7 @@ def test_without_a_session_file_nothing_changes(tmp_path: Path, session: str | N
 
 
 @pytest.mark.skipif(ON_WINDOWS, reason="pipes")
-def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_instead_of_the_session_file_does_not_block(tmp_path: Path) -> None:
     session_file(tmp_path, counted(USAGE))
     (path,) = tmp_path.glob("sessions/*/*/*/*")
     path.unlink()
@@ -213,7 +213,7 @@ def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
         ([STARTED, COMPLETED], 1, "CODEX_EXIT_CODE"),
     ],
 )
-async def test_how_it_failed(tmp_path: Path, records: list[dict[str, Any]], exit_code: int, code: str) -> None:
+async def test_failures(tmp_path: Path, records: list[dict[str, Any]], exit_code: int, code: str) -> None:
     cli = printing_cli(tmp_path, "codex-cli 0.166.0", records, exit_code=exit_code)
     result, _ = await run_printing(CodexAdapter(env={"PATH": "/usr/bin:/bin"}), tmp_path, cli)
     assert (result.status, [error.code for error in result.errors]) == ("failed", [code])
@@ -222,7 +222,7 @@ async def test_how_it_failed(tmp_path: Path, records: list[dict[str, Any]], exit
 
 
 @pytest.mark.skipif(ON_WINDOWS, reason="a shell script")
-async def test_an_agent_name_has_no_effect_and_that_is_said(tmp_path: Path) -> None:
+async def test_an_agent_name_has_no_effect_and_is_reported(tmp_path: Path) -> None:
     records = [STARTED, item("agent_message", text="Done."), COMPLETED]
     cli = printing_cli(tmp_path, "codex-cli 0.166.0", records)
     result, log = await run_printing(CodexAdapter(env={"PATH": "/usr/bin:/bin"}), tmp_path, cli, agent_name="tester")

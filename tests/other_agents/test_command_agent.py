@@ -1,4 +1,4 @@
-"""Any program as an agent: how the prompt reaches it, what it is told, what is made of what it does."""
+"""Any program as an agent: its prompt, its variables, and its results."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ async def test_the_prompt_is_the_last_argument(bench: CommandBench) -> None:
     assert await shown(bench, prompt=PROMPT, args=["--fast"]) == {"args": ["--fast", PROMPT], "in": ""}
 
 
-async def test_the_prompt_in_its_place_and_never_looked_at_again(bench: CommandBench) -> None:
+async def test_placeholders_in_the_prompt_are_not_replaced(bench: CommandBench) -> None:
     found = await shown(bench, prompt=PROMPT, args=["--task={prompt}", "{model}", "-"], model="m-1")
     assert found["args"] == [f"--task={PROMPT}", "m-1", "-"]
 
 
-async def test_the_prompt_by_standard_input(bench: CommandBench) -> None:
+async def test_prompt_on_standard_input(bench: CommandBench) -> None:
     assert await shown(bench, prompt=PROMPT, prompt_by="stdin") == {"args": [], "in": PROMPT}
 
 
-async def test_the_prompt_by_a_file_outside_the_workspace(bench: CommandBench) -> None:
+async def test_prompt_in_a_file_outside_the_workspace(bench: CommandBench) -> None:
     code = "import sys; print(open(sys.argv[1], newline='', encoding='utf-8').read() + '|' + sys.argv[1])"
     result = await bench.python(code, prompt=PROMPT, prompt_by="file", args=["{prompt_file}"])
     text, _, path = result.output.rstrip("\n").rpartition("|")
@@ -55,7 +55,7 @@ async def test_the_prompt_by_a_file_outside_the_workspace(bench: CommandBench) -
     assert not Path(path).exists()  # gone with the run
 
 
-async def test_the_prompt_by_the_environment(bench: CommandBench) -> None:
+async def test_prompt_in_the_environment(bench: CommandBench) -> None:
     code = "import os, sys; sys.stdout.reconfigure(encoding='utf-8'); print(os.environ['YOUBENCHA_PROMPT'])"
     result = await bench.python(code, prompt=PROMPT, prompt_by="environment")
     assert result.output.rstrip("\n") == PROMPT
@@ -66,7 +66,7 @@ async def test_no_prompt_at_all(bench: CommandBench) -> None:
     assert (await shown(bench, prompt="never seen", prompt_by="none"))["args"] == []
 
 
-async def test_a_prompt_that_no_argument_can_hold(bench: CommandBench) -> None:
+async def test_a_prompt_too_long_for_an_argument(bench: CommandBench) -> None:
     with pytest.raises(ConfigError, match="use stdin or file"):
         await bench.python(SHOW, prompt="x" * 200_000)
     assert len((await shown(bench, prompt="x" * 200_000, prompt_by="stdin"))["in"]) == 200_000
@@ -89,7 +89,7 @@ async def test_a_line_is_split_into_words_without_a_shell(bench: CommandBench) -
 
 
 @on_posix
-async def test_a_shell_gets_the_prompt_as_its_first_word(bench: CommandBench) -> None:
+async def test_a_shell_gets_the_prompt_as_its_first_argument(bench: CommandBench) -> None:
     result = await bench.run(command='printf "%s|%s" "$1" "$2" | tr a-z A-Z', shell=True, prompt="$(id); x", args=["y"])
     assert result.output == "$(ID); X|Y"
 
@@ -104,7 +104,7 @@ async def test_a_program_beside_the_test_case_or_in_the_repository(bench: Comman
 
 
 @pytest.mark.parametrize("command", ["no-such-program-here", "./nowhere.sh", "/nowhere/at/all"])
-async def test_a_program_that_is_not_there(bench: CommandBench, command: str) -> None:
+async def test_a_missing_program(bench: CommandBench, command: str) -> None:
     with pytest.raises(YouBenchaError) as caught:
         await bench.run(command=command)
     assert caught.value.code == "COMMAND_NOT_FOUND"
@@ -120,7 +120,7 @@ async def test_readiness(bench: CommandBench) -> None:
 # -- its world -------------------------------------------------------------------------------------------------------
 
 
-async def test_what_it_is_told_and_what_not(bench: CommandBench) -> None:
+async def test_variables_of_the_program(bench: CommandBench) -> None:
     code = "import os, json; print(json.dumps(dict(os.environ)))"
     context = {"env": {"GIVEN": "yes"}, "model": "m-2"}
     env = json.loads((await bench.python(code, prompt="p", agent_name="reviewer", context=context)).output)
@@ -139,7 +139,7 @@ async def test_events(bench: CommandBench) -> None:
 # -- its end --------------------------------------------------------------------------------------------------------
 
 
-async def test_exit_codes_that_are_good(bench: CommandBench) -> None:
+async def test_configured_success_exit_codes(bench: CommandBench) -> None:
     result = await bench.python("import sys; sys.exit(3)", success_exit_codes=[0, 3])
     assert (result.status, result.exit_code, result.errors) == ("success", 3, ())
     result = await bench.python("import sys; sys.exit('it broke')", success_exit_codes=[0, 3])
@@ -147,7 +147,7 @@ async def test_exit_codes_that_are_good(bench: CommandBench) -> None:
     assert "it broke" in result.errors[0].message
 
 
-async def test_words_of_an_api_in_its_output_are_only_words(bench: CommandBench) -> None:
+async def test_api_error_text_in_its_output_is_ignored(bench: CommandBench) -> None:
     result = await bench.python("import sys; sys.exit('401 invalid api key: rate limit')")
     assert [error.code for error in result.errors] == ["COMMAND_EXIT_CODE"]
 
@@ -159,7 +159,7 @@ async def test_a_crash(bench: CommandBench) -> None:
     assert [error.code for error in result.errors] == ["COMMAND_CRASHED"]
 
 
-async def test_its_output_is_its_answer(bench: CommandBench) -> None:
+async def test_output_becomes_the_answer(bench: CommandBench) -> None:
     result = await bench.python("print('\\x1b[1mbold\\x1b[0m')", prompt="Be bold.", context={"model": "m-3"})
     assert bench.context is not None
     log = bench.adapter.normalize_log(result, bench.context)
@@ -174,14 +174,14 @@ async def test_its_output_is_its_answer(bench: CommandBench) -> None:
 # -- what it tells of itself -----------------------------------------------------------------------------------------
 
 
-def tells(text: str) -> str:
+def writes_metrics(text: str) -> str:
     return f"import os; open(os.environ['YOUBENCHA_METRICS_FILE'], 'w').write({text!r})"
 
 
 async def test_metrics_in_a_file(bench: CommandBench) -> None:
-    told = {"input_tokens": 1000, "output_tokens": 50, "cache_read_tokens": 7, "turns": 3, "cost_usd": 0.25}
-    told |= {"tools_used": ["Bash", "Read", "Bash"], "model": "m-4", "something": "else"}  # type: ignore[dict-item]
-    result = await bench.python(tells(json.dumps(told)))
+    metrics = {"input_tokens": 1000, "output_tokens": 50, "cache_read_tokens": 7, "turns": 3, "cost_usd": 0.25}
+    metrics |= {"tools_used": ["Bash", "Read", "Bash"], "model": "m-4", "something": "else"}  # type: ignore[dict-item]
+    result = await bench.python(writes_metrics(json.dumps(metrics)))
     assert bench.context is not None
     log = bench.adapter.normalize_log(result, bench.context)
     assert log.usage is not None
@@ -199,15 +199,15 @@ async def test_metrics_in_a_file(bench: CommandBench) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "not json", "[1]", '{"input_tokens": "many", "turns": -1}', "\\ud800"])
-async def test_metrics_that_say_nothing(bench: CommandBench, text: str) -> None:
-    result = await bench.python(tells(text))
+async def test_unusable_metrics(bench: CommandBench, text: str) -> None:
+    result = await bench.python(writes_metrics(text))
     assert bench.context is not None
     log = bench.adapter.normalize_log(result, bench.context)
     assert (result.status, log.usage, log.turns) == ("success", None, None)
 
 
 @on_posix
-async def test_a_pipe_in_the_place_of_metrics_is_not_waited_on(bench: CommandBench) -> None:
+async def test_a_pipe_instead_of_the_metrics_file_does_not_block(bench: CommandBench) -> None:
     result = await bench.python("import os; os.mkfifo(os.environ['YOUBENCHA_METRICS_FILE'])")
     assert result.status == "success"
 
@@ -230,11 +230,11 @@ async def test_a_pipe_in_the_place_of_metrics_is_not_waited_on(bench: CommandBen
         ({"command": "a", "prompt_file": "../x"}, "prompt_file", "'..'"),
     ],
 )
-def test_what_is_wrong_with_a_configuration(config: dict[str, Any], path: str, says: str, tmp_path: Path) -> None:
+def test_invalid_configurations(config: dict[str, Any], path: str, says: str, tmp_path: Path) -> None:
     problems = CommandAdapter().check_config(config, tmp_path)
     assert [problem.path for problem in problems] == [path], problems
     assert says in problems[0].message
 
 
-def test_a_good_configuration_has_no_problems(tmp_path: Path) -> None:
+def test_a_valid_configuration_has_no_problems(tmp_path: Path) -> None:
     assert CommandAdapter().check_config({"command": "a b", "prompt": "x"}, tmp_path) == ()

@@ -1,4 +1,4 @@
-"""A small program through the conformance kit, as the agent that it is."""
+"""A small program through the conformance kit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract for any program: what it is given, its exit codes, the file with its figures; in a sandbox, too."""
+"""The contract for any program: its inputs, exit codes and metrics file; also in a sandbox."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def log_of(bench: CommandBench, result: AgentExecutionResult) -> YouBenchaLog:
 # -- its end ----------------------------------------------------------------------------------------------------------
 
 
-async def test_two_is_for_giving_up(bench: CommandBench) -> None:
+async def test_exit_code_2_means_giving_up(bench: CommandBench) -> None:
     result = await bench.python("import sys; print('rate limit? no: too hard'); sys.exit(2)")
     assert (result.status, result.exit_code) == ("failed", 2)
     assert [error.code for error in result.errors] == ["COMMAND_GAVE_UP"]
     assert "too hard" in result.errors[0].message
 
 
-async def test_two_may_be_good(bench: CommandBench) -> None:
+async def test_exit_code_2_may_be_a_success(bench: CommandBench) -> None:
     assert (await bench.python("import sys; sys.exit(2)", success_exit_codes=[2])).status == "success"
 
 
@@ -51,7 +51,7 @@ async def test_any_other_code_is_a_crash(bench: CommandBench) -> None:
     assert [error.code for error in result.errors] == ["COMMAND_EXIT_CODE"]
 
 
-def test_it_needs_no_model() -> None:
+def test_command_needs_no_model() -> None:
     assert not needs_model(CommandAdapter())
 
 
@@ -62,16 +62,16 @@ def writes(text: str, name: str = SIDECAR) -> str:
     return f"open({name!r}, 'w').write({text!r}); open('work.txt', 'w').write('done')"
 
 
-async def test_the_sidecar_is_read_and_no_part_of_the_work(bench: CommandBench) -> None:
-    told: dict[str, Any] = {
+async def test_the_sidecar_is_read_and_removed_from_the_workspace(bench: CommandBench) -> None:
+    metrics: dict[str, Any] = {
         "input_tokens": 100,
         "output_tokens": 5,
         "total_cost_usd": 0.5,
         "turns": 2,
         "duration_ms": 9,
     }
-    told |= {"tools_used": ["Bash", "Bash"], "session_id": None}
-    result = await bench.python(writes(json.dumps(told)))
+    metrics |= {"tools_used": ["Bash", "Bash"], "session_id": None}
+    result = await bench.python(writes(json.dumps(metrics)))
     log = log_of(bench, result)
     assert log.usage is not None
     assert (log.usage.input_tokens, log.usage.output_tokens, log.usage.cost_usd) == (100, 5, 0.5)
@@ -88,14 +88,14 @@ async def test_the_sidecar_of_a_program_that_failed(bench: CommandBench) -> None
     assert not (bench.workspace / SIDECAR).exists()
 
 
-async def test_a_file_that_the_repository_brings_is_left_alone(bench: CommandBench) -> None:
+async def test_a_sidecar_in_the_repository_is_ignored(bench: CommandBench) -> None:
     (bench.workspace / SIDECAR).write_text('{"turns": 99}')
     result = await bench.python("pass")
     assert result.session.facts.turns is None
     assert (bench.workspace / SIDECAR).read_text() == '{"turns": 99}'
 
 
-async def test_claims_fill_no_memory(bench: CommandBench) -> None:
+async def test_large_metrics_do_not_fill_memory(bench: CommandBench) -> None:
     result = await bench.python(writes('{"tools_used": {"Bash": 1000000000000}}'))
     assert len(log_of(bench, result).tool_calls) == 10_000
 
@@ -112,27 +112,27 @@ WRONG = {"input_tokens": "100", "output_tokens": 5, "turns": -1, "cost_usd": "mu
         (json.dumps(WRONG), "input_tokens is '100'; cost_usd is 'much'; turns is -1; tools_used is {'Bash': None}"),
     ],
 )
-async def test_what_cannot_be_read_is_told(text: str, message: str, bench: CommandBench) -> None:
+async def test_unreadable_metrics_are_reported(text: str, message: str, bench: CommandBench) -> None:
     result = await bench.python(writes(text))
     assert (result.status, [warning.code for warning in result.warnings]) == ("success", ["COMMAND_METRICS_UNREADABLE"])
     assert message in result.warnings[0].message
     assert log_of(bench, result).turns is None
 
 
-async def test_what_can_be_read_beside_it_counts(bench: CommandBench) -> None:
+async def test_readable_metrics_beside_invalid_ones_count(bench: CommandBench) -> None:
     log = log_of(bench, await bench.python(writes(json.dumps(WRONG))))
     assert log.usage is not None
     assert (log.usage.input_tokens, log.usage.output_tokens) == (None, 5)
 
 
-async def test_the_file_that_it_was_told_of_is_looked_at_as_closely(bench: CommandBench) -> None:
+async def test_the_metrics_file_variable_is_checked_too(bench: CommandBench) -> None:
     code = "import os; open(os.environ['YOUBENCHA_METRICS_FILE'], 'w').write('turns: 3'); "
     result = await bench.python(code + writes('{"turns": 4}'))
     assert "YOUBENCHA_METRICS_FILE is not JSON" in result.warnings[0].message
     assert log_of(bench, result).turns == 4
 
 
-async def test_secrets_are_masked_in_what_is_told(bench: CommandBench) -> None:
+async def test_secrets_are_masked_in_warnings(bench: CommandBench) -> None:
     secret = "a-key-that-is-longer-than-what-is-quoted-of-it-0123456789"
     result = await bench.python(writes(json.dumps({"turns": secret})), context={"env": {"ANTHROPIC_API_KEY": secret}})
     assert "turns is" in result.warnings[0].message
@@ -150,7 +150,7 @@ async def test_secrets_are_masked_in_what_is_told(bench: CommandBench) -> None:
         ("os.mkdir(SIDECAR)", False),
     ],
 )
-async def test_a_sidecar_that_is_none(leave: str, is_gone: bool, bench: CommandBench, tmp_path: Path) -> None:
+async def test_an_invalid_sidecar(leave: str, is_gone: bool, bench: CommandBench, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere.json"
     elsewhere.write_text('{"turns": 99}')
     code = f"import os; SIDECAR = {SIDECAR!r}; elsewhere = {str(elsewhere)!r}; {leave}"
@@ -183,8 +183,8 @@ class Inside:
         return path
 
     async def run(self, *, context: dict[str, Any] | None = None, **config: Any) -> AgentExecutionResult:
-        told = {"sandbox": self.sandbox, "config_dir": self.beside, **(context or {})}
-        return await self.bench.run(context=told, **config)
+        metrics = {"sandbox": self.sandbox, "config_dir": self.beside, **(context or {})}
+        return await self.bench.run(context=metrics, **config)
 
     def read(self, name: str) -> str:
         return (self.bench.workspace / name).read_text()
@@ -196,7 +196,7 @@ def inside(tmp_path: Path) -> Inside:
 
 
 @on_posix
-async def test_a_program_beside_the_test_case_is_shared_alone(inside: Inside) -> None:
+async def test_only_the_program_beside_the_test_case_is_shared(inside: Inside) -> None:
     program = inside.program("agent.sh", TELL)
     access = GatewayAccess(url="http://127.0.0.1:4000", key="k-123456789012")
     result = await inside.run(command=["./agent.sh"], prompt="Do it.", context={"gateway": access})
@@ -211,7 +211,7 @@ async def test_a_program_beside_the_test_case_is_shared_alone(inside: Inside) ->
 
 
 @on_posix
-async def test_its_figures_come_out(inside: Inside) -> None:
+async def test_metrics_from_a_sandbox_are_read(inside: Inside) -> None:
     inside.program("agent.sh", METRICS)
     result = await inside.run(command=["./agent.sh"])
     assert result.session.facts.turns == 4
@@ -229,14 +229,14 @@ async def test_a_program_of_the_repository_needs_no_sharing(inside: Inside) -> N
 
 @on_posix
 @pytest.mark.parametrize("name", ["sh", "/bin/sh"])
-async def test_programs_of_the_image_are_its_own(name: str, inside: Inside) -> None:
+async def test_programs_of_the_image_are_used(name: str, inside: Inside) -> None:
     result = await inside.run(command=[name, "-c", "echo in there"])
     assert result.output == "in there\n"
     assert list(inside.sandbox.shared.values()) == [True]  # the scratch directory
 
 
 @on_posix
-async def test_nobody_looks_for_it_here(inside: Inside) -> None:
+async def test_programs_of_the_image_are_not_searched_on_the_host(inside: Inside) -> None:
     """A name that only the image knows: whether it is there, the start tells."""
     with pytest.raises(YouBenchaError) as caught:
         await inside.run(command=["only-the-image-has-this"])
@@ -254,7 +254,7 @@ async def test_files_beside_the_test_case_are_shared_by_name(inside: Inside) -> 
 
 @on_posix
 @pytest.mark.parametrize("word", ["{config_dir}", "{config_dir}/", "{config_dir}/../elsewhere", "{config_dir}/missing"])
-async def test_never_all_that_lies_beside_the_test_case(word: str, inside: Inside, tmp_path: Path) -> None:
+async def test_the_test_cases_directory_is_never_shared(word: str, inside: Inside, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     inside.program("agent.sh", TELL)
     with pytest.raises(ConfigError, match="not to be seen in a container"):

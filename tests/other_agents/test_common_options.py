@@ -31,7 +31,7 @@ def problems(agent: str, config: dict[str, Any], where: Path | None = None) -> l
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_the_common_options_are_good_for_all(agent: str, tmp_path: Path) -> None:
+def test_common_options_are_valid_for_every_agent(agent: str, tmp_path: Path) -> None:
     (tmp_path / "task.md").write_text("Do it.")
     assert problems(agent, {"prompt": "Do it.", **COMMON}) == []
     assert problems(agent, {"prompt_file": "task.md", **COMMON}, tmp_path) == []
@@ -39,7 +39,7 @@ def test_the_common_options_are_good_for_all(agent: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_what_is_wrong_for_all(agent: str, tmp_path: Path) -> None:
+def test_invalid_common_options(agent: str, tmp_path: Path) -> None:
     (tmp_path / "empty.md").touch()
     assert problems(agent, {"prompt": "x", "prompt_file": "y"}) == ["prompt_file"]
     assert problems(agent, {"prompt": " \n"}) == ["prompt"]
@@ -48,7 +48,7 @@ def test_what_is_wrong_for_all(agent: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_each_can_say_whether_it_is_ready(agent: str) -> None:
+def test_every_adapter_checks_readiness(agent: str) -> None:
     assert isinstance(get_adapter(agent), ChecksReadiness)
 
 
@@ -58,11 +58,11 @@ CODES = {value for name, value in vars(codes).items() if name.isupper()}
 
 
 @pytest.mark.parametrize("suffix", sorted(CODES - OF_CLAUDE_CODE))
-def test_every_code_is_explained(suffix: str) -> None:
+def test_every_code_is_documented(suffix: str) -> None:
     assert re.search(f"`_{suffix}`", PAGE.read_text(encoding="utf-8")), suffix
 
 
-def test_what_passes_into_an_agents_environment() -> None:
+def test_inherited_variables() -> None:
     harness = {"PATH": "/bin", "LC_ALL": "C", "AWS_SECRET": "no", "MY_KEY": "own", "Path": "w", "https_proxy": "p"}
     assert inherited(harness, {"MY_KEY"}) == {
         "PATH": "/bin",

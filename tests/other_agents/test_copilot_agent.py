@@ -62,12 +62,12 @@ async def test_the_test_cases_model_wins(cli: RecordedCli) -> None:
     assert played.value_of("--model") == "from-the-case"
 
 
-async def test_a_session_of_ones_own_choice(cli: RecordedCli) -> None:
+async def test_a_resumed_session(cli: RecordedCli) -> None:
     played = await cli.play(TOOL_USE, extra_args=["--resume=abc"])
     assert "--session-id" not in played.argv
 
 
-async def test_a_prompt_that_no_argument_can_hold(cli: RecordedCli) -> None:
+async def test_a_prompt_too_long_for_an_argument(cli: RecordedCli) -> None:
     prompt = "x" * 200_000
     played = await cli.play(TOOL_USE, prompt=prompt)
     assert played.stdin == prompt
@@ -90,7 +90,7 @@ async def test_the_environment(cli: RecordedCli) -> None:
         ({}, "prompt"),
     ],
 )
-def test_what_is_wrong_with_a_configuration(config: dict[str, Any], path: str) -> None:
+def test_invalid_configurations(config: dict[str, Any], path: str) -> None:
     assert [problem.path for problem in CopilotCliAdapter().check_config(config, None)] == [path]
 
 
@@ -153,24 +153,24 @@ async def test_errors_of_a_session(cli: RecordedCli, error: dict[str, Any], code
         ("error: unknown option '--stream'\n", "COPILOT_EXIT_CODE"),
     ],
 )
-async def test_what_it_says_before_its_first_event(cli: RecordedCli, stderr: str, code: str) -> None:
+async def test_errors_before_the_first_event(cli: RecordedCli, stderr: str, code: str) -> None:
     played = await cli.play(stderr=stderr, ending="exit 1")
     assert (played.result.status, played.codes()) == ("failed", [code])
     assert stderr.splitlines()[0].strip() in played.result.errors[0].message
 
 
-async def test_exit_0_without_a_closing_word_is_no_success(cli: RecordedCli) -> None:
+async def test_exit_0_without_a_result_is_not_a_success(cli: RecordedCli) -> None:
     output = "".join(line for line in TOOL_USE.splitlines(keepends=True) if '"type":"result"' not in line)
     played = await cli.play(output)
     assert (played.result.status, played.codes()) == ("failed", ["COPILOT_NO_RESULT"])
 
 
-async def test_a_good_closing_word_with_a_bad_exit_code_is_no_success(cli: RecordedCli) -> None:
+async def test_a_good_result_with_a_bad_exit_code_is_not_a_success(cli: RecordedCli) -> None:
     played = await cli.play(TOOL_USE, ending="exit 3")
     assert (played.result.status, played.result.exit_code, played.codes()) == ("failed", 3, ["COPILOT_EXIT_CODE"])
 
 
-async def test_a_bad_closing_word_with_exit_0_is_no_success(cli: RecordedCli) -> None:
+async def test_a_bad_result_with_exit_0_is_not_a_success(cli: RecordedCli) -> None:
     played = await cli.play(lines({**RESULT, "exitCode": 1}))
     assert (played.result.status, played.codes()) == ("failed", ["COPILOT_EXECUTION_ERROR"])
 
@@ -180,7 +180,7 @@ async def test_a_crash(cli: RecordedCli) -> None:
     assert (played.result.status, played.result.exit_code, played.codes()) == ("failed", 139, ["COPILOT_CRASHED"])
 
 
-async def test_denied_tools_are_told(cli: RecordedCli) -> None:
+async def test_denied_tools_are_reported(cli: RecordedCli) -> None:
     output = lines(
         {"type": "tool.execution_start", "data": {"toolCallId": "t", "toolName": "bash", "arguments": {}}},
         {
@@ -195,19 +195,19 @@ async def test_denied_tools_are_told(cli: RecordedCli) -> None:
     assert (played.log.tool_calls[0].is_error, played.log.tool_calls[0].result) == (True, "Permission denied")
 
 
-async def test_a_text_that_was_being_written(cli: RecordedCli) -> None:
+async def test_unfinished_text_is_kept(cli: RecordedCli) -> None:
     """Only somebody who asks for a stream gets pieces, and a session that is cut off ends in them."""
     pieces = ({"type": "assistant.message_delta", "data": {"deltaContent": piece}} for piece in ("I was ab", "out to"))
     played = await cli.play(lines(*pieces), ending="exit 1")
     assert [message.content for message in played.log.messages] == ["Do it.", "I was about to"]
 
 
-async def test_lines_that_are_no_events(cli: RecordedCli) -> None:
+async def test_malformed_lines(cli: RecordedCli) -> None:
     played = await cli.play("a hook says hello\n" + TOOL_USE)
     assert (played.result.status, played.warnings()) == ("success", ["COPILOT_MALFORMED_LINE"])
 
 
-async def test_a_subagents_words_are_marked_as_such(cli: RecordedCli) -> None:
+async def test_a_subagents_messages_name_their_parent(cli: RecordedCli) -> None:
     message = {"content": "Looks good.", "model": "small", "parentToolCallId": "t-1"}
     output = lines({"type": "assistant.message", "data": message}, RESULT)
     played = await cli.play(output, model="large")
@@ -234,7 +234,7 @@ def session_file(home: Path, text: str, session: str = "s-1") -> None:
     path.write_text(text)
 
 
-def test_tokens_of_a_whole_session(tmp_path: Path) -> None:
+def test_tokens_of_a_complete_session(tmp_path: Path) -> None:
     large = {"inputTokens": 3500, "outputTokens": 50, "cacheReadTokens": 1400, "cacheWriteTokens": 100}
     session_file(tmp_path, lines(usage_record(1750, 25, 700, 50), shutdown(large=large, small={"inputTokens": 10})))
     usage = usage_in(tmp_path, "s-1")
@@ -267,13 +267,13 @@ async def test_a_sum_of_a_session_without_a_result_is_partial(cli: RecordedCli) 
 
 
 @pytest.mark.parametrize("session", [None, "s-2", "../s-1", "s-1"])
-def test_no_tokens_where_nobody_wrote_them_down(tmp_path: Path, session: str | None) -> None:
+def test_no_usage_without_a_record(tmp_path: Path, session: str | None) -> None:
     session_file(tmp_path / "home", lines({"type": "session.start"}))
     assert usage_in(tmp_path / "home", session) is None
     assert usage_in(None, session) is None
 
 
-def test_a_pipe_in_the_place_of_a_session_is_not_waited_on(tmp_path: Path) -> None:
+def test_a_pipe_instead_of_the_session_file_does_not_block(tmp_path: Path) -> None:
     (tmp_path / "session-state" / "s-1").mkdir(parents=True)
     os.mkfifo(tmp_path / "session-state" / "s-1" / "events.jsonl")
     assert usage_in(tmp_path, "s-1") is None
@@ -318,19 +318,19 @@ def test_a_stored_login(tmp_path: Path, text: str, is_login: bool) -> None:
     assert has_login({"HOME": str(tmp_path)}) is is_login
 
 
-def test_a_login_of_githubs_own_cli(tmp_path: Path) -> None:
+def test_a_login_of_the_github_cli(tmp_path: Path) -> None:
     assert not has_login({"HOME": str(tmp_path)})
     (tmp_path / ".config" / "gh").mkdir(parents=True)
     (tmp_path / ".config" / "gh" / "hosts.yml").touch()
     assert has_login({"HOME": str(tmp_path)})
 
 
-# -- an agent of one's own --------------------------------------------------------------------------------------------
+# -- a custom agent ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("place", ["workspace/.github/agents", "cases/.github/agents", "persons-home/.copilot/agents"])
-def test_where_an_agents_definition_comes_from(tmp_path: Path, place: str) -> None:
-    """The CLI finds the repository's own; the test case's or the person's is put into a directory for it."""
+def test_sources_of_an_agent_definition(tmp_path: Path, place: str) -> None:
+    """The CLI finds the repository's; the test case's or the user's is put into a directory for it."""
     for directory in ("workspace", "scratch", "cases", place):
         (tmp_path / directory).mkdir(parents=True, exist_ok=True)
     (tmp_path / place / "reviewer.agent.md").write_text("You review.")
@@ -342,7 +342,7 @@ def test_where_an_agents_definition_comes_from(tmp_path: Path, place: str) -> No
         assert (found / ".github" / "agents" / "reviewer.agent.md").read_text() == "You review."
 
 
-def test_a_definition_that_is_no_file_of_the_repository_hides_no_other(tmp_path: Path) -> None:
+def test_an_invalid_definition_in_the_repository_does_not_hide_another(tmp_path: Path) -> None:
     """A link that leads out of the repository, or a pipe."""
     agents, cases = tmp_path / "workspace" / ".github" / "agents", tmp_path / "cases" / ".github" / "agents"
     for directory in (agents, cases, tmp_path / "scratch"):

@@ -1,4 +1,4 @@
-"""The real Copilot CLI against the scripted model: what the conformance kit does not ask."""
+"""The real Copilot CLI against the scripted model, beyond the conformance kit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def bench(tmp_path: Path) -> Bench:
     return copilot_bench(tmp_path)
 
 
-async def test_a_whole_session(bench: Bench) -> None:
+async def test_a_complete_session(bench: Bench) -> None:
     session = await bench.run(
         script({**runs("echo hello > hello.txt"), "text": "I write."}, {"text": "Done."}, usage=TOKENS)
     )
@@ -52,7 +52,7 @@ async def test_a_whole_session(bench: Bench) -> None:
     assert [path.name for path in (bench.directory / "workspace").iterdir()] == ["hello.txt"]
 
 
-async def test_what_a_session_took_that_was_cut_off(bench: Bench) -> None:
+async def test_usage_of_a_session_that_was_cut_off(bench: Bench) -> None:
     hang = {"hang": True, "text": "..."}
     session = await bench.cut_off(script({**runs("true"), "text": "One."}, hang, usage=TOKENS), 10_000)
     assert (session.result.status, session.codes()) == ("timeout", ["COPILOT_TIMEOUT"])
@@ -61,7 +61,7 @@ async def test_what_a_session_took_that_was_cut_off(bench: Bench) -> None:
     assert session.log.session_id
 
 
-async def test_a_prompt_that_no_argument_can_hold(bench: Bench) -> None:
+async def test_a_prompt_too_long_for_an_argument(bench: Bench) -> None:
     prompt = "-- " + "long " * 40_000 + "end"
     session = await bench.run(script({"text": "Read."}), prompt=prompt)
     assert session.result.status == "success", session.result.errors
@@ -79,7 +79,7 @@ async def test_an_agent_of_the_repository(bench: Bench) -> None:
 
 @pytest.mark.parametrize("place", ["project/.github/agents", "persons-home/.copilot/agents"])
 async def test_an_agent_from_outside_the_repository(bench: Bench, place: str) -> None:
-    """Beside the test case, or above it; or the person's own, whose home the agent does not have."""
+    """Beside the test case or above it, or in the user's home, which the agent does not see."""
     cases = bench.directory / "project" / "cases"
     (bench.directory / "project" / ".git").mkdir(parents=True)
     cases.mkdir()
@@ -94,7 +94,7 @@ async def test_an_agent_from_outside_the_repository(bench: Bench, place: str) ->
     assert list((bench.directory / "workspace").iterdir()) == []
 
 
-async def test_a_definition_that_is_none_hides_no_other(bench: Bench) -> None:
+async def test_an_invalid_definition_does_not_hide_another(bench: Bench) -> None:
     """A link that leads out of the repository, or a pipe."""
     agents, cases = bench.directory / "workspace" / ".github" / "agents", bench.directory / "cases"
     (cases / ".github" / "agents").mkdir(parents=True)
@@ -108,7 +108,7 @@ async def test_a_definition_that_is_none_hides_no_other(bench: Bench) -> None:
     assert "KIT-REVIEWER" in json.dumps(session.requests[0].body["system"])
 
 
-async def test_an_agent_that_nobody_knows(bench: Bench) -> None:
+async def test_an_unknown_agent(bench: Bench) -> None:
     session = await bench.run(script({"text": "Never said."}), agent_name="nosuch")
     assert (session.result.status, session.codes(), session.requests) == ("failed", ["COPILOT_EXECUTION_ERROR"], [])
 

@@ -12,7 +12,7 @@ from recorded_cli import RecordedCli
 from toolbox_agents import script
 
 from agent_clis import NEWEST
-from claude_lab import ClaudeLab, bash, says, versions
+from claude_bench import ClaudeBench, bash, says, versions
 from systems import posix_only
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
 from youbencha.log.model import YouBenchaLog
@@ -72,8 +72,8 @@ async def test_recorded_sessions(recording: Recording, unknown: set[str], tmp_pa
 async def test_claude_code_and_copilot_cli(claude_cli: InstalledAgent, tmp_path: Path) -> None:
     (tmp_path / "claude").mkdir()
     (tmp_path / "copilot").mkdir()
-    lab, bench = ClaudeLab(claude_cli, tmp_path / "claude"), copilot_bench(tmp_path / "copilot")
-    of_claude = compared((await lab.run(script({**bash(WRITE), "text": "I write."}, says("Done.")))).log)
+    claude, bench = ClaudeBench(claude_cli, tmp_path / "claude"), copilot_bench(tmp_path / "copilot")
+    of_claude = compared((await claude.run(script({**bash(WRITE), "text": "I write."}, says("Done.")))).log)
     of_copilot = compared((await bench.run(script({**runs(WRITE), "text": "I write."}, says("Done.")))).log)
 
     for cost in ("cost_usd", "cost_source"):  # Copilot bills by request, and names no price
@@ -87,5 +87,5 @@ async def test_claude_code_and_copilot_cli(claude_cli: InstalledAgent, tmp_path:
     assert (of_claude["turns"], of_claude["usage"]["input_tokens"]) == (2, 200)
     assert (of_copilot["turns"], of_copilot["usage"]["input_tokens"]) == (2, 200)
     assert of_claude["execution"]["status"] == of_copilot["execution"]["status"] == "success"
-    for directory in (lab.workspace, bench.directory / "workspace"):
+    for directory in (claude.workspace, bench.directory / "workspace"):
         assert (directory / "hello.txt").read_text() == "hello"

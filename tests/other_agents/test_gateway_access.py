@@ -1,4 +1,4 @@
-"""What the CLIs are really started with behind a gateway."""
+"""The command lines and environments of the CLIs behind a gateway."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def played(adapter: type[Any], directory: Path, env: dict[str, str] | None
 
 
 @pytest.mark.parametrize("adapter", AGENTS)
-async def test_no_real_credential_reaches_it(adapter: type[AgentAdapter], tmp_path: Path) -> None:
+async def test_no_real_credential_reaches_the_agent(adapter: type[AgentAdapter], tmp_path: Path) -> None:
     given = {**REAL_CREDENTIALS, "DATABASE_URL": "of the task", "TASK_API_KEY": "of the task, too"}
     done = await played(adapter, tmp_path, given)
     assert not {name: value for name, value in done.env.items() if SECRET in value}
@@ -56,7 +56,7 @@ async def test_no_real_credential_reaches_it(adapter: type[AgentAdapter], tmp_pa
 
 
 @pytest.mark.parametrize("adapter", AGENTS)
-async def test_what_points_at_a_gateway_is_enough_to_be_ready(adapter: type[Any], tmp_path: Path) -> None:
+async def test_gateway_variables_are_enough_to_be_ready(adapter: type[Any], tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_text("#!/bin/sh\necho 1.2.3\n")
     program.chmod(0o755)
@@ -65,14 +65,14 @@ async def test_what_points_at_a_gateway_is_enough_to_be_ready(adapter: type[Any]
     await ready.check_ready(config, ready.gateway_env(ACCESS, config.get("model"), {}))
 
 
-async def test_its_key_is_masked(tmp_path: Path) -> None:
+async def test_the_gateway_key_is_masked(tmp_path: Path) -> None:
     cli = RecordedCli(tmp_path, CommandAdapter)
     done = await cli.play(before="echo $OPENAI_API_KEY", context={"gateway": ACCESS}, command=["program"])
     assert "[REDACTED]" in done.result.output
     assert ACCESS.key not in done.result.output + done.log.model_dump_json()
 
 
-async def test_so_is_what_it_was_not_given(tmp_path: Path) -> None:
+async def test_withheld_credentials_are_masked_too(tmp_path: Path) -> None:
     """A prompt may name it, or a file."""
     cli = RecordedCli(tmp_path, CommandAdapter)
     env = {"OPENAI_API_KEY": "a-real-one-of-mine"}
@@ -80,7 +80,7 @@ async def test_so_is_what_it_was_not_given(tmp_path: Path) -> None:
     assert done.result.output == "[REDACTED]"
 
 
-async def test_its_key_is_masked_where_it_came_in_pieces(tmp_path: Path) -> None:
+async def test_a_key_split_over_deltas_is_masked(tmp_path: Path) -> None:
     halves = (ACCESS.key[:9], ACCESS.key[9:])
     pieces = [{"type": "assistant.message_delta", "data": {"deltaContent": half}} for half in halves]
     cli = RecordedCli(tmp_path, CopilotCliAdapter)
@@ -88,7 +88,7 @@ async def test_its_key_is_masked_where_it_came_in_pieces(tmp_path: Path) -> None
     assert [message.content for message in done.log.messages][1:] == ["[REDACTED]"]
 
 
-async def test_codex_takes_no_other_provider(tmp_path: Path) -> None:
+async def test_codex_uses_no_other_provider(tmp_path: Path) -> None:
     done = await played(CodexAdapter, tmp_path, extra_args=["-c", 'model_provider="mine"'])
     chosen = [word for word in done.argv if word.startswith("model_provider=")]
     assert chosen == ['model_provider="mine"', 'model_provider="youbencha"']  # the last counts
@@ -96,7 +96,7 @@ async def test_codex_takes_no_other_provider(tmp_path: Path) -> None:
     assert done.env["CODEX_API_KEY"] == ACCESS.key
 
 
-async def test_copilot_asks_nobody_else(tmp_path: Path) -> None:
+async def test_copilot_uses_no_github_token(tmp_path: Path) -> None:
     around = {"GH_TOKEN": "gho_real", "GITHUB_TOKEN": "gho_real", "COPILOT_GITHUB_TOKEN": "gho_real"}
     done = await played(CopilotCliAdapter, tmp_path, {**around, "COPILOT_PROVIDER_WIRE_API": "responses"})
     assert not around.keys() & done.env.keys()
@@ -104,7 +104,7 @@ async def test_copilot_asks_nobody_else(tmp_path: Path) -> None:
     assert done.env["COPILOT_PROVIDER_WIRE_API"] == "responses"
 
 
-async def test_gemini_cli_looks_into_no_other_home(tmp_path: Path) -> None:
+async def test_gemini_cli_uses_no_other_home(tmp_path: Path) -> None:
     done = await played(GeminiCliAdapter, tmp_path, {"GEMINI_CLI_HOME": str(tmp_path / "with-a-login")})
     assert done.env["GEMINI_CLI_HOME"] != str(tmp_path / "with-a-login")
     assert done.env["GEMINI_API_KEY"] == ACCESS.key
@@ -152,7 +152,7 @@ class Deaf(CommandAdapter):
     gateway_provider = None  # type: ignore[assignment]
 
 
-async def test_an_agent_that_knows_of_no_gateway_is_not_started(tmp_path: Path) -> None:
+async def test_an_agent_without_gateway_support_is_not_started(tmp_path: Path) -> None:
     assert issubclass(Deaf, CliAdapter)
     adapter = Deaf(env={"PATH": "/usr/bin:/bin"})
     assert not isinstance(adapter, UsesGateway)

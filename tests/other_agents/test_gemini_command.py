@@ -37,7 +37,7 @@ def test_the_options(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["GEMINI_API_KEY", "GOOGLE_API_KEY"])
-def test_with_a_key_it_has_a_home_of_its_own(tmp_path: Path, name: str) -> None:
+def test_with_a_key_it_gets_a_separate_home(tmp_path: Path, name: str) -> None:
     made = command(tmp_path, env={name: "k1", "HOME": "/home/me"})
     assert (made.env["GEMINI_API_KEY"], made.env["GEMINI_CLI_HOME"]) == ("k1", str(tmp_path))
     assert made.env["HOME"] == "/home/me"
@@ -62,12 +62,12 @@ def test_a_repository_cannot_send_the_key_elsewhere(tmp_path: Path) -> None:
         {"GEMINI_API_KEY": "k", "GOOGLE_GENAI_USE_GCA": "true"},
     ],
 )
-def test_else_all_is_as_it_was(tmp_path: Path, env: dict[str, str]) -> None:
+def test_without_a_key_the_environment_is_unchanged(tmp_path: Path, env: dict[str, str]) -> None:
     assert command(tmp_path, env=env).env == env
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_home_that_the_test_case_names_stays(tmp_path: Path) -> None:
+def test_a_home_in_the_test_case_is_kept(tmp_path: Path) -> None:
     made = command(tmp_path, env={"GOOGLE_API_KEY": "k", "GEMINI_CLI_HOME": "/mine"})
     assert (made.env["GEMINI_CLI_HOME"], made.env["GEMINI_API_KEY"]) == ("/mine", "k")
     assert list(tmp_path.iterdir()) == []
@@ -82,7 +82,7 @@ def test_a_home_that_the_test_case_names_stays(tmp_path: Path) -> None:
         ({"aproval_mode": "yolo"}, "aproval_mode"),
     ],
 )
-def test_what_is_no_configuration(config: dict[str, Any], path: str) -> None:
+def test_invalid_options(config: dict[str, Any], path: str) -> None:
     problems = GeminiCliAdapter(env={}).check_config({"prompt": "x", **config}, None)
     assert [problem.path for problem in problems] == [path]
 

@@ -1,4 +1,4 @@
-"""The real Gemini CLI, in what the conformance kit does not ask about."""
+"""The real Gemini CLI, beyond the conformance kit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def bench(tmp_path: Path) -> Bench:
     return gemini_bench(tmp_path)
 
 
-async def test_a_whole_session(bench: Bench) -> None:
+async def test_a_complete_session(bench: Bench) -> None:
     write = {"name": "write_file", "input": {"file_path": "${cwd}/hello.txt", "content": "hello\n"}}
     first = {"thinking": "Hm.", "text": "I write.", "tools": [write, *runs("cat hello.txt")["tools"]]}
     usage = {"input_tokens": 600, "cache_read_input_tokens": 1400, "output_tokens": 50, "reasoning_tokens": 10}
@@ -32,7 +32,7 @@ async def test_a_whole_session(bench: Bench) -> None:
     assert done.log.usage.cache_read_tokens == 2800
     assert (done.log.model_info.name, done.log.model_info.provider) == ("gemini-2.5-pro", "google")
     assert done.result.warnings == ()
-    assert not (bench.directory / "home" / ".gemini").exists()  # the person's own home is left alone
+    assert not (bench.directory / "home" / ".gemini").exists()  # the user's home is unchanged
 
 
 async def test_a_key_that_is_refused(bench: Bench) -> None:
@@ -48,7 +48,7 @@ async def test_a_repositorys_env_file_is_not_the_agents_environment(bench: Bench
     assert [call.result for call in done.log.tool_calls] == ["<>"]
 
 
-async def test_a_mode_that_would_ask_does_without(bench: Bench) -> None:
+async def test_a_mode_that_would_ask_denies_the_tool(bench: Bench) -> None:
     turns = (runs("echo hello > hello.txt"), {"text": "Done."})
     done = await bench.run(script(*turns), approval_mode="default")
     assert done.result.status == "success", done.result.errors

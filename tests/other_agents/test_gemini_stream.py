@@ -1,4 +1,4 @@
-"""What is made of Gemini CLI's events. Each was printed by Gemini CLI 0.61."""
+"""How Gemini CLI's events are read. Each was printed by Gemini CLI 0.61."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_beginning() -> None:
 
 
 @pytest.mark.parametrize("after", [TOOL, DONE, {"type": "error", "severity": "warning", "message": "x"}])
-def test_a_text_ends_where_something_else_begins(after: dict[str, Any]) -> None:
+def test_a_text_ends_at_the_next_event(after: dict[str, Any]) -> None:
     first, second, whole, *_ = read(piece("I wi"), piece("ll."), after)
     assert isinstance(first, AssistantTextDelta)
     assert isinstance(second, AssistantTextDelta)
@@ -76,12 +76,12 @@ def test_a_text_ends_where_something_else_begins(after: dict[str, Any]) -> None:
     assert (first.text, second.text, whole.text, whole.sent_at) == ("I wi", "ll.", "I will.", AT)
 
 
-def test_a_text_that_was_being_written_is_kept() -> None:
+def test_unfinished_text_is_kept() -> None:
     assert [type(event) for event in read(piece("I wi"))] == [AssistantTextDelta, AssistantText]
     assert [type(event) for event in read(piece("I wi"), end=False)] == [AssistantTextDelta]
 
 
-def test_texts_do_not_run_into_each_other() -> None:
+def test_texts_are_separate() -> None:
     events = read(piece("One."), TOOL, piece("Two."), DONE)
     assert [event.text for event in events if isinstance(event, AssistantText)] == ["One.", "Two."]
 
@@ -100,7 +100,7 @@ def test_a_tool() -> None:
     assert (returned.call_id, returned.content, returned.is_error) == ("t1", "out", False)
 
 
-def test_a_tool_that_says_nothing_or_fails() -> None:
+def test_a_tool_without_output_and_a_failed_tool() -> None:
     error = {"type": "invalid_tool_params", "message": "Path not in workspace"}
     _, silent = read(TOOL, {"type": "tool_result", "tool_id": "t1", "status": "success"})
     _, wrong = read(TOOL, {"type": "tool_result", "tool_id": "t1", "status": "error", "error": error})
@@ -127,7 +127,7 @@ def test_the_end() -> None:
     assert (result.is_error, result.duration_ms) == (False, 346)
 
 
-def test_numbers_that_are_not_there_are_not_invented() -> None:
+def test_missing_numbers_are_unknown() -> None:
     (usage, *_) = read({"type": "result", "status": "success", "stats": {"output_tokens": 5}})
     assert isinstance(usage, UsageReported)
     assert (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens) == (None, 5, None)
@@ -145,7 +145,7 @@ def test_errors_and_notices() -> None:
 
 @pytest.mark.parametrize("broken", [None, 5, "x", [], {"models": {"m": 5}}])
 @pytest.mark.parametrize("kind", sorted(GeminiCliReader().handlers()))
-def test_nothing_is_taken_for_granted(kind: str, broken: Any) -> None:
+def test_malformed_fields_do_not_raise(kind: str, broken: Any) -> None:
     keys = ("role", "content", "delta", "tool_id", "tool_name", "parameters", "output", "error", "stats", "message")
     read({"type": kind, **dict.fromkeys(keys, broken)}, {"type": "message", "role": "assistant", "content": broken})
 
@@ -166,9 +166,7 @@ def test_nothing_is_taken_for_granted(kind: str, broken: Any) -> None:
         ([INIT], 1, "TypeError: x\n", "GEMINI_EXIT_CODE"),
     ],
 )
-async def test_how_it_failed(
-    tmp_path: Path, records: list[dict[str, Any]], exit_code: int, stderr: str, code: str
-) -> None:
+async def test_failures(tmp_path: Path, records: list[dict[str, Any]], exit_code: int, stderr: str, code: str) -> None:
     cli = printing_cli(tmp_path, "0.61.0", records, exit_code=exit_code, stderr=stderr)
     result, _ = await run_printing(GeminiCliAdapter(env={"PATH": "/usr/bin:/bin"}), tmp_path, cli)
     assert (result.status, [error.code for error in result.errors]) == ("failed", [code])
@@ -184,5 +182,5 @@ async def test_a_secret_across_two_pieces_is_masked(tmp_path: Path) -> None:
     assert result.status == "success", result.errors
     assert "It is" in log.messages[-1].content
     assert "sk-secret-0123456789" not in log.model_dump_json()
-    (told,) = (event.text for event in events if isinstance(event, AssistantText))
-    assert told == log.messages[-1].content
+    (text,) = (event.text for event in events if isinstance(event, AssistantText))
+    assert text == log.messages[-1].content

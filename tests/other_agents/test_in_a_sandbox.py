@@ -1,4 +1,4 @@
-"""Every agent in a sandbox where nothing has the name that it has outside: names of inside are all that it is told."""
+"""Every agent in a sandbox whose paths differ from the host's: the agent sees only paths of the sandbox."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ async def played(cli: RecordedCli, sandbox: RenamedSandbox, env: dict[str, str])
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-async def test_it_is_told_names_of_inside(agent: str, tmp_path: Path) -> None:
+async def test_the_agent_sees_only_paths_of_the_sandbox(agent: str, tmp_path: Path) -> None:
     adapter, env = AGENTS[agent]
     cli = RecordedCli(tmp_path, adapter)
     sandbox = RenamedSandbox(tmp_path / "inside", cli.workspace)
     done = await played(cli, sandbox, env)
-    told = [*done.argv, *(value for name, value in done.env.items() if name not in ("PWD", "OLDPWD", "_"))]
-    of_outside = [path for path in (cli.workspace, *sandbox.shared) if any(str(path) in word for word in told)]
+    seen = [*done.argv, *(value for name, value in done.env.items() if name not in ("PWD", "OLDPWD", "_"))]
+    of_outside = [path for path in (cli.workspace, *sandbox.shared) if any(str(path) in word for word in seen)]
     assert of_outside == []
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-async def test_nothing_of_the_harness_gets_in(agent: str, tmp_path: Path) -> None:
+async def test_no_variable_of_the_harness_is_inherited(agent: str, tmp_path: Path) -> None:
     adapter, env = AGENTS[agent]
     cli = RecordedCli(tmp_path, adapter)
     sandbox = RenamedSandbox(tmp_path / "inside", cli.workspace)
@@ -61,7 +61,7 @@ async def test_nothing_of_the_harness_gets_in(agent: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-async def test_its_own_files_are_shared_and_only_the_scratch_is_to_be_written(agent: str, tmp_path: Path) -> None:
+async def test_only_the_scratch_directory_is_shared_writable(agent: str, tmp_path: Path) -> None:
     adapter, env = AGENTS[agent]
     cli = RecordedCli(tmp_path, adapter)
     sandbox = RenamedSandbox(tmp_path / "inside", cli.workspace)
@@ -74,7 +74,7 @@ async def test_its_own_files_are_shared_and_only_the_scratch_is_to_be_written(ag
     assert (cli.workspace / "pwd.txt").exists()
 
 
-async def test_settings_in_files_are_named_as_inside(tmp_path: Path) -> None:
+async def test_settings_files_are_named_by_their_sandbox_path(tmp_path: Path) -> None:
     adapter, env = AGENTS["opencode"]
     cli = RecordedCli(tmp_path, adapter)
     sandbox = RenamedSandbox(tmp_path / "inside", cli.workspace)
@@ -95,7 +95,9 @@ def put_on_path(sandbox: RenamedSandbox, monkeypatch: pytest.MonkeyPatch, text: 
     monkeypatch.setattr(sandbox, "environment", lambda harness: dict(environment))
 
 
-async def test_the_clis_of_an_image_are_asked_in_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_cli_of_an_image_is_asked_for_its_version_inside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cli = RecordedCli(tmp_path, CodexAdapter)
     sandbox = RenamedSandbox(tmp_path / "inside", cli.workspace, brings_agent=True)
     put_on_path(sandbox, monkeypatch, '#!/bin/sh\n[ "$1" = --version ] && echo codex-cli 7.8.9 || echo ran > ran.txt\n')
@@ -146,19 +148,19 @@ async def turns_of_codex(tmp_path: Path, leave: str) -> int | None:
     return turns
 
 
-async def test_a_session_file_is_found_where_the_host_has_it(tmp_path: Path) -> None:
+async def test_a_session_file_is_found_on_the_host(tmp_path: Path) -> None:
     assert await turns_of_codex(tmp_path, "cp {elsewhere} {name}") == 1
 
 
 @pytest.mark.parametrize("leave", ["ln -s {elsewhere} {name}", "mkfifo {name}", "mkdir {name}", "ln -s {name} {name}"])
-async def test_a_session_file_that_is_none(leave: str, tmp_path: Path) -> None:
+async def test_an_invalid_session_file(leave: str, tmp_path: Path) -> None:
     assert await turns_of_codex(tmp_path, leave) is None
 
 
 # -- a fresh home here -----------------------------------------------------------------------------------------------
 
 
-async def test_a_fresh_home_for_an_agent_here(tmp_path: Path) -> None:
+async def test_a_fresh_home_for_a_local_agent(tmp_path: Path) -> None:
     cli = RecordedCli(tmp_path, CodexAdapter)
     sandbox = open_local_sandbox(scratch=tmp_path / "scratch")
     (cli.home / ".codex").mkdir()

@@ -94,7 +94,7 @@ async def test_without_a_base_url_nothing_is_configured(cli: RecordedCli) -> Non
     assert not {"OPENCODE_CONFIG_CONTENT", "OPENCODE_CONFIG"} & set(played.env)
 
 
-async def test_a_configuration_of_ones_own_stays(cli: RecordedCli) -> None:
+async def test_a_given_configuration_is_kept(cli: RecordedCli) -> None:
     before = 'cat "$OPENCODE_CONFIG" >&2'
     played = await cli.play(
         TOOL_USE, before=before, base_url="http://h:1", env={"OPENCODE_CONFIG_CONTENT": '{"theme": "x"}'}
@@ -104,7 +104,7 @@ async def test_a_configuration_of_ones_own_stays(cli: RecordedCli) -> None:
     assert '"baseURL": "http://h:1/v1"' in played.result.output
 
 
-async def test_a_database_of_its_own(cli: RecordedCli) -> None:
+async def test_each_run_has_its_own_database(cli: RecordedCli) -> None:
     one, other = await cli.play(TOOL_USE), await cli.play(TOOL_USE)
     databases = {Path(played.env["OPENCODE_DB"]) for played in (one, other)}
     assert len(databases) == 2
@@ -147,12 +147,12 @@ async def test_a_rejected_key(cli: RecordedCli) -> None:
     ("reason", "code"),
     [("length", "OPENCODE_API_ERROR"), ("content-filter", "OPENCODE_REFUSED"), ("error", "OPENCODE_EXECUTION_ERROR")],
 )
-async def test_an_end_that_is_none(cli: RecordedCli, reason: str, code: str) -> None:
+async def test_an_unexpected_end(cli: RecordedCli, reason: str, code: str) -> None:
     played = await cli.play(lines(step(reason)))
     assert (played.result.status, played.codes()) == ("failed", [code])
 
 
-async def test_a_rejected_tool_ends_the_session_without_a_closing_word(cli: RecordedCli) -> None:
+async def test_a_rejected_tool_ends_the_session_without_a_result(cli: RecordedCli) -> None:
     """So it did in 1.18.33, with exit code 0."""
     state = {"status": "error", "input": {}, "error": "The user rejected permission to use this specific tool call."}
     tool = {"type": "tool_use", "part": {"tool": "bash", "callID": "t", "state": state}}
@@ -163,14 +163,14 @@ async def test_a_rejected_tool_ends_the_session_without_a_closing_word(cli: Reco
     assert played.log.usage.partial
 
 
-async def test_another_agent_than_the_one_asked_for_is_no_success(cli: RecordedCli) -> None:
+async def test_a_fallback_to_another_agent_is_not_a_success(cli: RecordedCli) -> None:
     stderr = '\x1b[93m\x1b[1m! \x1b[0m agent "nosuch" not found. Falling back to default agent\n'
     played = await cli.play(TOOL_USE, stderr=stderr, agent_name="nosuch")
     assert (played.result.status, played.codes()) == ("failed", ["OPENCODE_EXECUTION_ERROR"])
     assert 'agent "nosuch" not found' in played.result.errors[0].message
 
 
-async def test_an_agent_that_only_talks_of_fallbacks_is_believed(cli: RecordedCli) -> None:
+async def test_text_about_fallbacks_is_ignored(cli: RecordedCli) -> None:
     text = 'It says: agent "x" not found. Falling back to default agent'
     output = lines({"type": "text", "part": {"text": text}}, step("stop"))
     played = await cli.play(output, stderr=f"a plugin quotes: {text}\n")
@@ -214,7 +214,7 @@ def test_credentials(tmp_path: Path) -> None:
     assert has_credentials({"XDG_DATA_HOME": str(login.parent.parent)})
 
 
-async def test_its_own_free_models_need_no_key(cli: RecordedCli) -> None:
+async def test_opencodes_free_models_need_no_key(cli: RecordedCli) -> None:
     await cli.play(TOOL_USE)
     program = cli.workspace.parent / "cli" / "program"
     adapter = OpenCodeAdapter(env={"PATH": "/usr/bin:/bin"})

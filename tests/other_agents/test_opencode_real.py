@@ -1,4 +1,4 @@
-"""The real opencode against the scripted model: what the conformance kit does not ask."""
+"""The real opencode against the scripted model, beyond the conformance kit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def bench(tmp_path: Path) -> Bench:
     return opencode_bench(tmp_path)
 
 
-async def test_a_whole_session_in_a_repository_that_points_elsewhere(bench: Bench) -> None:
+async def test_session_in_a_repository_with_another_base_url(bench: Bench) -> None:
     """Its `opencode.json` must not lead the key to another address."""
     workspace = bench.directory / "workspace"
     workspace.mkdir()
@@ -35,11 +35,11 @@ async def test_a_whole_session_in_a_repository_that_points_elsewhere(bench: Benc
     assert log.usage is not None
     assert (log.usage.input_tokens, log.usage.output_tokens, log.usage.cache_read_tokens) == (2000, 50, 1400)
     assert log.usage.cost_source == "agent"
-    assert [request.kind for request in session.requests] == ["turn", "turn"]  # nobody was asked for a title
+    assert [request.kind for request in session.requests] == ["turn", "turn"]  # no request for a title
     assert sorted(path.name for path in workspace.iterdir()) == ["hello.txt", "opencode.json"]
 
 
-async def test_an_agent_that_nobody_knows(bench: Bench) -> None:
+async def test_an_unknown_agent(bench: Bench) -> None:
     session = await bench.run(script({"text": "Said by another."}), agent_name="nosuch", timeout=120_000)
     assert (session.result.status, session.codes()) == ("failed", ["OPENCODE_EXECUTION_ERROR"])
 

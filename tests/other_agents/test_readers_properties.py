@@ -1,4 +1,4 @@
-"""No line of an agent, however odd, is an exception; and what was read can be written down."""
+"""No line of an agent raises an exception, and every log can be serialized."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def log_of(agent: str, session: SessionRecord) -> YouBenchaLog:
 @pytest.mark.parametrize("agent", AGENTS)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_odd_events(agent: str, data: st.DataObject) -> None:
-    """Its own kinds of event, with keys that it knows and values that nobody expects."""
+def test_unexpected_values(agent: str, data: st.DataObject) -> None:
+    """The agent's own event types, with known keys and unexpected values."""
     adapter: Any = get_adapter(agent)
     kinds = st.sampled_from(sorted(adapter.reader().handlers()))
     drawn = data.draw(st.lists(st.tuples(kinds, FIELDS), max_size=5))
@@ -68,6 +68,6 @@ def test_odd_events(agent: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     "raw", [b"", b"\n", b"no json", b'{"type":', b"[1]", b"null", b"\xff\xfe", b'{"type": 1}', b"{}"]
 )
-def test_lines_that_are_no_events(agent: str, raw: bytes) -> None:
+def test_malformed_lines(agent: str, raw: bytes) -> None:
     facts = session_of(agent, raw).facts
     assert (facts.results, facts.stream_seen) == (0, False)

@@ -1,4 +1,4 @@
-"""What the API refused, as each CLI told it."""
+"""Refusals of the API, as each CLI reports them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One script, three APIs, one real agent that speaks them all: the scripted model is taken for the real thing."""
+"""One script, three APIs, and one real agent that supports them all."""
 
 from __future__ import annotations
 

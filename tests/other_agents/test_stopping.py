@@ -1,4 +1,4 @@
-"""An agent that is ended before its time: at once, wholly, and with one word about it."""
+"""An agent that is stopped early: at once, completely, and with one error."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def codex(tmp_path: Path) -> RecordedCli:
     return RecordedCli(tmp_path, CodexAdapter)
 
 
-async def test_in_the_middle_of_its_work(codex: RecordedCli) -> None:
+async def test_stopped_while_working(codex: RecordedCli) -> None:
     done = await stopped_when(codex, "SPOKEN", lines(*BEGUN, TEXT), ending=RUNS_ON)
     assert (done.result.status, done.codes()) == ("failed", ["CODEX_STOPPED"])
     (error,) = done.result.errors
@@ -52,7 +52,7 @@ async def test_in_the_middle_of_its_work(codex: RecordedCli) -> None:
     assert done.log.execution.status == "failed"
 
 
-async def test_after_it_had_succeeded(codex: RecordedCli) -> None:
+async def test_stopped_after_success(codex: RecordedCli) -> None:
     """What it left running does not take its success away."""
     done = await stopped_when(codex, "turn.completed", lines(*BEGUN, TEXT, COMPLETED), ending=RUNS_ON)
     assert (done.result.status, done.codes()) == ("success", [])
@@ -60,12 +60,12 @@ async def test_after_it_had_succeeded(codex: RecordedCli) -> None:
     assert not done.log.usage.partial
 
 
-async def test_after_it_had_failed(codex: RecordedCli) -> None:
+async def test_stopped_after_failure(codex: RecordedCli) -> None:
     done = await stopped_when(codex, "turn.failed", lines(*BEGUN, FAILED), ending=RUNS_ON)
     assert (done.result.status, done.codes()) == ("failed", ["CODEX_STOPPED"])
 
 
-async def test_a_closing_word_because_of_the_stop_is_none(codex: RecordedCli) -> None:
+async def test_a_result_caused_by_the_stop_is_ignored(codex: RecordedCli) -> None:
     """Copilot says a result when it is asked to end."""
     last = lines(COMPLETED).strip()
     trap = f"trap 'echo '\"'\"'{last}'\"'\"'; exit 0' TERM"
@@ -91,7 +91,7 @@ async def test_a_program_that_writes_plain_text(tmp_path: Path) -> None:
     assert done.result.output == "SPOKEN\n"
 
 
-async def test_a_stop_that_was_there_before_it_began(tmp_path: Path) -> None:
+async def test_a_stop_set_before_the_start(tmp_path: Path) -> None:
     bench = CommandBench(tmp_path)
     stop = asyncio.Event()
     stop.set()
@@ -99,6 +99,6 @@ async def test_a_stop_that_was_there_before_it_began(tmp_path: Path) -> None:
     assert (done.status, [error.code for error in done.errors]) == ("failed", ["COMMAND_STOPPED"])
 
 
-async def test_a_stop_that_never_comes_changes_nothing(codex: RecordedCli) -> None:
+async def test_an_unused_stop_event_changes_nothing(codex: RecordedCli) -> None:
     done = await codex.play(lines(*BEGUN, TEXT, COMPLETED), context={"stop": asyncio.Event()})
     assert (done.result.status, done.codes()) == ("success", [])

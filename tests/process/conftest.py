@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from process_lab import Programs, eventually
+from process_programs import Programs, eventually
 
 if sys.platform == "win32":
     # They import what only POSIX systems have. What Windows does instead: test_process_on_windows.py.

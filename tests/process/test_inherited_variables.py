@@ -106,18 +106,18 @@ SECRETS = ["ANTHROPIC_API_KEY", "AWS_SECRET_ACCESS_KEY", "DATABASE_URL", "GITHUB
 ENV = dict.fromkeys([*SYSTEM, *NETWORK, *TOOLS, *TOOL_VARIABLES, *OTHERS, *SECRETS], "value")
 
 
-def test_what_an_agent_inherits() -> None:
+def test_variables_of_an_agent() -> None:
     expected = {*SYSTEM, *NETWORK, *TOOL_VARIABLES, *OTHERS} - {"NUMBER_OF_PROCESSORS"}
     assert set(inherited(ENV)) == expected
     assert set(inherited(ENV, {"GITHUB_TOKEN"})) == expected | {"GITHUB_TOKEN"}
 
 
-def test_what_a_command_evaluator_inherits() -> None:
+def test_variables_of_a_command_evaluator() -> None:
     expected = {*SYSTEM, *NETWORK, *TOOLS, *OTHERS} - {"XDG_RUNTIME_DIR", "YOUBENCHA_TOOLBOX"}
     assert set(command_environment(ENV, {}, {})) == expected
 
 
-def test_what_litellm_inherits(tmp_path: Path) -> None:
+def test_variables_of_litellm(tmp_path: Path) -> None:
     env = litellm_environment(ENV, {}, home=tmp_path, as_user=False)
     assert {name for name, value in env.items() if value == "value"} == {*LITELLM} - {"NO_PROXY"}
     assert env["NO_PROXY"].startswith("value")

@@ -53,7 +53,7 @@ def test_lines_of_both_streams_stay_whole() -> None:
     assert merger.finish() == b""
 
 
-def test_a_line_that_never_ends_holds_the_other_stream_back_only_so_far() -> None:
+def test_an_endless_line_delays_the_other_stream_only_up_to_a_limit() -> None:
     merger = LineMerger(most_held=10)
     assert merger.feed(Stream.OUT, b"no end") == b"no end"
     assert merger.feed(Stream.ERR, b"12345\n") == b""
@@ -62,7 +62,7 @@ def test_a_line_that_never_ends_holds_the_other_stream_back_only_so_far() -> Non
 
 
 @given(st.lists(PIECE), st.integers(1, 6))
-def test_splitting_gives_every_line_up_to_its_longest(chunks: list[bytes], longest: int) -> None:
+def test_splitting_cuts_lines_at_the_maximum_length(chunks: list[bytes], longest: int) -> None:
     lines: list[bytes] = []
     splitter = LineSplitter(lines.append, longest)
     for chunk in chunks:
@@ -73,7 +73,7 @@ def test_splitting_gives_every_line_up_to_its_longest(chunks: list[bytes], longe
 
 
 @given(PIECE)
-def test_whole_characters_never_cuts_one(data: bytes) -> None:
+def test_whole_characters_never_splits_one(data: bytes) -> None:
     whole = whole_characters(data)
     assert len(data) - 3 <= whole <= len(data)
     assert data[:whole].decode(errors="replace") + data[whole:].decode(errors="replace") == data.decode(
@@ -88,7 +88,7 @@ def test_whole_characters_of_real_text(text: str, cut: int) -> None:
 
 
 @given(st.lists(PIECE), st.integers(0, 30))
-def test_bounded_text_is_the_beginning_then_a_mark(chunks: list[bytes], limit: int) -> None:
+def test_bounded_text_is_the_beginning_and_a_mark(chunks: list[bytes], limit: int) -> None:
     log = io.BytesIO()
     text = BoundedText(limit, log)
     for chunk in chunks:
@@ -128,7 +128,7 @@ class TornDisk(io.RawIOBase):
         return min(3, len(data))
 
 
-def test_a_log_that_takes_parts_gets_everything() -> None:
+def test_a_log_with_partial_writes_gets_everything() -> None:
     disk = TornDisk()
     text = BoundedText(100, disk)  # type: ignore[arg-type]
     text.feed(b"0123456789")
@@ -137,5 +137,5 @@ def test_a_log_that_takes_parts_gets_everything() -> None:
 
 
 @pytest.mark.parametrize("limit", [1024 * 1024, 10 * 1024 * 1024])
-def test_the_mark_says_how_much(limit: int) -> None:
+def test_the_truncation_mark_names_the_limit(limit: int) -> None:
     assert f"[OUTPUT TRUNCATED: the limit of {limit // 1048576}MB ({limit} bytes)".encode() in truncation_marker(limit)

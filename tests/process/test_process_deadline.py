@@ -1,4 +1,4 @@
-"""At the deadline the whole tree ends, whatever it does to escape, and the caller has its result within a second."""
+"""At the deadline the whole tree is ended, and the caller has its result within a second."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from process_lab import (
+from process_programs import (
     NEEDS_A_SHELL,
     NO_ADOPTION,
     Programs,
@@ -61,7 +61,7 @@ async def test_nothing_survives_the_deadline(programs: Programs, escape: str, te
     assert_in_time(late)
 
 
-async def test_an_end_that_is_not_reported_in_time_is_a_kill(
+async def test_an_exit_not_reported_in_time_counts_as_a_kill(
     programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a machine that is too busy: the caller does not wait for the report."""
@@ -81,7 +81,7 @@ async def test_the_deadline_with_the_usual_grace(programs: Programs) -> None:
     assert_in_time(late)
 
 
-async def test_there_is_time_for_last_words(programs: Programs) -> None:
+async def test_the_program_may_write_output_on_sigterm(programs: Programs) -> None:
     script = """
 import os, signal, sys
 signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b"last words\\n"), sys.exit(9)))
@@ -95,7 +95,7 @@ signal.pause()
     assert result.exit.leftovers == ()
 
 
-async def test_a_stopped_process_has_its_last_words_too(programs: Programs) -> None:
+async def test_a_stopped_process_may_write_output_too(programs: Programs) -> None:
     script = """
 import os, signal, sys
 signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b"last words\\n"), sys.exit()))
@@ -111,9 +111,7 @@ os.kill(os.getpid(), signal.SIGSTOP)
 
 
 @pytest.mark.parametrize("terminal", [False, True])
-async def test_what_was_said_before_the_deadline_is_kept_whole(
-    programs: Programs, tmp_path: Path, terminal: bool
-) -> None:
+async def test_output_before_the_deadline_is_complete(programs: Programs, tmp_path: Path, terminal: bool) -> None:
     """A file is the witness, not what was captured: a deadline may come too early, but nothing may be lost."""
     said = tmp_path / "said"
     script = f"import time, pathlib; print('spoken ' * 20_000, flush=True); pathlib.Path({str(said)!r}).touch()"
@@ -156,7 +154,7 @@ async def test_leftovers_of_a_normal_end_are_ended_and_counted(programs: Program
     assert result.output == "done\n"
 
 
-async def test_a_helper_that_is_about_to_end_is_waited_for(programs: Programs, tmp_path: Path) -> None:
+async def test_short_lived_helpers_are_waited_for(programs: Programs, tmp_path: Path) -> None:
     """However long it may take: it is back as soon as the helper is."""
     done = tmp_path / "done"
     script = (
@@ -168,14 +166,14 @@ async def test_a_helper_that_is_about_to_end_is_waited_for(programs: Programs, t
     assert done.exists()
 
 
-async def test_a_deadline_after_the_programs_own_end_is_none(programs: Programs) -> None:
+async def test_a_deadline_after_the_programs_exit_is_not_a_timeout(programs: Programs) -> None:
     result = await run(programs.shell("./$0 1000 & exit 4"), limits=Limits(timeout_s=3, settle_s=1000))
     assert programs.alive() == []
     assert (result.exit.code, result.timed_out, len(result.exit.leftovers)) == (4, False, 1)
     assert result.duration_s < 3, "our waiting is none of its time"
 
 
-async def test_a_stop_ends_the_waiting_for_helpers(programs: Programs) -> None:
+async def test_stop_ends_the_wait_for_helpers(programs: Programs) -> None:
     stop = asyncio.Event()
     script = "(trap '' TERM; while kill -0 $$ 2>/dev/null; do sleep 0.02; done; echo alone; ./$0 1000) & exit 4"
     result = await run(programs.shell(script), limits=Limits(settle_s=1000), stop=stop, on_line=lambda _: stop.set())
@@ -186,7 +184,7 @@ async def test_a_stop_ends_the_waiting_for_helpers(programs: Programs) -> None:
 
 
 @linux_only("a process that has ended and was not reaped")
-def test_who_ends_while_we_look_is_no_leftover() -> None:
+def test_a_process_that_ends_meanwhile_is_not_a_leftover() -> None:
     child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     assert child.stdin is not None
     eventually(lambda: program_of(psutil.Process(child.pid)) == os.path.realpath(sys.executable))
@@ -198,7 +196,7 @@ def test_who_ends_while_we_look_is_no_leftover() -> None:
     assert program_of(looked_at) is None
 
 
-async def test_a_grandchild_that_holds_stdout_open_delays_nothing(programs: Programs) -> None:
+async def test_a_grandchild_with_open_stdout_causes_no_delay(programs: Programs) -> None:
     result = await run(
         programs.shell("sh -c 'trap \"\" TERM; while :; do ./$0 1; done' $0 & echo end"), limits=Limits(timeout_s=300)
     )
@@ -253,7 +251,7 @@ async def test_a_run_cancelled_at_any_moment_leaves_nothing(programs: Programs) 
     assert len(open_descriptors()) <= len(before) + 1  # the fork server, if this is the first test to run
 
 
-async def test_a_cancel_while_it_is_being_ended(programs: Programs) -> None:
+async def test_a_cancel_during_termination(programs: Programs) -> None:
     task = asyncio.create_task(run(programs.shell("trap '' TERM; echo x; ./$0 1000 & wait; ./$0 1000")))
     await asyncio.sleep(0.2)
     task.cancel()

@@ -1,4 +1,4 @@
-"""What watches over the agent may be hit itself: by a kill, a stop, a fork. Nothing lives on because of it."""
+"""Guard and fork server may be killed, stopped or forked themselves. No process survives because of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 
 import psutil
 import pytest
-from process_lab import NEEDS_A_SHELL, NO_ADOPTION, Programs, eventually, soon
+from process_programs import NEEDS_A_SHELL, NO_ADOPTION, Programs, eventually, soon
 
 from systems import linux_only
 from youbencha.process import Limits, ProcessStartError, run
@@ -19,7 +19,7 @@ DETACHED = "./setsid sh -c 'trap \"\" TERM; ./$0 1000; :' $0 & env -i ./setsid s
 
 
 @linux_only(NO_ADOPTION)
-async def test_a_guard_killed_by_the_agent_takes_the_tree_along(programs: Programs) -> None:
+async def test_killing_the_guard_ends_the_tree(programs: Programs) -> None:
     result = await run(programs.shell(DETACHED + "echo said before; kill -KILL $PPID; ./$0 1000"))
     assert result.exit.guard_lost
     assert (result.exit.signal, result.exit.shell_code, result.output) == ("SIGKILL", 137, "said before\n")
@@ -28,7 +28,7 @@ async def test_a_guard_killed_by_the_agent_takes_the_tree_along(programs: Progra
 
 
 @pytest.mark.parametrize("name", ["TERM", "INT", "HUP", "QUIT"])
-async def test_a_guard_and_a_fork_server_ignore_gentler_signals(programs: Programs, name: str) -> None:
+async def test_guard_and_fork_server_ignore_other_signals(programs: Programs, name: str) -> None:
     """An agent may clean up with `pkill python`."""
     script = f"kill -{name} $PPID $(ps -o ppid= -p $PPID); echo lives; exit 3"
     result = await run(programs.shell(script))
@@ -48,7 +48,7 @@ async def test_a_killed_fork_server_is_replaced(programs: Programs) -> None:
 
 
 @linux_only(NO_ADOPTION)
-async def test_the_deadline_holds_though_fork_server_and_guard_are_killed(programs: Programs) -> None:
+async def test_the_deadline_holds_with_fork_server_and_guard_killed(programs: Programs) -> None:
     """The tree is not adopted then: the tag and the session find it."""
     script = "./setsid sh -c './$0 1000; :' $0 & kill -KILL $(ps -o ppid= -p $PPID) $PPID; ./$0 1000"
     result = await run(programs.shell(script), limits=Limits(timeout_s=60))
@@ -58,7 +58,7 @@ async def test_the_deadline_holds_though_fork_server_and_guard_are_killed(progra
 
 @linux_only(NO_ADOPTION)
 @pytest.mark.parametrize("name", ["STOP", "TSTP"])
-async def test_a_stopped_guard_goes_on(programs: Programs, name: str) -> None:
+async def test_a_stopped_guard_is_continued(programs: Programs, name: str) -> None:
     script = DETACHED + f"kill -{name} $PPID; ./$0 1000"
     result = await run(programs.shell(script), limits=Limits(timeout_s=0.5, grace_s=0.2))
     assert result.timed_out
@@ -100,7 +100,7 @@ asyncio.run(run(command, on_line=lambda line: print('ready', flush=True)))
 """
 
 
-def test_a_stopped_guard_sees_the_end_of_the_harness(programs: Programs) -> None:
+def test_a_stopped_guard_notices_the_end_of_the_harness(programs: Programs) -> None:
     with programs.harness(STOPPING_HARNESS) as harness:
         assert harness.stdout
         assert harness.stdout.readline() == b"ready\n"
@@ -110,7 +110,7 @@ def test_a_stopped_guard_sees_the_end_of_the_harness(programs: Programs) -> None
 
 
 @linux_only(NO_ADOPTION)
-async def test_other_runs_go_on_when_one_guard_is_killed(programs: Programs) -> None:
+async def test_other_runs_continue_when_one_guard_is_killed(programs: Programs) -> None:
     other = asyncio.create_task(run(programs.shell("while [ ! -e go ]; do sleep 0.01; done; echo whole")))
     lost = await run(programs.shell(DETACHED + "kill -KILL $PPID; ./$0 1000"))
     assert lost.exit.guard_lost

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from process_lab import open_descriptors, soon
+from process_programs import open_descriptors, soon
 
 from systems import linux_only
 from youbencha.process import Command, Input, Limits, ProcessStartError, Redactor, Stream, run
@@ -45,7 +45,7 @@ async def test_a_conversation(tmp_path: Path) -> None:
     assert result.exit.code == 0
 
 
-async def test_what_was_written_comes_before_the_end(tmp_path: Path) -> None:
+async def test_written_input_arrives_before_the_end_of_file(tmp_path: Path) -> None:
     script = "import sys; print(len(sys.stdin.buffer.read()))"
     stdin = Input()
     stdin.write(MORE_THAN_A_PIPE_HOLDS)
@@ -56,7 +56,7 @@ async def test_what_was_written_comes_before_the_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("script", [DEAF, CLOSES])
-async def test_a_program_that_does_not_read_blocks_no_writer(tmp_path: Path, script: str) -> None:
+async def test_a_program_that_does_not_read_does_not_block_the_writer(tmp_path: Path, script: str) -> None:
     stdin, stop = Input(), asyncio.Event()
     stdin.write(MORE_THAN_A_PIPE_HOLDS)
     result = await run(python(tmp_path, script, stdin), stop=stop, on_line=lambda _: stop.set())
@@ -73,7 +73,7 @@ async def test_a_program_that_dies_with_its_input_unread(tmp_path: Path) -> None
     await soon(lambda: not feeders())
 
 
-async def test_what_is_not_read_any_more_does_not_pile_up() -> None:
+async def test_input_after_a_closed_pipe_is_discarded() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     stdin = Input()
@@ -92,7 +92,7 @@ async def test_a_deadline_with_the_input_open(tmp_path: Path) -> None:
 
 
 @linux_only("descriptors are counted in /dev/fd")
-async def test_nothing_is_left_open(tmp_path: Path) -> None:
+async def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     async def once() -> None:
         stdin = Input()
         stdin.write(b"hello\n")
@@ -131,7 +131,7 @@ class Letters:
     def close(self) -> None: ...
 
 
-async def test_what_comes_by_another_way_is_its_output_too(tmp_path: Path) -> None:
+async def test_lines_from_another_channel_are_part_of_the_output(tmp_path: Path) -> None:
     lines: list[bytes] = []
     stdin = Input()
     stdin.close()

@@ -29,7 +29,7 @@ def test_the_first_on_the_path_wins(tmp_path: Path) -> None:
 
 
 @PATH_AND_MODES
-def test_what_cannot_be_run_is_passed_over(tmp_path: Path) -> None:
+def test_files_that_cannot_run_are_skipped(tmp_path: Path) -> None:
     program(tmp_path / "a", "tool", 0o644)
     (tmp_path / "b" / "tool").mkdir(parents=True)
     runnable = program(tmp_path / "c", "tool")
@@ -65,7 +65,7 @@ def on_windows(name: str, env: dict[str, str]) -> str | None:
     return found.name if found else None
 
 
-def test_windows_endings(tmp_path: Path) -> None:
+def test_windows_extensions(tmp_path: Path) -> None:
     program(tmp_path, "tool", 0o644)
     program(tmp_path, "tool.cmd", 0o644)
     program(tmp_path, "tool.exe", 0o644)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from process_lab import eventually, soon
+from process_programs import eventually, soon
 
 from systems import windows_only
 from youbencha.process import Command, Limits, ProcessStartError, run
@@ -73,7 +73,7 @@ async def test_output_and_exit_code(tmp_path: Path) -> None:
     assert result.exit.peak_rss_bytes > 1_000_000
 
 
-async def test_much_output_is_whole(tmp_path: Path) -> None:
+async def test_large_output_is_complete(tmp_path: Path) -> None:
     script = "import sys; sys.stdout.buffer.write(b'0123456789abcde\\n' * 300_000)"
     result = await run(python(tmp_path, script))
     assert result.output == "0123456789abcde\n" * 300_000
@@ -85,7 +85,7 @@ async def test_the_arguments_of_a_program(tmp_path: Path) -> None:
     assert result.output.splitlines() == list(map(ascii, arguments))
 
 
-async def test_stdin_is_what_was_given_and_then_ends(tmp_path: Path) -> None:
+async def test_stdin_is_exactly_the_given_data(tmp_path: Path) -> None:
     script = "import sys, hashlib; d = sys.stdin.buffer.read(); print(len(d), hashlib.sha256(d).hexdigest())"
     for data in (None, b"", b"\0\1\r\n\x1a\xff" * 100_000):
         result = await run(python(tmp_path, script, stdin=data), limits=Limits(timeout_s=60))
@@ -111,7 +111,7 @@ async def test_stop_ends_the_whole_tree(tmp_path: Path, mark: str) -> None:
     assert alive(mark) == []
 
 
-async def test_what_a_program_leaves_behind_is_named_and_ended(tmp_path: Path, mark: str) -> None:
+async def test_leftovers_are_named_and_ended(tmp_path: Path, mark: str) -> None:
     script = family(tmp_path, mark, "1").argv[2]
     leave = (
         "import subprocess, sys, os, time\n"
@@ -173,7 +173,7 @@ async def test_hostile_arguments_of_a_batch_file(tmp_path: Path) -> None:
     assert not (tmp_path / "pwned.txt").exists()
 
 
-async def test_what_cannot_start_is_explained(tmp_path: Path) -> None:
+async def test_start_failures_are_explained(tmp_path: Path) -> None:
     missing = Command(argv=(str(tmp_path / "no-such.exe"),), cwd=tmp_path, env={})
     nowhere = python(tmp_path / "no-such", "0")
     for command, word in (

@@ -1,4 +1,4 @@
-"""Output is kept whole up to its bound, in the result and in the log file, while the program runs."""
+"""Output is complete up to its limit, in the result and in the log file, while the program runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from process_lab import NEEDS_A_SHELL, Programs, assert_in_time, run_into_deadline, soon
+from process_programs import NEEDS_A_SHELL, Programs, assert_in_time, run_into_deadline, soon
 
 from systems import linux_only
 from youbencha.errors import YouBenchaError
@@ -26,7 +26,7 @@ open('finished', 'w').close()
 """
 
 
-async def test_output_up_to_the_limit_is_whole(programs: Programs) -> None:
+async def test_output_up_to_the_limit_is_complete(programs: Programs) -> None:
     log = programs.cwd / "output.log"
     result = await run(programs.python(WRITE_BYTES, str(OUTPUT_LIMIT_BYTES)), log_file=log)
     assert not result.truncated
@@ -62,7 +62,7 @@ async def test_both_streams_arrive_line_by_line(programs: Programs) -> None:
     assert [line for line in lines if line.startswith("err")] == [f"err{n}" for n in range(500)]
 
 
-async def test_characters_written_in_halves_and_bytes_that_are_none(programs: Programs) -> None:
+async def test_split_characters_and_invalid_bytes(programs: Programs) -> None:
     script = """
 import os, time
 for byte in '漢🎉é'.encode():
@@ -88,7 +88,7 @@ async def test_the_log_grows_while_the_program_runs(programs: Programs) -> None:
     assert log.read_bytes() == b"first\nsecond\n"
 
 
-async def test_lines_are_handed_on_while_the_program_runs(programs: Programs) -> None:
+async def test_lines_are_passed_on_while_the_program_runs(programs: Programs) -> None:
     lines: list[bytes] = []
 
     def on_line(line: bytes) -> None:
@@ -100,7 +100,7 @@ async def test_lines_are_handed_on_while_the_program_runs(programs: Programs) ->
     assert lines == [b"one", b"", b"unfinished"]
 
 
-async def test_a_reader_of_lines_that_fails_ends_the_program(programs: Programs) -> None:
+async def test_a_failing_line_callback_ends_the_program(programs: Programs) -> None:
     def on_line(line: bytes) -> None:
         raise ValueError(f"cannot read {line!r}")
 
@@ -109,7 +109,7 @@ async def test_a_reader_of_lines_that_fails_ends_the_program(programs: Programs)
     assert not programs.alive()
 
 
-async def test_lines_go_on_after_the_text_is_full(programs: Programs) -> None:
+async def test_lines_continue_after_the_output_limit(programs: Programs) -> None:
     lines: list[bytes] = []
     await run(programs.shell("seq 1 20000"), limits=Limits(output_bytes=10), on_line=lines.append)
     assert lines == [str(n).encode() for n in range(1, 20001)]
@@ -123,7 +123,7 @@ async def test_secrets_reach_neither_result_nor_log_nor_lines(programs: Programs
     assert lines == [b"[REDACTED]!"]
 
 
-async def test_a_log_that_cannot_be_made_is_explained(programs: Programs) -> None:
+async def test_a_log_that_cannot_be_created_is_an_error(programs: Programs) -> None:
     (programs.cwd / "taken").touch()
     for path in (programs.cwd / "taken", programs.cwd / "taken" / "below"):
         with pytest.raises(YouBenchaError) as caught:
@@ -148,7 +148,7 @@ asyncio.run(main())
 """
 
 
-def test_a_full_disk_costs_the_log_but_not_the_result(tmp_path: Path) -> None:
+def test_a_full_disk_loses_the_log_but_not_the_result(tmp_path: Path) -> None:
     """A limit on the size of files stands in for the disk: it takes a part of the write, then refuses."""
     answer = subprocess.run([sys.executable, "-c", FULL_DISK], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert answer.stdout.startswith("300000 0 [Errno 27] File too large")

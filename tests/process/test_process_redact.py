@@ -1,4 +1,4 @@
-"""Secrets leave no trace in the output, however it is cut into chunks; everything else passes unchanged."""
+"""Secrets are removed from the output in any chunking; everything else passes unchanged."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def secrets_in_text(draw: st.DrawFn) -> tuple[list[str], bytes]:
 
 
 @given(secrets_in_text(), st.lists(st.integers(0, 500), max_size=8))
-def test_no_cut_makes_a_difference_and_no_secret_remains(case: tuple[list[str], bytes], cuts: list[int]) -> None:
+def test_chunking_makes_no_difference_and_no_secret_remains(case: tuple[list[str], bytes], cuts: list[int]) -> None:
     secrets, data = case
     redactor = Redactor(secrets)
     at_once = in_chunks(redactor, data, [])
@@ -68,7 +68,7 @@ def test_no_cut_makes_a_difference_and_no_secret_remains(case: tuple[list[str], 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=5))
 @example(b"sk-", [1])
 @example(b"class AKIA eyJ ghp", [3])
-def test_what_holds_no_secret_passes_unchanged(data: bytes, cuts: list[int]) -> None:
+def test_data_without_secrets_passes_unchanged(data: bytes, cuts: list[int]) -> None:
     assert in_chunks(Redactor(["never-there-0"]), data, cuts) == data
 
 
@@ -105,7 +105,7 @@ PLACES = [
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("kind", KEYS)
-def test_the_shapes_of_known_keys_are_masked_anywhere(kind: str, place: str) -> None:
+def test_known_key_formats_are_masked_anywhere(kind: str, place: str) -> None:
     data = place.format(KEYS[kind]).encode()
     for cuts in ([], [3], list(range(len(data)))):
         assert in_chunks(Redactor(), data, cuts) == place.format(MASK.decode()).encode()
@@ -122,11 +122,11 @@ def test_the_shapes_of_known_keys_are_masked_anywhere(kind: str, place: str) -> 
         "MAKIAVELLI AKIA",
     ],
 )
-def test_words_that_only_look_alike_pass(text: str) -> None:
+def test_similar_words_are_not_masked(text: str) -> None:
     assert Redactor().text(text) == text
 
 
-def test_a_key_that_never_ends_takes_no_memory() -> None:
+def test_an_endless_key_uses_bounded_memory() -> None:
     chunk = b"a1" * 32_768
     for begin in (b"sk-ant-", b"eyJ", b"sk-"):
         stream = Redactor(["other-secret"]).stream()
@@ -144,7 +144,7 @@ def test_a_key_that_never_ends_takes_no_memory() -> None:
 @given(
     st.integers(3_900, 4_300), st.sampled_from(["sk-ant-", "sk-", "eyJ"]), st.lists(st.integers(0, 9_000), max_size=4)
 )
-def test_long_tokens_are_treated_alike_however_cut(length: int, begin: str, cuts: list[int]) -> None:
+def test_chunking_of_long_tokens_makes_no_difference(length: int, begin: str, cuts: list[int]) -> None:
     data = f"a {begin}{'b1' * (length // 2)}.eyJ{'c' * 30} sk-ant-{'d' * 20} end".encode()
     redactor = Redactor()
     assert in_chunks(redactor, data, cuts) == in_chunks(redactor, data, [])
@@ -184,5 +184,5 @@ def test_the_longer_of_two_secrets_wins() -> None:
     assert Redactor(["abcdef", "abcdefghi"]).text("abcdefghi abcdef abcdefgh") == "[REDACTED] [REDACTED] [REDACTED]gh"
 
 
-def test_text_keeps_bytes_that_are_no_text() -> None:
+def test_text_keeps_invalid_bytes() -> None:
     assert Redactor(["secret-1"]).text("a\udcffsecret-1\udc80") == "a\udcff[REDACTED]\udc80"

@@ -1,4 +1,4 @@
-"""A secret is masked in the forms in which programs print it, not only as it is."""
+"""A secret is masked in every form in which programs print it."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def test_masked(secret: str, form: str) -> None:
         ("DATABASE_URL", "postgres://user:letmein99@db/x", "letmein99"),
     ],
 )
-def test_names_and_urls_that_hold_secrets(name: str, value: str, secret: str) -> None:
+def test_names_and_urls_with_secrets(name: str, value: str, secret: str) -> None:
     assert secret not in Redactor.for_env({name: value}).text(f"it is {secret}!")
 
 
 @pytest.mark.parametrize("name", ["PATH", "COMPASS", "SKIP", "PATTERN", "DESK_SIZE", "GIT_AUTHOR_NAME"])
-def test_names_that_hold_none(name: str) -> None:
+def test_names_without_secrets(name: str) -> None:
     assert Redactor.for_env({name: "ordinary-value"}).text("an ordinary-value") == "an ordinary-value"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from process_lab import ENV, TRUE, Programs, eventually, open_descriptors
+from process_programs import ENV, TRUE, Programs, eventually, open_descriptors
 
 from systems import ON_LINUX, linux_only
 from youbencha.process import Command, ProcessStartError, Started, guard, run
@@ -43,7 +43,7 @@ async def test_arguments_arrive_byte_for_byte(programs: Programs) -> None:
 
 
 @linux_only("`env -0` is not everywhere")
-async def test_the_environment_is_what_was_given_and_the_tag(programs: Programs) -> None:
+async def test_the_environment_is_the_given_one_and_the_tag(programs: Programs) -> None:
     env = {"A": "1", "EMPTY": "", "ODD": "a=b\nc", "ÜMLAUT": "漢"}
     result = await run(Command(argv=("/usr/bin/env", "-0"), cwd=programs.cwd, env=env))
     shown = dict(entry.split("=", 1) for entry in result.output.split("\0") if entry)
@@ -74,13 +74,13 @@ async def test_a_program_is_found_on_its_own_path(programs: Programs) -> None:
 
 
 @pytest.mark.parametrize("terminal", [False, True])
-async def test_stdin_is_at_its_end_at_once(programs: Programs, terminal: bool) -> None:
+async def test_stdin_is_empty_by_default(programs: Programs, terminal: bool) -> None:
     result = await run(programs.python("import sys; print(len(sys.stdin.buffer.read()))", terminal=terminal))
     assert result.output == "0\n"
 
 
 @pytest.mark.parametrize("data", [b"", b"\0\1\2\xff" * 262_144, b"no line feed"])
-async def test_stdin_is_exactly_what_was_given(programs: Programs, data: bytes) -> None:
+async def test_stdin_is_exactly_the_given_data(programs: Programs, data: bytes) -> None:
     script = "import sys, hashlib; d = sys.stdin.buffer.read(); print(len(d), hashlib.sha256(d).hexdigest())"
     result = await run(programs.python(script, stdin=data))
     assert result.output == f"{len(data)} {hashlib.sha256(data).hexdigest()}\n"
@@ -93,7 +93,7 @@ async def test_no_other_descriptor_reaches_the_program(programs: Programs) -> No
 
 
 @linux_only("needs /proc")
-async def test_signals_are_as_usual(programs: Programs) -> None:
+async def test_signal_handling_is_the_default(programs: Programs) -> None:
     """Neither what our processes ignore nor what the calling thread blocks is passed on."""
     status = (await run(programs.python("print(open('/proc/self/status').read())"))).output
     python_ignores = 1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1)
@@ -130,7 +130,7 @@ async def test_a_crash_is_recorded_as_its_signal(programs: Programs, number: int
     assert (result.exit.code, result.exit.signal) == (None, name)
 
 
-async def test_what_it_took_is_recorded(programs: Programs) -> None:
+async def test_resource_usage_is_recorded(programs: Programs) -> None:
     script = "x = b'1' * 80_000_000; n = sum(range(2_000_000))"
     result = await run(programs.python(script))
     assert result.exit.cpu_s is not None
@@ -140,7 +140,7 @@ async def test_what_it_took_is_recorded(programs: Programs) -> None:
     assert 0 < result.exit.lifetime_s <= result.ended_at - result.started_at
 
 
-async def test_the_caller_learns_of_the_start(programs: Programs) -> None:
+async def test_the_caller_is_notified_of_the_start(programs: Programs) -> None:
     seen: list[Started] = []
     result = await run(programs.shell("echo $$"), on_start=seen.append)
     assert seen == [Started(int(result.output), "/bin/sh")]
@@ -183,7 +183,7 @@ async def test_a_program_that_cannot_start_is_explained_and_leaks_nothing(tmp_pa
     assert open_descriptors() == before
 
 
-async def test_no_descriptors_left_is_explained(tmp_path: Path) -> None:
+async def test_running_out_of_descriptors_is_explained(tmp_path: Path) -> None:
     import resource
 
     await run(Command(argv=(TRUE,), cwd=tmp_path, env={}))
@@ -241,11 +241,11 @@ def run_in_own_loop(directory: Path) -> str:
     return asyncio.run(run(Command(argv=("/bin/echo", "hello"), cwd=directory, env=ENV))).output
 
 
-def test_event_loops_one_after_the_other(tmp_path: Path) -> None:
+def test_consecutive_event_loops(tmp_path: Path) -> None:
     assert [run_in_own_loop(tmp_path) for _ in range(3)] == ["hello\n"] * 3
 
 
-def test_from_threads_with_loops_of_their_own(tmp_path: Path) -> None:
+def test_threads_with_their_own_loops(tmp_path: Path) -> None:
     outputs: list[str] = []
     threads = [threading.Thread(target=lambda: outputs.append(run_in_own_loop(tmp_path))) for _ in range(6)]
     for thread in threads:
@@ -261,7 +261,7 @@ def _report_from_fork(directory: Path, answers: multiprocessing.Queue[tuple[str,
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="fork without exec is not safe there")
-def test_a_forked_harness_has_a_fork_server_of_its_own(tmp_path: Path) -> None:
+def test_a_forked_harness_has_its_own_fork_server(tmp_path: Path) -> None:
     run_in_own_loop(tmp_path)
     context = multiprocessing.get_context("fork")
     answers = context.Queue()

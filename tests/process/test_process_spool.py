@@ -1,4 +1,4 @@
-"""A spool gives back what was written, and its disk with it."""
+"""A spool returns what was written, and frees its disk space."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def noise(size: int) -> bytes:
     return random.Random(size).randbytes(size)
 
 
-def test_what_is_written_is_read_once() -> None:
+def test_written_data_is_read_once() -> None:
     with spool(MIB) as one:
         assert one.read() == b""
         write(one, b"hello")
@@ -59,7 +59,7 @@ def test_what_is_written_is_read_once() -> None:
 
 
 @pytest.mark.parametrize("free_range", [punch_hole, no_holes])
-def test_a_reader_that_keeps_up_gets_everything_and_the_disk_back(free_range: FreeRange) -> None:
+def test_a_reader_that_keeps_up_gets_everything_and_frees_the_disk(free_range: FreeRange) -> None:
     with spool(8 * MIB, keep_first=2 * MIB, free_range=free_range) as one:
         most = 0
         for step in range(64):
@@ -72,7 +72,7 @@ def test_a_reader_that_keeps_up_gets_everything_and_the_disk_back(free_range: Fr
 
 
 @pytest.mark.parametrize("free_range", [punch_hole, no_holes])
-def test_what_piles_up_beyond_the_ceiling_is_skipped(free_range: FreeRange) -> None:
+def test_unread_data_beyond_the_limit_is_skipped(free_range: FreeRange) -> None:
     with spool(4 * MIB, free_range=free_range) as one:
         write(one, noise(20 * MIB))
         data = read_all(one)
@@ -84,7 +84,7 @@ def test_what_piles_up_beyond_the_ceiling_is_skipped(free_range: FreeRange) -> N
 
 
 @pytest.mark.parametrize("free_range", [punch_hole, no_holes])
-def test_what_is_to_be_kept_is_never_skipped(free_range: FreeRange) -> None:
+def test_the_first_bytes_to_keep_are_never_skipped(free_range: FreeRange) -> None:
     with spool(MIB, keep_first=6 * MIB, free_range=free_range) as one:
         write(one, noise(16 * MIB))
         data = read_all(one)
@@ -93,7 +93,7 @@ def test_what_is_to_be_kept_is_never_skipped(free_range: FreeRange) -> None:
 
 
 @linux_only("elsewhere files have no holes, and the whole file is emptied")
-def test_hurry_leaves_only_the_end() -> None:
+def test_skip_to_end_leaves_only_the_end() -> None:
     with spool(64 * MIB) as one:
         write(one, noise(20 * MIB))
         one.skip_to_end()
@@ -101,7 +101,7 @@ def test_hurry_leaves_only_the_end() -> None:
         assert one.skipped_bytes == 16 * MIB
 
 
-def test_a_file_that_the_program_empties_is_read_from_its_new_beginning() -> None:
+def test_a_truncated_file_is_read_from_its_start() -> None:
     with spool(MIB) as one:
         write(one, b"old" * 100)
         assert one.read() == b"old" * 100
@@ -110,7 +110,7 @@ def test_a_file_that_the_program_empties_is_read_from_its_new_beginning() -> Non
         assert one.read() == b"new"
 
 
-def test_nothing_is_left_on_disk_by_name() -> None:
+def test_the_file_has_no_name_on_disk() -> None:
     with spool(MIB) as one:
         assert os.fstat(one.writer).st_nlink == 0
 

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from process_lab import NO_ADOPTION, Programs
+from process_programs import NO_ADOPTION, Programs
 
 from systems import linux_only
 from youbencha.process import Limits, guard, guard_client, posix, run
@@ -45,7 +45,7 @@ EACH_ORPHAN = pytest.mark.parametrize(
 )
 
 
-async def test_the_stand_in_is_in_use(programs: Programs) -> None:
+async def test_the_subreaper_is_disabled(programs: Programs) -> None:
     """An orphan of a short-lived parent goes to process 1 (or to another subreaper), not to the guard."""
     script = "(sh -c 'while [ ! -e go ]; do sleep 0.01; done; ps -o ppid= -p $$ > parent; touch done' $0 &); "
     result = await run(
@@ -82,7 +82,7 @@ async def test_concurrent_runs_do_not_end_each_other(programs: Programs) -> None
     assert (await slow).output == "orphan\nslow\n"
 
 
-def test_the_guard_needs_no_more_than_its_file() -> None:
+def test_the_guard_imports_nothing_of_the_package() -> None:
     """It is run by path, so importing it must not import the package around it."""
     assert (
         "youbencha"

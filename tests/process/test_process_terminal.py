@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from process_lab import NEEDS_A_SHELL, Programs
+from process_programs import NEEDS_A_SHELL, Programs
 
 from youbencha.process import Limits, run
 
@@ -34,7 +34,7 @@ async def test_a_program_sees_its_terminal(programs: Programs) -> None:
     assert result.exit.code == 6
 
 
-async def test_without_one_there_is_none(programs: Programs) -> None:
+async def test_no_terminal_by_default(programs: Programs) -> None:
     result = await run(programs.shell("test -t 1 || echo none; ( : < /dev/tty ) 2> /dev/null || echo none either"))
     assert result.output == "none\nnone either\n"
 
@@ -47,7 +47,7 @@ async def test_five_megabytes_through_a_terminal(programs: Programs) -> None:
     assert result.exit.code == 0
 
 
-async def test_a_program_that_closes_its_terminal_and_goes_on(programs: Programs) -> None:
+async def test_a_program_that_closes_its_terminal_and_continues(programs: Programs) -> None:
     """At its end a terminal is readable for ever: waiting for it must not become a busy loop."""
     busy, began = time.process_time(), time.monotonic()
     result = await run(programs.shell("echo before; exec > /dev/null 2>&1; ./$0 2; exit 2", terminal=True))

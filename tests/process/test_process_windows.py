@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from process_lab import Programs, eventually, open_descriptors, run_into_deadline, soon
+from process_programs import Programs, eventually, open_descriptors, run_into_deadline, soon
 from windows_stand_in import StandInKernel, StandInPtyProcess, stand_in_winpty
 
 from youbencha.errors import YouBenchaError
@@ -59,13 +59,13 @@ async def test_leftovers_are_named_and_ended(programs: Programs, system: Windows
     assert all(os.path.isabs(program) for program in result.exit.leftovers)
 
 
-async def test_a_helper_that_is_about_to_end_is_waited_for(programs: Programs, system: WindowsSystem) -> None:
+async def test_short_lived_helpers_are_waited_for(programs: Programs, system: WindowsSystem) -> None:
     script = "(sleep 0.1; echo helped) & echo end"
     result = await run(programs.shell(script), system=system, limits=Limits(settle_s=1000))
     assert (result.output, result.exit.leftovers, result.exit.by_itself) == ("end\nhelped\n", (), True)
 
 
-async def test_the_systems_own_console_is_no_leftover(
+async def test_the_console_host_is_not_a_leftover(
     programs: Programs, kernel: StandInKernel, system: WindowsSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor is the program itself, nor who has gone meanwhile."""
@@ -99,7 +99,7 @@ async def test_a_failing_call_leaves_nothing(programs: Programs, failing: str) -
     assert len(open_descriptors()) == before
 
 
-async def test_a_command_line_too_long_is_not_taken_for_a_missing_program(
+async def test_a_too_long_command_line_is_not_reported_as_a_missing_program(
     programs: Programs, kernel: StandInKernel, system: WindowsSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class TooLong(FileNotFoundError):
@@ -114,7 +114,7 @@ async def test_a_command_line_too_long_is_not_taken_for_a_missing_program(
     assert "too long" in (caught.value.hint or "")
 
 
-async def test_a_program_that_is_not_there(programs: Programs, system: WindowsSystem, kernel: StandInKernel) -> None:
+async def test_a_missing_program(programs: Programs, system: WindowsSystem, kernel: StandInKernel) -> None:
     for terminal in (False, True):
         with pytest.raises(ProcessStartError):
             await run(programs.command("/no/such/program", terminal=terminal), system=system)
@@ -143,7 +143,7 @@ async def test_stdin_of_a_terminal_is_at_its_end(programs: Programs, system: Win
     assert result.output.strip() == "0"
 
 
-async def test_a_terminal_takes_no_stdin_and_says_so(
+async def test_stdin_with_a_terminal_is_refused(
     programs: Programs, kernel: StandInKernel, system: WindowsSystem
 ) -> None:
     with pytest.raises(ProcessStartError, match="standard input") as caught:
@@ -161,7 +161,7 @@ async def test_an_unknown_exit_code_is_not_success(
     assert result.exit.shell_code == -1
 
 
-async def test_a_terminal_whose_output_comes_after_the_end(
+async def test_terminal_output_after_the_exit(
     programs: Programs, system: WindowsSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(StandInPtyProcess, "late_s", 0.2)
@@ -184,7 +184,7 @@ async def test_without_pywinpty_there_is_a_hint(programs: Programs, kernel: Stan
     assert not kernel.open_handles
 
 
-async def test_batch_files_go_through_their_interpreter(
+async def test_batch_files_run_in_their_interpreter(
     programs: Programs, system: WindowsSystem, kernel: StandInKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COMSPEC", r"C:\cmd.exe")

@@ -1,4 +1,4 @@
-"""The parts of the Windows system that need no Windows: quoting for batch files, the shapes of structures."""
+"""The parts of the Windows system that need no Windows: quoting for batch files, sizes of structures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from youbencha.process.windows import batch_command_line, is_batch_file
         ("é", '"é"'),
     ],
 )
-def test_how_an_argument_of_a_batch_file_is_quoted(argument: str, quoted: str) -> None:
+def test_quoting_of_batch_file_arguments(argument: str, quoted: str) -> None:
     assert batch_command_line("cmd", ["x.bat", argument]) == f'"cmd" /e:ON /v:OFF /d /c ""x.bat" {quoted}"'
 
 

@@ -1,4 +1,4 @@
-"""A run with everything in it: passing and failing, a judge, a reference, hooks, and text that means harm."""
+"""A run with everything: passing and failing evaluators, a judge, a reference, hooks, and hostile text."""
 
 from __future__ import annotations
 

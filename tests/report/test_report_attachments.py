@@ -1,4 +1,4 @@
-"""Files beside the results: read if they are there, and only if they really are there."""
+"""Files beside the results: read if they exist, and only inside the directory."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def naming(diff: str) -> ResultsBundle:
     return sample.bundle(artifacts=ArtifactManifest(diff=diff))
 
 
-def test_nothing_there_is_no_error(tmp_path: Path) -> None:
+def test_missing_files_are_not_an_error(tmp_path: Path) -> None:
     assert read_attachments(tmp_path, sample.bundle()) == html.Attachments()
 
 
-def test_what_is_there(tmp_path: Path) -> None:
+def test_existing_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "git-diff.patch").write_text(sample.PATCH, encoding="utf-8")
     (tmp_path / "youbencha-log.json").write_text(sample.log().model_dump_json(), encoding="utf-8")
     found = read_attachments(tmp_path, sample.bundle())
@@ -32,7 +32,7 @@ def test_what_is_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../secret.patch", "{outside}", "a/../../secret.patch", "nul\0", ".", "link.patch"])
-def test_no_path_leads_out_of_the_directory(tmp_path: Path, name: str) -> None:
+def test_paths_out_of_the_directory_are_refused(tmp_path: Path, name: str) -> None:
     secret = tmp_path / "secret.patch"
     secret.write_text("diff --git a/secret b/secret\n")
     directory = tmp_path / "artifacts"
@@ -44,7 +44,7 @@ def test_no_path_leads_out_of_the_directory(tmp_path: Path, name: str) -> None:
     assert read_attachments(directory, naming(name.format(outside=secret))).diff is None
 
 
-def test_of_a_large_patch_whole_lines_are_read(tmp_path: Path) -> None:
+def test_a_large_patch_is_cut_at_a_line_end(tmp_path: Path) -> None:
     text = sample.big_patch(10, 30_000)
     (tmp_path / "git-diff.patch").write_text(text, newline="\n")
     found = read_attachments(tmp_path, sample.bundle())

@@ -1,4 +1,4 @@
-"""Numbers and unknowns, as people read them."""
+"""Numbers and unknown values, formatted for people."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_counts() -> None:
     assert [plural(1, "file"), plural(0, "file"), plural(2000, "file")] == ["1 file", "0 files", f"2{THIN}000 files"]
 
 
-def test_a_share_is_never_rounded_up_to_the_whole() -> None:
+def test_percentages_are_never_rounded_up_to_100() -> None:
     assert [percent(1), percent(0.99999), percent(0.784), percent(0.5), percent(0)] == [
         "100%",
         "99.9%",
@@ -86,11 +86,11 @@ def test_sizes() -> None:
         ({"odd": {1}}, '{"odd": "{1}"}'),
     ],
 )
-def test_whatever_an_evaluator_measured(anything: Any, text: str) -> None:
+def test_metric_values(anything: Any, text: str) -> None:
     assert value(anything) == text
 
 
-def test_a_long_value_is_cut_and_says_so() -> None:
+def test_a_long_value_is_cut_with_an_ellipsis() -> None:
     shown = short_value(list(range(10_000)))
     assert len(shown) == 600
     assert shown.endswith("…")

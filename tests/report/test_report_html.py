@@ -1,4 +1,4 @@
-"""One page that needs nothing else, and that nobody's text can change."""
+"""A self-contained page, whose structure hostile text cannot change."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def policy_of(page: Page) -> str:
 
 
 @pytest.mark.parametrize("kind", ["typical", "hostile"])
-def test_it_is_well_formed(kind: str, request: pytest.FixtureRequest) -> None:
+def test_the_page_is_well_formed(kind: str, request: pytest.FixtureRequest) -> None:
     page: Page = request.getfixturevalue(kind)
     assert (page.open, page.unbalanced) == ([], [])
     identifiers = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
@@ -91,7 +91,7 @@ def test_it_is_well_formed(kind: str, request: pytest.FixtureRequest) -> None:
 
 
 @pytest.mark.parametrize("kind", ["typical", "hostile"])
-def test_it_asks_nobody_for_anything(kind: str, request: pytest.FixtureRequest) -> None:
+def test_the_page_loads_nothing(kind: str, request: pytest.FixtureRequest) -> None:
     page: Page = request.getfixturevalue(kind)
     urls = [value or "" for _, attributes in page.tags for name, value in attributes.items() if name in URL_ATTRIBUTES]
     assert urls
@@ -102,7 +102,7 @@ def test_it_asks_nobody_for_anything(kind: str, request: pytest.FixtureRequest) 
     assert "@import" not in style[1]
 
 
-def test_its_policy_lets_in_its_own_style_and_nothing_else() -> None:
+def test_the_content_security_policy_allows_only_its_own_style() -> None:
     text = render_html(sample.bundle())
     style = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
     assert len(style) == 1
@@ -114,7 +114,7 @@ def test_its_policy_lets_in_its_own_style_and_nothing_else() -> None:
     assert "script-src" not in policy
 
 
-def test_harm_adds_no_tag_and_no_attribute(hostile: Page) -> None:
+def test_hostile_text_adds_no_tag_and_no_attribute(hostile: Page) -> None:
     """Every tag is one that a page without harm could have, too."""
     names = {tag for tag, _ in hostile.tags}
     assert names.isdisjoint({"script", "img", "iframe", "object", "form", "base", "b0"})
@@ -150,7 +150,7 @@ def test_harm_adds_no_tag_and_no_attribute(hostile: Page) -> None:
 
 
 @pytest.mark.parametrize("text", sample.HOSTILE)
-def test_harm_is_shown_as_what_it_is(hostile: Page, text: str) -> None:
+def test_hostile_text_is_shown_as_text(hostile: Page, text: str) -> None:
     assert " ".join(visible(text).split()) in hostile.words
 
 
@@ -159,7 +159,7 @@ def test_a_template_in_a_text_is_not_run(hostile: Page) -> None:
     assert " $x$ 49 " not in hostile.words
 
 
-def test_it_can_be_written() -> None:
+def test_hostile_text_can_be_encoded() -> None:
     render_html(sample.hostile_bundle(), everything()).encode("utf-8")
 
 
@@ -183,30 +183,30 @@ def test_it_can_be_written() -> None:
         "Executable SHA-256",
     ],
 )
-def test_what_it_tells(typical: Page, words: str) -> None:
+def test_contents(typical: Page, words: str) -> None:
     plain = html.unescape(words).replace("\u202f", " ")
     assert plain in typical.words.replace("\u202f", " ")
 
 
-def test_failures_are_open_and_the_rest_is_folded(typical: Page) -> None:
+def test_failures_are_expanded_and_the_rest_is_collapsed(typical: Page) -> None:
     cards = {each["class"]: "open" in each for each in typical.all("details") if "card" in (each.get("class") or "")}
     assert (cards["card failed"], cards["card skipped"], cards["card passed"]) == (True, True, False)
 
 
-def test_of_many_failures_the_first_are_open() -> None:
+def test_only_the_first_of_many_failures_are_expanded() -> None:
     failed = [{**sample.git_diff(), "evaluator": f"command:{at}", "status": "failed"} for at in range(12)]
     page = Page(render_html(sample.bundle(evaluators=failed)))
     cards = ["open" in each for each in page.all("details") if each.get("class") == "card failed"]
     assert cards == [True] * 5 + [False] * 7
 
 
-def test_what_judging_cost_is_told_beside_the_cost() -> None:
+def test_the_cost_of_judging_is_shown_beside_the_cost() -> None:
     small = "<dt>Cost</dt><dd>$0.4321<small>metered by the gateway, judging $0.1387</small>"
     assert small in render_html(sample.bundle())
     assert "<dt>Judging cost</dt><dd>$0.1387" in render_html(sample.bundle(agent=None))
 
 
-def test_the_agents_version_is_told_beside_its_name() -> None:
+def test_the_agents_version_is_shown_beside_its_name() -> None:
     text = render_html(sample.bundle())
     assert "<dt>Agent</dt><dd>claude-code<small>2.1.120 · success (exit code 0)</small>" in text
 
@@ -230,7 +230,7 @@ def test_unknown_is_never_zero() -> None:
         assert f"{name} unknown" in page.words, name
 
 
-def test_what_limits_the_verdict_is_said_at_the_top() -> None:
+def test_limitations_of_the_verdict_are_shown_at_the_top() -> None:
     execution = sample.document()["execution"] | {"interrupted": True, "complete": False}
     outcome = {"name": "infra_error", "valid": False, "reason": "no disk"}
     words = Page(render_html(sample.bundle(execution=execution, outcome=outcome))).words
@@ -251,7 +251,7 @@ def test_a_bundle_of_eval() -> None:
     assert "None ran." in page.words
 
 
-def test_large_material_is_shown_in_part_and_says_so() -> None:
+def test_large_attachments_are_shown_in_part_with_a_note() -> None:
     beside = Attachments(
         diff=sample.big_patch(120, 1000),
         diff_file="git-diff.patch",
@@ -271,11 +271,11 @@ def test_large_material_is_shown_in_part_and_says_so() -> None:
         assert note in words, note
 
 
-def test_why_there_is_no_log_is_said() -> None:
+def test_a_missing_log_is_explained() -> None:
     assert "too large" in Page(render_html(sample.bundle(), Attachments(log_note="The log is too large."))).words
 
 
-def test_every_metric_of_every_shape_can_be_shown() -> None:
+def test_metrics_of_every_type_can_be_shown() -> None:
     metrics: dict[str, Any] = {"a": None, "b": True, "c": [], "d": {"e": [1, {"f": None}]}, "g": "x\ny", "h": 1e300}
     metrics |= {
         "rows": [{"path": "x"}, {"path": "y", "similarity": None}],
@@ -290,7 +290,7 @@ def test_every_metric_of_every_shape_can_be_shown() -> None:
 
 def test_code_in_a_message_is_shown_as_code() -> None:
     message = "`python3 -B <x>` took 0.2 s. `unpaired"
-    told = sample.document()
-    told["evaluators"][0]["message"] = message
-    text = render_html(ResultsBundle.model_validate(told))
+    document = sample.document()
+    document["evaluators"][0]["message"] = message
+    text = render_html(ResultsBundle.model_validate(document))
     assert "<code>python3 -B &lt;x&gt;</code> took 0.2 s. `unpaired" in text

@@ -1,4 +1,4 @@
-"""JUnit XML that CI systems take: by the rules that their schemas have in common."""
+"""JUnit XML that CI systems accept: the rules that their schemas have in common."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_rules_that_all_schemas_share(bundle: ResultsBundle) -> None:
 
 
 @pytest.mark.parametrize("bundle", [sample.bundle(), sample.hostile_bundle()], ids=["typical", "hostile"])
-def test_another_parser_takes_it_too(tmp_path: Path, bundle: ResultsBundle) -> None:
+def test_another_parser_accepts_it(tmp_path: Path, bundle: ResultsBundle) -> None:
     if (xmllint := shutil.which("xmllint")) is None:
         pytest.skip("no xmllint")
     (tmp_path / "report.xml").write_text(render_junit(bundle), encoding="utf-8")
@@ -83,7 +83,7 @@ def test_times_are_seconds() -> None:
     assert times["git-diff"] == "0.012"
 
 
-def test_a_failure_names_what_did_not_hold() -> None:
+def test_a_failure_names_the_failed_assertions() -> None:
     failure = suite_of(sample.bundle()).find("testcase[@name='agentic-judge-quality']/failure")
     assert failure is not None
     assert failure.get("message") == "1 of 3 assertions below its threshold"
@@ -91,7 +91,7 @@ def test_a_failure_names_what_did_not_hold() -> None:
     assert "tests_added" not in (failure.text or "")
 
 
-def test_an_error_brings_its_hint_and_trace() -> None:
+def test_an_error_has_its_hint_and_traceback() -> None:
     error = suite_of(sample.bundle()).find("testcase[@name='command']/error")
     assert error is not None
     assert error.get("type") == "COMMAND_NOT_FOUND"
@@ -114,7 +114,7 @@ def test_the_agents_own_case(agent: dict[str, Any], outcome: dict[str, Any] | No
     assert results(bundle)["agent claude-code"] == result
 
 
-def test_skipped_for_a_reason_that_is_nobodys_fault() -> None:
+def test_skipped_without_an_error() -> None:
     skipped = sample.broken() | {"error": None, "message": "nothing to compare with"}
     bundle = sample.bundle(evaluators=[skipped])
     assert results(bundle)["command"] == "skipped"
@@ -131,7 +131,7 @@ def test_a_failed_run_is_never_green() -> None:
         assert results(bundle)["run"] == "error"
 
 
-def test_properties_are_numbers_for_programs() -> None:
+def test_properties_are_plain_numbers() -> None:
     found = {each.get("name"): each.get("value") for each in suite_of(sample.bundle()).iter("property")}
     assert found["model"] == "claude-sonnet-4-5-20250929"
     assert (found["cost_usd"], found["cost_source"], found["input_tokens"]) == ("0.4321", "gateway", "12345")
@@ -139,7 +139,7 @@ def test_properties_are_numbers_for_programs() -> None:
     assert {each.get("name") for each in unknown}.isdisjoint({"cost_usd", "input_tokens", "model", "turns"})
 
 
-def test_characters_that_xml_cannot_hold() -> None:
+def test_characters_that_are_invalid_in_xml() -> None:
     bundle = sample.bundle(evaluators=[sample.expected_diff() | {"message": "a\x00b\ufffec\ud800d\x1b[0me"}])
     failure = suite_of(bundle).find("testcase/failure")
     assert failure is not None

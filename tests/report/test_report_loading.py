@@ -1,4 +1,4 @@
-"""Results are found where a person points, and refused with a reason."""
+"""Results are found at a path, or refused with a reason."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def refused(path: Path) -> YouBenchaError:
     return caught.value
 
 
-def test_all_that_was_written_is_read(tmp_path: Path) -> None:
+def test_written_results_can_be_read(tmp_path: Path) -> None:
     file = write(tmp_path / "results.json")
     assert load_results(file) == sample.bundle()
 
@@ -45,7 +45,7 @@ def test_an_artifacts_directory_and_a_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("below", ["", ".youbencha-workspace", ".youbencha-eval"])
-def test_of_several_runs_the_newest(tmp_path: Path, below: str) -> None:
+def test_the_newest_of_several_runs(tmp_path: Path, below: str) -> None:
     write(tmp_path / below / "run-9" / "artifacts" / "results.json", age_s=100)
     newest = write(tmp_path / below / "run-1" / "artifacts" / "results.json", age_s=5)
     write(tmp_path / below / "run-2" / "artifacts" / "results.json", age_s=10)
@@ -73,14 +73,14 @@ def test_the_newest_run_is_the_one_that_began_last(tmp_path: Path, below: str) -
     assert find_results(tmp_path) == newest / "artifacts" / "results.json"
 
 
-def test_of_runs_of_the_same_second_the_one_that_was_written_last(tmp_path: Path) -> None:
+def test_the_last_written_of_runs_of_the_same_second(tmp_path: Path) -> None:
     run(tmp_path, "01-120000", age_s=10, name="z")
     newest = run(tmp_path, "01-120000", age_s=1, name="b")
     run(tmp_path, "01-120000", name="y")
     assert find_results(tmp_path) == newest / "artifacts" / "results.json"
 
 
-def test_an_older_run_is_not_reported_in_the_place_of_the_newest(tmp_path: Path) -> None:
+def test_an_older_run_is_not_reported_instead_of_the_newest(tmp_path: Path) -> None:
     run(tmp_path, "01-120000", age_s=10)
     older = run(tmp_path, "02-120000", age_s=5)
     newest = run(tmp_path, "03-120000")
@@ -91,7 +91,7 @@ def test_an_older_run_is_not_reported_in_the_place_of_the_newest(tmp_path: Path)
     assert load_results(older) == sample.bundle()
 
 
-def test_a_run_without_results_and_no_other(tmp_path: Path) -> None:
+def test_a_single_run_without_results(tmp_path: Path) -> None:
     newest = run(tmp_path, "03-120000")
     assert str(newest) in refused(tmp_path).message
     assert "There is no results.json in" in refused(newest).message
@@ -103,7 +103,7 @@ def test_a_runs_own_results_come_before_others_below_it(tmp_path: Path) -> None:
     assert find_results(tmp_path) == own
 
 
-def test_nothing_there(tmp_path: Path) -> None:
+def test_a_missing_path_and_an_empty_directory(tmp_path: Path) -> None:
     gone = refused(tmp_path / "gone")
     assert gone.code == "RESULTS_NOT_FOUND"
     assert str(tmp_path / "gone") in gone.message
@@ -127,7 +127,7 @@ def test_nothing_there(tmp_path: Path) -> None:
         (b'{"evaluators": [3], "agent": "x", "test_case": 5, "execution": []}', "execution.started_at"),
     ],
 )
-def test_no_results(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_invalid_files(tmp_path: Path, content: bytes, reason: str) -> None:
     file = tmp_path / "results.json"
     file.write_bytes(content)
     error = refused(file)
@@ -136,14 +136,14 @@ def test_no_results(tmp_path: Path, content: bytes, reason: str) -> None:
     assert reason in error.message
 
 
-def test_a_wrong_value_is_named_with_its_place(tmp_path: Path) -> None:
+def test_an_invalid_value_is_reported_with_its_path(tmp_path: Path) -> None:
     document = sample.document()
     document["evaluators"][1]["status"] = "great"
     error = refused(write(tmp_path / "results.json", document))
     assert "evaluators.1.status: " in error.message
 
 
-def test_many_wrong_values_are_not_all_listed(tmp_path: Path) -> None:
+def test_many_invalid_values_are_not_all_listed(tmp_path: Path) -> None:
     document = sample.document() | {"evaluators": [{}] * 100}
     message = refused(write(tmp_path / "results.json", document)).message
     assert len(message.splitlines()) < 10
@@ -157,7 +157,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     assert "67,108,865 bytes" in refused(file).message
 
 
-def test_keys_of_a_newer_version_are_left_out(tmp_path: Path) -> None:
+def test_keys_of_a_newer_version_are_ignored(tmp_path: Path) -> None:
     document = sample.document() | {"signature": {"by": "me"}}
     document["agent"]["mood"] = "good"
     document["evaluators"][2]["assertions"][0]["colour"] = 1
@@ -170,13 +170,13 @@ def test_not_a_number_is_unknown(tmp_path: Path) -> None:
     assert load_results(file).evaluators[0].metrics["change_entropy"] is None
 
 
-def test_names_that_are_no_text(tmp_path: Path) -> None:
+def test_text_with_lone_surrogates(tmp_path: Path) -> None:
     document = sample.document()
     document["agent"]["warnings"][0]["message"] = "caf\udce9"
     assert load_results(write(tmp_path / "results.json", document)).agent.warnings[0].message == "caf\\udce9"  # type: ignore[union-attr]
 
 
-def test_a_byte_order_mark_is_no_harm(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     file = tmp_path / "results.json"
     file.write_text(json.dumps(sample.document()), encoding="utf-8-sig")
     assert load_results(file) == sample.bundle()

@@ -1,4 +1,4 @@
-"""report.md says what is in the bundle, and text from outside stays text. Read as GitHub's tables are read."""
+"""report.md shows the bundle, and hostile text stays text. Parsed as GitHub does."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def rows(text: str, heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in body.splitlines()[2:]]
 
 
-def test_its_sections() -> None:
+def test_sections_of_the_report() -> None:
     assert sections(render_markdown(sample.bundle())) == SECTIONS
 
 
@@ -78,7 +78,7 @@ def test_an_empty_bundle() -> None:
         "| Changes | `git-diff.patch` |",
     ],
 )
-def test_what_it_tells(fact: str) -> None:
+def test_contents(fact: str) -> None:
     assert fact in render_markdown(sample.bundle())
 
 
@@ -96,7 +96,7 @@ def test_a_part_of_the_usage_is_unknown() -> None:
     assert "at least $0.00 (source unknown)" in text
 
 
-def test_what_limits_the_verdict_is_beside_it() -> None:
+def test_limitations_are_shown_beside_the_verdict() -> None:
     execution = sample.document()["execution"] | {"interrupted": True, "complete": False}
     outcome = {"name": "provider_error", "valid": False, "reason": "529", "retry": True}
     text = render_markdown(sample.bundle(execution=execution, outcome=outcome))
@@ -122,20 +122,20 @@ def test_fifty_changed_files() -> None:
     assert "… and 13 more" in text
 
 
-def test_what_the_evaluator_left_out_counts_too() -> None:
+def test_omitted_files_count_too() -> None:
     text = with_metrics(changed_files=sample.changed_files(63), changed_files_omitted=1000)
     assert "… and 1\u202f013 more" in text
     assert "omitted" not in text
 
 
-def test_what_a_program_printed_stands_in_a_block() -> None:
+def test_program_output_is_in_a_code_block() -> None:
     text = with_metrics(output_tail="3 passed\n````\n1 failed", exit_code=1, signal=None, duration_ms=2500)
     assert "**Output tail**\n\n`````text\n3 passed\n````\n1 failed\n`````" in text
     assert "| Duration | 2.5 s |" in text
     assert "ignal" not in text
 
 
-def test_scores_and_reasons_are_told_once() -> None:
+def test_scores_and_reasons_are_shown_once() -> None:
     judged = sample.judge()
     judged["metrics"] = {each["name"]: each["actual"] for each in judged["assertions"]} | {"overall_score": 0.7}
     judged["metrics"]["reasons"] = {each["name"]: each["message"] for each in judged["assertions"]}
@@ -145,7 +145,7 @@ def test_scores_and_reasons_are_told_once() -> None:
     assert "| Tests added |" not in text
 
 
-def test_it_is_pure() -> None:
+def test_rendering_is_deterministic() -> None:
     assert render_markdown(sample.hostile_bundle()) == render_markdown(sample.hostile_bundle())
 
 
@@ -157,7 +157,7 @@ def hostile() -> str:
     return render_markdown(sample.hostile_bundle())
 
 
-def test_harm_adds_no_section_no_markup_and_no_link(hostile: str) -> None:
+def test_hostile_text_adds_no_section_no_markup_and_no_link(hostile: str) -> None:
     assert sections(hostile) == SECTIONS
     found = tokens(hostile)
     assert {token.content for token in found if token.type == "html_inline"} <= OURS
@@ -166,7 +166,7 @@ def test_harm_adds_no_section_no_markup_and_no_link(hostile: str) -> None:
     assert not [token for token in found if token.type in ("link_open", "image", "s_open", "em_open")]
 
 
-def test_harm_changes_no_table(hostile: str) -> None:
+def test_hostile_text_does_not_change_tables(hostile: str) -> None:
     harmless = render_markdown(sample.bundle(execution=sample.hostile_bundle().execution))
     count = [token.type for token in READER.parse(hostile)].count
     assert count("table_open") == [token.type for token in READER.parse(harmless)].count("table_open")
@@ -175,19 +175,19 @@ def test_harm_changes_no_table(hostile: str) -> None:
             assert line.count("|") in (3, 4, 5, 6), line
 
 
-def test_harm_calls_nobody(hostile: str) -> None:
+def test_hostile_text_mentions_no_user(hostile: str) -> None:
     outside_of_code = re.sub(r"(?s)^(`{3,})text\n.*?^\1$", "", hostile, flags=re.MULTILINE)
     assert "@everyone" not in outside_of_code
     assert "#1 " not in outside_of_code
     assert "everyone" in outside_of_code
 
 
-def test_it_can_be_written(hostile: str) -> None:
+def test_hostile_text_can_be_encoded(hostile: str) -> None:
     hostile.encode("utf-8")
 
 
 @pytest.mark.parametrize("text", sample.HOSTILE)
-def test_a_reader_sees_the_text_itself(text: str) -> None:
+def test_escaped_text_renders_as_the_text_itself(text: str) -> None:
     for written in (escaped(text), paragraph(text), code(text)):
         assert shown(written) == one_line(text)
         in_a_cell = table(("a", "b"), [(written, "x")])
@@ -199,24 +199,24 @@ def test_a_reader_sees_the_text_itself(text: str) -> None:
 @pytest.mark.parametrize(
     "start", ["# a", "- a", "+ a", "1. a", "1) a", "> a", "=== a", "::: a", "    a", "```", "| a |"]
 )
-def test_a_paragraph_is_nothing_else(start: str) -> None:
+def test_a_paragraph_is_only_a_paragraph(start: str) -> None:
     parsed = READER.parse(f"before\n\n{paragraph(start)}\n")
     assert [token.type for token in parsed if token.type.endswith("_open")] == ["paragraph_open"] * 2
     assert shown(paragraph(start)) == start.strip()
 
 
 @pytest.mark.parametrize("text", ["```", "a\n```\nb", "`````x", "~~~", ""])
-def test_a_block_ends_where_it_ends(text: str) -> None:
+def test_a_code_block_contains_exactly_its_text(text: str) -> None:
     parsed = READER.parse(f"{block(text)}\n\nafter\n")
     assert [token.type for token in parsed][:2] == ["fence", "paragraph_open"]
     assert parsed[0].content.rstrip("\n") == text
 
 
-def test_one_dollar_is_a_price_and_two_are_no_formula() -> None:
+def test_dollar_signs_are_not_a_formula() -> None:
     assert escaped("$1") == "$1"
     assert "$" not in escaped("$x$")
 
 
-def test_what_is_unknown_is_no_name_for_a_machine() -> None:
+def test_an_unknown_model_is_not_shown_as_code() -> None:
     text = render_markdown(sample.bundle(agent={"type": "command"}))
     assert "| **Model** | unknown |" in text

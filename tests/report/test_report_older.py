@@ -1,4 +1,4 @@
-"""Results of the original youBencha still load, and nothing is made up for what they do not say."""
+"""Results of the original youBencha still load, and missing values stay unknown."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def loaded(directory: Path, document: dict[str, Any]) -> Any:
     return load_results(directory / "run-2025-11-20-1")
 
 
-def test_what_it_says_is_kept(tmp_path: Path) -> None:
+def test_existing_values_are_kept(tmp_path: Path) -> None:
     bundle = loaded(tmp_path, original())
     assert bundle.test_case.commit == "7fd1a60"
     assert bundle.execution.duration_ms == 90000
@@ -76,19 +76,19 @@ def test_what_it_says_is_kept(tmp_path: Path) -> None:
     assert bundle.evaluators[1].timestamp == "2025-11-20T10:01:30.000Z"
 
 
-def test_what_it_does_not_say_is_unknown(tmp_path: Path) -> None:
+def test_missing_values_are_unknown(tmp_path: Path) -> None:
     bundle = loaded(tmp_path, original())
     assert (bundle.outcome, bundle.agent.usage, bundle.agent.model, bundle.agent.turns) == (None,) * 4
     assert "$" not in render_markdown(bundle)
 
 
-def test_what_was_asked_for_is_not_taken_for_what_came_out(tmp_path: Path) -> None:
+def test_configured_assertions_are_not_results(tmp_path: Path) -> None:
     result = loaded(tmp_path, original()).evaluators[0]
     assert result.assertions == ()
     assert result.metrics["assertions"] == {"max_files_changed": 5}
 
 
-def test_assertions_that_say_whether_they_held(tmp_path: Path) -> None:
+def test_assertions_with_results(tmp_path: Path) -> None:
     evaluators = original()["evaluators"]
     evaluators[0]["assertions"] = {"one": True, "two": {"passed": False, "actual": 0.2, "extra": 1}}
     result = loaded(tmp_path, original(evaluators=evaluators)).evaluators[0]
@@ -100,7 +100,7 @@ def test_assertions_that_say_whether_they_held(tmp_path: Path) -> None:
     assert loaded(tmp_path, original(evaluators=evaluators)).evaluators[0].assertions[0].message == "yes"
 
 
-def test_the_oldest_has_a_suite_and_little_else(tmp_path: Path) -> None:
+def test_the_oldest_format_has_a_suite(tmp_path: Path) -> None:
     old = original(suite={"config_hash": "x", "repo": "https://example.org/r", "branch": "b", "commit": "c"})
     del old["test_case"], old["artifacts"], old["execution"]["environment"]
     old["agent"]["status"] = "completed"
@@ -110,13 +110,13 @@ def test_the_oldest_has_a_suite_and_little_else(tmp_path: Path) -> None:
     assert "Python" not in render_markdown(bundle)
 
 
-def test_every_report_can_be_made_of_it(tmp_path: Path) -> None:
+def test_every_report_format_can_be_rendered(tmp_path: Path) -> None:
     bundle = loaded(tmp_path, original())
     for render in (render_markdown, render_html, render_junit):
         assert "Add a README" in render(bundle)
 
 
-def test_its_log_is_read_but_not_its_guesses(tmp_path: Path) -> None:
+def test_its_log_is_read_without_its_estimates(tmp_path: Path) -> None:
     bundle = loaded(tmp_path, original())
     directory = tmp_path / "run-2025-11-20-1" / "artifacts"
     when = "2025-11-20T10:00:00.000Z"

@@ -1,4 +1,4 @@
-"""Patches as git writes them: read by file and line, and no more than a page can show."""
+"""Patches as git writes them: read by file and line, up to what a page can show."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sample
 from youbencha.report.patch import LONGEST_LINE, MOST_FILES, MOST_LINES, MOST_LINES_OF_A_FILE, read_patch
 
 
-def test_what_is_in_it() -> None:
+def test_files_of_a_patch() -> None:
     patch = read_patch(sample.PATCH)
     assert [(file.path, file.state, file.additions, file.deletions) for file in patch.files] == [
         ("src/pricing.py", "modified", 3, 2),
@@ -43,7 +43,7 @@ def test_lines_have_their_numbers() -> None:
     assert (rows[-1].old, rows[-1].new) == (23, 24)
 
 
-def test_what_git_really_writes(tmp_path: Path) -> None:
+def test_a_patch_written_by_git(tmp_path: Path) -> None:
     """Names and lines that look like headers, and characters that other splitters take for line ends."""
 
     def git(*arguments: str) -> str:
@@ -106,5 +106,5 @@ def test_a_long_line_is_cut() -> None:
         'diff --git "a\n--- "\n',
     ],
 )
-def test_what_is_no_patch_does_no_harm(text: str) -> None:
+def test_text_that_is_not_a_patch(text: str) -> None:
     assert read_patch(text).additions == 0

@@ -45,7 +45,7 @@ def test_the_last_lines() -> None:
     }
 
 
-def test_what_to_do_about_an_agent_that_failed() -> None:
+def test_hint_for_a_failed_agent() -> None:
     failed = {
         "message": "No valid API key.",
         "timestamp": sample.LATER,
@@ -63,20 +63,20 @@ def test_what_to_do_about_an_agent_that_failed() -> None:
     assert ("", "→ Log in.") not in done
 
 
-def test_of_many_warnings_the_first() -> None:
+def test_only_the_first_of_many_warnings() -> None:
     one = {"message": "denied", "timestamp": sample.LATER, "code": "CLAUDE_TOOL_DENIED"}
     agent = {**sample.document()["agent"], "warnings": [one] * 8}
-    told = [value for label, value in render_terminal(sample.bundle(agent=agent)) if label == "Warning"]
-    assert told == [*["denied"] * 5, "and 3 more: see the report"]
+    shown = [value for label, value in render_terminal(sample.bundle(agent=agent)) if label == "Warning"]
+    assert shown == [*["denied"] * 5, "and 3 more: see the report"]
 
 
-def test_what_nobody_knows_is_told_in_one_line() -> None:
+def test_unknown_values_are_listed_in_one_line() -> None:
     lines = dict(render_terminal(sample.bundle(agent={"type": "command", "status": "success"}, evaluators=[])))
     assert lines["Not known"] == "model, agent time, tokens, cost, turns, tools"
     assert "unknown" not in lines.values()
 
 
-def test_without_an_agent_and_without_a_place() -> None:
+def test_without_an_agent_and_without_a_path() -> None:
     lines = dict(render_terminal(sample.bundle(agent=None, outcome=None, evaluators=[])))
     assert list(lines) == ["Verdict", "Duration", "Hook", "Results"]
     assert lines["Results"] == sample.document()["execution"]["environment"]["workspace_dir"]
@@ -87,7 +87,7 @@ def test_a_path_is_never_cut() -> None:
     assert dict(render_terminal(sample.bundle(), path))["Results"] == str(path)
 
 
-def test_the_terminal_and_ci_get_no_orders() -> None:
+def test_no_control_sequences_reach_the_terminal_or_ci() -> None:
     lines = terminal_text(render_terminal(sample.hostile_bundle())).split("\n")
     assert len(lines) == len(render_terminal(sample.bundle()))
     for line in lines:
@@ -96,12 +96,12 @@ def test_the_terminal_and_ci_get_no_orders() -> None:
         assert len(line) < 300 or line.startswith("Results ")
 
 
-def test_values_stand_below_each_other() -> None:
+def test_values_are_aligned() -> None:
     assert terminal_text([("a", "1"), ("long", "2")]) == "a     1\nlong  2"
     assert terminal_text([]) == ""
 
 
-def test_a_step_summary_is_added_to_what_is_there(tmp_path: Path) -> None:
+def test_a_step_summary_is_appended(tmp_path: Path) -> None:
     file = tmp_path / "summary.md"
     file.write_text("# Before\n")
     env = {"GITHUB_STEP_SUMMARY": str(file)}
@@ -112,7 +112,7 @@ def test_a_step_summary_is_added_to_what_is_there(tmp_path: Path) -> None:
     assert text.count("### ❌") == 2
 
 
-def test_no_summary_is_no_failure(tmp_path: Path) -> None:
+def test_an_unwritable_summary_is_not_a_failure(tmp_path: Path) -> None:
     assert not write_step_summary(sample.bundle(), {})
     assert not write_step_summary(sample.bundle(), {"GITHUB_STEP_SUMMARY": ""})
     assert not write_step_summary(sample.bundle(), {"GITHUB_STEP_SUMMARY": str(tmp_path)})
@@ -126,18 +126,18 @@ def test_a_summary_that_github_would_drop_is_not_written(tmp_path: Path) -> None
     assert not file.exists()
 
 
-def test_what_the_summary_says() -> None:
+def test_contents_of_the_step_summary() -> None:
     text = render_step_summary(sample.bundle())
     assert "| ❌ | expected-diff | Similarity 78.4%, below the threshold of 80% | 184 ms |" in text
     assert "| **Cost** | $0.4321 (metered by the gateway) |" in text
 
 
-def test_annotations_only_where_somebody_reads_them() -> None:
+def test_annotations_only_in_github_actions() -> None:
     assert github_annotations(sample.bundle(), {}) == []
     assert github_annotations(sample.bundle(), {"GITHUB_ACTIONS": "false"}) == []
 
 
-def test_one_annotation_for_each_that_did_not_pass() -> None:
+def test_one_annotation_for_each_evaluator_that_did_not_pass() -> None:
     name = "Prices are rounded half up%3A"
     assert github_annotations(sample.bundle(), ON_GITHUB) == [
         f"::error title={name} expected-diff::Similarity 78.4%25, below the threshold of 80%25",
@@ -153,7 +153,7 @@ def test_an_agent_that_failed(status: str) -> None:
     assert first.endswith(f" agent::The agent ended with {status}.")
 
 
-def test_an_annotation_is_one_order_on_one_line() -> None:
+def test_an_annotation_is_one_command_on_one_line() -> None:
     for line in github_annotations(sample.hostile_bundle(), ON_GITHUB):
         assert "\n" not in line
         assert "\r" not in line
@@ -163,7 +163,7 @@ def test_an_annotation_is_one_order_on_one_line() -> None:
         assert message
 
 
-def test_no_more_than_github_shows() -> None:
+def test_annotations_are_limited_to_ten() -> None:
     many = [sample.expected_diff()] * 30
     assert len(github_annotations(sample.bundle(evaluators=many), ON_GITHUB)) == 10
 

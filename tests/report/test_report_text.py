@@ -1,4 +1,4 @@
-"""What cannot be seen becomes something that can."""
+"""Invisible characters are made visible."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ def test_one_line() -> None:
     assert one_line("x" * 10, 10) == "x" * 10
 
 
-def test_the_first_line_that_says_anything() -> None:
+def test_the_first_nonempty_line() -> None:
     assert first_line("\n  \n  hello \nthere") == "hello"
     assert first_line(" \n") == ""

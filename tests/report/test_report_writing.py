@@ -1,4 +1,4 @@
-"""Reports as files: whole or not at all, and never in place of something else."""
+"""Reports as files: written atomically, and never over something else."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def test_every_format_beside_the_results(results: Path, form: ReportFormat) -> N
 
 
 @pytest.mark.parametrize("form", ReportFormat)
-def test_harm_can_be_written_in_every_format(results: Path, form: ReportFormat) -> None:
+def test_hostile_text_can_be_written_in_every_format(results: Path, form: ReportFormat) -> None:
     write_report(sample.hostile_bundle(), form, results).read_bytes().decode("utf-8")
 
 
-def test_html_shows_what_lies_beside_the_results(results: Path) -> None:
+def test_html_shows_files_beside_the_results(results: Path) -> None:
     (results.parent / "git-diff.patch").write_text(sample.PATCH, encoding="utf-8")
     text = write_report(sample.bundle(), ReportFormat.HTML, results).read_text(encoding="utf-8")
     assert "def test_half_goes_up() -&gt; None:" in text
@@ -79,7 +79,7 @@ def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["report.md"]
 
 
-def test_where_nothing_can_be_written(tmp_path: Path) -> None:
+def test_a_missing_directory(tmp_path: Path) -> None:
     with pytest.raises(YouBenchaError) as caught:
         write_text(tmp_path / "gone" / "report.md", "x")
     assert caught.value.code == "REPORT_NOT_WRITTEN"
@@ -87,7 +87,7 @@ def test_where_nothing_can_be_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(ON_WINDOWS, reason="no such limit there")
-def test_a_disk_that_is_full_leaves_the_old_report(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_old_report(tmp_path: Path) -> None:
     target = tmp_path / "report.md"
     target.write_text("old")
     script = (
@@ -126,7 +126,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
         reader.communicate()
 
 
-def test_the_markdown_needs_none_of_the_heavy_libraries() -> None:
+def test_markdown_imports_no_heavy_libraries() -> None:
     script = (
         "import sys\nimport youbencha.report.markdown, youbencha.report.summary\n"
         "heavy = {'jinja2', 'rich', 'xml', 'html', 'asyncio', 'pydantic', 'typer', 'dataclasses'}\n"

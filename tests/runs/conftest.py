@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from run_lab import RunLab
+from run_bench import RunBench
 
-from docker_lab import engine, image
+from docker_engine import engine, image
 
 __all__ = ["engine", "image", "runs"]
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> RunLab:
-    made = RunLab(tmp_path)
+def runs(tmp_path: Path) -> RunBench:
+    made = RunBench(tmp_path)
     made.make_repository()
     return made

@@ -1,4 +1,4 @@
-"""`yb eval`: judging a directory that is somebody's own, without touching it."""
+"""`yb eval`: judging a user's directory without changing it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from run_lab import Outcome, RunLab
+from run_bench import Outcome, RunBench
 
 
-async def judged(runs: RunLab, directory: Path, evaluators: list[Any], **more: Any) -> Outcome:
+async def judged(runs: RunBench, directory: Path, evaluators: list[Any], **more: Any) -> Outcome:
     file = runs.root / "eval.yaml"
     file.write_text(json.dumps({"name": "e", "directory": str(directory), "evaluators": evaluators, **more}))
     done = await runs.yb("eval", "-c", str(file))
@@ -17,12 +17,12 @@ async def judged(runs: RunLab, directory: Path, evaluators: list[Any], **more: A
     return Outcome(done, made / "artifacts")
 
 
-def state(runs: RunLab) -> tuple[str, bytes, list[str]]:
+def state(runs: RunBench) -> tuple[str, bytes, list[str]]:
     files = sorted(str(path) for path in runs.repository.rglob("*") if ".git" not in path.parts)
     return runs.git("status", "--porcelain"), (runs.repository / ".git/index").read_bytes(), files
 
 
-async def test_uncommitted_changes_are_seen_and_nothing_is_touched(runs: RunLab) -> None:
+async def test_uncommitted_changes_are_seen_and_the_directory_is_unchanged(runs: RunBench) -> None:
     (runs.repository / "README.md").write_text("# Another shop\n")
     (runs.repository / "new.py").write_text("x = 1\n")
     runs.git("status")  # git itself refreshes its index when asked
@@ -38,7 +38,7 @@ async def test_uncommitted_changes_are_seen_and_nothing_is_touched(runs: RunLab)
     assert done.bundle.test_case.directory == str(runs.repository)
 
 
-async def test_two_directories_compared(runs: RunLab) -> None:
+async def test_two_directories_compared(runs: RunBench) -> None:
     for name, text in (("out", "one two three\n"), ("reference", "one two four\n")):
         (runs.root / name).mkdir()
         (runs.root / name / "a.txt").write_text(text)
@@ -53,14 +53,14 @@ async def test_two_directories_compared(runs: RunLab) -> None:
     assert 0.5 < done.bundle.evaluators[0].metrics["aggregate_similarity"] < 0.99
 
 
-async def test_a_directory_in_no_repository_has_no_changes_to_tell(runs: RunLab) -> None:
+async def test_a_directory_outside_a_repository_has_no_changes(runs: RunBench) -> None:
     (runs.root / "plain").mkdir()
     done = await judged(runs, runs.root / "plain", ["git-diff"])
     assert done.done.code == 1
     assert done.bundle.evaluators[0].status == "skipped"
 
 
-async def test_a_directory_that_is_not_there(runs: RunLab) -> None:
+async def test_a_missing_directory(runs: RunBench) -> None:
     file = runs.root / "eval.yaml"
     file.write_text("directory: nowhere\nexpected_directory: neither\nevaluators: [git-diff]\n")
     done = await runs.yb("eval", "-c", str(file))

@@ -1,4 +1,4 @@
-"""Which program ran, byte for byte, without reading hundreds of megabytes in every run."""
+"""The digest of the program that ran, without reading hundreds of megabytes in every run."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_digest_is_right_and_remembered(program: Path, tmp_path: Path) -> None:
+def test_the_digest_is_correct_and_cached(program: Path, tmp_path: Path) -> None:
     expected = hashlib.sha256(LARGE).hexdigest()
     assert sha256_of(program, tmp_path / "cache") == expected
     (memory,) = (tmp_path / "cache" / "digests").iterdir()
-    told = memory.read_text().splitlines()
-    memory.write_text(f"{told[0]}\n{'0' * 64}\n")
+    lines = memory.read_text().splitlines()
+    memory.write_text(f"{lines[0]}\n{'0' * 64}\n")
     assert sha256_of(program, tmp_path / "cache") == "0" * 64  # it was not read again
     memory.write_text("nonsense")
     assert sha256_of(program, tmp_path / "cache") == expected
@@ -39,10 +39,10 @@ def test_a_program_that_changed_is_read_again(program: Path, tmp_path: Path) -> 
     assert sha256_of(program, tmp_path / "cache") != first
 
 
-def test_what_cannot_be_read_is_unknown(tmp_path: Path) -> None:
+def test_the_digest_of_an_unreadable_file_is_unknown(tmp_path: Path) -> None:
     assert sha256_of(tmp_path / "nothing", tmp_path / "cache") is None
 
 
-def test_a_cache_that_cannot_be_written_costs_only_time(program: Path, tmp_path: Path) -> None:
+def test_an_unwritable_cache_is_ignored(program: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file")
     assert sha256_of(program, tmp_path / "cache") == hashlib.sha256(LARGE).hexdigest()

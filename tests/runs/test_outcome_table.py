@@ -1,4 +1,4 @@
-"""From what happened to what it means."""
+"""From errors and evaluations to outcome and verdict."""
 
 from __future__ import annotations
 
@@ -41,22 +41,26 @@ def error(code: str | None) -> ErrorRecord:
         (None, "agent_error", True),
     ],
 )
-def test_why_an_agent_failed(code: str | None, outcome: OutcomeName, valid: bool) -> None:
-    told = outcome_of("failed", [error(code)], [result("passed")])
-    assert (told.name, told.valid) == (outcome, valid)
-    assert told.reason == f"because of {code}"
+def test_outcomes_of_error_codes(code: str | None, outcome: OutcomeName, valid: bool) -> None:
+    found = outcome_of("failed", [error(code)], [result("passed")])
+    assert (found.name, found.valid) == (outcome, valid)
+    assert found.reason == f"because of {code}"
 
 
 def test_a_timeout_is_a_limit_whatever_else_went_wrong() -> None:
-    told = outcome_of("timeout", [error("CLAUDE_API_ERROR"), error("CLAUDE_TIMEOUT")], [])
-    assert (told.name, told.reason) == ("limit", "because of CLAUDE_TIMEOUT")
+    found = outcome_of("timeout", [error("CLAUDE_API_ERROR"), error("CLAUDE_TIMEOUT")], [])
+    assert (found.name, found.reason) == ("limit", "because of CLAUDE_TIMEOUT")
     assert outcome_of("timeout", [], []).name == "limit"
 
 
-def test_a_timeout_without_a_single_answer_measures_the_provider() -> None:
+def test_a_timeout_without_an_answer_is_a_provider_error() -> None:
     unanswered = error("CLAUDE_RATE_LIMIT").model_copy(update={"context": {"unanswered": True}})
-    told = outcome_of("timeout", [error("CLAUDE_TIMEOUT"), unanswered], [])
-    assert (told.name, told.valid, told.reason) == ("provider_error", False, "because of CLAUDE_RATE_LIMIT")
+    found = outcome_of("timeout", [error("CLAUDE_TIMEOUT"), unanswered], [])
+    assert (found.name, found.valid, found.reason) == (
+        "provider_error",
+        False,
+        "because of CLAUDE_RATE_LIMIT",
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,14 +71,14 @@ def test_a_timeout_without_a_single_answer_measures_the_provider() -> None:
         ({"requests": 1, "failed": 1, "rate_limited": 0}, "timeout", "limit"),  # cut off by the deadline itself
     ],
 )
-def test_the_gateway_knows_whether_anything_was_answered(
+def test_the_gateway_reports_whether_anything_was_answered(
     counts: dict[str, int], status: Status, outcome: OutcomeName
 ) -> None:
     report = GatewayReport.model_validate({"type": "builtin", "ledger": "x", **counts})
     assert outcome_of(status, [error("CLAUDE_TIMEOUT")], [], gateway=report).name == outcome
 
 
-def test_a_failure_of_unknown_cause_is_said_to_be_one() -> None:
+def test_a_failure_without_an_error_message() -> None:
     assert "without an error message" in outcome_of("failed", [], []).reason
 
 
@@ -88,23 +92,23 @@ def test_a_failure_of_unknown_cause_is_said_to_be_one() -> None:
         (["skipped"], "verifier_error"),
     ],
 )
-def test_what_the_evaluators_say_of_an_agent_that_finished(
+def test_outcomes_of_a_successful_agent_by_evaluator_status(
     statuses: list[EvaluationStatus], outcome: OutcomeName
 ) -> None:
     assert outcome_of("success", [], [result(status) for status in statuses]).name == outcome
 
 
 def test_a_failure_of_the_harness_is_not_the_agents() -> None:
-    told = outcome_of("success", [], [result("skipped")], failure="the disk is full")
-    assert (told.name, told.valid, told.reason) == ("infra_error", False, "the disk is full")
+    found = outcome_of("success", [], [result("skipped")], failure="the disk is full")
+    assert (found.name, found.valid, found.reason) == ("infra_error", False, "the disk is full")
     assert outcome_of("failed", [error("CLAUDE_CRASHED")], [], failure="the disk is full").name == "agent_error"
 
 
-def test_truncated_output_is_no_failure() -> None:
+def test_truncated_output_is_not_a_failure() -> None:
     assert outcome_of("success", [error("CLAUDE_OUTPUT_TRUNCATED")], [result("passed")]).name == "solved"
 
 
-def test_only_what_all_of_it_supports_is_passed() -> None:
+def test_the_verdict_is_passed_only_if_everything_passed() -> None:
     """The verdict over every combination of what an agent and two evaluators can do."""
     statuses: tuple[EvaluationStatus, ...] = ("passed", "failed", "skipped")
     agents: tuple[Status | None, ...] = ("success", "failed", "timeout", None)
@@ -115,12 +119,12 @@ def test_only_what_all_of_it_supports_is_passed() -> None:
         assert verdict.overall_status == ("passed" if all_good else "failed" if any_bad else "partial")
 
 
-def test_an_evaluator_that_is_still_missing_keeps_the_verdict_open() -> None:
+def test_a_missing_evaluator_makes_the_verdict_partial() -> None:
     assert summary_of([result("passed")], expected=2, agent="success", complete=True).overall_status == "partial"
     assert summary_of([], expected=1, agent="success", complete=True).overall_status == "partial"
 
 
-def test_what_did_not_measure_the_agent_may_be_tried_again() -> None:
+def test_invalid_outcomes_may_be_retried() -> None:
     assert {name for name, policy in POLICIES.items() if not policy.valid} == {
         "provider_error",
         "infra_error",

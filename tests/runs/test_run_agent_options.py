@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 
 import pytest
-from run_lab import RunLab
+from run_bench import RunBench
 
 from agent_clis import NEWEST
-from claude_lab import bash, says, script, versions
+from claude_bench import bash, says, script, versions
 from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 
 
 @versions(NEWEST)
-async def test_another_agent_and_model_really_do_the_work(runs: RunLab, claude_cli: InstalledAgent) -> None:
+async def test_the_chosen_agent_and_model_run(runs: RunBench, claude_cli: InstalledAgent) -> None:
     async with ScriptedModel(script(bash("echo done > done.txt"), says("Done."))) as model:
         written = runs.claude(claude_cli, model) | {"type": "codex", "version": "0.1.2", "model": "gpt-of-the-file"}
         done = await runs.run(written, "--agent", "claude-code", "--model", "claude-sonnet-4-5")
@@ -25,18 +25,18 @@ async def test_another_agent_and_model_really_do_the_work(runs: RunLab, claude_c
     assert {request.body["model"] for request in model.requests if request.kind == "turn"} == {"claude-sonnet-4-5"}
 
 
-async def test_the_plan_and_its_hash_are_of_what_was_chosen(runs: RunLab) -> None:
+async def test_the_plan_and_its_hash_reflect_the_options(runs: RunBench) -> None:
     file = str(runs.write_case({"type": "codex", "model": "m", "config": {"prompt": "Work."}}))
-    told = [
+    plans = [
         json.loads((await runs.yb("run", "-c", file, "--dry-run", "--json", *options)).out)
         for options in ([], ["--agent", "opencode@1.2.3"], ["--model", "n"])
     ]
-    assert [(plan["agent"], plan["agent_version"], plan["model"]) for plan in told] == [
+    assert [(plan["agent"], plan["agent_version"], plan["model"]) for plan in plans] == [
         ("codex", None, "m"),
         ("opencode", "1.2.3", "m"),
         ("codex", None, "n"),
     ]
-    assert len({plan["config_hash"] for plan in told}) == 3
+    assert len({plan["config_hash"] for plan in plans}) == 3
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ async def test_the_plan_and_its_hash_are_of_what_was_chosen(runs: RunLab) -> Non
         (["--agent", "command"], "agent.config"),
     ],
 )
-async def test_what_cannot_be(runs: RunLab, options: list[str], says: str) -> None:
+async def test_invalid_options(runs: RunBench, options: list[str], says: str) -> None:
     file = str(runs.write_case({"type": "codex", "config": {"prompt": "Work."}}))
     done = await runs.yb("run", "-c", file, "--dry-run", *options)
     assert (done.code, done.out) == (2, "")

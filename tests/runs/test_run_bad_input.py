@@ -1,4 +1,4 @@
-"""What cannot be run: said clearly, exit code 2, and nothing left behind that looks like a result."""
+"""Invalid input: a clear message, exit code 2, and nothing left that looks like a result."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shutil
 import subprocess
 
 import pytest
-from run_lab import Done, RunLab
+from run_bench import Done, RunBench
 
 from systems import linux_only
 from yb import SCRIPT
@@ -16,7 +16,7 @@ from yb import SCRIPT
 GOOD = {"name": "x", "agent": {"type": "command", "config": {"command": "true", "prompt_by": "none"}}}
 
 
-def assert_refused(done: Done, runs: RunLab, *said: str) -> None:
+def assert_refused(done: Done, runs: RunBench, *said: str) -> None:
     assert done.code == 2, done.out + done.err
     assert done.out == ""
     for text in said:
@@ -39,24 +39,24 @@ def assert_refused(done: Done, runs: RunLab, *said: str) -> None:
         (b"name: \xff\xfe\n", "not UTF-8"),
     ],
 )
-async def test_files_that_cannot_be_read(runs: RunLab, content: str | bytes | None, said: str) -> None:
+async def test_files_that_cannot_be_read(runs: RunBench, content: str | bytes | None, said: str) -> None:
     file = runs.root / "case.yaml"
     if content is not None:
         file.write_bytes(content.encode() if isinstance(content, str) else content)
     assert_refused(await runs.yb("run", "-c", str(file)), runs, said, "case.yaml")
 
 
-async def test_a_configuration_of_fifty_megabytes(runs: RunLab) -> None:
+async def test_a_configuration_of_fifty_megabytes(runs: RunBench) -> None:
     file = runs.root / "case.yaml"
     file.write_text("name: x\n" + "# filler filler filler\n" * 2_300_000)
     assert_refused(await runs.yb("run", "-c", str(file)), runs, "larger than 1 MiB")
 
 
-async def test_a_directory_as_configuration(runs: RunLab) -> None:
+async def test_a_directory_as_configuration(runs: RunBench) -> None:
     assert_refused(await runs.yb("run", "-c", str(runs.root)), runs, "is a directory")
 
 
-async def test_every_problem_at_once_with_its_place(runs: RunLab) -> None:
+async def test_all_problems_are_reported_with_their_positions(runs: RunBench) -> None:
     file = runs.root / "case.yaml"
     file.write_text(
         "name: 5\n"
@@ -80,17 +80,17 @@ async def test_every_problem_at_once_with_its_place(runs: RunLab) -> None:
     )
 
 
-async def test_an_unknown_agent(runs: RunLab) -> None:
+async def test_an_unknown_agent(runs: RunBench) -> None:
     runs.write_case({"type": "claud-code"})
     assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, "claud-code", "claude-code")
 
 
-async def test_a_variable_that_nobody_defined(runs: RunLab) -> None:
+async def test_an_undefined_variable(runs: RunBench) -> None:
     runs.write_case(GOOD["agent"], branch="${WHICH}")  # type: ignore[arg-type]
     assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, "${WHICH}", "--var WHICH=")
 
 
-async def test_a_key_that_is_not_in_the_environment(runs: RunLab) -> None:
+async def test_a_missing_environment_variable(runs: RunBench) -> None:
     runs.write_case(runs.program("true", env={"KEY": "${NO_SUCH_KEY}"}))
     assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, "NO_SUCH_KEY", "agent.env.KEY")
 
@@ -107,13 +107,13 @@ async def test_a_key_that_is_not_in_the_environment(runs: RunLab) -> None:
         ({"expected": "no-such-branch"}, "REPO_BRANCH_UNKNOWN"),
     ],
 )
-async def test_repositories_that_are_not_there(runs: RunLab, more: dict[str, str], code: str) -> None:
+async def test_missing_repositories(runs: RunBench, more: dict[str, str], code: str) -> None:
     runs.write_case(runs.program("true"), **more)
     assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, code)
     assert not list(runs.root.rglob("pwned"))
 
 
-async def test_an_empty_repository(runs: RunLab) -> None:
+async def test_an_empty_repository(runs: RunBench) -> None:
     empty = runs.root / "empty"
     empty.mkdir()
     runs.git("init", "-q", cwd=empty)
@@ -121,12 +121,12 @@ async def test_an_empty_repository(runs: RunLab) -> None:
     assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, "REPO_EMPTY")
 
 
-async def test_a_program_that_is_not_there(runs: RunLab) -> None:
+async def test_a_missing_program(runs: RunBench) -> None:
     runs.write_case({"type": "command", "config": {"command": "no-such-agent-here", "prompt": "Work."}})
     assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, "no-such-agent-here")
 
 
-async def test_a_workspace_that_is_a_file(runs: RunLab) -> None:
+async def test_a_workspace_that_is_a_file(runs: RunBench) -> None:
     (runs.root / "taken").write_text("mine")
     runs.write_case(runs.program("true"), workspace_dir="taken")
     assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, "WORKSPACE_NOT_WRITABLE", "taken")
@@ -134,7 +134,7 @@ async def test_a_workspace_that_is_a_file(runs: RunLab) -> None:
 
 
 @pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may write everywhere")
-async def test_a_workspace_that_must_not_be_written(runs: RunLab) -> None:
+async def test_an_unwritable_workspace(runs: RunBench) -> None:
     locked = runs.root / "locked"
     locked.mkdir(mode=0o500)
     runs.write_case(runs.program("true"), workspace_dir="locked")
@@ -143,7 +143,7 @@ async def test_a_workspace_that_must_not_be_written(runs: RunLab) -> None:
 
 @linux_only("a small disk is made by mounting one in a namespace of our own")
 @pytest.mark.parametrize("size", ["16k", "200k"])
-def test_a_full_disk(runs: RunLab, size: str) -> None:
+def test_a_full_disk(runs: RunBench, size: str) -> None:
     """16k: not even the checkout fits. 200k: it does, and the agent fills the rest."""
     unshare = shutil.which("unshare")
     assert unshare, "util-linux is needed"
@@ -163,12 +163,12 @@ def test_a_full_disk(runs: RunLab, size: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-async def test_a_key_that_is_missing(runs: RunLab) -> None:
+async def test_a_key_that_is_missing(runs: RunBench) -> None:
     runs.case_file.write_text(json.dumps({**GOOD, "repo": str(runs.repository)}))
     assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, "evaluators: is required")
 
 
-async def test_two_things_are_missing_and_one_is_told(runs: RunLab) -> None:
+async def test_only_the_first_of_two_problems_is_reported(runs: RunBench) -> None:
     """What is checked meanwhile says nothing of its own accord."""
     missing = {"type": "command", "config": {"command": "no-such-agent-here", "prompt": "Work."}}
     runs.write_case(missing, branch="mian")

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_lab import Outcome, RunLab
+from run_bench import Outcome, RunBench
 
 from agent_clis import NEWEST, OLD
-from claude_lab import API_KEY, bash, full, says, script, uses, versions
+from claude_bench import API_KEY, bash, full, says, script, uses, versions
 from youbencha.gateway.script import ScriptedModel
 from youbencha.log.results import CassetteReport
 from youbencha.sandbox.toolbox.installed import InstalledAgent
@@ -33,7 +33,7 @@ ANSWERS = script(
 EVALUATORS = ["git-diff", {"name": "agentic-judge", "config": {"assertions": {"tax_is_right": "The tax is 0.2."}}}]
 
 
-def agent(cli: InstalledAgent, prompt: str = "Mend the tax.") -> dict[str, Any]:
+def agent(cli: InstalledAgent, prompt: str = "Fix the tax.") -> dict[str, Any]:
     config = {"prompt": prompt, "executable": str(cli.executable)}
     return {"type": "claude-code", "config": config, "env": {"IS_SANDBOX": "1"}}
 
@@ -46,16 +46,16 @@ def cassette(done: Outcome) -> CassetteReport:
 
 
 @pytest.fixture
-def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> RunLab:
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> RunBench:
     """The same repository on another path, in another home."""
-    made = RunLab(tmp_path_factory.mktemp("quite-another-place"))
+    made = RunBench(tmp_path_factory.mktemp("quite-another-place"))
     made.make_repository()
     return made
 
 
 @versions(NEWEST, full(OLD))
-async def test_recorded_here_and_replayed_there(
-    runs: RunLab, elsewhere: RunLab, claude_cli: InstalledAgent, tmp_path: Path
+async def test_a_recording_is_replayed_in_another_directory(
+    runs: RunBench, elsewhere: RunBench, claude_cli: InstalledAgent, tmp_path: Path
 ) -> None:
     tape = tmp_path / "tape"
     async with ScriptedModel(ANSWERS) as model:
@@ -71,8 +71,8 @@ async def test_recorded_here_and_replayed_there(
     again = await elsewhere.run(agent(claude_cli), "--replay", str(tape), evaluators=EVALUATORS)
     assert again.done.code == 0, again.done.out + again.done.err
     assert again.diff == first.diff != ""
-    told = cassette(again)
-    assert (told.replayed, told.recorded, told.unmatched) == (cassette(first).recorded, 0, 0)
+    counts = cassette(again)
+    assert (counts.replayed, counts.recorded, counts.unmatched) == (cassette(first).recorded, 0, 0)
     assert again.bundle.agent is not None
     assert first.bundle.agent is not None
     assert again.bundle.agent.usage == first.bundle.agent.usage
@@ -83,14 +83,14 @@ async def test_recorded_here_and_replayed_there(
 
 
 @versions(NEWEST)
-async def test_what_is_not_on_the_tape_is_told_with_a_diff(runs: RunLab, claude_cli: InstalledAgent) -> None:
+async def test_an_unrecorded_request_is_reported_with_a_diff(runs: RunBench, claude_cli: InstalledAgent) -> None:
     tape = runs.root / "tape"
     async with ScriptedModel(script(says("Done."))) as model:
         keys = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY}
         await runs.run(agent(claude_cli), "--record", str(tape), env=keys)
-        other = await runs.run(agent(claude_cli, "Mend the shipping."), "--replay", str(tape), env=keys)
+        other = await runs.run(agent(claude_cli, "Fix the shipping."), "--replay", str(tape), env=keys)
         asked_before = len(model.requests)
-        rest = await runs.run(agent(claude_cli, "Mend the shipping."), "--cassette", str(tape), env=keys)
+        rest = await runs.run(agent(claude_cli, "Fix the shipping."), "--cassette", str(tape), env=keys)
         assert len(model.requests) > asked_before  # `auto` asks for what it does not have, and keeps it
     assert other.done.code == 1
     assert other.bundle.outcome is not None
@@ -98,11 +98,11 @@ async def test_what_is_not_on_the_tape_is_told_with_a_diff(runs: RunLab, claude_
     (name, *_) = cassette(other).mismatches
     diff = (other.artifacts / name).read_text()
     assert "-" in diff
-    assert "Mend the tax." in diff
-    assert "Mend the shipping." in diff
+    assert "Fix the tax." in diff
+    assert "Fix the shipping." in diff
     assert "CASSETTE_MISMATCH" in [warning.code for warning in other.bundle.agent.warnings]  # type: ignore[union-attr]
     assert rest.done.code == 0, rest.done.err
     assert cassette(rest).recorded > 0
     shutil.rmtree(runs.workspace)
-    replayed = await runs.run(agent(claude_cli, "Mend the shipping."), "--replay", str(tape))
+    replayed = await runs.run(agent(claude_cli, "Fix the shipping."), "--replay", str(tape))
     assert replayed.done.code == 0, replayed.done.err

@@ -5,23 +5,23 @@ from __future__ import annotations
 import json
 
 import pytest
-from run_lab import Outcome, RunLab, cut_off
+from run_bench import Outcome, RunBench, cut_off
 
 from agent_clis import NEWEST, OLD
-from claude_lab import bash, full, says, script, uses, versions
+from claude_bench import bash, full, says, script, uses, versions
 from youbencha.gateway.script import Script, ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 
 EDIT = bash("echo 'TAX = 0.2' > src/prices.py")
 
 
-async def run_with(runs: RunLab, cli: InstalledAgent, answers: Script, **more: object) -> Outcome:
+async def run_with(runs: RunBench, cli: InstalledAgent, answers: Script, **more: object) -> Outcome:
     async with ScriptedModel(answers) as model:
         return await runs.run(runs.claude(cli, model, **more.pop("agent", {})), **more)  # type: ignore[arg-type, call-overload]
 
 
 @versions(NEWEST, full(OLD))
-async def test_cr_4_1_the_whole_workflow(runs: RunLab, claude_cli: InstalledAgent) -> None:
+async def test_cr_4_1_the_complete_workflow(runs: RunBench, claude_cli: InstalledAgent) -> None:
     done = await run_with(
         runs,
         claude_cli,
@@ -47,7 +47,7 @@ async def test_cr_4_1_the_whole_workflow(runs: RunLab, claude_cli: InstalledAgen
 
 
 @versions(NEWEST)
-async def test_a_model_that_refuses_service_is_not_the_agents_failure(runs: RunLab, claude_cli: InstalledAgent) -> None:
+async def test_a_refusing_provider_is_not_the_agents_failure(runs: RunBench, claude_cli: InstalledAgent) -> None:
     denied = {"error": {"status": 401, "message": "invalid x-api-key"}, "times": "forever"}
     done = await run_with(runs, claude_cli, script(denied))
     assert done.done.code == 1
@@ -59,7 +59,7 @@ async def test_a_model_that_refuses_service_is_not_the_agents_failure(runs: RunL
 
 
 @versions(NEWEST)
-async def test_a_timeout(runs: RunLab, claude_cli: InstalledAgent) -> None:
+async def test_a_timeout(runs: RunBench, claude_cli: InstalledAgent) -> None:
     answers = script(EDIT, says("never", delay="5m"))
     done = await cut_off(lambda timeout: run_with(runs, claude_cli, answers, timeout=timeout), 8_000, "+TAX")
     assert done.done.code == 1
@@ -69,7 +69,7 @@ async def test_a_timeout(runs: RunLab, claude_cli: InstalledAgent) -> None:
 
 
 @versions(NEWEST)
-async def test_a_crash(runs: RunLab, claude_cli: InstalledAgent) -> None:
+async def test_a_crash(runs: RunBench, claude_cli: InstalledAgent) -> None:
     done = await run_with(runs, claude_cli, script(EDIT, bash("kill -9 $PPID; sleep 60")))
     assert done.done.code == 1
     assert done.bundle.agent is not None
@@ -79,7 +79,7 @@ async def test_a_crash(runs: RunLab, claude_cli: InstalledAgent) -> None:
 
 
 @versions(NEWEST)
-async def test_output_that_is_cut(runs: RunLab, claude_cli: InstalledAgent) -> None:
+async def test_truncated_output(runs: RunBench, claude_cli: InstalledAgent) -> None:
     done = await run_with(runs, claude_cli, script(EDIT, says("x" * 11_000_000)))
     assert done.done.code == 0, done.done.err
     assert done.bundle.agent is not None
@@ -88,7 +88,7 @@ async def test_output_that_is_cut(runs: RunLab, claude_cli: InstalledAgent) -> N
 
 
 @versions(NEWEST)
-async def test_a_judge_and_an_expected_reference(runs: RunLab, claude_cli: InstalledAgent) -> None:
+async def test_a_judge_and_an_expected_reference(runs: RunBench, claude_cli: InstalledAgent) -> None:
     runs.commit({"src/prices.py": "TAX = 0.2\n"}, branch="solution")
     verdict = json.dumps({"assertions": {"tax_is_right": {"score": 1, "reason": "0.2 it is"}}})
     judging = [uses("Read", file_path="${cwd}/src/prices.py"), says(f"```json\n{verdict}\n```")]
@@ -112,9 +112,7 @@ async def test_a_judge_and_an_expected_reference(runs: RunLab, claude_cli: Insta
 
 
 @versions(NEWEST)
-async def test_an_agent_that_commits_and_one_that_deletes_its_repository(
-    runs: RunLab, claude_cli: InstalledAgent
-) -> None:
+async def test_an_agent_that_commits_and_deletes_its_repository(runs: RunBench, claude_cli: InstalledAgent) -> None:
     commit = bash("git add -A && git -c user.name=x -c user.email=x@y commit -qm hidden && rm -rf .git")
     done = await run_with(runs, claude_cli, script(EDIT, commit, says("Done.")))
     assert done.done.code == 0, done.done.err
@@ -122,19 +120,21 @@ async def test_an_agent_that_commits_and_one_that_deletes_its_repository(
 
 
 @versions(NEWEST)
-async def test_sc_001_a_prompt_file_beside_the_test_case(runs: RunLab, claude_cli: InstalledAgent) -> None:
-    (runs.root / "task.md").write_text("Mend the tax, please.")
+async def test_sc_001_a_prompt_file_beside_the_test_case(runs: RunBench, claude_cli: InstalledAgent) -> None:
+    (runs.root / "task.md").write_text("Fix the tax, please.")
     async with ScriptedModel(script(EDIT, says("Done."))) as model:
         agent = runs.claude(claude_cli, model)
         del agent["config"]["prompt"]
         agent["config"]["prompt_file"] = "task.md"
         done = await runs.run(agent)
         assert done.done.code == 0, done.done.err
-        assert any("Mend the tax, please." in json.dumps(request.body) for request in model.requests)
+        assert any("Fix the tax, please." in json.dumps(request.body) for request in model.requests)
 
 
 @pytest.mark.parametrize("claude_cli", [NEWEST], indirect=True)
-async def test_an_agent_without_credentials_is_told_before_it_starts(runs: RunLab, claude_cli: InstalledAgent) -> None:
+async def test_missing_credentials_are_reported_before_the_agent_starts(
+    runs: RunBench, claude_cli: InstalledAgent
+) -> None:
     async with ScriptedModel(script(says("never"))) as model:
         agent = runs.claude(claude_cli, model)
         del agent["env"]["ANTHROPIC_API_KEY"]

@@ -7,11 +7,11 @@ import os
 from typing import Any
 
 import pytest
-from run_lab import Outcome, RunLab, cut_off
+from run_bench import Outcome, RunBench, cut_off
 
 from agent_clis import NEWEST, OLD
-from claude_lab import API_KEY, bash, full, says, script, versions
-from docker_lab import containers_of
+from claude_bench import API_KEY, bash, full, says, script, versions
+from docker_engine import containers_of
 from toolbox_tools import installed
 from youbencha.gateway.ledger import read_ledger
 from youbencha.gateway.script import Script, ScriptedModel
@@ -35,11 +35,11 @@ def environment(model: ScriptedModel) -> dict[str, str]:
 
 
 def claude(cli: InstalledAgent, **config: Any) -> dict[str, Any]:
-    given = {"prompt": "Mend the tax.", **config}
+    given = {"prompt": "Fix the tax.", **config}
     return {"type": "claude-code", "version": cli.version, "model": MODEL, "config": given}
 
 
-async def run_in(runs: RunLab, image: str, agent: dict[str, Any], answers: Script, **more: Any) -> Outcome:
+async def run_in(runs: RunBench, image: str, agent: dict[str, Any], answers: Script, **more: Any) -> Outcome:
     sandbox = {"type": "docker", "image": image, **more.pop("sandbox", {})}
     async with ScriptedModel(answers) as model:
         done = await runs.run(agent, sandbox=sandbox, env=environment(model), **more)
@@ -54,7 +54,7 @@ def ledger(done: Outcome) -> list[dict[str, Any]]:
 
 
 @versions(NEWEST, full(OLD))
-async def test_claude_code(runs: RunLab, image: str, claude_cli: InstalledAgent) -> None:
+async def test_claude_code(runs: RunBench, image: str, claude_cli: InstalledAgent) -> None:
     """The newest is talked to over its stdin and stdout, the older one over a WebSocket."""
     answers = script(
         bash("pwd; id -u; env | sort > environment.txt; ls -la / ~"),
@@ -105,14 +105,14 @@ async def test_claude_code(runs: RunLab, image: str, claude_cli: InstalledAgent)
 
 
 @pytest.mark.full
-async def test_aider(runs: RunLab, image: str) -> None:
+async def test_aider(runs: RunBench, image: str) -> None:
     cli = installed("aider")
     edit = "src/prices.py\n```\n<<<<<<< SEARCH\nTAX = 0.19\n=======\nTAX = 0.2\n>>>>>>> REPLACE\n```\n"
     agent = {
         "type": "aider",
         "version": cli.version,
         "model": "anthropic/claude-sonnet-4-5",
-        "config": {"prompt": "Mend the tax.", "files": ["src/prices.py"]},
+        "config": {"prompt": "Fix the tax.", "files": ["src/prices.py"]},
     }
     done = await run_in(runs, image, agent, script(says(edit), usage=TOKENS, tools_optional=True))
     assert done.done.code == 0, done.done.err
@@ -126,8 +126,8 @@ async def test_aider(runs: RunLab, image: str) -> None:
     assert (usage.cache_read_tokens, usage.cost_source) == (700, "gateway")
 
 
-async def test_any_program(runs: RunLab, image: str) -> None:
-    """A script of the person's own, with the Thunderdome's contract."""
+async def test_any_program(runs: RunBench, image: str) -> None:
+    """A user's script, with the Thunderdome's contract."""
     script_file = runs.root / "adapter.sh"
     script_file.write_text(
         "#!/bin/bash\n"
@@ -137,7 +137,7 @@ async def test_any_program(runs: RunLab, image: str) -> None:
     )
     script_file.chmod(0o755)
     agent = {"type": "command", "config": {"command": ["./adapter.sh"], "prompt": "Do it."}, "env": {"WHO": "me"}}
-    done = await run_in(runs, image, agent, script(says("Nobody asks.")))
+    done = await run_in(runs, image, agent, script(says("Never asked.")))
     assert done.done.code == 0, done.done.err
     assert (done.tree / "task.txt").read_text().strip() == "Do it."
     assert (done.tree / "proxy.txt").read_text().strip() == "http://127.0.0.1:4000"
@@ -150,7 +150,7 @@ async def test_any_program(runs: RunLab, image: str) -> None:
 
 
 @versions(NEWEST)
-async def test_a_deadline_ends_all_of_it(runs: RunLab, image: str, claude_cli: InstalledAgent) -> None:
+async def test_a_deadline_ends_the_container(runs: RunBench, image: str, claude_cli: InstalledAgent) -> None:
     answers = script(bash("echo begun > begun.txt; sleep 1000"), says("Never said."), usage=TOKENS)
     done = await cut_off(
         lambda timeout: run_in(runs, image, claude(claude_cli), answers, timeout=timeout), 8_000, "begun.txt"
@@ -165,8 +165,8 @@ async def test_a_deadline_ends_all_of_it(runs: RunLab, image: str, claude_cli: I
     assert (done.artifacts / SIDECAR).is_file()
 
 
-async def test_without_a_key_it_says_so(runs: RunLab, image: str) -> None:
-    """There is nothing else that it could reach: so this is told before anything is done."""
+async def test_a_missing_key_is_reported(runs: RunBench, image: str) -> None:
+    """It could reach nothing else, so this is reported before anything runs."""
     runs.write_case({"type": "claude-code", "config": {"prompt": "Hello."}}, sandbox={"type": "docker", "image": image})
     done = await runs.yb("run", "-c", str(runs.case_file), env=PLACES)
     assert done.code == 2
@@ -181,9 +181,7 @@ async def test_without_a_key_it_says_so(runs: RunLab, image: str) -> None:
         ({"image": "youbencha/there-is-none:1", "network": "none"}, ("SANDBOX_IMAGE",)),
     ],
 )
-async def test_an_image_that_is_not_there(
-    runs: RunLab, image: str, sandbox: dict[str, Any], wanted: tuple[str, ...]
-) -> None:
+async def test_a_missing_image(runs: RunBench, image: str, sandbox: dict[str, Any], wanted: tuple[str, ...]) -> None:
     runs.write_case(runs.program("true"), sandbox={"type": "docker", **sandbox})
     done = await runs.yb("run", "-c", str(runs.case_file), env=PLACES)
     assert done.code == 2
@@ -192,14 +190,14 @@ async def test_an_image_that_is_not_there(
 
 
 @versions(NEWEST)
-async def test_a_judge_is_kept_where_the_agent_was(runs: RunLab, image: str, claude_cli: InstalledAgent) -> None:
-    """It has tools, and what it reads was written by somebody who may want to use them."""
+async def test_a_judge_runs_in_a_container_too(runs: RunBench, image: str, claude_cli: InstalledAgent) -> None:
+    """It has tools, and it reads files of an agent that may want to misuse them."""
     secret = runs.root / "secret.txt"
     secret.write_text("the host's")
-    verdict = json.dumps({"assertions": {"mended": {"score": 1, "reason": "seen"}}, "message": "well"})
+    verdict = json.dumps({"assertions": {"fixed": {"score": 1, "reason": "seen"}}, "message": "well"})
     look = f"env | grep -c {API_KEY}; cat link; pwd; git log --oneline | wc -l; ls -d {runs.home}"
     answers = script(bash(look), says(verdict), usage=TOKENS)
-    asked = {"type": "claude-code", "version": claude_cli.version, "model": MODEL, "assertions": {"mended": "It is."}}
+    asked = {"type": "claude-code", "version": claude_cli.version, "model": MODEL, "assertions": {"fixed": "It is."}}
     judge = {"name": "agentic-judge", "config": asked}
     agent = runs.program(f"ln -s {secret} link; echo 'TAX = 0.2' > src/prices.py")
     done = await run_in(runs, image, agent, answers, evaluators=["git-diff", judge])

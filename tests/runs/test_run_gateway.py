@@ -1,4 +1,4 @@
-"""`yb run` through the gateway, with the real Claude Code CLI: metered, capped, and with no key worth stealing."""
+"""`yb run` through the gateway, with the real Claude Code CLI: metered, capped, and without the real key."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import sys
 from typing import Any
 
 import pytest
-from run_lab import Outcome, RunLab
+from run_bench import Outcome, RunBench
 
 from agent_clis import NEWEST, OLD
-from claude_lab import API_KEY, bash, full, says, script, versions
+from claude_bench import API_KEY, bash, full, says, script, versions
 from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.ledger import read_ledger
 from youbencha.gateway.script import Script, ScriptedModel
@@ -22,7 +22,7 @@ EDIT = bash("echo 'TAX = 0.2' > src/prices.py")
 MODEL = "claude-opus-4-5"
 
 
-def agent(cli: InstalledAgent, prompt: str = "Mend the tax.", **more: Any) -> dict[str, Any]:
+def agent(cli: InstalledAgent, prompt: str = "Fix the tax.", **more: Any) -> dict[str, Any]:
     config = {"prompt": prompt, "executable": str(cli.executable)}
     return {"type": "claude-code", "model": MODEL, "config": config, "env": {"IS_SANDBOX": "1"}, **more}
 
@@ -32,7 +32,7 @@ def keys(model: ScriptedModel) -> dict[str, str]:
     return {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY}
 
 
-async def run_with(runs: RunLab, given: dict[str, Any], answers: Script, *options: str, **more: Any) -> Outcome:
+async def run_with(runs: RunBench, given: dict[str, Any], answers: Script, *options: str, **more: Any) -> Outcome:
     async with ScriptedModel(answers) as model:
         return await runs.run(given, *options, env=keys(model), **more)
 
@@ -48,12 +48,12 @@ def ledger(done: Outcome) -> list[dict[str, Any]]:
 
 
 @versions(NEWEST, full(OLD))
-async def test_every_token_of_a_whole_run(runs: RunLab, claude_cli: InstalledAgent) -> None:
+async def test_every_token_of_a_run_is_counted(runs: RunBench, claude_cli: InstalledAgent) -> None:
     answers = script(bash("env > environment.txt"), EDIT, says("Done."), usage=TOKENS)
     async with ScriptedModel(answers) as model:
         done = await runs.run(agent(claude_cli), env=keys(model))
     assert done.done.code == 0, done.done.err
-    told, bundle = report(done), done.bundle
+    metered, bundle = report(done), done.bundle
     asked = [request for request in model.requests if request.path.startswith("/v1/messages?")]
     assert {request.headers["x-api-key"] for request in asked} == {API_KEY}
     main = [request for request in asked if request.kind == "turn"]
@@ -64,16 +64,16 @@ async def test_every_token_of_a_whole_run(runs: RunLab, claude_cli: InstalledAge
     assert [(line["output_tokens"], line["cache_creation_tokens"], line["partial"]) for line in by_turn] == [
         (25, 50, False)
     ] * 3
-    assert told.usage is not None
-    assert told.usage.input_tokens == sum(line["input_tokens"] for line in lines)
-    assert told.usage.output_tokens == sum(line["output_tokens"] for line in lines)
-    assert told.difference is not None
-    differs = told.difference
+    assert metered.usage is not None
+    assert metered.usage.input_tokens == sum(line["input_tokens"] for line in lines)
+    assert metered.usage.output_tokens == sum(line["output_tokens"] for line in lines)
+    assert metered.difference is not None
+    differs = metered.difference
     assert (differs.input_tokens, differs.output_tokens, differs.cache_read_tokens) == (0, 0, 0)
     assert bundle.agent is not None
-    assert bundle.agent.usage == told.usage == done.log.usage
-    assert (told.usage.cost_source, told.usage.partial) == ("gateway", False)
-    assert told.usage.cost_usd == pytest.approx(sum(line["cost_usd"] for line in lines))
+    assert bundle.agent.usage == metered.usage == done.log.usage
+    assert (metered.usage.cost_source, metered.usage.partial) == ("gateway", False)
+    assert metered.usage.cost_usd == pytest.approx(sum(line["cost_usd"] for line in lines))
     assert bundle.agent.budget_exceeded is False
     environment = (done.tree / "environment.txt").read_text()
     assert "ANTHROPIC_API_KEY=sk-yb-" in environment
@@ -82,32 +82,32 @@ async def test_every_token_of_a_whole_run(runs: RunLab, claude_cli: InstalledAge
 
 
 @versions(NEWEST)
-async def test_a_budget_that_is_spent(runs: RunLab, claude_cli: InstalledAgent) -> None:
+async def test_a_budget_that_is_spent(runs: RunBench, claude_cli: InstalledAgent) -> None:
     answers = script(*[bash(f"echo {number} >> work.txt") for number in range(20)], says("Done."), usage=TOKENS)
     done = await run_with(runs, agent(claude_cli), answers, "--budget", "0.02")
     assert done.done.code == 1
-    told, bundle = report(done), done.bundle
+    metered, bundle = report(done), done.bundle
     assert bundle.agent is not None
     assert bundle.outcome is not None
     assert (bundle.outcome.name, bundle.outcome.valid, bundle.agent.budget_exceeded) == ("limit", True, True)
-    assert told.budget is not None
-    assert (told.budget.cap_usd, told.budget.exceeded) == (0.02, True)
-    assert told.usage is not None
-    assert told.usage.cost_usd is not None
-    assert 0.02 <= told.usage.cost_usd < 0.04
+    assert metered.budget is not None
+    assert (metered.budget.cap_usd, metered.budget.exceeded) == (0.02, True)
+    assert metered.usage is not None
+    assert metered.usage.cost_usd is not None
+    assert 0.02 <= metered.usage.cost_usd < 0.04
     assert [line["status"] for line in ledger(done)][-1] == 402
     assert bundle.outcome.reason in done.done.out
     assert bundle.summary.overall_status == "failed"
 
 
 @versions(NEWEST)
-async def test_waiting_for_the_provider_is_not_working(runs: RunLab, claude_cli: InstalledAgent) -> None:
+async def test_waiting_for_the_provider_is_not_agent_time(runs: RunBench, claude_cli: InstalledAgent) -> None:
     busy = {"error": {"status": 429, "message": "slow down", "headers": {"retry-after": "1"}}}
     done = await run_with(runs, agent(claude_cli), script(busy, EDIT, says("Done.")), gateway="builtin")
     assert done.done.code == 0, done.done.err
-    told = report(done)
-    assert told.rate_limited == 1
-    assert told.provider_wait_ms >= 900
+    metered = report(done)
+    assert metered.rate_limited == 1
+    assert metered.provider_wait_ms >= 900
     assert "Provider wait" in done.done.out
     assert [line["retry_after_s"] for line in ledger(done) if line["status"] == 429] == [1.0]
 
@@ -125,14 +125,14 @@ while True:
 """
 
 
-async def test_an_agent_that_goes_on_asking_is_ended(runs: RunLab) -> None:
+async def test_an_agent_that_ignores_a_spent_budget_is_ended(runs: RunBench) -> None:
     greedy = {"type": "command", "config": {"command": [sys.executable, "-c", GREEDY], "prompt_by": "none"}}
-    # Nobody counts the answers to a request without tools: the script's smallest numbers hold.
+    # Answers to a request without tools have the script's smallest token counts.
     done = await run_with(
         runs, greedy, script(says("Yes."), usage=TOKENS), gateway={"type": "builtin", "tokens_per_trial": 5000}
     )
-    told = report(done)
-    assert told.refused >= 4
+    metered = report(done)
+    assert metered.refused >= 4
     assert done.bundle.outcome is not None
     assert done.bundle.outcome.name == "limit"
     assert done.bundle.agent is not None
@@ -140,12 +140,12 @@ async def test_an_agent_that_goes_on_asking_is_ended(runs: RunLab) -> None:
     assert [error.code for error in done.bundle.agent.errors] == ["COMMAND_STOPPED"]
 
 
-async def test_a_provider_that_is_not_there(runs: RunLab) -> None:
-    """Which is nobody's failure but its own, and is soon not asked any more."""
+async def test_an_unreachable_provider(runs: RunBench) -> None:
+    """It is a provider error, and the circuit opens soon."""
     gives_up = GREEDY.replace("while True:", "for _ in range(10):") + "raise SystemExit(1)"
     asks = {"type": "command", "config": {"command": [sys.executable, "-c", gives_up], "prompt_by": "none"}}
-    nobody = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "ANTHROPIC_API_KEY": API_KEY}
-    done = await runs.run(asks, env=nobody, gateway="builtin")
+    unreachable = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "ANTHROPIC_API_KEY": API_KEY}
+    done = await runs.run(asks, env=unreachable, gateway="builtin")
     assert done.done.code == 1
     assert [line["error"] for line in ledger(done)] == ["upstream_unreachable"] * 6 + ["circuit_open"] * 4
     assert report(done).circuit_opened
@@ -153,7 +153,7 @@ async def test_a_provider_that_is_not_there(runs: RunLab) -> None:
     assert (done.bundle.outcome.name, done.bundle.outcome.valid) == ("provider_error", False)
 
 
-async def test_a_ledger_that_the_agent_changes_is_put_right(runs: RunLab) -> None:
+async def test_a_ledger_changed_by_the_agent_is_restored(runs: RunBench) -> None:
     script_ = (
         'curl -s -H "x-api-key: $ANTHROPIC_API_KEY" "$PROXY_URL/v1/models"; echo {} > ../artifacts/gateway-ledger.jsonl'
     )
@@ -169,7 +169,7 @@ LEDGER = "../artifacts/gateway-ledger.jsonl"
 @pytest.mark.parametrize(
     "instead", [f"rm {LEDGER}; mkdir {LEDGER}", f"truncate -s 4T {LEDGER}"], ids=["a directory", "without end"]
 )
-async def test_nothing_in_the_ledgers_place_ends_a_run(runs: RunLab, instead: str) -> None:
+async def test_a_replaced_ledger_does_not_end_the_run(runs: RunBench, instead: str) -> None:
     works = runs.program(f"{instead}; echo hello > hello.txt")
     done = await run_with(runs, works, script(says("Yes.")), gateway="builtin")
     assert done.done.code == 0, done.done.err
@@ -178,15 +178,15 @@ async def test_nothing_in_the_ledgers_place_ends_a_run(runs: RunLab, instead: st
     assert "WORKSPACE_TAMPERED" in [warning.code for warning in done.bundle.agent.warnings]
 
 
-async def test_an_agent_that_used_more_than_went_through(runs: RunLab) -> None:
+async def test_an_agent_that_reports_more_than_was_metered(runs: RunBench) -> None:
     """It says so itself: then the gateway's zero is not the whole truth."""
     claims = """echo '{"input_tokens": 500000, "output_tokens": 90000, "cost_usd": 3.2}' > "$YOUBENCHA_METRICS_FILE" """
     done = await run_with(runs, runs.program(claims), script(says("Yes.")), gateway="builtin")
     assert done.bundle.agent is not None
     assert "USAGE_UNACCOUNTED" in [warning.code for warning in done.bundle.agent.warnings]
-    told = report(done)
-    assert told.reported is not None
-    assert (told.reported.input_tokens, told.reported.cost_usd) == (500_000, 3.2)
+    metered = report(done)
+    assert metered.reported is not None
+    assert (metered.reported.input_tokens, metered.reported.cost_usd) == (500_000, 3.2)
 
 
 @pytest.mark.parametrize(
@@ -196,8 +196,8 @@ async def test_an_agent_that_used_more_than_went_through(runs: RunLab) -> None:
         ({"budget_per_trial_usd": 1, "prices": {}}, "price_unknown", "infra_error"),
     ],
 )
-async def test_whoever_is_refused_for_good_is_ended(
-    runs: RunLab, capped: dict[str, Any], reason: str, outcome: str
+async def test_an_agent_whose_calls_are_always_refused_is_ended(
+    runs: RunBench, capped: dict[str, Any], reason: str, outcome: str
 ) -> None:
     program = GREEDY if reason == "call_over_cap" else GREEDY.replace("claude-opus-4-5", "nobody-knows-me")
     greedy = {"type": "command", "config": {"command": [sys.executable, "-c", program], "prompt_by": "none"}}
@@ -208,7 +208,7 @@ async def test_whoever_is_refused_for_good_is_ended(
     assert done.bundle.summary.overall_status == "failed"
 
 
-async def test_a_server_that_cannot_be_loaded_ends_the_trial(runs: RunLab, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_cannot_be_loaded_ends_the_trial(runs: RunBench, monkeypatch: pytest.MonkeyPatch) -> None:
     def load(gateway: Gateway) -> GatewayServer:
         raise ImportError("no module named aiohttp")
 
@@ -234,8 +234,8 @@ async def test_a_server_that_cannot_be_loaded_ends_the_trial(runs: RunLab, monke
         ("builtin", ("--replay", "x"), "x"),
     ],
 )
-async def test_what_cannot_be_done_is_said_before_anything_runs(
-    runs: RunLab, gateway: Any, options: tuple[str, ...], says_so: str
+async def test_invalid_options_are_reported_before_anything_runs(
+    runs: RunBench, gateway: Any, options: tuple[str, ...], says_so: str
 ) -> None:
     runs.write_case(runs.program("echo hello > hello.txt"), gateway=gateway)
     done = await runs.yb("run", "-c", str(runs.case_file), *options)

@@ -1,4 +1,4 @@
-"""An interrupt leaves a valid bundle of what was finished; a kill loses nothing that was."""
+"""An interrupt leaves a valid bundle of what was finished; a kill loses no finished result."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from run_lab import PATIENCE_S, RunLab
+from run_bench import PATIENCE_S, RunBench
 
 from systems import posix_only
 from yb import SCRIPT
@@ -26,7 +26,7 @@ async def appears(path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-async def test_while_the_agent_works(runs: RunLab, number: signal.Signals) -> None:
+async def test_interrupted_while_the_agent_works(runs: RunBench, number: signal.Signals) -> None:
     runs.write_case(runs.program(f"echo begun > README.md; touch {runs.root}/begun; sleep 1000"))
     process = await runs.start("run", "-c", str(runs.case_file))
     await appears(runs.root / "begun")
@@ -45,7 +45,7 @@ async def test_while_the_agent_works(runs: RunLab, number: signal.Signals) -> No
     assert "+begun" in (run / "artifacts/git-diff.patch").read_text()  # what it had done so far
 
 
-async def test_while_evaluators_run(runs: RunLab) -> None:
+async def test_interrupted_while_evaluators_run(runs: RunBench) -> None:
     slow = {"name": "command", "config": {"command": ["/bin/sh", "-c", f"touch {runs.root}/judging; sleep 1000"]}}
     runs.write_case(runs.program("echo done > README.md"), evaluators=["git-diff", slow])
     process = await runs.start("run", "-c", str(runs.case_file))
@@ -62,7 +62,7 @@ async def test_while_evaluators_run(runs: RunLab) -> None:
     assert bundle.agent.status == "success"
 
 
-async def test_a_kill_loses_nothing_that_was_finished(runs: RunLab) -> None:
+async def test_a_kill_keeps_finished_results(runs: RunBench) -> None:
     slow = {"name": "command", "config": {"command": ["/bin/sh", "-c", f"touch {runs.root}/judging; sleep 1000"]}}
     runs.write_case(runs.program("echo done > README.md"), evaluators=["git-diff", slow])
     process = await runs.start("run", "-c", str(runs.case_file))
@@ -85,7 +85,7 @@ async def test_a_kill_loses_nothing_that_was_finished(runs: RunLab) -> None:
     assert (run / "artifacts/youbencha-log.json").exists()
 
 
-async def test_a_kill_while_the_agent_works_leaves_what_came_before(runs: RunLab) -> None:
+async def test_a_kill_while_the_agent_works_keeps_earlier_results(runs: RunBench) -> None:
     before = {"name": "script", "config": {"command": "/bin/sh", "args": ["-c", "true"]}}
     runs.write_case(runs.program(f"touch {runs.root}/begun; sleep 1000"), pre_execution=[before])
     process = await runs.start("run", "-c", str(runs.case_file))
@@ -99,7 +99,7 @@ async def test_a_kill_while_the_agent_works_leaves_what_came_before(runs: RunLab
     assert bundle.summary.overall_status == "partial"
 
 
-async def test_a_reader_that_leaves_early_ends_no_run(runs: RunLab) -> None:
+async def test_a_closed_stdout_does_not_end_the_run(runs: RunBench) -> None:
     runs.write_case(runs.program(f"until test -e {runs.root}/go; do sleep 0.05; done; echo done > README.md"))
     process = await runs.start("run", "-c", str(runs.case_file))
     assert process.stderr is not None
@@ -116,12 +116,12 @@ async def test_a_reader_that_leaves_early_ends_no_run(runs: RunLab) -> None:
 
 
 @pytest.mark.parametrize("redirection", ["> /dev/full", ">&-", "2>&-", ">&- 2>&-"])
-async def test_where_the_words_go_changes_no_verdict(runs: RunLab, redirection: str) -> None:
+async def test_redirected_output_does_not_change_the_verdict(runs: RunBench, redirection: str) -> None:
     runs.write_case(runs.program("echo done > README.md"))
     line = f"'{SCRIPT}' run -c '{runs.case_file}' {redirection}"
     process = await asyncio.create_subprocess_exec(
         "/bin/sh", "-c", line, cwd=runs.root, env=runs.env, stderr=asyncio.subprocess.PIPE
     )
-    _, told = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+    _, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
     assert process.returncode == 0
-    assert (b"warning: the result could not be printed" in told) == (redirection == "> /dev/full")
+    assert (b"warning: the result could not be printed" in err) == (redirection == "> /dev/full")

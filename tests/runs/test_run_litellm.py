@@ -1,14 +1,14 @@
-"""Whole runs of real agents behind a real LiteLLM, and of Aider without one: every token is counted all the same."""
+"""Runs of real agents behind a real LiteLLM, and of Aider without one: every token is counted."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from run_lab import Outcome, RunLab
+from run_bench import Outcome, RunBench
 
 from agent_clis import NEWEST, OLD
-from claude_lab import API_KEY, bash, says, script, versions
+from claude_bench import API_KEY, bash, says, script, versions
 from toolbox_tools import installed
 from youbencha.gateway.script import ScriptedModel
 from youbencha.log.model import Usage
@@ -30,7 +30,7 @@ def of(kind: str) -> dict[str, Any] | str:
     return {"type": "litellm", "litellm": started}
 
 
-async def run(runs: RunLab, agent: dict[str, Any], answers: Any, gateway: Any) -> tuple[Outcome, ScriptedModel]:
+async def run(runs: RunBench, agent: dict[str, Any], answers: Any, gateway: Any) -> tuple[Outcome, ScriptedModel]:
     async with ScriptedModel(answers) as model:
         keys = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY}
         return await runs.run(agent, env=keys, gateway=gateway), model
@@ -40,12 +40,12 @@ def metered(done: Outcome, kind: str) -> Usage:
     assert done.done.code == 0, done.done.out + done.done.err
     assert "+TAX = 0.2\n" in done.diff
     assert done.bundle.agent is not None
-    told = done.bundle.agent.gateway
-    assert told is not None
-    assert told.type == kind
-    assert told.usage is not None
-    assert not told.usage.partial
-    return told.usage
+    report = done.bundle.agent.gateway
+    assert report is not None
+    assert report.type == kind
+    assert report.usage is not None
+    assert not report.usage.partial
+    return report.usage
 
 
 def sent_by(model: ScriptedModel) -> tuple[int, int]:
@@ -56,8 +56,8 @@ def sent_by(model: ScriptedModel) -> tuple[int, int]:
 
 
 @versions(NEWEST, OLD)
-async def test_claude_code_behind_litellm(runs: RunLab, claude_cli: InstalledAgent) -> None:
-    config = {"prompt": "Mend the tax.", "executable": str(claude_cli.executable)}
+async def test_claude_code_behind_litellm(runs: RunBench, claude_cli: InstalledAgent) -> None:
+    config = {"prompt": "Fix the tax.", "executable": str(claude_cli.executable)}
     agent = {"type": "claude-code", "model": MODEL, "config": config, "env": {"IS_SANDBOX": "1"}}
     done, model = await run(
         runs, agent, script(bash("echo 'TAX = 0.2' > src/prices.py"), says("Done."), usage=TOKENS), of("litellm")
@@ -70,8 +70,8 @@ async def test_claude_code_behind_litellm(runs: RunLab, claude_cli: InstalledAge
 
 
 @pytest.mark.parametrize("kind", ["builtin", "litellm"])
-async def test_aider(runs: RunLab, kind: str) -> None:
-    config = {"prompt": "Mend the tax.", "executable": str(installed("aider").executable), "files": ["src/prices.py"]}
+async def test_aider(runs: RunBench, kind: str) -> None:
+    config = {"prompt": "Fix the tax.", "executable": str(installed("aider").executable), "files": ["src/prices.py"]}
     agent = {"type": "aider", "model": f"anthropic/{MODEL}", "config": config}
     answers = script(says(EDIT), usage=TOKENS, tools_optional=True)
     done, model = await run(runs, agent, answers, of(kind))

@@ -1,4 +1,4 @@
-"""What a `yb run` through the gateway loads to know its prices."""
+"""What a `yb run` through the gateway loads for its prices."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from importlib.metadata import version
 
 import pytest
-from run_lab import PATIENCE_S, RunLab
+from run_bench import PATIENCE_S, RunBench
 
-from claude_lab import API_KEY, says, script
+from claude_bench import API_KEY, says, script
 from youbencha.gateway.script import ScriptedModel
 from youbencha.log.results import GatewayReport, ResultsBundle
 
@@ -32,7 +32,7 @@ open("answer.json", "wb").write(urllib.request.urlopen(request).read())
 NOT_WITH_A_TABLE = {"genai_prices", "httpx", "httpx2"}
 
 
-async def run(runs: RunLab, env: Mapping[str, str]) -> tuple[GatewayReport, set[str]]:
+async def run(runs: RunBench, env: Mapping[str, str]) -> tuple[GatewayReport, set[str]]:
     """What the gateway reports of it, and the packages that were loaded at its end."""
     command = (sys.executable, "-c", YB_AND_ITS_MODULES, "run", "-c", str(runs.case_file), "--quiet")
     process = await asyncio.create_subprocess_exec(
@@ -47,7 +47,7 @@ async def run(runs: RunLab, env: Mapping[str, str]) -> tuple[GatewayReport, set[
     return results.agent.gateway, {name.partition(".")[0] for name in loaded}
 
 
-async def test_genai_prices_and_its_http_client_are_loaded_once_for_each_version(runs: RunLab) -> None:
+async def test_genai_prices_is_loaded_once_for_each_version(runs: RunBench) -> None:
     runs.write_case({"type": "command", "config": {"command": [sys.executable, "-c", CALL]}}, gateway="builtin")
     async with ScriptedModel(script(says("Hello."), says("Hello again."))) as model:
         env = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY}

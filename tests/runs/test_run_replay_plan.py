@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_lab import RunLab
+from run_bench import RunBench
 
 from youbencha.gateway.cassette.cassette import Cassette
 from youbencha.gateway.cassette.matching import ModelRequest
@@ -29,31 +29,31 @@ def cassette(tmp_path: Path) -> Path:
     return tmp_path / "cassette"
 
 
-async def planned(runs: RunLab, cassette: Path, agent: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+async def planned(runs: RunBench, cassette: Path, agent: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     done = await dry(runs, cassette, agent, **more)
     assert done.code == 0, done.err
     return json.loads(done.out)  # type: ignore[no-any-return]
 
 
-async def dry(runs: RunLab, cassette: Path, agent: dict[str, Any] | None = None, **more: Any) -> Any:
+async def dry(runs: RunBench, cassette: Path, agent: dict[str, Any] | None = None, **more: Any) -> Any:
     runs.write_case(agent or AGENT, **more)
     return await runs.yb("run", "-c", str(runs.case_file), "--dry-run", "--json", "--replay", str(cassette))
 
 
-async def test_what_a_cassette_holds(runs: RunLab, cassette: Path) -> None:
+async def test_contents_of_a_cassette(runs: RunBench, cassette: Path) -> None:
     plan = await planned(runs, cassette)
     assert plan["cassette"] == "2 exchanges of claude-sonnet-4-5 (anthropic-messages)"
     assert plan["cassette_lacks"] == []
 
 
-async def test_what_it_lacks(runs: RunLab, cassette: Path) -> None:
+async def test_missing_recordings(runs: RunBench, cassette: Path) -> None:
     plan = await planned(runs, cassette, {**AGENT, "model": "claude-opus-4-5"})
     assert plan["cassette_lacks"] == ["any request to the model claude-opus-4-5"]
     plan = await planned(runs, cassette, {"type": "codex", "config": {"prompt": "Do it."}})
     assert plan["cassette_lacks"] == ["any request to the API that codex uses (openai)"]
 
 
-async def test_what_is_no_cassette(runs: RunLab, cassette: Path, tmp_path: Path) -> None:
+async def test_invalid_cassettes(runs: RunBench, cassette: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for name in ("empty", "nowhere"):
         done = await dry(runs, tmp_path / name)
@@ -63,7 +63,7 @@ async def test_what_is_no_cassette(runs: RunLab, cassette: Path, tmp_path: Path)
     assert (done.code, "is not JSON" in done.err) == (2, True)
 
 
-async def test_a_judge_that_would_ask_a_real_model_is_refused(runs: RunLab, cassette: Path) -> None:
+async def test_a_judge_that_would_ask_a_real_model_is_refused(runs: RunBench, cassette: Path) -> None:
     judges = [
         {"name": "agentic-judge:ours", "config": JUDGE},
         {"name": "agentic-judge:theirs", "config": {**JUDGE, "type": "copilot-cli"}},

@@ -1,4 +1,4 @@
-"""What a trial lays beside its tree is found again by the run's name, even after a kill."""
+"""Files that a trial puts beside its tree are found by the run's name, even after a kill."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from run_lab import PATIENCE_S, RunLab
+from run_bench import PATIENCE_S, RunBench
 
 from systems import posix_only
 
 pytestmark = posix_only("signals are sent")
 
 
-async def test_a_kill_leaves_nothing_that_prune_does_not_find(runs: RunLab) -> None:
+async def test_prune_finds_everything_after_a_kill(runs: RunBench) -> None:
     begun = runs.root / "begun"
     runs.write_case(waiting_program(runs, begun))
     await killed_at(runs, begun)
     await check_that_prune_finds_all(runs, begun)
 
 
-async def test_nor_does_one_while_a_judge_works(runs: RunLab) -> None:
+async def test_prune_finds_everything_after_a_kill_of_a_judge(runs: RunBench) -> None:
     begun = runs.root / "begun"
     judge = waiting_program(runs, begun)
     config = {"type": judge["type"], "config": judge["config"], "assertions": {"good": "It is good."}}
@@ -29,12 +29,12 @@ async def test_nor_does_one_while_a_judge_works(runs: RunLab) -> None:
     await check_that_prune_finds_all(runs, begun)
 
 
-def waiting_program(runs: RunLab, begun: Path) -> dict[str, Any]:
+def waiting_program(runs: RunBench, begun: Path) -> dict[str, Any]:
     """Tells where its scratch is, and does not end."""
     return runs.program(f'echo "$YOUBENCHA_METRICS_FILE" > {begun}.part; mv {begun}.part {begun}; sleep 1000')
 
 
-async def killed_at(runs: RunLab, begun: Path) -> None:
+async def killed_at(runs: RunBench, begun: Path) -> None:
     (runs.root / "temporary").mkdir()
     process = await runs.start("run", "-c", str(runs.case_file), env={"TMPDIR": str(runs.root / "temporary")})
     async with asyncio.timeout(PATIENCE_S):
@@ -44,7 +44,7 @@ async def killed_at(runs: RunLab, begun: Path) -> None:
     await process.communicate()
 
 
-async def check_that_prune_finds_all(runs: RunLab, begun: Path) -> None:
+async def check_that_prune_finds_all(runs: RunBench, begun: Path) -> None:
     temporary, cache = runs.root / "temporary", runs.home / "cache" / "youbencha" / "runs"
     (run,) = runs.runs()
     assert begun.read_text().startswith(f"{cache}/{run.name}-")

@@ -1,4 +1,4 @@
-"""An agent that reaches beside its tree: it changes no verdict, and no run is lost by it."""
+"""An agent that changes files beside its tree changes no verdict and loses no run."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from run_lab import RunLab
+from run_bench import RunBench
 
 EDIT = "echo 'TAX = 0.2' > src/prices.py"
 
 
-async def test_a_planted_reference_is_not_taken_for_ours(runs: RunLab) -> None:
+async def test_a_planted_reference_is_not_used(runs: RunBench) -> None:
     runs.commit({"src/prices.py": "something else entirely\n"}, branch="solution")
     plant = (
         "mkdir -p ../src-expected; for i in 1 2 3 4 5 6 7 8 9; do echo $i > f$i; echo $i > ../src-expected/f$i; done"
@@ -22,7 +22,7 @@ async def test_a_planted_reference_is_not_taken_for_ours(runs: RunLab) -> None:
     assert done.bundle.evaluators[0].metrics["files_added"] == 9
 
 
-async def test_a_forged_result_does_not_stay(runs: RunLab) -> None:
+async def test_a_forged_result_is_replaced(runs: RunBench) -> None:
     forged = runs.root / "forged.json"
     good = await runs.run(runs.program(EDIT))
     forged.write_bytes((good.artifacts / "results.json").read_bytes())
@@ -46,7 +46,7 @@ async def test_a_forged_result_does_not_stay(runs: RunLab) -> None:
         "cd /; rm -rf {run}",
     ],
 )
-async def test_what_an_agent_does_beside_its_tree_loses_no_result(runs: RunLab, harm: str) -> None:
+async def test_damage_beside_the_tree_loses_no_result(runs: RunBench, harm: str) -> None:
     victim = runs.root / "victim"
     victim.mkdir()
     (victim / "file").write_text("precious")
@@ -60,7 +60,7 @@ async def test_what_an_agent_does_beside_its_tree_loses_no_result(runs: RunLab, 
     assert (victim / "file").read_text() == "precious"
 
 
-async def test_new_rules_hide_nothing(runs: RunLab) -> None:
+async def test_new_ignore_rules_hide_nothing(runs: RunBench) -> None:
     hide = "echo '*' > .gitignore; find .. -name .gitignore -newer README.md; echo hidden > hidden.txt"
     strict = [{"name": "git-diff", "config": {"max_files_changed": 0}}]
     done = await runs.run(runs.program(hide), evaluators=strict)
@@ -68,20 +68,20 @@ async def test_new_rules_hide_nothing(runs: RunLab) -> None:
     assert done.bundle.evaluators[0].metrics["files_changed"] == 2
 
 
-async def test_nothing_of_ours_lies_where_the_agent_looks(runs: RunLab) -> None:
+async def test_none_of_our_files_are_beside_the_tree(runs: RunBench) -> None:
     done = await runs.run(runs.program("ls -A .. > beside.txt"))
     assert set((done.tree / "beside.txt").read_text().split()) <= {"artifacts", "src-modified", ".lock"}
     assert not list((runs.home / "cache/youbencha/runs").glob("*"))  # and nothing is left of it
 
 
-async def test_a_planted_copy_is_not_judged(runs: RunLab) -> None:
+async def test_a_planted_copy_is_not_judged(runs: RunBench) -> None:
     plant = "mkdir -p ../.youbencha/scratch/command/tree; touch ../.youbencha/scratch/command/tree/planted"
     check = [{"name": "command", "config": {"command": ["/bin/sh", "-c", "test ! -e planted"]}}]
     done = await runs.run(runs.program(plant), evaluators=check)
     assert done.done.code == 0, done.done.err
 
 
-async def test_reports_come_from_our_own_results(runs: RunLab) -> None:
+async def test_reports_come_from_our_own_results(runs: RunBench) -> None:
     await runs.run(runs.program("echo '{}' > ../artifacts/results.json; exit 1"))
     done = await runs.yb("report", "--from", str(runs.workspace), "--format", "json", "--output", "-")
     assert done.code == 0, done.err
@@ -89,7 +89,7 @@ async def test_reports_come_from_our_own_results(runs: RunLab) -> None:
     assert Path(runs.workspace).is_dir()
 
 
-async def test_what_was_done_is_told(runs: RunLab) -> None:
+async def test_tampering_is_reported(runs: RunBench) -> None:
     done = await runs.run(
         runs.program(f"{EDIT}; echo forged > ../artifacts/notes.txt; rm -rf ../artifacts/results.json")
     )
@@ -99,7 +99,7 @@ async def test_what_was_done_is_told(runs: RunLab) -> None:
     assert not (done.artifacts / "notes.txt").exists()
 
 
-async def test_what_hooks_put_beside_the_results_stays(runs: RunLab) -> None:
+async def test_files_of_hooks_beside_the_results_are_kept(runs: RunBench) -> None:
     before = {"name": "script", "config": {"command": "/bin/sh", "args": ["-c", "echo mine > $ARTIFACTS_DIR/mine.txt"]}}
     done = await runs.run(runs.program(EDIT), pre_execution=[before])
     assert done.done.code == 0, done.done.err

@@ -1,16 +1,16 @@
-"""`yb run` with any program as the agent: what is judged, what is believed, what is left behind."""
+"""`yb run` with any program as the agent: verdicts, metrics, and what is left behind."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 
-from run_lab import RunLab, cut_off
+from run_bench import RunBench, cut_off
 
 EDIT = "echo 'TAX = 0.2' > src/prices.py"
 
 
-async def test_a_change_that_is_judged_well(runs: RunLab) -> None:
+async def test_a_change_that_passes(runs: RunBench) -> None:
     done = await runs.run(runs.program(EDIT), evaluators=[{"name": "git-diff", "config": {"max_files_changed": 1}}])
     assert done.done.code == 0, done.done.err
     bundle = done.bundle
@@ -28,7 +28,7 @@ async def test_a_change_that_is_judged_well(runs: RunLab) -> None:
     assert "passed" in done.done.out
 
 
-async def test_what_nobody_reported_is_null(runs: RunLab) -> None:
+async def test_unreported_values_are_null(runs: RunBench) -> None:
     """Nothing is made up from what an agent did not say."""
     agent = (await runs.run(runs.program(EDIT))).bundle.agent
     assert agent is not None
@@ -39,7 +39,7 @@ async def test_what_nobody_reported_is_null(runs: RunLab) -> None:
     assert agent.usage is None or agent.usage.input_tokens is None
 
 
-async def test_a_violation_fails(runs: RunLab) -> None:
+async def test_a_violation_fails(runs: RunBench) -> None:
     strict = [{"name": "git-diff", "config": {"assertions": {"max_files_changed": 0}}}]
     done = await runs.run(runs.program(EDIT), evaluators=strict)
     assert done.done.code == 1
@@ -48,11 +48,11 @@ async def test_a_violation_fails(runs: RunLab) -> None:
     assert (done.bundle.outcome.name, done.bundle.outcome.valid) == ("unsolved", True)
 
 
-async def test_an_agent_that_failed_cannot_pass(runs: RunLab) -> None:
+async def test_an_agent_that_failed_cannot_pass(runs: RunBench) -> None:
     done = await runs.run(runs.program(f"{EDIT}; exit 3"))
     assert done.done.code == 1
     bundle = done.bundle
-    assert bundle.evaluators[0].status == "passed"  # what it did is still told
+    assert bundle.evaluators[0].status == "passed"  # its changes are still reported
     assert bundle.summary.overall_status == "failed"
     assert bundle.agent is not None
     assert (bundle.agent.status, bundle.agent.exit_code) == ("failed", 3)
@@ -60,7 +60,7 @@ async def test_an_agent_that_failed_cannot_pass(runs: RunLab) -> None:
     assert bundle.outcome.name == "agent_error"
 
 
-async def test_an_agent_that_takes_too_long_cannot_pass(runs: RunLab) -> None:
+async def test_an_agent_that_takes_too_long_cannot_pass(runs: RunBench) -> None:
     slow = runs.program(f"{EDIT}; sleep 1000")
     done = await cut_off(lambda timeout: runs.run(slow, timeout=timeout), 700, "+TAX")
     assert done.done.code == 1
@@ -71,14 +71,14 @@ async def test_an_agent_that_takes_too_long_cannot_pass(runs: RunLab) -> None:
     assert "+TAX = 0.2" in done.diff
 
 
-async def test_a_check_that_was_not_made_is_no_check_that_was_passed(runs: RunLab) -> None:
+async def test_a_skipped_evaluator_is_not_a_passed_one(runs: RunBench) -> None:
     done = await runs.run(runs.program(EDIT), evaluators=["git-diff", "expected-diff"])
     assert done.done.code == 1
     assert done.bundle.summary.overall_status == "partial"
     assert [result.status for result in done.bundle.evaluators] == ["passed", "skipped"]
 
 
-async def test_a_verifier_that_cannot_run_is_not_the_agents_failure(runs: RunLab) -> None:
+async def test_a_verifier_that_cannot_run_is_not_the_agents_failure(runs: RunBench) -> None:
     nothing = {"name": "command", "config": {"command": ["no-such-program-anywhere"]}}
     done = await runs.run(runs.program(EDIT), evaluators=["git-diff", nothing])
     assert done.done.code == 1
@@ -87,7 +87,7 @@ async def test_a_verifier_that_cannot_run_is_not_the_agents_failure(runs: RunLab
     assert done.bundle.evaluators[1].error is not None
 
 
-async def test_the_expected_tree_is_compared_and_was_hidden_from_the_agent(runs: RunLab) -> None:
+async def test_the_expected_tree_is_compared_and_was_hidden_from_the_agent(runs: RunBench) -> None:
     runs.commit({"src/prices.py": "TAX = 0.2\n"}, branch="solution")
     look = "git branch -a > branches.txt; ls .. > beside.txt; git log --all --format=%H | wc -l > commits.txt"
     done = await runs.run(
@@ -106,7 +106,7 @@ async def test_the_expected_tree_is_compared_and_was_hidden_from_the_agent(runs:
     assert (done.artifacts.parent / "src-expected" / "src/prices.py").read_text() == "TAX = 0.2\n"
 
 
-async def test_an_agent_that_commits_hides_nothing(runs: RunLab) -> None:
+async def test_an_agent_that_commits_hides_nothing(runs: RunBench) -> None:
     commit = "git add -A; git -c user.name=x -c user.email=x@y commit -qm hidden"
     done = await runs.run(runs.program(f"{EDIT}; {commit}"))
     metrics = done.bundle.evaluators[0].metrics
@@ -115,7 +115,7 @@ async def test_an_agent_that_commits_hides_nothing(runs: RunLab) -> None:
     assert metrics["current_commit"] not in (None, metrics["base_commit"])
 
 
-async def test_an_agent_that_deletes_its_repository(runs: RunLab) -> None:
+async def test_an_agent_that_deletes_its_repository(runs: RunBench) -> None:
     done = await runs.run(runs.program(f"{EDIT}; rm -rf .git"))
     assert done.done.code == 0, done.done.err
     metrics = done.bundle.evaluators[0].metrics
@@ -123,20 +123,20 @@ async def test_an_agent_that_deletes_its_repository(runs: RunLab) -> None:
     assert metrics["current_commit"] is None
 
 
-async def test_binary_files(runs: RunLab) -> None:
+async def test_binary_files(runs: RunBench) -> None:
     done = await runs.run(runs.program(r"printf '\000\001\377' > image.bin"))
     (changed,) = done.bundle.evaluators[0].metrics["changed_files"]
     assert (changed["path"], changed["binary"]) == ("image.bin", True)
     assert "GIT binary patch" in done.diff
 
 
-async def test_names_that_are_no_utf_8(runs: RunLab) -> None:
+async def test_names_that_are_not_utf_8(runs: RunBench) -> None:
     done = await runs.run(runs.program(r"echo x > $(printf 'caf\\351.txt'); printf 'no \\355\\240\\200 text'"))
     assert done.done.code == 0, done.done.err
     assert done.bundle.evaluators[0].metrics["files_changed"] == 1
 
 
-async def test_five_thousand_files(runs: RunLab) -> None:
+async def test_five_thousand_files(runs: RunBench) -> None:
     runs.commit({f"many/{n // 100}/file{n}.txt": f"{n}\n" for n in range(5_000)})
     done = await runs.run(runs.program("for d in many/*; do for f in $d/*; do echo more >> $f; done; done"))
     assert done.done.code == 0, done.done.err
@@ -144,7 +144,7 @@ async def test_five_thousand_files(runs: RunLab) -> None:
     assert done.bundle.evaluators[0].metrics["lines_added"] == 5_000
 
 
-async def test_what_hooks_did_is_not_the_agents(runs: RunLab) -> None:
+async def test_changes_made_by_hooks_are_not_the_agents(runs: RunBench) -> None:
     before = {"name": "script", "config": {"command": "/bin/sh", "args": ["-c", "echo x > $WORKSPACE_DIR/prepared"]}}
     done = await runs.run(runs.program(f"test -f prepared && {EDIT}"), pre_execution=[before])
     assert done.done.code == 0, done.done.err
@@ -152,7 +152,7 @@ async def test_what_hooks_did_is_not_the_agents(runs: RunLab) -> None:
     assert [hook.status for hook in done.bundle.hooks.pre_execution] == ["success"]
 
 
-async def test_a_hook_that_fails_before_the_agent_stops_the_run(runs: RunLab) -> None:
+async def test_a_hook_that_fails_before_the_agent_stops_the_run(runs: RunBench) -> None:
     before = {"name": "script", "config": {"command": "/bin/sh", "args": ["-c", "echo broken pipes; exit 7"]}}
     runs.write_case(runs.program("touch /tmp/never"), pre_execution=[before])
     done = await runs.yb("run", "-c", str(runs.case_file))
@@ -161,7 +161,7 @@ async def test_a_hook_that_fails_before_the_agent_stops_the_run(runs: RunLab) ->
     assert not list(runs.workspace.rglob("results.json"))
 
 
-async def test_what_hooks_say_after_the_evaluation_is_in_the_bundle(runs: RunLab) -> None:
+async def test_results_of_post_evaluation_hooks_are_in_the_bundle(runs: RunBench) -> None:
     ledger = {"name": "database", "config": {"type": "json-file", "output_path": "ledger.jsonl"}}
     script = {"name": "script", "config": {"command": "/bin/sh", "args": ["-c", "cat $RESULTS_PATH > copy.json"]}}
     broken = {"name": "script", "config": {"command": "/bin/sh", "args": ["-c", "exit 1"]}}
@@ -173,7 +173,7 @@ async def test_what_hooks_say_after_the_evaluation_is_in_the_bundle(runs: RunLab
     assert json.loads((runs.root / "copy.json").read_text())["summary"]["overall_status"] == "passed"
 
 
-async def test_json_on_standard_output_and_nothing_else(runs: RunLab) -> None:
+async def test_only_json_on_standard_output(runs: RunBench) -> None:
     runs.write_case(runs.program(EDIT))
     done = await runs.yb_process("run", "-c", str(runs.case_file), "--json")
     (run,) = runs.runs()
@@ -181,13 +181,13 @@ async def test_json_on_standard_output_and_nothing_else(runs: RunLab) -> None:
     assert json.loads(done.out) == json.loads((run / "artifacts/results.json").read_text())
 
 
-async def test_quiet(runs: RunLab) -> None:
+async def test_quiet(runs: RunBench) -> None:
     done = await runs.run(runs.program(EDIT), "--quiet")
     assert done.done.err == ""
     assert done.done.out.split() == ["passed", str(done.artifacts)]
 
 
-async def test_a_dry_run_runs_nothing(runs: RunLab) -> None:
+async def test_a_dry_run_runs_nothing(runs: RunBench) -> None:
     runs.write_case(runs.program(EDIT))
     done = await runs.yb("run", "-c", str(runs.case_file), "--dry-run")
     assert done.code == 0, done.err
@@ -195,7 +195,7 @@ async def test_a_dry_run_runs_nothing(runs: RunLab) -> None:
     assert not runs.workspace.exists()
 
 
-async def test_deleting_the_workspace_keeps_the_results(runs: RunLab) -> None:
+async def test_deleting_the_workspace_keeps_the_results(runs: RunBench) -> None:
     done = await runs.run(
         runs.program(f"{EDIT}; mkdir -p locked/in; touch locked/in/x; chmod 500 locked/in locked"), "--delete-workspace"
     )
@@ -204,7 +204,7 @@ async def test_deleting_the_workspace_keeps_the_results(runs: RunLab) -> None:
     assert done.bundle.summary.overall_status == "passed"
 
 
-async def test_the_agents_environment_and_no_more(runs: RunLab) -> None:
+async def test_the_agent_gets_only_its_environment(runs: RunBench) -> None:
     agent = runs.program("env > seen.txt", env={"GIVEN": "${FROM_OUTSIDE}"})
     done = await runs.run(agent, env={"FROM_OUTSIDE": "hello", "SECRET_THING": "s3cr3t-value-0123456789"})
     seen = (done.tree / "seen.txt").read_text()
@@ -215,7 +215,7 @@ async def test_the_agents_environment_and_no_more(runs: RunLab) -> None:
 SECRET = "sk-live-0123456789abcdefXYZ"
 
 
-async def test_no_secret_in_anything_written_or_sent(runs: RunLab) -> None:
+async def test_no_secret_in_anything_written_or_sent(runs: RunBench) -> None:
     """Not in the results, nor in what hooks get, nor on a terminal: wherever the agent or a verifier put it."""
     tell = 'echo "key is $MY_API_KEY"; echo "$MY_API_KEY" >&2; echo x > "f-$MY_API_KEY.txt"'
     metrics = 'echo "{\\"model\\": \\"$MY_API_KEY\\"}" > "$YOUBENCHA_METRICS_FILE"'
@@ -229,7 +229,7 @@ async def test_no_secret_in_anything_written_or_sent(runs: RunLab) -> None:
     done = await runs.run(agent, "--json", env={"MY_API_KEY": SECRET}, **more)
     assert done.done.code == 0, done.done.err
     assert done.bundle.agent is not None
-    assert done.bundle.agent.model is not None  # it was told, and is masked
+    assert done.bundle.agent.model is not None  # it was reported, and is masked
     assert json.loads(done.done.out) == json.loads((done.artifacts / "results.json").read_text())
     written = [path for path in done.artifacts.rglob("*") if path.is_file() and path.name != "git-diff.patch"]
     for path in [*written, runs.root / "ledger.jsonl", runs.root / "ledger.db"]:
@@ -237,7 +237,7 @@ async def test_no_secret_in_anything_written_or_sent(runs: RunLab) -> None:
     assert SECRET not in done.done.out + done.done.err
 
 
-async def test_a_password_that_is_an_ordinary_word_spoils_nothing(runs: RunLab) -> None:
+async def test_a_password_that_is_an_ordinary_word_does_not_mask_results(runs: RunBench) -> None:
     agent = runs.program(EDIT, env={"DB_PASSWORD": "passed", "API_TOKEN": "success", "SOME_SECRET": "git-diff"})
     done = await runs.run(agent)
     assert done.done.code == 0, done.done.err
@@ -245,14 +245,14 @@ async def test_a_password_that_is_an_ordinary_word_spoils_nothing(runs: RunLab) 
     assert done.log.execution.status == "success"
 
 
-async def test_credentials_in_a_repositorys_address_are_not_shown(runs: RunLab) -> None:
+async def test_credentials_in_a_repositorys_address_are_not_shown(runs: RunBench) -> None:
     runs.write_case(runs.program("true"), repo="http://ann:s3cr3tpw@127.0.0.1:9/x.git")
     done = await runs.yb("run", "-c", str(runs.case_file))
     assert done.code == 2
     assert "s3cr3tpw" not in done.out + done.err
 
 
-async def test_eight_processes_at_once(runs: RunLab) -> None:
+async def test_eight_concurrent_processes(runs: RunBench) -> None:
     runs.write_case(runs.program(EDIT))
     done = await asyncio.gather(*(runs.yb_process("run", "-c", str(runs.case_file), "--quiet") for _ in range(8)))
     assert [each.code for each in done] == [0] * 8, [each.err for each in done]

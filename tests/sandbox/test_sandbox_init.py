@@ -30,7 +30,7 @@ NEEDS_DYNAMIC_LINKER = 3
 NOT_PROCESS_1 = 125
 
 
-def test_the_binaries_and_their_sources_are_those_of_the_last_build() -> None:
+def test_binaries_and_sources_match_the_recorded_checksums() -> None:
     """Without a compiler. That the sources give these binaries, `scripts/build-init --check` finds out."""
     compiler, *lines = (INIT / "SHA256SUMS").read_text(encoding="ascii").splitlines()
     sums = {name: digest for digest, name in (line.split("  ") for line in lines)}
@@ -70,22 +70,22 @@ def test_another_compiler_has_no_warnings(tmp_path: Path) -> None:
 
 @posix_only("there are no permissions to execute")
 class TestCopyInTheCache:
-    def test_it_can_be_executed_by_any_user(self, tmp_path: Path) -> None:
+    def test_the_copy_can_be_executed_by_any_user(self, tmp_path: Path) -> None:
         copy = init_program("x86_64", cache_dir=tmp_path)
         assert copy.read_bytes() == (INIT / "init-x86_64").read_bytes()
         assert copy.stat().st_mode & 0o777 == 0o755
 
-    def test_names_of_engines_for_the_same_architecture(self, tmp_path: Path) -> None:
+    def test_architecture_aliases(self, tmp_path: Path) -> None:
         for name, alias in (("x86_64", "amd64"), ("aarch64", "arm64")):
             assert init_program(name, cache_dir=tmp_path) == init_program(alias, cache_dir=tmp_path)
         assert len(list((tmp_path / "init").iterdir())) == 2
 
-    def test_many_at_once_leave_one(self, tmp_path: Path) -> None:
+    def test_concurrent_calls_leave_one_copy(self, tmp_path: Path) -> None:
         with ThreadPoolExecutor(8) as threads:
             copies = set(threads.map(lambda _: init_program("x86_64", cache_dir=tmp_path), range(32)))
         assert list((tmp_path / "init").iterdir()) == list(copies)
 
-    def test_a_good_copy_is_kept(self, tmp_path: Path) -> None:
+    def test_a_valid_copy_is_kept(self, tmp_path: Path) -> None:
         before = init_program("x86_64", cache_dir=tmp_path).stat()
         assert init_program("x86_64", cache_dir=tmp_path).stat() == before
 
@@ -111,7 +111,7 @@ def test_an_architecture_without_a_binary(tmp_path: Path, architecture: str, nam
 
 
 @linux_only("the program is Linux's")
-def test_it_refuses_to_run_outside_a_container(tmp_path: Path) -> None:
+def test_the_init_program_refuses_to_run_outside_a_container(tmp_path: Path) -> None:
     """There, `kill everything` would be more than a container."""
     program = init_program(platform.machine(), cache_dir=tmp_path)
     done = subprocess.run([program, "/nowhere"], capture_output=True, text=True, check=False)

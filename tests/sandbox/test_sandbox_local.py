@@ -1,4 +1,4 @@
-"""A local sandbox: what of a person's home has a say in a trial, and what goes on working all the same."""
+"""A local sandbox: which parts of a user's home affect a trial, and which tools keep working."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sandbox(tmp_path: Path) -> LocalSandbox:
 
 
 @on_posix
-def test_a_home_of_its_own(sandbox: LocalSandbox, person: dict[str, str], tmp_path: Path) -> None:
+def test_a_fresh_home(sandbox: LocalSandbox, person: dict[str, str], tmp_path: Path) -> None:
     env = sandbox.environment({**person, "XDG_CONFIG_HOME": person["HOME"] + "/.config", "TMPDIR": "/somewhere"})
     home = tmp_path / "scratch" / "home"
     assert env["HOME"] == str(home)
@@ -50,26 +50,26 @@ def test_a_home_of_its_own(sandbox: LocalSandbox, person: dict[str, str], tmp_pa
     "name",
     ["CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "OPENCODE_CONFIG", "GIT_CONFIG_GLOBAL", "XDG_RUNTIME_DIR"],
 )
-def test_what_leads_to_the_persons_settings_is_left_out(
+def test_variables_that_lead_to_the_users_settings_are_removed(
     name: str, sandbox: LocalSandbox, person: dict[str, str]
 ) -> None:
     assert name not in sandbox.environment({**person, name: person["HOME"]})
 
 
 @on_posix
-def test_the_toolbox_stays_where_it_is(sandbox: LocalSandbox, person: dict[str, str], tmp_path: Path) -> None:
+def test_the_toolbox_directory_is_unchanged(sandbox: LocalSandbox, person: dict[str, str], tmp_path: Path) -> None:
     for given in ({}, {"XDG_DATA_HOME": str(tmp_path / "data")}, {"YOUBENCHA_TOOLBOX": str(tmp_path / "box")}):
         env = {**person, **given}
         assert default_root(sandbox.environment(env)) == default_root(env)
 
 
-def test_what_the_results_say_of_it(sandbox: LocalSandbox) -> None:
+def test_report_of_the_sandbox(sandbox: LocalSandbox) -> None:
     assert sandbox.report() == SandboxReport(type="local", fresh_home=True)
     assert HOST.report() == SandboxReport(type="local", fresh_home=False)
 
 
 @on_posix
-async def test_an_agent_can_commit_but_not_as_the_person(
+async def test_an_agent_can_commit_but_not_as_the_user(
     sandbox: LocalSandbox, person: dict[str, str], tmp_path: Path
 ) -> None:
     tree = tmp_path / "tree"
@@ -88,7 +88,7 @@ async def test_an_agent_can_commit_but_not_as_the_person(
 # -- tools in the home -----------------------------------------------------------------------------------------------
 
 
-def test_tools_are_found_where_they_are(tmp_path: Path) -> None:
+def test_tool_directories_of_the_home_are_found(tmp_path: Path) -> None:
     for below in (".pyenv", ".cache/uv", ".local/share/mise", "go/pkg/mod", ".cargo", ".local/lib"):
         (tmp_path / below).mkdir(parents=True)
     assert tool_homes({}, tmp_path, "linux") == {
@@ -100,13 +100,13 @@ def test_tools_are_found_where_they_are(tmp_path: Path) -> None:
     }
 
 
-def test_what_the_person_set_stands(tmp_path: Path) -> None:
+def test_the_users_variables_are_kept(tmp_path: Path) -> None:
     (tmp_path / ".npm").mkdir()
     assert tool_homes({"npm_config_cache": "/elsewhere"}, tmp_path, "linux") == {}
     assert tool_homes({"NPM_CONFIG_CACHE": ""}, tmp_path, "linux") == {"NPM_CONFIG_CACHE": str(tmp_path / ".npm")}
 
 
-def test_places_of_other_systems(tmp_path: Path) -> None:
+def test_tool_directories_of_other_systems(tmp_path: Path) -> None:
     (tmp_path / "Library" / "Caches" / "pip").mkdir(parents=True)
     assert tool_homes({}, tmp_path, "darwin") == {"PIP_CACHE_DIR": str(tmp_path / "Library" / "Caches" / "pip")}
     assert tool_homes({}, tmp_path, "linux") == {}
@@ -115,5 +115,5 @@ def test_places_of_other_systems(tmp_path: Path) -> None:
     assert tool_homes(local, tmp_path, "win32") == {"PIP_CACHE_DIR": str(tmp_path / "Local" / "pip")}
 
 
-def test_no_tool_that_keeps_credentials_there() -> None:
+def test_no_tool_directory_with_credentials() -> None:
     assert TOOL_VARIABLES.isdisjoint({"CARGO_HOME", "GRADLE_USER_HOME", "HF_HOME", "CODEX_HOME"})

@@ -1,4 +1,4 @@
-"""What of a CLI must be seen in a container, and that it is enough to start it."""
+"""Which files a CLI needs in a container, and that they are enough to start it."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def with_node(directory: Path, program: Path | None = None) -> dict[str, str]:
     return {"PATH": f"{directory / 'bin'}:/usr/bin:/bin"}
 
 
-async def test_a_native_binary_is_carried_with_all_that_was_installed(tmp_path: Path) -> None:
+async def test_a_native_binary_is_shared_with_its_installation(tmp_path: Path) -> None:
     codex = install(tmp_path, "codex", "1.2.3", "node_modules/x/bin/codex", b"\x7fELF")
     carried = await portable_cli(codex, {})
     assert carried == ((codex.executable,), (tmp_path / "codex" / "1.2.3",))
 
 
-async def test_a_script_is_carried_with_a_copy_of_node(tmp_path: Path) -> None:
+async def test_a_script_is_shared_with_a_copy_of_node(tmp_path: Path) -> None:
     env = with_node(tmp_path)
     script = "#!/usr/bin/env -S node --no-warnings --title=x\n"
     gemini = install(tmp_path / "box", "gemini-cli", "1.2.3", "node_modules/g/gemini.js", script)
@@ -71,7 +71,7 @@ async def test_a_script_is_carried_with_a_copy_of_node(tmp_path: Path) -> None:
     assert Toolbox(tmp_path / "box").damaged() == []
 
 
-async def test_a_node_that_no_image_could_start(tmp_path: Path) -> None:
+async def test_a_node_that_cannot_start_in_an_image(tmp_path: Path) -> None:
     git = Path("/usr/bin/git")
     if not git.exists():
         pytest.skip("no program here that needs more than glibc")
@@ -84,20 +84,20 @@ async def test_a_node_that_no_image_could_start(tmp_path: Path) -> None:
 # -- not from the toolbox ---------------------------------------------------------------------------------------------
 
 
-async def test_a_binary_of_this_computer_is_that_file(tmp_path: Path) -> None:
+async def test_a_local_binary_is_shared_as_a_file(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/bin/true")
     real = Path("/bin/true").resolve()
     assert await portable_file(tmp_path / "link", tmp_path, {}) == ((real,), (real,))
 
 
-async def test_a_file_of_a_toolbox_is_known_as_that(tmp_path: Path) -> None:
+async def test_a_file_of_a_toolbox_is_recognised(tmp_path: Path) -> None:
     codex = install(tmp_path, "codex", "1.2.3", "bin/codex", "#!/bin/sh\n")
     assert await portable_file(codex.executable, tmp_path, {}) == await portable_cli(codex, {})
 
 
 @pytest.mark.parametrize("name", ["@google/gemini-cli", "gemini"])
 @pytest.mark.parametrize("place", ["dist", "node_modules/inner"])
-async def test_a_package_of_npm_is_carried_whole(name: str, place: str, tmp_path: Path) -> None:
+async def test_an_npm_package_is_shared_completely(name: str, place: str, tmp_path: Path) -> None:
     env = with_node(tmp_path)
     package = tmp_path / "lib" / "node_modules" / name
     script = package / place / "main.js"
@@ -113,7 +113,7 @@ async def test_a_package_of_npm_is_carried_whole(name: str, place: str, tmp_path
 
 
 @pytest.mark.parametrize("content", ["#!/bin/sh\nexec other\n", "#!/usr/bin/python3\n", "", "#!/usr/bin/env node\n"])
-async def test_a_script_whose_needs_are_unknown(content: str, tmp_path: Path) -> None:
+async def test_a_script_with_unknown_dependencies(content: str, tmp_path: Path) -> None:
     (tmp_path / "agent").write_text(content)
     assert await portable_file(tmp_path / "agent", tmp_path, with_node(tmp_path)) is None
 
@@ -147,7 +147,7 @@ def aider(tmp_path_factory: pytest.TempPathFactory) -> InstalledAgent:
     return installed
 
 
-async def test_an_environment_is_carried_with_its_python(aider: InstalledAgent) -> None:
+async def test_a_virtual_environment_is_shared_with_its_python(aider: InstalledAgent) -> None:
     carried = await portable_cli(aider, {})
     portable = aider.directory / "portable"
     assert carried.command == (portable / "python", "-s", "-P", "-m", "aider")
@@ -168,7 +168,7 @@ async def test_an_environment_is_carried_with_its_python(aider: InstalledAgent) 
     }  # fmt: skip
 
 
-async def test_it_is_made_once(aider: InstalledAgent) -> None:
+async def test_the_portable_copy_is_made_once(aider: InstalledAgent) -> None:
     await portable_cli(aider, {})
     made = (aider.directory / "portable").stat().st_ino
     await portable_cli(aider, {})
@@ -176,7 +176,7 @@ async def test_it_is_made_once(aider: InstalledAgent) -> None:
     assert sorted(path.name for path in aider.directory.iterdir()) == ["aider", "manifest.json", "portable", "venv"]
 
 
-async def test_an_environment_whose_python_is_gone(tmp_path: Path) -> None:
+async def test_a_virtual_environment_without_its_python(tmp_path: Path) -> None:
     installed = install(tmp_path, "aider", "1.2.3", "aider", "#!/bin/sh\n")
     python = installed.directory / "venv" / "bin" / "python"
     python.parent.mkdir(parents=True)

@@ -43,7 +43,7 @@ async def starts(have: InstalledAgent, image: str, directory: Path) -> AgentCli:
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["aider", *OTHERS])
-async def test_it_starts(name: str, image: str, tmp_path: Path) -> None:
+async def test_each_cli_starts(name: str, image: str, tmp_path: Path) -> None:
     cli = await starts(installed(name), image, tmp_path)
     assert not any(path.is_relative_to("/usr") for path in cli.needs)  # what the image has stays as it is
 

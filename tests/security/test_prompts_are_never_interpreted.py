@@ -10,7 +10,7 @@ import pytest
 from hostile_prompts import FEW, LARGE, REFUSED, SMALL
 
 from agent_clis import NEWEST, OLD, OLDEST
-from claude_lab import ClaudeLab, full, says, script, versions
+from claude_bench import ClaudeBench, full, says, script, versions
 from echo_cli import EchoCli, needs_shell
 from youbencha.errors import ConfigError
 
@@ -20,7 +20,7 @@ CHUNKS = [SMALL[start : start + CHUNK] for start in range(0, len(SMALL), CHUNK)]
 small_chunks = pytest.mark.parametrize("prompts", CHUNKS, ids=range(len(CHUNKS)))
 
 
-def test_there_are_enough_of_them() -> None:
+def test_the_list_of_hostile_prompts_is_long_enough() -> None:
     assert len(set(SMALL + LARGE)) >= 200
 
 
@@ -48,9 +48,9 @@ async def changed_before_the_cli(tmp_path: Path, prompts: Sequence[str], deliver
     return await changed(prompts, deliver)
 
 
-async def changed_before_the_model(lab: ClaudeLab, tmp_path: Path, prompts: Sequence[str]) -> list[str]:
+async def changed_before_the_model(claude: ClaudeBench, tmp_path: Path, prompts: Sequence[str]) -> list[str]:
     async def deliver(name: str, prompt: str) -> str:
-        own = ClaudeLab(lab.cli, tmp_path / "runs" / name)
+        own = ClaudeBench(claude.cli, tmp_path / "runs" / name)
         session = await own.run(script(says("Done.")), config={"prompt": prompt})
         assert session.result.status == "success", session.result.errors
         assert list(own.workspace.iterdir()) == []
@@ -67,30 +67,30 @@ async def test_byte_exact_to_the_cli(tmp_path: Path, prompts: list[str]) -> None
 
 @needs_shell
 @pytest.mark.parametrize("delivery", ["stdin", "file"])
-async def test_large_ones_by_standard_input_and_by_file(tmp_path: Path, delivery: str) -> None:
+async def test_large_prompts_on_standard_input_and_in_a_file(tmp_path: Path, delivery: str) -> None:
     assert await changed_before_the_cli(tmp_path, [*FEW, *LARGE], delivery) == []
 
 
 @versions(NEWEST, full(OLD), OLDEST)
-async def test_byte_exact_to_the_model(lab: ClaudeLab, tmp_path: Path) -> None:
-    assert await changed_before_the_model(lab, tmp_path, FEW) == []
+async def test_byte_exact_to_the_model(claude: ClaudeBench, tmp_path: Path) -> None:
+    assert await changed_before_the_model(claude, tmp_path, FEW) == []
 
 
 @pytest.mark.full
 @versions(NEWEST)
 @small_chunks
-async def test_all_are_byte_exact_to_the_model(lab: ClaudeLab, tmp_path: Path, prompts: list[str]) -> None:
-    assert await changed_before_the_model(lab, tmp_path, prompts) == []
+async def test_all_are_byte_exact_to_the_model(claude: ClaudeBench, tmp_path: Path, prompts: list[str]) -> None:
+    assert await changed_before_the_model(claude, tmp_path, prompts) == []
 
 
 @pytest.mark.full
 @versions(NEWEST)
-async def test_large_ones_are_byte_exact_to_the_model(lab: ClaudeLab, tmp_path: Path) -> None:
-    assert await changed_before_the_model(lab, tmp_path, LARGE) == []
+async def test_large_prompts_are_byte_exact_to_the_model(claude: ClaudeBench, tmp_path: Path) -> None:
+    assert await changed_before_the_model(claude, tmp_path, LARGE) == []
 
 
 @pytest.mark.parametrize("prompt", REFUSED, ids=ascii)
-async def test_what_cannot_be_delivered_is_refused(tmp_path: Path, prompt: str) -> None:
+async def test_undeliverable_prompts_are_refused(tmp_path: Path, prompt: str) -> None:
     cli = EchoCli(tmp_path)
     with pytest.raises(ConfigError, match="prompt") as refused:
         await cli.run(config={"prompt": prompt})

@@ -1,4 +1,4 @@
-"""Another agent or model than the file's, with all else as it is."""
+"""Another agent or model than the file's, with everything else unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WITHOUT_VERSION = {key: value for key, value in WRITTEN.items() if key != "versi
         (AgentOverride(type="opencode", version="9.9.9"), {**WRITTEN, "type": "opencode", "version": "9.9.9"}),
     ],
 )
-def test_what_is_chosen_and_what_stays(choice: AgentOverride, agent: dict[str, Any]) -> None:
+def test_overridden_and_kept_values(choice: AgentOverride, agent: dict[str, Any]) -> None:
     data = {"repo": ".", "agent": WRITTEN}
     before = repr(data)
     assert choice.merged_over(data) == {"repo": ".", "agent": agent}
@@ -31,5 +31,5 @@ def test_what_is_chosen_and_what_stays(choice: AgentOverride, agent: dict[str, A
 
 
 @pytest.mark.parametrize("data", [None, [], "text", {}, {"agent": "codex"}, {"agent": None}])
-def test_what_is_no_test_case_stays_as_wrong_as_it_is(data: Any) -> None:
+def test_invalid_test_cases_are_unchanged(data: Any) -> None:
     assert AgentOverride(type="codex", model="m").merged_over(data) == data

@@ -27,7 +27,7 @@ def problems(file: Path, variables: Mapping[str, Any] | None = None) -> list[str
     return [str(problem) for problem in caught.value.problems]
 
 
-def test_the_least_that_is_needed(tmp_path: Path) -> None:
+def test_the_smallest_test_case(tmp_path: Path) -> None:
     loaded = load_test_case(write(tmp_path, MINIMAL))
     assert loaded.name == "case"  # the file's, because it has none of its own
     assert loaded.case.timeout is None
@@ -35,7 +35,7 @@ def test_the_least_that_is_needed(tmp_path: Path) -> None:
     assert loaded.directory == tmp_path
 
 
-def test_json_is_as_good(tmp_path: Path) -> None:
+def test_json_is_accepted(tmp_path: Path) -> None:
     case = {"name": "j", "repo": "x", "agent": {"type": "a"}, "evaluators": [{"name": "git-diff", "config": {"a": 1}}]}
     loaded = load_test_case(write(tmp_path, json.dumps(case, indent="\t"), "case.json"))
     assert loaded.evaluators[0].config == {"a": 1}
@@ -45,7 +45,7 @@ def test_json_is_as_good(tmp_path: Path) -> None:
     "repo",
     ["https://h/r.git", "http://h/r", "ssh://git@h/r", "git@h:o/r.git", "file:///x/y", "../there", "/abs", "~/r", "."],
 )
-def test_repositories_of_every_kind_are_taken(tmp_path: Path, repo: str) -> None:
+def test_repositories_of_every_kind_are_accepted(tmp_path: Path, repo: str) -> None:
     text = MINIMAL.replace("https://example.org/shop.git", json.dumps(f" {repo}\n"))
     assert load_test_case(write(tmp_path, text)).case.repo == repo
 
@@ -59,7 +59,7 @@ def test_any_model_name(tmp_path: Path, model: str) -> None:
 # -- variables -------------------------------------------------------------------------------------------------------
 
 
-def test_variables_are_put_in_everywhere(tmp_path: Path) -> None:
+def test_variables_are_substituted_everywhere(tmp_path: Path) -> None:
     text = (
         "name: Case of ${WHO}\nrepo: ${BASE}/shop.git\ntimeout: ${MS}\n"
         "agent: {type: a, config: {prompt: 'for ${WHO}, not $${WHO}', nested: [{deep: '${MS}'}]}}\n"
@@ -73,7 +73,7 @@ def test_variables_are_put_in_everywhere(tmp_path: Path) -> None:
     assert loaded.evaluators[0].config == {"assertions": {"a": "about Ann"}}
 
 
-def test_an_undefined_variable_where_none_can_be_meant(tmp_path: Path) -> None:
+def test_an_undefined_variable_outside_free_text(tmp_path: Path) -> None:
     file = write(tmp_path, MINIMAL + "branch: ${BRNCH}\nworkspace_name: ${W}\n")
     assert problems(file, {"BRANCH": "main"}) == [
         f"{file}:4:9: branch: ${{BRNCH}} is not defined (did you mean 'BRANCH'?)",
@@ -92,7 +92,7 @@ def test_an_undefined_variable_in_free_text_stays_and_is_reported(tmp_path: Path
 # -- problems --------------------------------------------------------------------------------------------------------
 
 
-def test_every_problem_at_once_also_those_that_others_find(tmp_path: Path) -> None:
+def test_all_problems_are_reported_together_with_those_of_checks(tmp_path: Path) -> None:
     write(tmp_path, "name: x\nconfg: {}\n", "evaluator.yaml")
     file = write(
         tmp_path,
@@ -137,7 +137,7 @@ def test_every_problem_at_once_also_those_that_others_find(tmp_path: Path) -> No
         ("description: [x]\n", "must be text"),
     ],
 )
-def test_what_is_refused(tmp_path: Path, more: str, said: str) -> None:
+def test_invalid_test_cases(tmp_path: Path, more: str, said: str) -> None:
     (problem,) = problems(write(tmp_path, MINIMAL + more))
     assert said in problem
 
@@ -163,7 +163,7 @@ def test_an_evaluator_file_is_relative_to_the_file_that_names_it(tmp_path: Path)
 # -- identity --------------------------------------------------------------------------------------------------------
 
 
-def test_the_hash_is_of_what_is_meant_and_not_of_how_it_is_written(tmp_path: Path) -> None:
+def test_the_hash_depends_on_the_meaning_and_not_on_the_spelling(tmp_path: Path) -> None:
     write(tmp_path, "name: git-diff\nconfig: {a: 1}\n", "e.yaml")
     plain = MINIMAL.replace("[git-diff]", "[{name: git-diff, config: {a: 1}}]")
     same = "# a comment\nevaluators: [{file: e.yaml}]\nagent:\n  type: claude-code\nrepo: ${R}\n"

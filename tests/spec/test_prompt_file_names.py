@@ -29,7 +29,7 @@ def messages(agent: str, name: str, config_dir: Path | None) -> list[tuple[str, 
 
 @pytest.mark.parametrize("agent", AGENTS)
 @pytest.mark.parametrize(("name", "says"), ELSEWHERE)
-def test_it_leads_elsewhere(agent: str, name: str, says: str, tmp_path: Path) -> None:
+def test_names_that_lead_out_of_the_directory(agent: str, name: str, says: str, tmp_path: Path) -> None:
     for config_dir in (tmp_path, None):
         [(path, message)] = messages(agent, name, config_dir)
         assert path == "prompt_file"
@@ -37,5 +37,5 @@ def test_it_leads_elsewhere(agent: str, name: str, says: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_it_may_come_with_the_repository(agent: str, tmp_path: Path) -> None:
+def test_names_that_may_be_in_the_repository(agent: str, tmp_path: Path) -> None:
     assert messages(agent, "docs/task.md", tmp_path) == []

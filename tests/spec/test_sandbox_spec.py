@@ -1,4 +1,4 @@
-"""What a person may write under `sandbox`."""
+"""The `sandbox` section of a test case."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_contradictions_are_reported(written: object, where: str) -> None:
         ({"type": "docker"}, {"type": "local", "home": "own"}, {"image": None, "home": "auto"}),
     ],
 )
-def test_what_is_not_written_comes_from_the_settings(
+def test_unset_values_come_from_the_settings(
     stronger: dict[str, Any], weaker: dict[str, Any], merged: dict[str, Any]
 ) -> None:
     spec = SandboxSpec(**stronger).merged_over(SandboxSpec(**weaker))

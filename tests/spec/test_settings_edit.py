@@ -93,7 +93,7 @@ def test_a_whole_group_can_be_removed(file: Path) -> None:
         ("", {"agent": {"model": "y, z"}}),
     ],
 )
-def test_other_ways_of_writing_are_understood(before: str, after: dict[str, object], file: Path) -> None:
+def test_other_spellings_are_understood(before: str, after: dict[str, object], file: Path) -> None:
     file.write_text(before)
     set_value(file, "agent.model", "y, z")
     assert settings(file).model_dump(exclude_unset=True) == after
@@ -260,7 +260,7 @@ def test_a_parsed_value_survives_the_file(text: str, value: object, file: Path) 
     assert (type(written), written) == (type(value), value)
 
 
-def test_text_stays_text_if_asked_for(file: Path) -> None:
+def test_text_stays_text_on_request(file: Path) -> None:
     assert set_value(file, "variables.X", "12", as_text=True) == "12"
     assert settings(file).variables == {"X": "12"}
 

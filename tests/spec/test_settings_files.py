@@ -97,7 +97,7 @@ def test_above_the_root_of_the_repository_nothing_is_read(project: Path, home: P
     assert load_settings(project / "a", home).files == ()
 
 
-def test_the_home_directory_is_no_project(home: Path) -> None:
+def test_the_home_directory_is_not_a_project(home: Path) -> None:
     (home / ".git").mkdir()
     (home / "work").mkdir()
     mine = write(home / ".youbencharc", "timeout_ms: 1\n")
@@ -117,7 +117,7 @@ def test_of_several_files_the_first_counts_and_the_others_are_named(project: Pat
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "---\n# nothing\n"])
-def test_a_file_that_says_nothing_is_a_good_one(text: str, project: Path, home: Path) -> None:
+def test_an_empty_file_is_valid(text: str, project: Path, home: Path) -> None:
     file = write(project / ".youbencharc", text)
     loaded = load_settings(project, home)
     assert (loaded.settings, loaded.files) == (Settings(), (file,))

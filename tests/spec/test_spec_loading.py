@@ -42,7 +42,7 @@ def refused(text: str | bytes, tmp_path: Path, name: str = "case.yaml") -> list[
     return [str(problem).replace(f"{path}", name) for problem in caught.value.problems]
 
 
-def test_a_good_file_is_loaded(tmp_path: Path) -> None:
+def test_a_valid_file_is_loaded(tmp_path: Path) -> None:
     path = tmp_path / "case.yaml"
     path.write_text("name: hello\nagent: {type: claude-code}\nturns: [a, b]\n")
     assert load(path) == Case(name="hello", agent=Agent(type="claude-code"), turns=["a", "b"])

@@ -1,4 +1,4 @@
-"""Pydantic's errors in a person's words, without a file."""
+"""Pydantic's errors as plain messages, without a file."""
 
 from __future__ import annotations
 

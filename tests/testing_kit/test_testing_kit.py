@@ -1,4 +1,4 @@
-"""The conformance kit itself: a sound adapter passes, and every fault is found."""
+"""The conformance kit itself: a correct adapter passes, and every fault is found."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def test_sessions_are_shared_only_where_nothing_differs(tmp_path: Path) ->
     assert await other.execute(Situation.FAILS) is not first
 
 
-async def test_an_agent_that_was_cut_off_before_it_spoke_is_given_more_time(tmp_path: Path) -> None:
+async def test_an_agent_cut_off_before_its_first_output_gets_more_time(tmp_path: Path) -> None:
     agent = TinyAgent(tmp_path)
     agent.time_to_speak_ms = 5
     kit = Kit(agent, tmp_path)
@@ -75,7 +75,7 @@ async def test_every_fault_is_found(tmp_path: Path) -> None:
     assert [kind.__name__ for kind, was_found in zip(FAULTS, found, strict=True) if not was_found] == []
 
 
-async def test_a_sound_adapter_has_no_fault(tmp_path: Path) -> None:
+async def test_a_correct_adapter_has_no_fault(tmp_path: Path) -> None:
     """Otherwise a fault might be found for another reason."""
     for names in sorted(set(FAULTS.values())):
         assert not await is_found(tmp_path / names, TinyAdapter, names), names
@@ -101,7 +101,7 @@ class TestWithoutAgent(AdapterContract):
 """
 
 
-def test_as_pytest_shows_it(pytester: pytest.Pytester) -> None:
+def test_pytest_output(pytester: pytest.Pytester) -> None:
     """A fault is a failure, what does not apply is skipped with the reason, a missing agent is explained."""
     pytester.makeini("[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n")
     pytester.makepyfile(test_it=MODULE)

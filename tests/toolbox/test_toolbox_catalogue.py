@@ -27,7 +27,7 @@ def test_an_unknown_agent_comes_with_the_nearest_name(typo: str, meant: str) -> 
     assert f"Did you mean '{meant}'?" in str(caught.value)
 
 
-def test_nothing_near_means_no_guess_but_the_whole_list() -> None:
+def test_without_a_similar_name_all_names_are_listed() -> None:
     with pytest.raises(YouBenchaError) as caught:
         lookup("zzzzzz")
     assert "Did you mean" not in str(caught.value)
@@ -63,7 +63,7 @@ def test_which_sources_are_tried(version: str | None, source: str | None, kinds:
     assert [recipe.kind for recipe in recipes_for(CLAUDE, version, source)] == kinds
 
 
-def test_a_version_that_no_wheel_has_says_which_there_are() -> None:
+def test_a_version_without_a_wheel_lists_the_available_ones() -> None:
     with pytest.raises(YouBenchaError) as caught:
         recipes_for(CLAUDE, "1.0.128", "pypi")
     assert caught.value.code == "AGENT_VERSION_NOT_FOUND"

@@ -29,18 +29,18 @@ def refused(*arguments: str) -> str:
     return done.stderr
 
 
-def test_install_prints_where_it_is(toolbox: Toolbox, wheels: WheelHouse) -> None:
+def test_install_prints_the_path(toolbox: Toolbox, wheels: WheelHouse) -> None:
     wheels.sdk("0.1.14", "2.0.62")
     assert agents("install", "claude-code@2.0.62") == f"{toolbox.root / 'claude-code/2.0.62/claude'}\n"
 
 
-def test_a_bad_name_among_good_ones_installs_nothing(toolbox: Toolbox, wheels: WheelHouse) -> None:
+def test_one_unknown_name_installs_nothing(toolbox: Toolbox, wheels: WheelHouse) -> None:
     wheels.sdk("0.1.14", "2.0.62")
     assert "unknown agent 'clade'" in refused("install", "claude-code@2.0.62", "clade")
     assert toolbox.installed() == []
 
 
-def test_list_for_programs(toolbox: Toolbox, only_programs: Path) -> None:
+def test_list_as_json(toolbox: Toolbox, only_programs: Path) -> None:
     have = plant(toolbox, "2.0.62")
     on_path = only_programs / "claude"
     on_path.write_text(says("1.0.7"))
@@ -53,30 +53,30 @@ def test_list_for_programs(toolbox: Toolbox, only_programs: Path) -> None:
     assert found["executable"] == str(on_path)
 
 
-def test_list_for_people(toolbox: Toolbox, only_programs: Path) -> None:
+def test_list_as_text(toolbox: Toolbox, only_programs: Path) -> None:
     have = plant(toolbox, "2.0.62")
     line = next(line for line in agents("list").splitlines() if "2.0.62" in line)
     assert line.split() == ["claude-code", "2.0.62", "pypi", "0", "MB", have.sha256[:12], "claude-code/2.0.62/claude"]
 
 
-def test_a_program_on_path_that_does_not_say_its_version(only_programs: Path) -> None:
+def test_a_program_on_path_without_a_version(only_programs: Path) -> None:
     (only_programs / "codex").write_text("#!/bin/sh\nexit 1\n")
     (only_programs / "codex").chmod(0o755)
     assert json.loads(agents("list", "--json"))[0]["version"] is None
 
 
-def test_an_empty_list_says_how_to_begin(only_programs: Path) -> None:
+def test_an_empty_list_has_a_hint(only_programs: Path) -> None:
     assert "yb agents install claude-code" in agents("list")
 
 
-def test_remove_wants_a_version(toolbox: Toolbox) -> None:
+def test_remove_needs_a_version(toolbox: Toolbox) -> None:
     plant(toolbox, "2.0.62")
     assert "which version" in refused("remove", "claude-code")
     agents("remove", "claude-code@2.0.62")
     assert toolbox.installed() == []
 
 
-def test_verify_names_all_that_changed(toolbox: Toolbox) -> None:
+def test_verify_names_all_changed_installations(toolbox: Toolbox) -> None:
     changed, damaged = plant(toolbox, "2.0.62"), plant(toolbox, "2.0.53")
     assert agents("verify").count("ok ") == 2
     changed.executable.write_text("something else")

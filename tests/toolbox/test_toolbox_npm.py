@@ -55,7 +55,7 @@ async def test_the_native_binary_is_preferred_and_no_script_runs(
     assert not trap.exists()
 
 
-async def test_of_several_builds_the_first_that_runs_is_taken(toolbox: Toolbox, registry: Registry) -> None:
+async def test_the_first_of_several_builds_that_runs_is_used(toolbox: Toolbox, registry: Registry) -> None:
     add_native(registry, "2.1.200", {"linux-x64": "#!/no/such/loader\n", "linux-x64-musl": says("2.1.200")})
     have = await toolbox.install("claude-code", "2.1.200")
     assert have.executable.parent.name == "claude-code-linux-x64-musl"
@@ -77,7 +77,7 @@ async def test_a_version_that_does_not_exist(toolbox: Toolbox, registry: Registr
     assert toolbox.installed() == []
 
 
-async def test_part_of_a_version_does_not_pick_one(toolbox: Toolbox, registry: Registry) -> None:
+async def test_part_of_a_version_does_not_match(toolbox: Toolbox, registry: Registry) -> None:
     for version in ("0.9.0", "0.9.1"):
         registry.add("@openai/codex", version, {"codex.js": node_says(version)}, bin="codex.js")
     with pytest.raises(YouBenchaError) as caught:
@@ -85,9 +85,7 @@ async def test_part_of_a_version_does_not_pick_one(toolbox: Toolbox, registry: R
     assert caught.value.code == "AGENT_VERSION_NOT_FOUND"
 
 
-async def test_a_registry_that_is_not_there(
-    toolbox: Toolbox, registry: Registry, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unreachable_registry(toolbox: Toolbox, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("npm_config_registry", "http://127.0.0.1:9/")
     with pytest.raises(YouBenchaError) as caught:
         await toolbox.install("codex")
@@ -110,7 +108,7 @@ def test_a_computer_without_node(only_programs: Path) -> None:
     assert require_node("this version of codex") == only_programs / "node"
 
 
-def test_on_windows_node_is_started_by_its_whole_path(tmp_path: Path) -> None:
+def test_on_windows_node_is_started_by_its_full_path(tmp_path: Path) -> None:
     script, node = tmp_path / "cli.js", tmp_path / "node.exe"
     with pytest.raises(YouBenchaError, match=r"cli\.js is a JavaScript program"):
         command_for(script, {"PATH": str(tmp_path)}, "win32")
@@ -120,7 +118,7 @@ def test_on_windows_node_is_started_by_its_whole_path(tmp_path: Path) -> None:
     assert command_for(tmp_path / "codex.exe", {}, "win32") == (str(tmp_path / "codex.exe"),)
 
 
-async def test_the_global_configuration_of_npm_counts_and_no_projects(
+async def test_npms_global_configuration_is_used_but_no_projects(
     toolbox: Toolbox, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where a company's registry is set for everybody; what a project around the toolbox says does not."""

@@ -20,12 +20,12 @@ def claude() -> InstalledAgent:
     return asyncio.run(Toolbox().install("claude-code", "2.0.62", progress=print))
 
 
-def test_the_real_cli_runs_and_is_what_it_says(claude: InstalledAgent) -> None:
+def test_the_real_cli_runs_with_the_expected_version(claude: InstalledAgent) -> None:
     done = subprocess.run([*claude.command, "--version"], capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert done.stdout == "2.0.62 (Claude Code)\n"
 
 
-def test_the_real_cli_is_known_by_its_digest(claude: InstalledAgent) -> None:
+def test_the_real_cli_matches_its_digest(claude: InstalledAgent) -> None:
     Toolbox().verify(claude)
     assert claude.sha256 == hashlib.sha256(claude.executable.read_bytes()).hexdigest()
     assert Toolbox().find("claude-code", "2.0.62") == claude

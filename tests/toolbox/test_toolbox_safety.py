@@ -77,7 +77,7 @@ def place(tmp_path: Path) -> Iterator[PartialInstall]:
         yield under_way
 
 
-async def test_a_killed_installer_leaves_nothing_that_counts(
+async def test_a_killed_installer_leaves_no_installation(
     toolbox: Toolbox, wheels: WheelHouse, tmp_path: Path, lines: Lines
 ) -> None:
     mark = tmp_path / "trying"
@@ -128,7 +128,7 @@ def test_ctrl_c_while_pip_waits_for_the_network(toolbox: Toolbox, monkeypatch: p
     assert toolbox.installed() == []
 
 
-def test_two_installers_at_once(toolbox: Toolbox, wheels: WheelHouse, tmp_path: Path) -> None:
+def test_two_concurrent_installers(toolbox: Toolbox, wheels: WheelHouse, tmp_path: Path) -> None:
     count = tmp_path / "count"
     slow = f"#!/bin/sh\necho once >> {count}\nsleep 1.5\necho 2.0.62\n"
     wheels.sdk("0.1.14", "2.0.62", binary=slow)
@@ -177,7 +177,7 @@ def test_a_damaged_manifest_is_not_listed(toolbox: Toolbox, damage: str | dict[s
     assert toolbox.damaged() == [manifest.parent]
 
 
-async def test_installing_repairs_what_is_damaged(toolbox: Toolbox, wheels: WheelHouse) -> None:
+async def test_installing_repairs_a_damaged_installation(toolbox: Toolbox, wheels: WheelHouse) -> None:
     wheels.sdk("0.1.14", "2.0.62")
     directory = plant(toolbox, "2.0.62").executable.parent
     (directory / "manifest.json").write_text("")
@@ -202,7 +202,7 @@ def test_a_changed_binary_is_an_error_with_a_hint(toolbox: Toolbox) -> None:
     assert missing.value.code == "AGENT_MISSING"
 
 
-def test_remove_takes_one_version_away(toolbox: Toolbox) -> None:
+def test_remove_deletes_one_version(toolbox: Toolbox) -> None:
     plant(toolbox, "2.0.62")
     kept = plant(toolbox, "2.0.53")
     toolbox.remove("claude-code", "2.0.62")
@@ -243,7 +243,7 @@ async def test_a_root_without_permission(tmp_path: Path, wheels: WheelHouse) -> 
     assert caught.value.code == "TOOLBOX_STORAGE"
 
 
-def test_a_disk_that_is_full_leaves_nothing(toolbox: Toolbox, wheels: WheelHouse) -> None:
+def test_a_full_disk_leaves_nothing(toolbox: Toolbox, wheels: WheelHouse) -> None:
     """A limit on the size of files stands in for the disk: the wheel is small, the binary is not."""
     wheels.sdk("0.1.14", "2.0.62", binary=says("2.0.62") + "#" * 3_000_000)
     import resource
@@ -274,7 +274,7 @@ async def test_a_long_download_is_never_silent(place: PartialInstall, lines: Lin
     assert 1 <= seconds[0] <= seconds[1]
 
 
-async def test_what_is_printed_is_told_apart(place: PartialInstall, lines: Lines) -> None:
+async def test_stdout_and_combined_output_are_kept(place: PartialInstall, lines: Lines) -> None:
     command = ["/bin/sh", "-c", "echo one; echo two >&2; echo three; exit 4"]
     done = await run_watched(replace(place, progress=lines.add), command, label="talking")
     assert not done.succeeded
@@ -330,7 +330,7 @@ async def test_remove_does_not_wait_for_an_installation(toolbox: Toolbox, wheels
 
 
 @pytest.mark.parametrize(("refusals", "installed"), [(3, True), (99, False)])
-async def test_a_scanner_that_holds_the_directory_is_waited_for(
+async def test_a_directory_held_open_is_waited_for(
     toolbox: Toolbox, wheels: WheelHouse, monkeypatch: pytest.MonkeyPatch, refusals: int, installed: bool
 ) -> None:
     """As on Windows, where a directory cannot be renamed while a file in it is open."""
@@ -352,7 +352,7 @@ async def test_a_scanner_that_holds_the_directory_is_waited_for(
     assert [have.version for have in toolbox.installed()] == ["2.0.62"] * installed
 
 
-def test_versions_live_side_by_side_and_the_newest_is_found(toolbox: Toolbox) -> None:
+def test_versions_coexist_and_the_newest_is_found(toolbox: Toolbox) -> None:
     middle, newest, oldest = (plant(toolbox, version) for version in ("2.0.9", "2.0.10", "1.0.200"))
     assert toolbox.installed("claude-code") == [newest, middle, oldest]
     assert toolbox.find("claude-code") == newest

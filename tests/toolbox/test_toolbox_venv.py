@@ -12,7 +12,7 @@ pytestmark = posix
 SAYS = "import sys\nprint('aider', '0.5.0', *sys.argv[2:])\n"
 
 
-async def test_a_python_agent_gets_an_environment_of_its_own(toolbox: Toolbox, wheels: WheelHouse) -> None:
+async def test_a_python_agent_gets_its_own_environment(toolbox: Toolbox, wheels: WheelHouse) -> None:
     wheels.add("aider_chat", "0.5.0", {"aider/__init__.py": "", "aider/__main__.py": SAYS})
     have = await toolbox.install("aider")
     assert (have.version, have.source, have.package) == ("0.5.0", "pypi", "aider-chat==0.5.0")
@@ -28,9 +28,7 @@ async def test_a_python_agent_gets_an_environment_of_its_own(toolbox: Toolbox, w
 
 
 @pytest.mark.full
-async def test_a_gateway_is_installed_in_the_same_way_with_its_optional_part(
-    toolbox: Toolbox, wheels: WheelHouse
-) -> None:
+async def test_a_gateway_is_installed_the_same_way_with_its_extra(toolbox: Toolbox, wheels: WheelHouse) -> None:
     says = "print('LiteLLM: Current Version = 1.2.3')\n"
     files = {"litellm/__init__.py": "", "litellm/proxy/__init__.py": "", "litellm/proxy/proxy_cli.py": says}
     wheels.add("litellm", "1.2.3", files)

@@ -32,7 +32,7 @@ def test_versions_are_ordered_by_number() -> None:
 @pytest.mark.parametrize(
     "text", ["../../x", "2.0/1", "2.0\\1", "", "..", ".", "v2.0.1", "2..0", "2.0.", "9" * 65, "２.0", "1\n"]
 )
-def test_what_could_leave_its_directory_is_no_version(text: str) -> None:
+def test_paths_are_not_versions(text: str) -> None:
     assert not is_version(text)
     with pytest.raises(YouBenchaError) as caught:
         wanted_version(text)
@@ -44,7 +44,7 @@ def test_published_versions_are_versions(text: str) -> None:
     assert wanted_version(text) == text
 
 
-def test_latest_is_no_particular_version() -> None:
+def test_latest_is_not_a_specific_version() -> None:
     assert wanted_version("latest") is None
 
 
@@ -80,5 +80,5 @@ NEEDS_A_DRIVE = posix_only("a path without a drive is not absolute")
         ({"LOCALAPPDATA": "/local"}, "win32", Path("/local/youbencha/toolbox")),
     ],
 )
-def test_each_system_has_its_place(env: dict[str, str], platform: str, expected: Path) -> None:
+def test_default_directory_of_each_system(env: dict[str, str], platform: str, expected: Path) -> None:
     assert default_root(env, platform, HOME) == expected

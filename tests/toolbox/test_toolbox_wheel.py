@@ -35,7 +35,7 @@ async def test_the_newest_wheel_is_installed_and_described(toolbox: Toolbox, whe
     assert manifest["sha256"] == have.sha256
 
 
-async def test_what_is_here_is_not_fetched_again_nor_from_another_source(
+async def test_an_installed_version_is_not_fetched_again_or_from_another_source(
     toolbox: Toolbox, wheels: WheelHouse, lines: Lines
 ) -> None:
     wheel = wheels.sdk("0.1.14", "2.0.62")
@@ -48,7 +48,7 @@ async def test_what_is_here_is_not_fetched_again_nor_from_another_source(
     assert caught.value.code == "AGENT_FROM_OTHER_SOURCE"
 
 
-async def test_the_newest_that_is_here_is_not_downloaded_again(
+async def test_an_installed_newest_version_is_not_downloaded_again(
     toolbox: Toolbox, wheels: WheelHouse, lines: Lines
 ) -> None:
     wheels.sdk("0.9.10", "9.9.9")
@@ -64,7 +64,7 @@ async def test_a_wheel_that_carries_another_version_is_refused(toolbox: Toolbox,
     assert toolbox.installed() == []
 
 
-async def test_a_binary_that_says_another_version_is_refused(toolbox: Toolbox, wheels: WheelHouse) -> None:
+async def test_a_binary_with_another_version_is_refused(toolbox: Toolbox, wheels: WheelHouse) -> None:
     wheels.sdk("0.1.14", "2.0.62", binary=says("2.0.99"))
     with pytest.raises(YouBenchaError) as caught:
         await toolbox.install("claude-code", "2.0.62", source="pypi")
@@ -99,7 +99,7 @@ async def test_a_wheel_without_a_cli_is_refused(toolbox: Toolbox, wheels: WheelH
         await toolbox.install("claude-code", "2.0.62", source="pypi")
 
 
-async def test_a_release_that_was_deleted_is_said_to_be_missing(toolbox: Toolbox, wheels: WheelHouse) -> None:
+async def test_a_deleted_release_is_reported_as_missing(toolbox: Toolbox, wheels: WheelHouse) -> None:
     wheels.sdk("0.9.10", "9.9.9")
     with pytest.raises(YouBenchaError) as caught:
         await toolbox.install("claude-code", "2.0.62", source="pypi")
@@ -108,7 +108,7 @@ async def test_a_release_that_was_deleted_is_said_to_be_missing(toolbox: Toolbox
 
 
 @needs_npm
-async def test_npm_is_the_way_out_when_the_release_was_deleted(
+async def test_npm_is_the_fallback_for_a_deleted_release(
     toolbox: Toolbox, wheels: WheelHouse, registry: Registry, lines: Lines
 ) -> None:
     registry.add("@anthropic-ai/claude-code", "2.0.62", {"cli.js": node_says("2.0.62")}, bin={"claude": "cli.js"})
@@ -117,14 +117,12 @@ async def test_npm_is_the_way_out_when_the_release_was_deleted(
     assert any(line.startswith("pypi failed (") and line.endswith("trying npm instead") for line in lines)
 
 
-async def test_without_npm_the_reason_of_pip_is_what_counts(
-    toolbox: Toolbox, wheels: WheelHouse, only_programs: Path
-) -> None:
+async def test_without_npm_pips_error_is_reported(toolbox: Toolbox, wheels: WheelHouse, only_programs: Path) -> None:
     with pytest.raises(YouBenchaError, match=r"pip could not fetch claude-agent-sdk==0\.1\.14"):
         await toolbox.install("claude-code", "2.0.62")
 
 
-def test_a_python_without_pip_says_what_to_do(tmp_path: Path) -> None:
+def test_a_python_without_pip_is_reported_with_a_hint(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
     bare = subprocess.run([tmp_path / "bare/bin/python", "-I", "-m", "pip"], capture_output=True, text=True)
     error = explain("pip", "claude-agent-sdk", bare.stderr)

@@ -1,13 +1,13 @@
-"""The lab for trials in this process."""
+"""The bench for trials in this process."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from trial_lab import TrialLab
+from trial_bench import TrialBench
 
 
 @pytest.fixture
-def trials(tmp_path: Path) -> TrialLab:
-    return TrialLab(tmp_path)
+def trials(tmp_path: Path) -> TrialBench:
+    return TrialBench(tmp_path)

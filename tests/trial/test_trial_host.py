@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trial_lab import GIT, TrialLab
+from trial_bench import GIT, TrialBench
 
 import youbencha
 from youbencha.errors import YouBenchaError
@@ -34,7 +34,7 @@ def count_calls(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> list
     return calls
 
 
-async def test_a_trial_uses_the_environment_of_its_host(trials: TrialLab, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_trial_uses_the_environment_of_its_host(trials: TrialBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not that of this process: variables, secrets to mask, and where caches are."""
     monkeypatch.setenv("LANG", "of-the-process")
     (trials.root / ".youbencharc").unlink()
@@ -49,7 +49,7 @@ async def test_a_trial_uses_the_environment_of_its_host(trials: TrialLab, monkey
     assert result.directory.private.parent == trials.root / "cache" / "youbencha" / "runs"
 
 
-async def test_a_remote_is_asked_for_its_references_once(trials: TrialLab, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_remote_is_asked_for_its_references_once(trials: TrialBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its branch moves, and the second trial still starts from the same commit. Another host sees the new one."""
     repository = trials.repository()
     as_remote(monkeypatch, repository)
@@ -75,7 +75,7 @@ def as_remote(monkeypatch: pytest.MonkeyPatch, repository: Path) -> None:
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", "https://host.invalid/repository")
 
 
-async def test_a_repository_that_could_not_be_opened_is_tried_again(trials: TrialLab) -> None:
+async def test_a_repository_that_could_not_be_opened_is_tried_again(trials: TrialBench) -> None:
     host = trials.host()
     plan = trials.plan(host, trials.case(WRITE, repo=trials.root / "later"))
     with pytest.raises(YouBenchaError) as caught:
@@ -86,8 +86,8 @@ async def test_a_repository_that_could_not_be_opened_is_tried_again(trials: Tria
     assert result.bundle.summary.overall_status == "passed"
 
 
-async def test_what_dead_runs_left_is_looked_for_once_in_each_workspace(
-    trials: TrialLab, monkeypatch: pytest.MonkeyPatch
+async def test_leftovers_of_dead_runs_are_searched_once_in_each_workspace(
+    trials: TrialBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = count_calls(monkeypatch, prune, "clear_left_behind")
     host = trials.host()
@@ -102,7 +102,7 @@ async def test_what_dead_runs_left_is_looked_for_once_in_each_workspace(
     assert len(calls) == 2
 
 
-async def test_dead_containers_are_removed_once(trials: TrialLab, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_dead_containers_are_removed_once(trials: TrialBench, monkeypatch: pytest.MonkeyPatch) -> None:
     from youbencha.sandbox.docker import ownership
 
     started: list[asyncio.Event] = []
@@ -126,7 +126,7 @@ async def test_dead_containers_are_removed_once(trials: TrialLab, monkeypatch: p
         assert len(started) == 2
 
 
-async def test_a_run_directory_that_exists_is_not_used(trials: TrialLab) -> None:
+async def test_a_run_directory_that_exists_is_not_used(trials: TrialBench) -> None:
     host = trials.host()
     taken = trials.runs / "taken"
     taken.mkdir(parents=True)
@@ -139,7 +139,7 @@ async def test_a_run_directory_that_exists_is_not_used(trials: TrialLab) -> None
 
 
 async def test_hooks_and_evaluators_get_the_hosts_environment(
-    trials: TrialLab, monkeypatch: pytest.MonkeyPatch
+    trials: TrialBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And none of the process's own; its secrets are in nothing that is written."""
     monkeypatch.setenv("OF_THE_PROCESS", "process")
@@ -159,7 +159,7 @@ async def test_hooks_and_evaluators_get_the_hosts_environment(
     assert not any(secret.encode() in content for content in written)
 
 
-def test_only_the_host_knows_the_environment() -> None:
+def test_only_the_host_reads_the_environment() -> None:
     root = Path(youbencha.__file__).parent
     files = [path for package in ("trial", "evaluators", "hooks") for path in (root / package).rglob("*.py")]
     found = {path.relative_to(root).as_posix() for path in files if reads_environment(path)}

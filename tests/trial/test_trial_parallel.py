@@ -1,4 +1,4 @@
-"""Eight trials at once in one process, with one host. One fails, one is cancelled; none disturbs another."""
+"""Eight concurrent trials in one process, with one host. One fails, one is cancelled; the others are unaffected."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from trial_lab import TrialLab, appear
+from trial_bench import TrialBench, appear
 
 from youbencha.events import Event
 from youbencha.gateway.ledger import read_ledger
@@ -67,31 +67,31 @@ def script() -> Script:
 class Trials:
     """The trials, started; each with its own repository, task and run directory."""
 
-    def __init__(self, lab: TrialLab, host: Host, *, gateway: bool) -> None:
+    def __init__(self, bench: TrialBench, host: Host, *, gateway: bool) -> None:
         self.events: list[list[Event]] = [[] for _ in range(COUNT)]
-        self.directories = [lab.runs / f"trial-{number}" for number in range(COUNT)]
-        self._lab = lab
+        self.directories = [bench.runs / f"trial-{number}" for number in range(COUNT)]
+        self._bench = bench
         self._gateway = gateway
         self.tasks = [asyncio.create_task(self._run(host, number)) for number in range(COUNT)]
 
     async def _run(self, host: Host, number: int) -> TrialResult:
         program = (BEGIN + (ASK if self._gateway else ANSWER) + END).format(
-            number=number, root=str(self._lab.root), fails=FAILS
+            number=number, root=str(self._bench.root), fails=FAILS
         )
         check = f"import pathlib, sys; sys.exit(pathlib.Path('answer.txt').read_text() != 'answer {number}\\n')"
-        case = self._lab.case(
+        case = self._bench.case(
             program,
             name=f"task {number}",
-            repo=self._lab.repository(f"repository-{number}"),
+            repo=self._bench.repository(f"repository-{number}"),
             gateway="builtin" if self._gateway else "none",
             evaluators=["git-diff", {"name": "command", "config": {"command": [sys.executable, "-c", check]}}],
         )
         return await run_trial(
-            self._lab.plan(host, case), host, directory=self.directories[number], on_event=self.events[number].append
+            self._bench.plan(host, case), host, directory=self.directories[number], on_event=self.events[number].append
         )
 
 
-async def open_host(trials: TrialLab, kind: str, stack: AsyncExitStack) -> Host:
+async def open_host(trials: TrialBench, kind: str, stack: AsyncExitStack) -> Host:
     if kind == "no gateway":
         return trials.host()
     model = await stack.enter_async_context(ScriptedModel(script()))
@@ -108,7 +108,7 @@ async def open_host(trials: TrialLab, kind: str, stack: AsyncExitStack) -> Host:
 
 
 @pytest.mark.parametrize("kind", ["no gateway", "a gateway each", "one gateway"])
-async def test_eight_trials_at_once(trials: TrialLab, kind: str) -> None:
+async def test_eight_concurrent_trials(trials: TrialBench, kind: str) -> None:
     gateway = kind != "no gateway"
     async with AsyncExitStack() as stack:
         host = await open_host(trials, kind, stack)

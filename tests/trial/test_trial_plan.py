@@ -7,7 +7,7 @@ import pickle
 from pathlib import Path
 
 import pytest
-from trial_lab import TrialLab
+from trial_bench import TrialBench
 
 from youbencha.errors import ConfigError
 from youbencha.spec import TestCase
@@ -18,13 +18,13 @@ WRITE = "open('new.txt', 'w').write('x')"
 KEYS = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "ANTHROPIC_API_KEY": "sk-ant-dummy-0123456789"}
 
 
-def write_case(trials: TrialLab, case: TestCase, suffix: str = "json") -> Path:
+def write_case(trials: TrialBench, case: TestCase, suffix: str = "json") -> Path:
     file = trials.root / f"case.{suffix}"
     file.write_text(case.model_dump_json(exclude_unset=True))
     return file
 
 
-def rich_case(trials: TrialLab) -> TestCase:
+def rich_case(trials: TrialBench) -> TestCase:
     judge = {"name": "agentic-judge", "config": {"type": "claude-code", "assertions": {"good": "It is good."}}}
     hook = {"name": "script", "config": {"command": "git", "args": ["--version"]}}
     return trials.case(
@@ -37,7 +37,7 @@ def rich_case(trials: TrialLab) -> TestCase:
 
 
 @pytest.mark.parametrize("suffix", ["json", "yaml"])
-def test_a_plan_from_a_file_can_be_pickled(trials: TrialLab, suffix: str) -> None:
+def test_a_plan_from_a_file_can_be_pickled(trials: TrialBench, suffix: str) -> None:
     plan = load_plan(write_case(trials, rich_case(trials), suffix), trials.host(KEYS))
     assert plan.gateway is not None
     copy = pickle.loads(pickle.dumps(plan))
@@ -45,14 +45,14 @@ def test_a_plan_from_a_file_can_be_pickled(trials: TrialLab, suffix: str) -> Non
     assert copy.gateway.upstreams["anthropic"].key == KEYS["ANTHROPIC_API_KEY"]
 
 
-def test_a_plan_holds_nothing_of_the_file_but_data(trials: TrialLab) -> None:
+def test_a_plan_holds_only_data_of_the_file(trials: TrialBench) -> None:
     """No positions, no nodes of a parser, no adapter."""
     plan = load_plan(write_case(trials, rich_case(trials), "yaml"), trials.host(KEYS))
     assert b"ruamel" not in pickle.dumps(plan)
     assert b"youbencha.adapters" not in pickle.dumps(plan)
 
 
-async def test_a_pickled_plan_can_be_run(trials: TrialLab) -> None:
+async def test_a_pickled_plan_can_be_run(trials: TrialBench) -> None:
     host = trials.host()
     plan = pickle.loads(pickle.dumps(trials.plan(host, trials.case(WRITE))))
     result = await run_trial(plan, host, directory=trials.runs / "one")
@@ -60,7 +60,7 @@ async def test_a_pickled_plan_can_be_run(trials: TrialLab) -> None:
     assert result.directory.path == trials.runs / "one"
 
 
-def test_with_and_without_a_file_the_plan_is_the_same(trials: TrialLab) -> None:
+def test_with_and_without_a_file_the_plan_is_the_same(trials: TrialBench) -> None:
     case, host = rich_case(trials), trials.host(KEYS)
     from_file, without = load_plan(write_case(trials, case), host), trials.plan(host, case)
     assert without.config_hash == from_file.config_hash
@@ -69,7 +69,7 @@ def test_with_and_without_a_file_the_plan_is_the_same(trials: TrialLab) -> None:
     assert without.gateway == from_file.gateway
 
 
-def test_problems_of_a_case_that_is_in_no_file(trials: TrialLab) -> None:
+def test_problems_of_a_test_case_without_a_file(trials: TrialBench) -> None:
     """The same as with a file, only without a position."""
     command = {"name": "command", "config": {"command": "x", "env": {"A": "${NOT_SET}"}, "nonsense": 1}}
     case = trials.case(WRITE, evaluators=[command, "no-such-evaluator"])
@@ -90,7 +90,7 @@ def test_problems_of_a_case_that_is_in_no_file(trials: TrialLab) -> None:
     assert all(problem.line for problem in from_file.value.problems)
 
 
-def test_references_are_taken_from_the_hosts_environment(trials: TrialLab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_are_taken_from_the_hosts_environment(trials: TrialBench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OF_THE_PROCESS", "no")
     agent = trials.case(WRITE).agent.model_dump()
     case = TestCase.model_validate(

@@ -6,7 +6,7 @@ import asyncio
 import sys
 
 import pytest
-from trial_lab import PATIENCE_S, TrialLab
+from trial_bench import PATIENCE_S, TrialBench
 
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import EvaluationContext
@@ -25,7 +25,7 @@ from youbencha.workspace import Changes
 WRITE = "open('new.txt', 'w').write('x'); print('done')"
 
 
-async def test_an_agent_runs_by_itself(trials: TrialLab) -> None:
+async def test_run_agent_alone(trials: TrialBench) -> None:
     host, events = trials.host(), list[Event]()
     plan = trials.plan(host, trials.case(WRITE))
     async with open_trial(plan, host, directory=trials.runs / "one", on_event=events.append) as context:
@@ -40,7 +40,7 @@ async def test_an_agent_runs_by_itself(trials: TrialLab) -> None:
     trials.assert_nothing_is_left()
 
 
-async def test_ending_an_agent_twice_does_nothing_more(trials: TrialLab) -> None:
+async def test_ending_an_agent_twice_has_no_effect(trials: TrialBench) -> None:
     """As when an interrupt comes after the agent has ended: what is in the run directory by then is ours."""
     host = trials.host()
     plan = trials.plan(host, trials.case(f"{WRITE}; open('../artifacts/planted', 'w')"))
@@ -55,7 +55,7 @@ async def test_ending_an_agent_twice_does_nothing_more(trials: TrialLab) -> None
         assert context.record.warnings == warnings
 
 
-async def test_an_interrupt_while_the_agents_calls_settle(trials: TrialLab, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_interrupt_while_the_agents_calls_settle(trials: TrialBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its key is ended by then, and not once more; what there is, is saved."""
     settling = asyncio.Event()
     original = Gateway.settled
@@ -83,7 +83,7 @@ async def test_an_interrupt_while_the_agents_calls_settle(trials: TrialLab, monk
     trials.assert_nothing_is_left()
 
 
-async def test_an_agent_that_cannot_start_leaves_nothing(trials: TrialLab) -> None:
+async def test_an_agent_that_cannot_start_leaves_nothing(trials: TrialBench) -> None:
     host = trials.host()
     agent = {"type": "command", "config": {"command": ["no-such-program-anywhere"], "prompt_by": "none"}}
     plan = trials.plan(host, trials.case(WRITE, agent=agent))
@@ -94,7 +94,7 @@ async def test_an_agent_that_cannot_start_leaves_nothing(trials: TrialLab) -> No
     trials.assert_nothing_is_left()
 
 
-async def test_evaluators_run_by_themselves(trials: TrialLab) -> None:
+async def test_run_evaluators_alone(trials: TrialBench) -> None:
     """On any directory, without a trial. The results are in the order of the evaluators, a failure among them."""
     tree = trials.repository()
     context = EvaluationContext(
@@ -120,6 +120,6 @@ async def test_evaluators_run_by_themselves(trials: TrialLab) -> None:
     assert sorted(path.name for path in (trials.root / "artifacts/evaluators").iterdir()) == ["command", "command-2"]
 
 
-async def test_what_is_loaded_ahead_exists() -> None:
+async def test_preloaded_modules_exist() -> None:
     """In a trial, a failure of it would only cost time."""
     await load_ahead()

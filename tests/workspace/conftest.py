@@ -1,4 +1,4 @@
-"""A repository to start from, and a cache that is nobody's."""
+"""A repository to start from, and a separate cache."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from git_lab import Opener, new_repository
+from git_repositories import Opener, new_repository
 
 
 @pytest.fixture(autouse=True)

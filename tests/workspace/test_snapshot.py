@@ -102,7 +102,7 @@ async def test_the_patch_is_the_whole_difference(tree: Path) -> None:
 
 
 @needs_posix
-async def test_links_modes_and_odd_names(tree: Path) -> None:
+async def test_links_modes_and_unusual_names(tree: Path) -> None:
     before = tree.parent / "before"
     shutil.copytree(tree, before)
     snapshot = await start(tree)
@@ -122,7 +122,7 @@ async def test_links_modes_and_odd_names(tree: Path) -> None:
     assert b"pipe" not in patch
 
 
-async def test_more_than_a_log_may_hold(tree: Path) -> None:
+async def test_a_patch_larger_than_the_log_limit(tree: Path) -> None:
     snapshot = await start(tree)
     (tree / "large.txt").write_bytes(b"0123456789abcde\n" * 1_000_000)
     patch = await snapshot.diff()
@@ -148,7 +148,7 @@ async def test_everything_deleted(tree: Path) -> None:
     assert (await snapshot.diff()).count(b"deleted file mode") == 3
 
 
-async def test_asked_twice(tree: Path) -> None:
+async def test_diff_twice(tree: Path) -> None:
     snapshot = await start(tree)
     (tree / "new").write_text("x\n")
     first = await snapshot.diff()
@@ -157,7 +157,7 @@ async def test_asked_twice(tree: Path) -> None:
     assert await snapshot.diff() == b""
 
 
-async def test_a_change_that_kept_size_and_time(tree: Path) -> None:
+async def test_a_change_with_the_same_size_and_time(tree: Path) -> None:
     snapshot = await start(tree)
     path = tree / "changed.txt"
     before = path.stat()
@@ -169,7 +169,7 @@ async def test_a_change_that_kept_size_and_time(tree: Path) -> None:
 # -- agents that use git -----------------------------------------------------------------------------------------
 
 
-async def test_what_was_committed_is_shown_all_the_same(tree: Path) -> None:
+async def test_committed_changes_are_shown(tree: Path) -> None:
     git(tree, "init", "--quiet")
     git(tree, "add", ".")
     git(tree, "commit", "--quiet", "-m", "start")
@@ -186,7 +186,7 @@ async def test_what_was_committed_is_shown_all_the_same(tree: Path) -> None:
     assert b"+after" in await snapshot.diff()
 
 
-async def test_the_agents_own_repository_is_left_as_it_is(tree: Path) -> None:
+async def test_the_agents_repository_is_unchanged(tree: Path) -> None:
     git(tree, "init", "--quiet")
     before = contents(tree / ".git")
     snapshot = await start(tree)
@@ -213,7 +213,7 @@ async def test_a_repository_inside_hides_nothing(tree: Path, commits: bool, when
     assert b"Subproject" not in patch
 
 
-async def test_a_git_file_is_no_file_of_the_tree(tree: Path) -> None:
+async def test_a_git_file_is_not_part_of_the_tree(tree: Path) -> None:
     snapshot = await start(tree)
     (tree / ".git").write_text("gitdir: /nowhere\n")
     (tree / "sub").mkdir()
@@ -222,7 +222,7 @@ async def test_a_git_file_is_no_file_of_the_tree(tree: Path) -> None:
 
 
 @needs_posix
-async def test_nothing_that_an_agent_planted_runs(tree: Path) -> None:
+async def test_planted_programs_do_not_run(tree: Path) -> None:
     """Hooks, filters, monitors, drivers: in its repository, in one inside it, and in attributes."""
     marker = tree.parent / "it-ran"
     run_me = tree.parent / "run-me"
@@ -271,7 +271,7 @@ async def test_attributes_change_nothing(tree: Path, attributes: str) -> None:
     assert b"+$Id: mine $\r\n" in patch
 
 
-async def test_the_harnesss_own_git_settings_do_not_count(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_harnesss_git_settings_are_ignored(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tree.parent / "home"
     home.mkdir()
     (home / ".gitconfig").write_text("[core]\nautocrlf = true\nexcludesFile = /nowhere\n[diff]\nnoprefix = true\n")
@@ -291,7 +291,7 @@ async def test_without_git(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.hint
 
 
-async def test_a_git_that_fails_says_why(tree: Path) -> None:
+async def test_a_git_failure_is_reported_with_its_reason(tree: Path) -> None:
     snapshot = await start(tree)
     (snapshot.git_dir / "HEAD").write_text("nonsense")
     with pytest.raises(YouBenchaError, match=r"git \S+ failed: \S+") as caught:
@@ -300,7 +300,7 @@ async def test_a_git_that_fails_says_why(tree: Path) -> None:
 
 
 @needs_posix
-async def test_directories_deeper_than_python_calls(tmp_path: Path) -> None:
+async def test_directories_deeper_than_the_recursion_limit(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()
     snapshot = await Snapshot.take(tree, tmp_path / "git")

@@ -1,4 +1,4 @@
-"""What changed, as data; and what an agent can do about it."""
+"""The changes as data, and what an agent can do to falsify them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from git_lab import Opener, commit, git, head
+from git_repositories import Opener, commit, git, head
 
 from systems import ON_LINUX, posix_only
 from youbencha.errors import YouBenchaError
@@ -49,7 +49,7 @@ async def test_kinds_and_lines(start: Snapshot, tmp_path: Path) -> None:
 
 
 @needs_posix
-async def test_links_modes_and_odd_names(start: Snapshot, tmp_path: Path) -> None:
+async def test_links_modes_and_unusual_names(start: Snapshot, tmp_path: Path) -> None:
     (start.tree / "lines.txt").unlink()
     (start.tree / "lines.txt").symlink_to("/etc/passwd")
     (start.tree / "gone.txt").chmod(0o755)
@@ -76,13 +76,13 @@ async def test_a_rename_is_a_deletion_and_an_addition(start: Snapshot, tmp_path:
     ]
 
 
-async def test_nothing(start: Snapshot, tmp_path: Path) -> None:
+async def test_no_changes(start: Snapshot, tmp_path: Path) -> None:
     changes = await start.changes(tmp_path / "patch")
     assert changes.files == ()
     assert changes.patch_file.read_bytes() == b""
 
 
-async def test_a_change_that_kept_size_and_time(start: Snapshot, tmp_path: Path) -> None:
+async def test_a_change_with_the_same_size_and_time(start: Snapshot, tmp_path: Path) -> None:
     path = start.tree / "lines.txt"
     before = path.stat()
     path.write_bytes(b"ONE\ntwo\nthree\n")
@@ -104,7 +104,7 @@ async def test_many_long_names(start: Snapshot, tmp_path: Path) -> None:
     assert patch.count(b"\ndiff --git ") == 1499
 
 
-async def test_the_agents_repository_is_named_but_not_believed(start: Snapshot, source: Path, tmp_path: Path) -> None:
+async def test_the_agents_commit_is_reported_but_not_used(start: Snapshot, source: Path, tmp_path: Path) -> None:
     (start.tree / "lines.txt").write_text("mine\n")
     mine = commit(start.tree, {}, "mine")
     changes = await start.changes(tmp_path / "patch")
@@ -126,7 +126,7 @@ async def test_the_agents_repository_is_named_but_not_believed(start: Snapshot, 
     "trick",
     ["pipe", "outside", "loop", "huge", "git-file", "git-link", "climbing", "nonsense", "directory", "ref-outside"],
 )
-async def test_an_odd_head_is_none(start: Snapshot, tmp_path: Path, trick: str) -> None:
+async def test_an_invalid_head_is_none(start: Snapshot, tmp_path: Path, trick: str) -> None:
     git_dir = start.tree / ".git"
     ident = "a" * 40 + "\n"
     (tmp_path / "ident").write_text(ident)
@@ -186,7 +186,7 @@ def test_names_of_refs(name: str, good: bool) -> None:
 
 @needs_posix
 @pytest.mark.skipif(os.name != "nt" and os.geteuid() == 0, reason="root reads everything")
-async def test_what_cannot_be_read_is_made_readable(start: Snapshot, tmp_path: Path) -> None:
+async def test_unreadable_files_are_made_readable(start: Snapshot, tmp_path: Path) -> None:
     (start.tree / "closed").mkdir()
     (start.tree / "closed" / "file").write_text("x\n")
     (start.tree / "closed" / "file").chmod(0)
@@ -201,7 +201,7 @@ async def test_a_patch_that_cannot_be_written(start: Snapshot, tmp_path: Path) -
 
 
 async def test_a_cancelled_call_leaves_no_process(start: Snapshot, tmp_path: Path) -> None:
-    """Whoever cancels while git works."""
+    """Cancelled while git works."""
     (start.tree / "large").write_bytes(os.urandom(40_000_000))
     task = asyncio.create_task(start.changes(tmp_path / "patch"))
     while not list(start.git_dir.glob("index-*.lock")):
@@ -221,14 +221,14 @@ def working_in(git_dir: Path) -> list[psutil.Process]:
     return [each for each in psutil.process_iter(["cmdline"]) if f"--git-dir={git_dir}" in (each.info["cmdline"] or ())]
 
 
-async def test_several_at_once(start: Snapshot, tmp_path: Path) -> None:
+async def test_concurrent_calls(start: Snapshot, tmp_path: Path) -> None:
     (start.tree / "lines.txt").write_text("mine\n")
     found = await asyncio.gather(*(start.changes(tmp_path / f"patch-{number}") for number in range(4)))
     assert [[change.path for change in changes.files] for changes in found] == [["lines.txt"]] * 4
 
 
 @pytest.mark.parametrize("shift", range(-2, 3))
-def test_an_answer_that_is_read_in_two(tmp_path: Path, shift: int) -> None:
+def test_output_split_across_reads(tmp_path: Path, shift: int) -> None:
     """The border between the list and the patch lies where one reading ends."""
     chunk, fixed = 1 << 20, len(b":000000 100644 0 0 A\0\0" + b"1\t0\t")
     name = b"n" * ((chunk - fixed) // 2 - 1)

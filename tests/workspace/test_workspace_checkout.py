@@ -1,4 +1,4 @@
-"""What an agent gets: one commit, nothing that leaks a solution, and nothing that ran on the way."""
+"""The agent's checkout: one commit, nothing that leaks a solution, and no program that ran."""
 
 from __future__ import annotations
 
@@ -10,7 +10,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from git_lab import HttpBackend, Opener, commit, commit_many, files, git, head, many_name, new_repository, served
+from git_repositories import (
+    HttpBackend,
+    Opener,
+    commit,
+    commit_many,
+    files,
+    git,
+    head,
+    many_name,
+    new_repository,
+    served,
+)
 
 from systems import ON_LINUX, linux_only, posix_only
 from youbencha.errors import YouBenchaError
@@ -77,7 +88,7 @@ async def test_a_branch_with_slashes(opener: Opener, source: Path) -> None:
 
 
 @needs_posix
-async def test_links_modes_and_names(opener: Opener, source: Path, tmp_path: Path) -> None:
+async def test_links_modes_and_unusual_names(opener: Opener, source: Path, tmp_path: Path) -> None:
     (source / "run.sh").write_text("#!/bin/sh\n")
     (source / "run.sh").chmod(0o755)
     (source / "outside").symlink_to("/etc/passwd")
@@ -100,7 +111,7 @@ async def test_links_modes_and_names(opener: Opener, source: Path, tmp_path: Pat
     assert (await snapshot.changes(tmp_path / "patch")).files == ()
 
 
-async def test_the_start_is_told_without_a_look_at_the_files(opener: Opener, source: Path, tmp_path: Path) -> None:
+async def test_the_start_is_known_without_reading_the_files(opener: Opener, source: Path, tmp_path: Path) -> None:
     directory = await opener.checked_out(source)
     snapshot = await (await opener(source)).snapshot(directory, tmp_path / "start.git")
     assert snapshot.start == head(source)
@@ -193,7 +204,7 @@ def plant(source: Path, trap: Path) -> None:
 
 
 @needs_posix
-async def test_nothing_of_a_repository_runs(opener: Opener, source: Path, tmp_path: Path, trap: Path) -> None:
+async def test_programs_in_a_repository_do_not_run(opener: Opener, source: Path, tmp_path: Path, trap: Path) -> None:
     plant(source, trap)
     (tmp_path / "it-ran").unlink(missing_ok=True)
     repository = await opener(source)
@@ -210,7 +221,7 @@ async def test_nothing_of_a_repository_runs(opener: Opener, source: Path, tmp_pa
 
 
 @needs_posix
-async def test_nor_of_the_users_templates(
+async def test_programs_in_the_users_templates_do_not_run(
     opener: Opener, source: Path, tmp_path: Path, trap: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     template = tmp_path / "template" / "hooks"
@@ -231,7 +242,7 @@ async def test_nor_of_the_users_templates(
 
 @needs_posix
 @pytest.mark.parametrize("attributes", ["text eol=crlf", "working-tree-encoding=UTF-16", "ident", "-diff"])
-async def test_files_are_as_they_are_recorded(opener: Opener, source: Path, tmp_path: Path, attributes: str) -> None:
+async def test_files_are_checked_out_as_recorded(opener: Opener, source: Path, tmp_path: Path, attributes: str) -> None:
     commit(source, {"ident.txt": "$Id$\nline\n"})
     (source / ".gitattributes").write_text(f"ident.txt {attributes}\n")
     git(source, "add", ".gitattributes")
@@ -250,7 +261,7 @@ def hostile_tree(source: Path, entries: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", [b".git", b".GIT", b"..", b"a/../../b"])
-async def test_names_that_lead_elsewhere(opener: Opener, source: Path, tmp_path: Path, name: bytes) -> None:
+async def test_names_that_lead_out_of_the_tree(opener: Opener, source: Path, tmp_path: Path, name: bytes) -> None:
     blob = bytes.fromhex(git(source, "rev-parse", "HEAD:README.md"))
     if name.lower() == b".git":
         inside = git(source, "mktree", stdin=f"100644 blob {blob.hex()}\tconfig\n".encode())
@@ -265,7 +276,7 @@ async def test_names_that_lead_elsewhere(opener: Opener, source: Path, tmp_path:
 
 
 @needs_posix
-async def test_a_link_and_a_directory_of_one_name(opener: Opener, source: Path, tmp_path: Path) -> None:
+async def test_a_link_and_a_directory_with_the_same_name(opener: Opener, source: Path, tmp_path: Path) -> None:
     """The old trick: a link to somewhere, and files `below` it."""
     outside = tmp_path / "outside"
     outside.mkdir()

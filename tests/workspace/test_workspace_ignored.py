@@ -1,11 +1,11 @@
-"""New files that the repository ignores do not count; and nobody can make others not count."""
+"""New files that the repository ignores do not count, and an agent cannot hide others."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from git_lab import Opener, commit, git
+from git_repositories import Opener, commit, git
 
 from systems import posix_only
 from youbencha.workspace import Repository, Snapshot
@@ -43,19 +43,19 @@ IGNORED = ("a.log", "deep/er/b.log", "build/out", "build/deep/out", "top-only", 
 COUNTED = ("build.txt", "deep/kept.log", "deep/top-only", "local", "src/new.py")
 
 
-async def test_what_the_start_ignores(repository: Repository, tmp_path: Path) -> None:
+async def test_files_ignored_at_the_start(repository: Repository, tmp_path: Path) -> None:
     start = await begin(repository, tmp_path)
     write(start.tree, *IGNORED, *COUNTED)
     assert await changed(start, tmp_path) == sorted(COUNTED)
 
 
-async def test_unless_asked_for(repository: Repository, tmp_path: Path) -> None:
+async def test_ignored_files_count_on_request(repository: Repository, tmp_path: Path) -> None:
     start = await begin(repository, tmp_path, ignored=True)
     write(start.tree, *IGNORED, *COUNTED)
     assert await changed(start, tmp_path) == sorted((*COUNTED, *IGNORED))
 
 
-async def test_what_was_there_counts_whatever_the_rules_say(repository: Repository, tmp_path: Path) -> None:
+async def test_tracked_files_count_in_spite_of_ignore_rules(repository: Repository, tmp_path: Path) -> None:
     start = await begin(repository, tmp_path)
     write(start.tree, "tracked.log", "other.log")
     assert await changed(start, tmp_path) == ["tracked.log"]
@@ -88,14 +88,14 @@ async def test_an_agent_cannot_make_ignored_files_count(repository: Repository, 
 
 
 @posix_only("names that it does not have")
-async def test_odd_names(repository: Repository, tmp_path: Path) -> None:
+async def test_unusual_names(repository: Repository, tmp_path: Path) -> None:
     start = await begin(repository, tmp_path)
     counted = [":(top)x", ":!y", "-z", "a\nb", 'q"uote', "*", "sp ace"]
     write(start.tree, *counted, ":(glob)x.log", "-z.log", "a\nb.log", "build/:!y")
     assert await changed(start, tmp_path) == sorted(counted)
 
 
-async def test_what_was_done_before_the_agent_is_not_the_agents(repository: Repository, tmp_path: Path) -> None:
+async def test_changes_before_the_agent_are_not_the_agents(repository: Repository, tmp_path: Path) -> None:
     start = await begin(repository, tmp_path)
     write(start.tree, "prepared.txt", "README.md", "build/prepared")
     (start.tree / ".gitignore").write_text(RULES + "*.tmp\n")
@@ -109,7 +109,7 @@ async def test_what_was_done_before_the_agent_is_not_the_agents(repository: Repo
     assert changes.base_commit == repository.commit
 
 
-async def test_rules_that_are_a_link_are_none(opener: Opener, source: Path, tmp_path: Path) -> None:
+async def test_ignore_rules_behind_a_link_are_not_read(opener: Opener, source: Path, tmp_path: Path) -> None:
     (tmp_path / "rules").write_text("*\n")
     try:
         (source / ".gitignore").symlink_to(tmp_path / "rules")

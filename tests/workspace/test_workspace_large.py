@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from git_lab import Opener, commit, git
+from git_repositories import Opener, commit, git
 
 from systems import linux_only, posix_only
 from youbencha.errors import YouBenchaError
@@ -54,7 +54,7 @@ async def test_compared_but_not_stored(tree: Path, tmp_path: Path) -> None:
     assert sorted(os.listdir(before)) == ["small", "z"]
 
 
-async def test_large_from_the_beginning(opener: Opener, source: Path, tmp_path: Path) -> None:
+async def test_large_at_the_start(opener: Opener, source: Path, tmp_path: Path) -> None:
     """In the commit itself, so git holds them."""
     for name in ("a", "b", "c", "d"):
         make_large(source / name)
@@ -101,7 +101,7 @@ async def test_large_before_the_agent(tree: Path, tmp_path: Path) -> None:
     assert [change.path for change in changes.files] == sorted(change.path for change in changes.files)
 
 
-async def test_ignored_ones_do_not_count(tree: Path, tmp_path: Path) -> None:
+async def test_ignored_large_files_do_not_count(tree: Path, tmp_path: Path) -> None:
     (tree / ".gitignore").write_text("*.bin\n")
     make_large(tree / "old.bin")
     start = await Snapshot.take(tree, tmp_path / "start.git")
@@ -110,7 +110,7 @@ async def test_ignored_ones_do_not_count(tree: Path, tmp_path: Path) -> None:
     assert (await start.changes(tmp_path / "patch")).left_out_of_patch == ("old.bin",)
 
 
-async def test_in_the_users_own_directory(source: Path, tmp_path: Path) -> None:
+async def test_in_the_users_directory(source: Path, tmp_path: Path) -> None:
     make_large(source / "huge")
     changes = await changes_in_repository(source, tmp_path / "start.git", tmp_path / "patch")
     assert changes is not None
@@ -140,7 +140,7 @@ def test_memory_stays_small(tree: Path, tmp_path: Path) -> None:
     assert (done.stdout.strip(), done.returncode) == ("['huge', 'large']", 0), done.stderr
 
 
-async def test_ids_are_those_of_git(tree: Path) -> None:
+async def test_ids_match_gits(tree: Path) -> None:
     (tree / "small").write_bytes(os.urandom(3_000_000))
     entries = await entries_of(tree, [b"small", b"gone"], [], None)
     assert {path: entry.id for path, entry in entries.items()} == {b"small": git(tree, "hash-object", "small")}
@@ -149,7 +149,7 @@ async def test_ids_are_those_of_git(tree: Path) -> None:
     assert entry.id == hashlib.sha256(b"blob 3000000\0" + content).hexdigest()
 
 
-@linux_only("a file that nobody reads at once")
+@linux_only("a file that is not read at once")
 async def test_a_cancelled_call_reads_no_further(tree: Path, tmp_path: Path) -> None:
     start = await Snapshot.take(tree, tmp_path / "start.git")
     with (tree / "huge").open("wb") as file:
@@ -239,7 +239,7 @@ async def test_every_length_around_the_limit(tree: Path, tmp_path: Path) -> None
 
 
 @posix_only("paths that it does not have")
-async def test_deep_below_what_is_ignored(tree: Path, tmp_path: Path) -> None:
+async def test_deep_below_an_ignored_directory(tree: Path, tmp_path: Path) -> None:
     (tree / ".gitignore").write_text("/ignored/\n")
     start = await Snapshot.take(tree, tmp_path / "start.git")
     (tree / "ignored").mkdir()

@@ -1,4 +1,4 @@
-"""The directory of a run: made, held, emptied, removed."""
+"""The directory of a run: created, locked, emptied, removed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from git_lab import git
+from git_repositories import git
 
 from systems import linux_only, posix_only
 from youbencha.errors import YouBenchaError
@@ -24,7 +24,7 @@ from youbencha.workspace.trees import remove_tree
 needs_posix = posix_only("links and modes")
 
 
-def test_what_is_made(tmp_path: Path) -> None:
+def test_contents_of_a_new_run_directory(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path / "deep" / "root") as run:
         assert re.fullmatch(r"run-\d{4}-\d\d-\d\d-\d{6}-[0-9a-f]{12}", run.path.name)
         assert sorted(os.listdir(run.path)) == [".lock", "artifacts", "src-modified"]
@@ -33,7 +33,7 @@ def test_what_is_made(tmp_path: Path) -> None:
         assert named.path.name.startswith("mine-")
 
 
-def test_a_name_that_is_taken_is_not_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_existing_name_is_not_reused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = iter(("run-2026-01-01-000000-aaaaaaaaaaaa",) * 3 + ("run-2026-01-01-000000-bbbbbbbbbbbb",))
     monkeypatch.setattr("youbencha.workspace.run_dir.new_run_name", lambda _: next(names))
     with RunDirectory.create(tmp_path) as first, RunDirectory.create(tmp_path) as second:
@@ -53,7 +53,7 @@ def test_names_of_every_version_are_recognised(digits: str) -> None:
 
 
 @pytest.mark.parametrize("digits", ["", "abcde", "abcdef0", "abcdef01234g", "abcdef0123456"])
-def test_other_names_are_no_runs(digits: str) -> None:
+def test_other_names_are_not_runs(digits: str) -> None:
     assert run_started_at(f"mine-2026-01-31-120000-{digits}") is None
 
 
@@ -62,12 +62,12 @@ def test_the_users_repository_stays_clean(source: Path) -> None:
         assert git(source, "status", "--porcelain", "--untracked-files=all") == ""
 
 
-def test_a_root_that_was_there_is_left_as_it_is(tmp_path: Path) -> None:
+def test_an_existing_root_is_unchanged(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path):
         assert not (tmp_path / ".gitignore").exists()
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+def test_an_unwritable_root(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(YouBenchaError) as caught:
         RunDirectory.create(tmp_path / "file" / "root")
@@ -89,7 +89,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_results_are_kept(tmp_path: Path) -> None:
+def test_delete_sources_keeps_results(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path) as run:
         (run.artifacts / "results.json").write_text("{}")
         (run.modified / "file").write_text("x")
@@ -98,14 +98,14 @@ def test_results_are_kept(tmp_path: Path) -> None:
         assert os.listdir(run.artifacts) == ["results.json"]
 
 
-def test_nothing_is_kept(tmp_path: Path) -> None:
+def test_remove_deletes_everything(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path / "root") as run:
         run.remove()
         assert os.listdir(tmp_path / "root") == [".gitignore"]
 
 
 @needs_posix
-def test_what_agents_leave_is_removed_and_nothing_else(tmp_path: Path) -> None:
+def test_only_the_agents_files_are_removed(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious").write_text("x")
@@ -129,7 +129,7 @@ def test_what_agents_leave_is_removed_and_nothing_else(tmp_path: Path) -> None:
 
 
 @needs_posix
-def test_paths_longer_than_a_call_may_name(tmp_path: Path) -> None:
+def test_paths_longer_than_a_system_call_accepts(tmp_path: Path) -> None:
     top = tmp_path / "top"
     top.mkdir()
     here = os.open(top, os.O_RDONLY)
@@ -144,7 +144,7 @@ def test_paths_longer_than_a_call_may_name(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_written_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_files_are_written_atomically(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     write_atomically(path, b"one")
     write_atomically(path, b"two")
@@ -189,7 +189,7 @@ def test_runs_by_age_and_number(tmp_path: Path) -> None:
 
 
 @posix_only("files of holes, and hard links")
-def test_the_size_of_a_run_is_the_room_that_it_takes(tmp_path: Path) -> None:
+def test_the_size_of_a_run_is_its_disk_usage(tmp_path: Path) -> None:
     tree = past_run(tmp_path, 1) / "src-modified"
     (tree / "holes").touch()
     os.truncate(tree / "holes", 5 * 1024**4)
@@ -202,13 +202,13 @@ def test_the_size_of_a_run_is_the_room_that_it_takes(tmp_path: Path) -> None:
     assert run.size_bytes >= on_disk
 
 
-def test_dead_runs_are_told(tmp_path: Path) -> None:
+def test_dead_runs_are_recognised(tmp_path: Path) -> None:
     past_run(tmp_path, 1, complete=False)
     (run,) = old_runs(tmp_path)
     assert (run.complete, run.in_use) == (False, False)
 
 
-def test_only_what_is_ours(tmp_path: Path) -> None:
+def test_only_run_directories_are_listed(tmp_path: Path) -> None:
     (tmp_path / "run-2026-01-01-000000-abcdef").mkdir()  # the name alone
     (tmp_path / "my-project" / "artifacts").mkdir(parents=True)  # the directory alone
     (tmp_path / "run-2026-99-99-000000-abcdef" / "artifacts").mkdir(parents=True)
@@ -221,7 +221,7 @@ def test_only_what_is_ours(tmp_path: Path) -> None:
     assert old_runs(tmp_path) == []
 
 
-def test_a_run_that_goes_on_is_not_touched(tmp_path: Path) -> None:
+def test_a_running_run_is_not_removed(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path) as going_on:
         (run,) = old_runs(tmp_path)
         assert run.in_use
@@ -255,7 +255,7 @@ def test_a_killed_run_is_not_in_use(tmp_path: Path) -> None:
     assert (run.in_use, run.complete) == (False, False)
 
 
-def test_only_the_sources(tmp_path: Path) -> None:
+def test_removing_only_the_sources(tmp_path: Path) -> None:
     path = past_run(tmp_path, 3)
     remove_run(old_runs(tmp_path)[0], sources_only=True)
     assert os.listdir(path) == ["artifacts"]

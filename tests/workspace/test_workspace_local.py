@@ -1,4 +1,4 @@
-"""Repositories on this machine: which commit is meant, and what is said when there is none."""
+"""Local repositories: which commit is used, and the errors if there is none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from git_lab import Opener, commit, files, git, head
+from git_repositories import Opener, commit, files, git, head
 
 from youbencha.errors import YouBenchaError
 
@@ -34,7 +34,7 @@ async def test_a_branch_or_a_tag(opener: Opener, source: Path, name: str, at: st
     assert (await opener(source, branch=name)).commit == head(source, at)
 
 
-async def test_a_branch_of_where_a_clone_came_from(opener: Opener, source: Path, tmp_path: Path) -> None:
+async def test_a_branch_of_a_clones_origin(opener: Opener, source: Path, tmp_path: Path) -> None:
     git(tmp_path, "clone", "--quiet", str(source), "clone")
     assert (await opener("clone", branch="solution")).commit == head(source, "solution")
 
@@ -52,12 +52,12 @@ async def test_a_commit_on_no_branch(opener: Opener, source: Path) -> None:
     assert (await opener(source, commit=lost)).commit == lost
 
 
-async def test_a_commit_with_a_branch_for_its_name(opener: Opener, source: Path) -> None:
+async def test_a_commit_with_a_branch_name(opener: Opener, source: Path) -> None:
     repository = await opener(source, commit=head(source, "v1"), branch="solution")
     assert (repository.commit, repository.branch) == (head(source, "v1"), "solution")
 
 
-async def test_an_id_is_never_taken_for_a_branch(opener: Opener, source: Path) -> None:
+async def test_an_id_is_never_read_as_a_branch(opener: Opener, source: Path) -> None:
     """A branch may be called like the beginning of another commit."""
     wanted = head(source, "solution")
     git(source, "branch", wanted[:8], "v1")
@@ -70,7 +70,7 @@ async def test_a_head_without_a_branch(opener: Opener, source: Path) -> None:
     assert (repository.commit, repository.branch) == (head(source, "v1"), None)
 
 
-async def test_what_is_not_committed_is_no_part_of_it(opener: Opener, source: Path) -> None:
+async def test_uncommitted_changes_are_not_included(opener: Opener, source: Path) -> None:
     (source / "README.md").write_text("not committed\n")
     (source / "new").write_text("not committed\n")
     git(source, "add", "README.md")
@@ -81,7 +81,7 @@ async def test_what_is_not_committed_is_no_part_of_it(opener: Opener, source: Pa
 
 
 @pytest.mark.parametrize("write", ["{0}", "file://{0}", "file://localhost{0}", "{1}", "./{1}", "{0}/"])
-async def test_ways_to_write_it(opener: Opener, tmp_path: Path, source: Path, write: str) -> None:
+async def test_spellings_of_a_path(opener: Opener, tmp_path: Path, source: Path, write: str) -> None:
     place = tmp_path / "with space ü"
     source.rename(place)
     written = write.format(place, place.name)
@@ -96,7 +96,7 @@ async def test_from_the_home_directory(opener: Opener, source: Path, monkeypatch
     assert (await opener("~/source")).commit == head(source)
 
 
-async def test_bare_linked_and_borrowing_repositories(opener: Opener, source: Path, tmp_path: Path) -> None:
+async def test_bare_linked_and_shared_repositories(opener: Opener, source: Path, tmp_path: Path) -> None:
     git(tmp_path, "clone", "--quiet", "--bare", str(source), "bare.git")
     assert (await opener("bare.git")).commit == head(source)
     assert (await opener("bare")).commit == head(source)
@@ -115,7 +115,7 @@ async def test_packed_and_shallow_repositories(opener: Opener, source: Path, tmp
     assert files(directory)["README.md"] == "third\n"
 
 
-async def test_a_repository_of_the_newer_hash(opener: Opener, tmp_path: Path) -> None:
+async def test_a_sha256_repository(opener: Opener, tmp_path: Path) -> None:
     source = tmp_path / "sha256"
     source.mkdir()
     git(source, "init", "--quiet", "--object-format=sha256")
@@ -147,7 +147,7 @@ async def test_an_unknown_commit(opener: Opener, source: Path, written: str) -> 
     assert written in error.message
 
 
-async def test_what_is_no_commit_is_none(opener: Opener, source: Path) -> None:
+async def test_objects_that_are_not_commits(opener: Opener, source: Path) -> None:
     tree = git(source, "rev-parse", "HEAD^{tree}")
     for written in (tree, tree[:12]):
         assert (await refused(opener, source, commit=written)).code == "REPO_COMMIT_UNKNOWN"
@@ -155,7 +155,7 @@ async def test_what_is_no_commit_is_none(opener: Opener, source: Path) -> None:
     assert (await refused(opener, source, branch="a-tree")).code == "REPO_COMMIT_UNKNOWN"
 
 
-async def test_an_id_that_several_begin_with(opener: Opener, source: Path) -> None:
+async def test_an_ambiguous_id(opener: Opener, source: Path) -> None:
     tree = git(source, "rev-parse", "HEAD^{tree}")
     seen: dict[str, bytes] = {}
     for number in itertools.count():
@@ -179,7 +179,7 @@ async def test_an_empty_repository(opener: Opener, tmp_path: Path) -> None:
     assert (await refused(opener, "empty", branch="main")).code == "REPO_EMPTY"
 
 
-async def test_a_default_branch_that_is_not_there(opener: Opener, source: Path) -> None:
+async def test_a_missing_default_branch(opener: Opener, source: Path) -> None:
     git(source, "symbolic-ref", "HEAD", "refs/heads/nowhere")
     error = await refused(opener, source)
     assert error.code == "REPO_BRANCH_UNKNOWN"
@@ -213,7 +213,7 @@ async def test_a_repository_with_objects_missing(opener: Opener, source: Path) -
     assert "git fsck" in str(caught.value.hint)
 
 
-async def test_another_state_of_it(opener: Opener, source: Path, tmp_path: Path) -> None:
+async def test_resolving_another_revision(opener: Opener, source: Path, tmp_path: Path) -> None:
     repository = await opener(source)
     assert await repository.resolve("solution") == head(source, "solution")
     assert await repository.resolve("v1", source="tag") == head(source, "v1")
@@ -227,7 +227,7 @@ async def test_another_state_of_it(opener: Opener, source: Path, tmp_path: Path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "src-expected"]
 
 
-async def test_the_repository_may_go_once_it_is_checked_out(opener: Opener, source: Path, tmp_path: Path) -> None:
+async def test_the_source_may_be_deleted_after_the_checkout(opener: Opener, source: Path, tmp_path: Path) -> None:
     """Whatever its owner does with it while an agent works for an hour."""
     directory = await opener.checked_out(source)
     snapshot = await (await opener(source)).snapshot(directory, tmp_path / "start.git")

@@ -1,4 +1,4 @@
-"""What an agent does beside its tree is found and mended before anything there is read or written."""
+"""Changes of an agent beside its tree are found and repaired before anything there is read or written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from git_lab import Opener, files
+from git_repositories import Opener, files
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
@@ -63,15 +63,15 @@ def in_order(run: RunDirectory) -> bool:
     return run.reclaim() == ()
 
 
-def test_nothing_happened(run: RunDirectory) -> None:
+def test_nothing_to_reclaim(run: RunDirectory) -> None:
     agent(run, "echo x > file; mkdir ../agents; echo x > ../agents/file")
     assert run.reclaim() == ()
     assert in_order(run)
     assert files(run.artifacts) == {"events.jsonl": "ours\n", "agent-logs/log": "ours\n"}
-    assert files(run.path / "agents") == {"file": "x\n"}  # an agent may need it, and nobody else looks there
+    assert files(run.path / "agents") == {"file": "x\n"}  # an agent may need it, and nothing else reads it
 
 
-def test_nothing_that_judges_lies_beside_the_tree(run: RunDirectory, tmp_path: Path) -> None:
+def test_private_files_are_not_beside_the_tree(run: RunDirectory, tmp_path: Path) -> None:
     assert sorted(os.listdir(run.path)) == [".lock", "artifacts", "src-modified"]
     assert run.private.parent == tmp_path / "cache" / "runs"
     assert re.fullmatch(re.escape(run.path.name) + "-[0-9a-f]{16}", run.private.name)
@@ -117,14 +117,14 @@ TRICKS = {
 
 @pytest.mark.parametrize("trick", TRICKS)
 def test_impostors(run: RunDirectory, trick: str) -> None:
-    script, told = TRICKS[trick]
+    script, reported = TRICKS[trick]
     agent(run, script)
-    assert re.search(told, "\n".join(run.reclaim()))
+    assert re.search(reported, "\n".join(run.reclaim()))
     assert in_order(run)
     assert set(files(run.artifacts)) <= {"events.jsonl", "agent-logs/log"}
 
 
-def test_what_was_moved_not_far_is_found_again(run: RunDirectory) -> None:
+def test_moved_directories_are_found_again(run: RunDirectory) -> None:
     agent(run, 'echo x > new; cd ..; mv artifacts a; chmod 500 a; d=$PWD; cd ..; mv "$d" elsewhere; ln -s / "$d"')
     found = "\n".join(run.reclaim())
     assert found.count("found again") == 2
@@ -147,9 +147,11 @@ def test_planted_artifacts(run: RunDirectory) -> None:
         mkfifo agent-logs/pipe
         """,
     )
-    (told,) = run.reclaim()
-    assert told.startswith("planted in the artifacts, and removed: agent-logs/pipe, closed, evaluators, events.jsonl,")
-    assert told.endswith("git-diff.patch and 4 more")
+    (reported,) = run.reclaim()
+    assert reported.startswith(
+        "planted in the artifacts, and removed: agent-logs/pipe, closed, evaluators, events.jsonl,"
+    )
+    assert reported.endswith("git-diff.patch and 4 more")
     assert in_order(run)
     assert files(run.artifacts) == {"agent-logs/log": "ours\n", "hooks/sub/log": "log\n"}
     assert sorted(os.listdir(run.artifacts / "hooks" / "sub")) == ["log"]
@@ -158,31 +160,31 @@ def test_planted_artifacts(run: RunDirectory) -> None:
 def test_planted_deeper_than_paths_can_be(run: RunDirectory) -> None:
     nest = "import os\nfor _ in range(900): os.mkdir('dir-name'); os.chdir('dir-name')"
     agent(run, f"cd ../artifacts/agent-logs; {shlex.quote(sys.executable)} -c {shlex.quote(nest)}")
-    (told,) = run.reclaim()
-    assert len(told) < 400
+    (reported,) = run.reclaim()
+    assert len(reported) < 400
     assert in_order(run)
     assert (run.artifacts / "agent-logs" / "log").exists()
 
 
-def test_names_that_are_no_text(run: RunDirectory) -> None:
+def test_names_that_are_not_utf_8(run: RunDirectory) -> None:
     agent(run, "printf x > \"$(printf '../artifacts/a\\033[2J\\n\\377')\"")
-    (told,) = run.reclaim()
-    told.encode()
-    assert told.isprintable()
+    (reported,) = run.reclaim()
+    reported.encode()
+    assert reported.isprintable()
 
 
 @pytest.mark.parametrize(
     "script", ["echo x > {}/new", "echo x > {}/start", "touch {}/start", "rm {}/start", "rm -r {}"], ids=range(5)
 )
-def test_what_is_private_was_touched(run: RunDirectory, script: str) -> None:
+def test_tampering_with_private_files_is_reported(run: RunDirectory, script: str) -> None:
     agent(run, script.format(f"'{run.private}'"))
-    (told,) = run.reclaim()
-    assert "cannot be relied on" in told
+    (reported,) = run.reclaim()
+    assert "cannot be relied on" in reported
     assert run.private.is_dir()
     assert in_order(run)
 
 
-def test_what_cannot_be_mended_is_told(run: RunDirectory, tmp_path: Path) -> None:
+def test_unrepairable_damage_is_an_error(run: RunDirectory, tmp_path: Path) -> None:
     (tmp_path / "root").rename(tmp_path / "moved")
     (tmp_path / "root").symlink_to("/proc/self")
     with pytest.raises(YouBenchaError):
@@ -195,7 +197,7 @@ def test_what_cannot_be_mended_is_told(run: RunDirectory, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("instead", ["nothing", "a link", "a file"])
-async def test_a_tree_that_is_none_was_deleted(run: RunDirectory, precious: Path, instead: str) -> None:
+async def test_a_replaced_tree_counts_as_deleted(run: RunDirectory, precious: Path, instead: str) -> None:
     (run.modified / "a").write_text("x\n")
     start = await Snapshot.take(run.modified, run.private / "start.git")
     (run.modified / "a").unlink()
@@ -218,7 +220,9 @@ async def test_a_tree_that_is_none_was_deleted(run: RunDirectory, precious: Path
 
 
 @pytest.mark.parametrize("what", ["link", "file", "directory", "closed"])
-async def test_never_written_into_what_is_there(opener: Opener, source: Path, tmp_path: Path, what: str) -> None:
+async def test_nothing_is_written_into_an_existing_directory(
+    opener: Opener, source: Path, tmp_path: Path, what: str
+) -> None:
     outside, repository = tmp_path / "outside", await opener(source)
     outside.mkdir()
     for place in (tmp_path / "work" / "expected", tmp_path / "work" / "modified"):
@@ -240,7 +244,7 @@ async def test_never_written_into_what_is_there(opener: Opener, source: Path, tm
     assert os.listdir(outside) == []
 
 
-async def test_a_patch_replaces_what_was_planted(run: RunDirectory, precious: Path) -> None:
+async def test_the_patch_replaces_a_planted_file(run: RunDirectory, precious: Path) -> None:
     start = await Snapshot.take(run.modified, run.private / "start.git")
     (run.modified / "new").write_text("x\n")
     patch = run.artifacts / "git-diff.patch"
@@ -271,7 +275,7 @@ def died(tmp_path: Path) -> tuple[Path, Path]:
     return Path(path), Path(private)
 
 
-def test_what_a_dead_run_had_elsewhere_is_removed(tmp_path: Path) -> None:
+def test_private_files_of_a_dead_run_are_removed(tmp_path: Path) -> None:
     path, private = died(tmp_path)
     _, other = died(tmp_path)
     (run,) = [run for run in old_runs(tmp_path / "root") if run.path == path]
@@ -282,7 +286,7 @@ def test_what_a_dead_run_had_elsewhere_is_removed(tmp_path: Path) -> None:
     assert other.is_dir()
 
 
-def test_a_lock_leads_to_nothing_else(tmp_path: Path, precious: Path) -> None:
+def test_a_lock_file_cannot_name_other_directories(tmp_path: Path, precious: Path) -> None:
     path, private = died(tmp_path)
     (precious / f"{path.name}-other").mkdir()
     (precious / f"{path.name}-{'0' * 16}").symlink_to(tmp_path / "cache")
@@ -297,7 +301,7 @@ def test_a_lock_leads_to_nothing_else(tmp_path: Path, precious: Path) -> None:
         remove_run(old_runs(tmp_path / "root")[0], sources_only=True)
 
 
-def test_what_a_dead_run_left_goes_whatever_its_age(tmp_path: Path) -> None:
+def test_leftovers_of_a_dead_run_are_removed_at_any_age(tmp_path: Path) -> None:
     """And nothing else: not the run, nor what a run that goes on has."""
     root = tmp_path / "root"
     path, private = died(tmp_path)
@@ -320,7 +324,7 @@ def test_what_a_dead_run_left_goes_whatever_its_age(tmp_path: Path) -> None:
     assert orphaned_directories(root) == {}
 
 
-def test_a_new_run_clears_up_after_the_dead(tmp_path: Path) -> None:
+def test_a_new_run_cleans_up_after_dead_runs(tmp_path: Path) -> None:
     path, private = died(tmp_path)
     with RunDirectory.create(tmp_path / "root", cache_dir=tmp_path / "cache") as run:
         clear_left_behind(run.path.parent, run.private.parent)
@@ -329,19 +333,19 @@ def test_a_new_run_clears_up_after_the_dead(tmp_path: Path) -> None:
     assert not private.exists()
 
 
-def test_a_run_of_another_workspace_is_left_alone(tmp_path: Path) -> None:
+def test_runs_of_another_workspace_are_not_touched(tmp_path: Path) -> None:
     _, private = died(tmp_path)
     assert orphaned_directories(tmp_path / "elsewhere", [str(private.parent)]) == {}
 
 
-def test_a_run_that_is_being_made_is_not_dead(tmp_path: Path) -> None:
+def test_a_run_being_created_is_not_dead(tmp_path: Path) -> None:
     """Its lock is there, but not taken yet, and empty."""
     path, private = died(tmp_path)
     (path / ".lock").write_text("")
     assert orphaned_directories(tmp_path / "root", [str(private.parent)]) == {}
 
 
-def test_no_note_leads_to_what_is_not_ours(tmp_path: Path, precious: Path) -> None:
+def test_no_note_leads_to_other_directories(tmp_path: Path, precious: Path) -> None:
     path, private = died(tmp_path)
     (precious / f"{path.name}-other").mkdir()
     (precious / f"{path.name}-{'0' * 16}").symlink_to(tmp_path / "cache")
@@ -368,7 +372,7 @@ def test_no_note_leads_to_what_is_not_ours(tmp_path: Path, precious: Path) -> No
 
 
 @pytest.mark.parametrize("trap", ["link", "hard link", "pipe", "directory"])
-def test_a_lock_that_is_a_trap(tmp_path: Path, precious: Path, trap: str) -> None:
+def test_hostile_lock_files(tmp_path: Path, precious: Path, trap: str) -> None:
     path, _ = died(tmp_path)
     lock = path / ".lock"
     lock.unlink()
@@ -426,8 +430,8 @@ asyncio.run(main())
 """
 
 
-def test_rights_that_were_taken_away(tmp_path: Path) -> None:
-    """From somebody who is not root: nobody, where we are."""
+def test_removed_permissions_are_restored(tmp_path: Path) -> None:
+    """As a user who is not root: `nobody`, if we are root."""
     import shutil
     import tempfile
 
@@ -450,7 +454,7 @@ def taken(path: Path) -> int:
     return fd
 
 
-def test_a_run_whose_lock_somebody_else_has_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_with_a_foreign_lock_is_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[int] = []
 
     def quicker(name: str, cache_dir: Path | None) -> Path:
@@ -465,7 +469,7 @@ def test_a_run_whose_lock_somebody_else_has_is_not_begun(tmp_path: Path, monkeyp
     assert os.listdir(tmp_path / "cache" / "runs") == []
 
 
-def test_a_lock_that_somebody_else_took_is_told(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_lock_is_reported(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[int] = []
 
     def quicker(path: Path) -> None:
@@ -480,7 +484,7 @@ def test_a_lock_that_somebody_else_took_is_told(run: RunDirectory, monkeypatch: 
     os.close(held[0])
 
 
-def test_a_judge_finds_nothing_of_the_agents_in_the_scratch(run: RunDirectory, precious: Path) -> None:
+def test_the_scratch_directory_is_clean_for_a_judge(run: RunDirectory, precious: Path) -> None:
     scratch = run.scratch
     for trick in ("touch {0}/planted; chmod 500 {0}", "rm -r {0}", "rm -r {0}; ln -s {1} {0}", "rm -r $(dirname {0})"):
         agent(run, trick.format(scratch, precious))

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from git_lab import HttpBackend, Opener, PlainFiles, commit, files, git, head, served
+from git_repositories import HttpBackend, Opener, PlainFiles, commit, files, git, head, served
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
@@ -70,7 +70,7 @@ async def test_only_what_is_missing_is_fetched(opener: Opener, source: Path, tmp
     assert len([line for line in opener.said if "into the cache" in line]) == 1
 
 
-async def test_branches_that_come_go_and_change(opener: Opener, source: Path, tmp_path: Path) -> None:
+async def test_branches_that_are_added_removed_and_changed(opener: Opener, source: Path, tmp_path: Path) -> None:
     with served(HttpBackend.of(tmp_path)) as url:
         before = await opener(f"{url}/source", branch="solution")
         git(source, "branch", "-D", "solution")
@@ -96,7 +96,7 @@ async def test_a_commit_on_no_branch(opener: Opener, source: Path, tmp_path: Pat
             assert caught.value.code == "REPO_COMMIT_UNKNOWN"
 
 
-async def test_a_server_that_knows_nothing_of_git(opener: Opener, source: Path, tmp_path: Path) -> None:
+async def test_a_server_without_git_support(opener: Opener, source: Path, tmp_path: Path) -> None:
     git(tmp_path, "clone", "--quiet", "--bare", str(source), "bare.git")
     git(tmp_path / "bare.git", "update-server-info")
     with served(partial(PlainFiles, directory=str(tmp_path))) as url:  # type: ignore[arg-type]
@@ -104,7 +104,7 @@ async def test_a_server_that_knows_nothing_of_git(opener: Opener, source: Path, 
         assert (repository.commit, repository.branch) == (head(source), "main")
 
 
-async def test_an_empty_one(opener: Opener, tmp_path: Path) -> None:
+async def test_an_empty_repository(opener: Opener, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     git(tmp_path / "empty", "init", "--quiet")
     with served(HttpBackend.of(tmp_path)) as url, pytest.raises(YouBenchaError) as caught:
@@ -112,7 +112,7 @@ async def test_an_empty_one(opener: Opener, tmp_path: Path) -> None:
     assert caught.value.code == "REPO_EMPTY"
 
 
-async def test_one_of_the_newer_hash(opener: Opener, tmp_path: Path) -> None:
+async def test_a_sha256_repository(opener: Opener, tmp_path: Path) -> None:
     (tmp_path / "sha256").mkdir()
     git(tmp_path / "sha256", "init", "--quiet", "--object-format=sha256")
     wanted = commit(tmp_path / "sha256", {"file": "x\n"})
@@ -121,14 +121,14 @@ async def test_one_of_the_newer_hash(opener: Opener, tmp_path: Path) -> None:
     assert git(directory, "rev-parse", "HEAD") == wanted
 
 
-async def test_none_there(opener: Opener, tmp_path: Path) -> None:
+async def test_a_missing_repository(opener: Opener, tmp_path: Path) -> None:
     with served(HttpBackend.of(tmp_path)) as url, pytest.raises(YouBenchaError) as caught:
         await opener(f"{url}/nothing")
     assert caught.value.code == "REPO_NOT_FOUND"
     assert caught.value.hint
 
 
-async def test_nobody_there(opener: Opener) -> None:
+async def test_an_unreachable_server(opener: Opener) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and does not listen
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/x"
@@ -140,7 +140,9 @@ async def test_nobody_there(opener: Opener) -> None:
     assert not list(opener.cache_dir.rglob("mirror.git"))
 
 
-async def test_a_cached_branch_is_no_answer_when_nobody_is_there(opener: Opener, source: Path, tmp_path: Path) -> None:
+async def test_a_cached_branch_is_not_used_for_an_unreachable_server(
+    opener: Opener, source: Path, tmp_path: Path
+) -> None:
     with served(HttpBackend.of(tmp_path)) as url:
         await opener(f"{url}/source")
     with pytest.raises(YouBenchaError) as caught:
@@ -193,7 +195,7 @@ async def test_credentials_are_on_no_command_line(
 
 
 @needs_posix
-async def test_nothing_that_git_says_shows_a_credential(
+async def test_gits_messages_show_no_credential(
     opener: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talkative = tmp_path / "bin" / "git"
@@ -207,7 +209,7 @@ async def test_nothing_that_git_says_shows_a_credential(
     assert TOKEN not in f"{caught.value}{caught.value.context}"
 
 
-async def test_the_users_own_helper_is_asked(
+async def test_the_users_credential_helper_is_used(
     opener: Opener, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "home").mkdir()
@@ -243,7 +245,7 @@ async def test_over_ssh(
 
 
 @needs_posix
-async def test_ssh_never_asks(opener: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ssh_never_prompts(opener: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = tmp_path / "bin" / "ssh"
     fake.parent.mkdir()
     fake.write_text(
@@ -267,7 +269,7 @@ async def test_ssh_never_asks(opener: Opener, tmp_path: Path, monkeypatch: pytes
 # -- the mirror ---------------------------------------------------------------------------------------------------
 
 
-async def test_eight_at_once(opener: Opener, source: Path, tmp_path: Path) -> None:
+async def test_eight_concurrent_checkouts(opener: Opener, source: Path, tmp_path: Path) -> None:
     backend = HttpBackend.of(tmp_path)
     with served(backend) as url:
 
@@ -313,7 +315,7 @@ def ruin_head(mirror: Path) -> None:
 
 
 @pytest.mark.parametrize("ruin", [ruin_objects, ruin_pack, ruin_everything_there, ruin_head])
-async def test_a_damaged_mirror_is_made_anew(opener: Opener, source: Path, tmp_path: Path, ruin: object) -> None:
+async def test_a_damaged_mirror_is_recreated(opener: Opener, source: Path, tmp_path: Path, ruin: object) -> None:
     with served(HttpBackend.of(tmp_path)) as url:
         await opener(f"{url}/source")
         assert callable(ruin)
@@ -323,8 +325,8 @@ async def test_a_damaged_mirror_is_made_anew(opener: Opener, source: Path, tmp_p
     git(mirror_of(opener), "fsck")
 
 
-async def test_a_mirror_that_is_damaged_while_it_is_used(opener: Opener, source: Path, tmp_path: Path) -> None:
-    """Two at once find out; one of them mends it."""
+async def test_a_mirror_damaged_while_in_use(opener: Opener, source: Path, tmp_path: Path) -> None:
+    """Two detect it at the same time; one of them repairs it."""
     with served(HttpBackend.of(tmp_path)) as url:
         both = [await opener(f"{url}/source") for _ in range(2)]
         ruin_objects(mirror_of(opener))
@@ -333,7 +335,7 @@ async def test_a_mirror_that_is_damaged_while_it_is_used(opener: Opener, source:
     assert len([line for line in opener.said if "damaged" in line]) == 1
 
 
-async def test_what_a_killed_git_left_is_no_obstacle(opener: Opener, source: Path, tmp_path: Path) -> None:
+async def test_leftovers_of_a_killed_git_are_removed(opener: Opener, source: Path, tmp_path: Path) -> None:
     with served(HttpBackend.of(tmp_path)) as url:
         await opener(f"{url}/source")
         mirror = mirror_of(opener)
@@ -347,7 +349,7 @@ async def test_what_a_killed_git_left_is_no_obstacle(opener: Opener, source: Pat
 
 
 @needs_posix
-async def test_a_kill_in_the_middle_of_the_first_fetch(opener: Opener, source: Path, tmp_path: Path) -> None:
+async def test_a_kill_during_the_first_fetch(opener: Opener, source: Path, tmp_path: Path) -> None:
     """The process that fetches is killed, as the harness would be by the kernel; the next one finds its way."""
     fake = tmp_path / "slow-ssh"
     fake.write_text(
@@ -406,5 +408,5 @@ async def test_a_cache_that_cannot_be_written(opener: Opener, tmp_path: Path) ->
         ({"LOCALAPPDATA": "/local"}, "win32", "/local/youbencha"),
     ],
 )
-def test_where_mirrors_are_kept(env: dict[str, str], platform: str, expected: str) -> None:
+def test_cache_directory_of_mirrors(env: dict[str, str], platform: str, expected: str) -> None:
     assert default_cache_dir(env, platform, Path("/home/me")).as_posix() == expected

@@ -1,4 +1,4 @@
-"""What people write for a repository."""
+"""The spellings of a repository's address."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def remote(written: str) -> RemoteUrl:
         ("HTTPS://Host/A", "https://Host/A"),
     ],
 )
-def test_remote_places(written: str, public: str) -> None:
+def test_remote_urls(written: str, public: str) -> None:
     place = remote(written)
     assert place.public_url == public_url(written) == public
     assert place.url == written
     assert "secret" not in place.public_url + place.key
 
 
-def test_what_is_secret_in_an_address() -> None:
+def test_secrets_in_a_url() -> None:
     assert remote("https://me:p%40ss@host/a").secrets == ("me", "p%40ss", "p@ss")
     assert remote("ssh://git@host/a").secrets == ()
 
@@ -49,11 +49,11 @@ def test_what_is_secret_in_an_address() -> None:
 @pytest.mark.parametrize(
     "written", ["https://host/a/b", "https://HOST/a/b.git", "https://me:x@host:443/a/b/", "https://host/a/b.git/"]
 )
-def test_ways_to_write_one_place(written: str) -> None:
+def test_spellings_of_one_url(written: str) -> None:
     assert remote(written).key == "https://host/a/b"
 
 
-def test_different_places() -> None:
+def test_different_urls() -> None:
     written = ["https://host/a", "http://host/a", "https://host/A", "https://host:8443/a", "ssh://host/a", "host:a"]
     assert len({remote(each).key for each in written}) == len(written)
 
@@ -70,7 +70,7 @@ def test_different_places() -> None:
         ("file://localhost/a", "/a"),
     ],
 )
-def test_places_here(written: str, path: str) -> None:
+def test_local_paths(written: str, path: str) -> None:
     assert read_source(written, BASE) == Path(path)
 
 
@@ -97,7 +97,7 @@ def test_places_here(written: str, path: str) -> None:
         "a\0b",
     ],
 )
-def test_what_is_refused(written: str) -> None:
+def test_invalid_sources(written: str) -> None:
     with pytest.raises(YouBenchaError) as caught:
         read_source(written, BASE)
     assert caught.value.code == "REPO_INVALID"

@@ -1,4 +1,4 @@
-"""Trees that an agent left: copied whole, whatever is in them."""
+"""Trees that an agent left: copied completely, whatever they contain."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_copy_has_everything_but_special_files(tmp_path: Path) -> None:
 
 @posix_only("files of holes")
 @pytest.mark.parametrize("clones", [True, False])
-def test_holes_stay_holes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clones: bool) -> None:
+def test_sparse_files_stay_sparse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clones: bool) -> None:
     if not clones:
         monkeypatch.setattr(trees, "_FICLONE", 0)
     tree, copy = tmp_path / "tree", tmp_path / "copy"
@@ -72,7 +72,7 @@ def test_holes_stay_holes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clone
             assert file.read(20_004) == b"here" * 5000 + bytes(4)
 
 
-def test_what_there_is_no_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_not_enough_disk_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trees, "_FICLONE", 0)
     monkeypatch.setattr(trees, "_ROOM_LEFT", 0)
     (tmp_path / "tree").mkdir()
@@ -83,7 +83,7 @@ def test_what_there_is_no_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @posix_only("paths are others there")
-def test_what_lies_too_deep_is_left_out(tmp_path: Path) -> None:
+def test_too_deep_directories_are_left_out(tmp_path: Path) -> None:
     tree, copy = tmp_path / "t", tmp_path / "a-longer-name-than-that-of-the-tree"
     tree.mkdir()
     (tree / "file").write_text("delivered")
@@ -98,7 +98,7 @@ def test_what_lies_too_deep_is_left_out(tmp_path: Path) -> None:
 
 
 @posix_only("hard links")
-def test_one_file_by_many_names_takes_its_room_once(tmp_path: Path) -> None:
+def test_hard_links_are_copied_once(tmp_path: Path) -> None:
     tree, copy = tmp_path / "tree", tmp_path / "copy"
     (tree / "a").mkdir(parents=True)
     (tree / "first").write_text("one")
@@ -111,8 +111,8 @@ def test_one_file_by_many_names_takes_its_room_once(tmp_path: Path) -> None:
 
 
 @posix_only("permissions")
-def test_what_may_not_be_read_is_left_out(tmp_path: Path) -> None:
-    """By somebody who is not root: nobody, where we are."""
+def test_unreadable_files_are_left_out(tmp_path: Path) -> None:
+    """As a user who is not root: `nobody`, if we are root."""
     with TemporaryDirectory(dir="/tmp") as place:
         if os.geteuid() == 0:
             os.chown(place, 65534, 65534)
@@ -157,14 +157,14 @@ def nest(tree: Path, depth: int, name: str = "file") -> None:
         os.close(fd)
 
 
-def test_a_copy_goes_where_nothing_is(tmp_path: Path) -> None:
+def test_the_target_must_not_exist(tmp_path: Path) -> None:
     for name in ("tree", "copy"):
         (tmp_path / name).mkdir()
     with pytest.raises(FileExistsError):
         copy_tree(tmp_path / "tree", tmp_path / "copy")
 
 
-def test_copying_ends_when_nobody_wants_it(tmp_path: Path) -> None:
+def test_copying_can_be_cancelled(tmp_path: Path) -> None:
     (tmp_path / "tree" / "a").mkdir(parents=True)
     (tmp_path / "tree" / "a" / "b").write_text("b")
     asked = iter([None])
@@ -195,7 +195,7 @@ def test_a_missing_tree_is_an_error_or_an_empty_one(tmp_path: Path) -> None:
 
 @posix_only("paths are others there")
 @pytest.mark.parametrize("unreadable_ok", [True, False])
-def test_a_source_that_is_nested_too_deep_is_no_error(tmp_path: Path, *, unreadable_ok: bool) -> None:
+def test_a_too_deeply_nested_source_is_not_an_error(tmp_path: Path, *, unreadable_ok: bool) -> None:
     tree, copy = tmp_path / "a-longer-name-than-that-of-the-copy", tmp_path / "c"
     tree.mkdir()
     nest(tree, 60)

@@ -1,4 +1,4 @@
-"""`yb eval` on a directory of the user's own: told exactly, touched never."""
+"""`yb eval` on a user's directory: its changes are exact, and it is never modified."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from git_lab import commit, files, git, head
+from git_repositories import commit, files, git, head
 
 from systems import posix_only
 from youbencha.workspace import Changes, RunDirectory
@@ -53,7 +53,7 @@ async def test_since_the_last_commit(source: Path, tmp_path: Path) -> None:
     assert everything(source) == before
 
 
-async def test_one_directory_of_it(source: Path, tmp_path: Path) -> None:
+async def test_a_subdirectory(source: Path, tmp_path: Path) -> None:
     commit(source, {"src/deep/kept.py": "x\n"})
     (source / "README.md").write_text("outside\n")
     (source / "src" / "deep" / "new.py").write_text("x\n")
@@ -70,7 +70,7 @@ async def test_no_repository_no_commit(tmp_path: Path) -> None:
     assert await look(tmp_path / "plain", tmp_path) is None
 
 
-async def test_what_is_ignored(source: Path, tmp_path: Path) -> None:
+async def test_ignored_files(source: Path, tmp_path: Path) -> None:
     commit(source, {".gitignore": "*.log\nout/\n", "src/.gitignore": "local\n"})
     for name in ("a.log", "src/b.log", "src/local", "out/x", "local"):
         (source / name).parent.mkdir(exist_ok=True)
@@ -104,7 +104,7 @@ async def test_a_linked_working_tree(source: Path, tmp_path: Path) -> None:
     assert changes.base_commit == head(source, "solution")
 
 
-async def test_line_ends_that_the_user_wants(source: Path, tmp_path: Path) -> None:
+async def test_configured_line_ends(source: Path, tmp_path: Path) -> None:
     """Written with CRLF, recorded with LF: nothing has changed."""
     git(source, "config", "core.autocrlf", "true")
     (source / "README.md").write_bytes(b"third\r\n")
@@ -137,7 +137,7 @@ async def test_repositories_inside_hide_nothing(source: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ["with space", "ü", ":(top)", "-x"])
-async def test_directories_of_any_name(source: Path, tmp_path: Path, name: str) -> None:
+async def test_directories_with_unusual_names(source: Path, tmp_path: Path, name: str) -> None:
     commit(source, {f"{name}/a": "x\n", ".gitignore": "b\n"})
     (source / name / "a").write_text("y\n")
     (source / name / "b").write_text("y\n")

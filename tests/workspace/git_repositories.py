@@ -1,4 +1,4 @@
-"""Real repositories, and real servers that give them."""
+"""Real repositories, and real servers for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent that sends more than anybody needs, or opens connections without end, fills neither memory nor table."""
+"""An agent that sends too much or opens too many connections exhausts neither memory nor descriptors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from pathlib import Path
 
-from gateway_lab import HELLO, asking, scripted_lab, soon
+from gateway_bench import HELLO, asking, scripted_gateway, soon
 
 from youbencha.gateway.keys import MAX_CONNECTIONS, BodyMemory
 
@@ -17,17 +17,17 @@ async def _answer(reader: asyncio.StreamReader) -> bytes:
     return (await soon(reader.readline())).split(b" ")[1]
 
 
-async def test_what_is_held_at_once_is_bounded(tmp_path: Path) -> None:
+async def test_buffered_bytes_are_bounded(tmp_path: Path) -> None:
     forwarded = tmp_path / "door.sock"
-    async with scripted_lab(HELLO, tmp_path / "lab") as (lab, _):
-        await lab.gateway.listen_on(forwarded)
-        grant = lab.gateway.keys.find(lab.access.key, None)
+    async with scripted_gateway(HELLO, tmp_path / "bench") as (bench, _):
+        await bench.gateway.listen_on(forwarded)
+        grant = bench.gateway.keys.find(bench.access.key, None)
         assert grant is not None
         grant.memory = held = BodyMemory(1024 * KIB)
         waiting = []
         for _number in range(3):  # each says that more is to come, and then says nothing
             reader, writer = await asyncio.open_unix_connection(forwarded)
-            head = asking(lab.access.key, bytes(500 * KIB))
+            head = asking(bench.access.key, bytes(500 * KIB))
             writer.write(head[: -10 * KIB])
             await writer.drain()
             waiting.append((reader, writer))
@@ -38,14 +38,14 @@ async def test_what_is_held_at_once_is_bounded(tmp_path: Path) -> None:
         for _, writer in waiting:
             writer.close()
         await soon(_until(lambda: held.bytes == 0))
-        assert (await lab.ask(key=lab.access.key)).status == 200
+        assert (await bench.ask(key=bench.access.key)).status == 200
         assert held.bytes == 0
 
 
-async def test_connections_at_a_door_are_bounded(tmp_path: Path) -> None:
+async def test_connections_on_a_socket_are_bounded(tmp_path: Path) -> None:
     forwarded = tmp_path / "door.sock"
-    async with scripted_lab(HELLO, tmp_path / "lab") as (lab, _):
-        await lab.gateway.listen_on(forwarded)
+    async with scripted_gateway(HELLO, tmp_path / "bench") as (bench, _):
+        await bench.gateway.listen_on(forwarded)
         held = [await asyncio.open_unix_connection(forwarded) for _ in range(MAX_CONNECTIONS + 5)]
         refused = 0
         for reader, _ in held[-5:]:

@@ -1,4 +1,4 @@
-"""A bench for judges: a tree that was worked on, and an adapter that says what it is told to."""
+"""A bench for judges: a changed tree, and an adapter with given answers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Judge:
     def __call__(self, name: str) -> Judge:
         """Stands for `get_adapter`."""
         if name not in (self.name, "claude-code", "copilot-cli"):
-            raise YouBenchaError("AGENT_UNKNOWN", f"There is no adapter for an agent called {name!r}.", hint="Mend it.")
+            raise YouBenchaError("AGENT_UNKNOWN", f"There is no adapter for an agent called {name!r}.", hint="Fix it.")
         return self
 
     async def check_availability(self) -> bool:
@@ -69,7 +69,7 @@ class Judge:
         now = iso_time(time.time())
         if isinstance(answer, tuple):
             status, why = answer
-            errors = (ErrorRecord(message=why, timestamp=now, code="TINY_BROKE", hint="Mend the tiny agent."),)
+            errors = (ErrorRecord(message=why, timestamp=now, code="TINY_BROKE", hint="Fix the tiny agent."),)
         output = answer if isinstance(answer, str) else answer(context) if callable(answer) else ""
         return AgentExecutionResult(
             exit_code=0 if status == "success" else 1,
@@ -86,7 +86,7 @@ class Judge:
         number = result.details["number"]
         return YouBenchaLog(
             agent_info=AgentInfo(name=self.name, version="3.1", adapter_version=self.version),
-            model_info=ModelInfo(name=context.model or "tiny-model", provider="nobody"),
+            model_info=ModelInfo(name=context.model or "tiny-model", provider="tiny"),
             execution=result.execution(),
             messages=(
                 Message(role="user", content=context.config["prompt"]),
@@ -126,7 +126,7 @@ def agent_log(status: Status = "success", prompt: str = "Greet the world in READ
     )
 
 
-class JudgeLab:
+class JudgeBench:
     def __init__(self, directory: Path) -> None:
         self.tree = directory / "run" / "src-modified"
         self.artifacts_root = directory / "run" / "artifacts"

@@ -1,4 +1,4 @@
-"""What a request asks for: its model, its manner, and how long the answer may be."""
+"""What a request asks for: its model, streaming, and the maximum length of the answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_anthropic_messages() -> None:
     )
 
 
-def test_openai_chat_prefers_the_limit_that_counts_thoughts_too() -> None:
+def test_openai_chat_prefers_the_limit_that_includes_reasoning() -> None:
     body = {"model": "gpt-5", "max_tokens": 5, "max_completion_tokens": 50}
     assert measure_request("openai-chat", "/v1/chat/completions", body, 1) == RequestSize("gpt-5", False, 50, 1)
     assert max_output("openai-chat", {"max_tokens": 5, "max_completion_tokens": None}) == 5
@@ -39,7 +39,7 @@ def test_openai_responses() -> None:
 
 
 @pytest.mark.parametrize(("action", "stream"), [("generateContent", False), ("streamGenerateContent", True)])
-def test_gemini_has_the_model_and_the_manner_in_the_path(action: str, stream: bool) -> None:
+def test_gemini_has_the_model_and_streaming_in_the_path(action: str, stream: bool) -> None:
     path = f"/v1beta/models/gemini-2.5-pro:{action}"
     body = {"model": "another", "stream": True, "generationConfig": {"maxOutputTokens": 64}}
     assert measure_request("gemini", path, body, 7) == RequestSize("gemini-2.5-pro", stream, 64, 7)
@@ -62,13 +62,13 @@ def test_several_answers_without_a_limit_are_still_bounded() -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, True, None, "5", -2, 10**12])
-def test_a_number_of_answers_that_makes_no_sense_changes_nothing(n: Any) -> None:
+def test_an_invalid_number_of_answers_is_ignored(n: Any) -> None:
     assert max_output("openai-chat", {"n": n, "max_tokens": 100}) == 100
     assert max_output("openai-chat", {"n": n}) is None
 
 
 @pytest.mark.parametrize("limit", [True, "1024", None, -1, 10**30, 1.5, float("nan"), float("inf"), [1], {"a": 1}])
-def test_a_limit_that_makes_no_sense_is_none(limit: Any) -> None:
+def test_an_invalid_limit_is_ignored(limit: Any) -> None:
     assert max_output("anthropic-messages", {"max_tokens": limit}) is None
 
 
@@ -77,7 +77,7 @@ def test_a_limit_may_be_written_with_a_point() -> None:
 
 
 @pytest.mark.parametrize("model", ["", 5, None, True, ["claude"], "x" * 300, "two\nlines", "\ud800"])
-def test_a_model_that_no_ledger_could_hold_is_none(model: Any) -> None:
+def test_an_invalid_model_name_is_ignored(model: Any) -> None:
     assert measure_request("anthropic-messages", "/v1/messages", {"model": model}, 1).model is None
 
 
@@ -104,7 +104,7 @@ _values = st.recursive(
 
 
 @given(wire=st.sampled_from(WIRES), path=st.text() | st.just(GEMINI), body=_values)
-def test_nothing_that_a_body_says_is_too_much(wire: WireName, path: str, body: object) -> None:
+def test_no_body_raises(wire: WireName, path: str, body: object) -> None:
     asked = measure_request(wire, path, body, 5)
     assert type(asked.stream) is bool
     assert asked.max_output is None or (type(asked.max_output) is int and asked.max_output >= 0)

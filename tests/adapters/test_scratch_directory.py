@@ -1,4 +1,4 @@
-"""What an adapter lays beside the agent's tree lies where the caller says, and is found there after a kill."""
+"""Files that an adapter puts beside the agent's tree are in the caller's directory, also after a kill."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def seen_by(
 
 
 @pytest.mark.parametrize("adapter", [CommandAdapter, CodexAdapter, ClaudeCodeAdapter])
-async def test_where_the_caller_says(
+async def test_scratch_directory_given(
     adapter: type[AgentAdapter], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said, temporary = await seen_by(adapter, tmp_path, monkeypatch, tmp_path / "said")
@@ -57,7 +57,9 @@ async def test_where_the_caller_says(
 
 
 @pytest.mark.parametrize("adapter", [CommandAdapter, ClaudeCodeAdapter])
-async def test_where_nobody_says(adapter: type[AgentAdapter], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_temporary_directory_by_default(
+    adapter: type[AgentAdapter], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said, temporary = await seen_by(adapter, tmp_path, monkeypatch, None)
     assert said == []
     assert temporary

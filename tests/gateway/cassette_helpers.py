@@ -1,4 +1,4 @@
-"""What the tests of cassettes share: requests, places, and a small proxy that records or replays."""
+"""Helpers for the tests of cassettes: requests, paths, and a small proxy that records or replays."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def asking(body: object, path: str = "/v1/messages", wire: WireName | None = "an
 
 
 def messages(*texts: str, **more: Any) -> dict[str, Any]:
-    """A talk: a person and the model in turns."""
+    """A conversation: messages of the user and the model in turn."""
     talk = [{"role": ("user", "assistant")[number % 2], "content": text} for number, text in enumerate(texts)]
     return {"model": "claude-test", "max_tokens": 1000, "messages": talk, **more}
 
@@ -98,9 +98,9 @@ class Proxy:
         ):
             async for chunk in got.content.iter_any():
                 chunks.append(((time.monotonic() - begun) * 1000, chunk))
-            told = {name.lower(): value for name, value in got.headers.items()}
-            self._session.keep(asked, got.status, told, chunks)
-            kind = {"content-type": told["content-type"]} if "content-type" in told else {}
+            response_headers = {name.lower(): value for name, value in got.headers.items()}
+            self._session.keep(asked, got.status, response_headers, chunks)
+            kind = {"content-type": response_headers["content-type"]} if "content-type" in response_headers else {}
             return web.Response(status=got.status, headers=kind, body=b"".join(data for _, data in chunks))
 
 

@@ -136,7 +136,7 @@ def wait_for(found: Callable[[], T | None]) -> T:
 # -- `yb run` -----------------------------------------------------------------------------------------------------
 
 
-class Lab:
+class GoldenBench:
     """An empty home, a clean environment, a repository whose commit is always the same, and `yb` in this process."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

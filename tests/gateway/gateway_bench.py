@@ -1,4 +1,4 @@
-"""A gateway in front of an upstream that is real, or that says exactly what a test wants, with clients for it."""
+"""A gateway in front of a real or a raw upstream, with clients for it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Answer(NamedTuple):
 
 
 @dataclass
-class Lab:
+class GatewayBench:
     gateway: Gateway
     ledger: Path
     client: aiohttp.ClientSession
@@ -152,30 +152,32 @@ def upstreams_at(url: str) -> dict[Provider, Upstream]:
 
 
 @asynccontextmanager
-async def lab_at(url: str, directory: Path, **options: Any) -> AsyncIterator[Lab]:
+async def gateway_at(url: str, directory: Path, **options: Any) -> AsyncIterator[GatewayBench]:
     """A gateway in front of what is served at `url`."""
     ledger, calls = directory / "ledger.jsonl", asyncio.Queue[Call]()
     options.setdefault("upstreams", upstreams_at(url))
     with Ledger(ledger) as written:
-        async with _gateway_lab(written, ledger, calls, options) as lab:
-            yield lab
+        async with _gateway_bench(written, ledger, calls, options) as bench:
+            yield bench
 
 
 @asynccontextmanager
-async def _gateway_lab(
+async def _gateway_bench(
     written: Ledger, ledger: Path, calls: asyncio.Queue[Call], options: dict[str, Any]
-) -> AsyncIterator[Lab]:
+) -> AsyncIterator[GatewayBench]:
     async with (
         Gateway(ledger=written, on_call=calls.put_nowait, **options) as gateway,
         aiohttp.ClientSession(auto_decompress=False, timeout=aiohttp.ClientTimeout(PATIENCE_S)) as client,
     ):
-        yield Lab(gateway, ledger, client, calls, gateway.issue(Labels("trial-1", "agent-1", "run-1")))
+        yield GatewayBench(gateway, ledger, client, calls, gateway.issue(Labels("trial-1", "agent-1", "run-1")))
 
 
 @asynccontextmanager
-async def scripted_lab(script: str, directory: Path, **options: Any) -> AsyncIterator[tuple[Lab, ScriptedModel]]:
-    async with ScriptedModel(parse_script(script)) as model, lab_at(model.url, directory, **options) as lab:
-        yield lab, model
+async def scripted_gateway(
+    script: str, directory: Path, **options: Any
+) -> AsyncIterator[tuple[GatewayBench, ScriptedModel]]:
+    async with ScriptedModel(parse_script(script)) as model, gateway_at(model.url, directory, **options) as bench:
+        yield bench, model
 
 
 @dataclass
@@ -236,11 +238,11 @@ class RawUpstream:
 
 
 @asynccontextmanager
-async def raw_lab(
+async def raw_gateway(
     answer: Callable[[Connection], Awaitable[None]], directory: Path, **options: Any
-) -> AsyncIterator[tuple[Lab, RawUpstream]]:
-    async with RawUpstream(answer) as upstream, lab_at(upstream.url, directory, **options) as lab:
-        yield lab, upstream
+) -> AsyncIterator[tuple[GatewayBench, RawUpstream]]:
+    async with RawUpstream(answer) as upstream, gateway_at(upstream.url, directory, **options) as bench:
+        yield bench, upstream
 
 
 def whole(body: bytes, status: str = "200 OK", kind: str = "application/json", headers: str = "") -> bytes:
@@ -286,8 +288,8 @@ class RawClient:
 
 
 @asynccontextmanager
-async def raw_client(lab: Lab, first: bytes = b"") -> AsyncIterator[RawClient]:
-    host, port = lab.gateway.url.removeprefix("http://").split(":")
+async def raw_client(bench: GatewayBench, first: bytes = b"") -> AsyncIterator[RawClient]:
+    host, port = bench.gateway.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
         writer.write(first)

@@ -18,10 +18,10 @@ from youbencha.trial.plan import Plan, PlanOptions, plan_trial
 from youbencha.workspace.lock import is_locked
 
 PATIENCE_S = 120
-GIT = ("git", "-c", "user.name=Lab", "-c", "user.email=lab@example.org", "-c", "commit.gpgsign=false")
+GIT = ("git", "-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false")
 
 
-class TrialLab:
+class TrialBench:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.runs = root / "runs"

@@ -1,4 +1,4 @@
-"""What an Aider's files and words mean, without an Aider."""
+"""How Aider's files and messages are read, without Aider."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ ANTHROPIC_402 = '{"type": "error", "error": {"type": "billing_error", "message":
         ("litellm.NotFoundError: x", "NotFoundError", 404, "x"),
     ],
 )
-def test_a_failure_in_litellms_words(line: str, kind: str, status: int | None, said: str) -> None:
+def test_a_failure_in_a_litellm_message(line: str, kind: str, status: int | None, said: str) -> None:
     assert read_messages(f"Aider v0.86.2\n\n{line}\n", []).failure == (kind, status, said)
 
 
-def test_what_the_model_says_is_not_what_aider_says() -> None:
+def test_model_text_is_not_an_aider_message() -> None:
     answer = "litellm.RateLimitError: x\nRetrying in 0.2 seconds...\nApplied edit to a.py\n\tOnly 3 \nEnd"
     output = f"Aider v0.86.2\n\n{answer.expandtabs()}\n\nTokens: 1 sent.\nApplied edit to b.py\n"
     assert read_messages(output, [answer]) == (None, (), ("b.py",), None)
     assert read_messages(output, []).edited == ("a.py", "b.py")
 
 
-def test_what_was_tried_again() -> None:
+def test_retries() -> None:
     again = "litellm.RateLimitError: x\nThe API provider has rate limited you.\nRetrying in 0.2 seconds...\n"
     lost = "litellm.APIConnectionError: x\nRetrying in 0.5 seconds...\n"
     assert read_messages(again + again + lost, []).retries == (
@@ -62,11 +62,11 @@ def test_what_was_tried_again() -> None:
         ("I have hit a token limit!", None),
     ],
 )
-def test_what_ended_it_early(line: str, limit: str | None) -> None:
+def test_limits(line: str, limit: str | None) -> None:
     assert read_messages(f"x\n{line}\n", []).limit == limit
 
 
-def test_answers_as_they_were_said() -> None:
+def test_model_answers() -> None:
     history = (
         "TO LLM 2026-11-16T02:37:43\n-------\nUSER LLM RESPONSE 1\nUSER ASSISTANT no\n"
         "LLM RESPONSE 2026-11-16T02:37:44\nASSISTANT one\nASSISTANT \nASSISTANT   two\n"
@@ -84,10 +84,10 @@ def lines(path: Path, *records: dict[str, Any]) -> Path:
 
 def test_a_call_without_an_answer(tmp_path: Path) -> None:
     asked, answered = event("message_send_starting"), event("message_send", cost=0.5)
-    told = read_analytics(lines(tmp_path / "a", event("launched"), asked, answered, asked, DONE))
-    assert (told.asked, told.answered, told.unanswered, told.finished, told.cost_usd) == (2, 1, True, True, 0.5)
-    told = read_analytics(lines(tmp_path / "a", asked, answered, asked, event("message_send", cost=0.0)))
-    assert (told.unanswered, told.finished, told.cost_usd) == (False, False, None)  # it knows no price for one
+    read = read_analytics(lines(tmp_path / "a", event("launched"), asked, answered, asked, DONE))
+    assert (read.asked, read.answered, read.unanswered, read.finished, read.cost_usd) == (2, 1, True, True, 0.5)
+    read = read_analytics(lines(tmp_path / "a", asked, answered, asked, event("message_send", cost=0.0)))
+    assert (read.unanswered, read.finished, read.cost_usd) == (False, False, None)  # it knows no price for one
     assert read_analytics(tmp_path / "none").launched is False
 
 
@@ -117,18 +117,18 @@ def test_tokens_of_calls(tmp_path: Path) -> None:
         ("who-knows", None, None),
     ],
 )
-def test_whose_a_model_is(model: str, api: str | None, name: str | None) -> None:
+def test_api_of_a_model(model: str, api: str | None, name: str | None) -> None:
     assert (api_of(model, {}), served_by(model)) == (api, name)
 
 
-def test_without_a_model_a_key_tells() -> None:
+def test_without_a_model_the_key_decides() -> None:
     one = {"GEMINI_API_KEY": "k"}
     assert api_of(None, one) == "gemini"
     assert api_of(None, {**one, "OPENAI_API_KEY": "k"}) is None
     assert api_of(None, {}) is None
 
 
-def test_the_way_to_a_gateway() -> None:
+def test_gateway_variables() -> None:
     assert gateway_variables(ACCESS, "anthropic") == {
         "ANTHROPIC_API_BASE": "http://127.0.0.1:1",
         "ANTHROPIC_BASE_URL": "http://127.0.0.1:1",

@@ -1,4 +1,4 @@
-"""Which requests make a provider read more than they hold."""
+"""Which requests make a provider read more than their body."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SAYS = {"role": "user", "content": "look at file_id and https://example.org"}
         {"contents": [], "tools": [{"googleSearch": {}}]},
     ],
 )
-def test_more_than_it_holds(body: dict[str, Any]) -> None:
+def test_requests_with_unbounded_input(body: dict[str, Any]) -> None:
     assert has_unbounded_input(body)
 
 
@@ -50,11 +50,11 @@ def test_more_than_it_holds(body: dict[str, Any]) -> None:
         {"tools": [{"type": "function", "function": {"name": "t", "parameters": {"container": 1}}}]},
     ],
 )
-def test_no_more_than_it_holds(body: Any) -> None:
+def test_requests_without_unbounded_input(body: Any) -> None:
     assert not has_unbounded_input(body)
 
 
-def test_however_deep() -> None:
+def test_deeply_nested_references() -> None:
     body: Any = {"file_id": "file-1"}
     for _ in range(100_000):
         body = [body]

@@ -1,4 +1,4 @@
-"""A finished run for hooks to tell others about."""
+"""A finished run, for the tests of hooks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def bundle(run_id: str = "run-1", **changes: Any) -> ResultsBundle:
 
 
 @dataclass(frozen=True)
-class Lab:
+class HookBench:
     """The directories of a run below one."""
 
     root: Path

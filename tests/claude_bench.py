@@ -24,7 +24,7 @@ from youbencha.user_dirs import default_root
 
 API_KEY = "sk-ant-dummy-0123456789abcdef"
 GIT_BASH = "CLAUDE_CODE_GIT_BASH_PATH"
-"""On Windows the CLI runs its commands in Git's bash, and may have to be told where that is."""
+"""On Windows the CLI runs its commands in Git's bash, and may need its path."""
 _OF_WINDOWS = ("SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "PROGRAMFILES", "PROGRAMDATA")
 
 
@@ -74,7 +74,7 @@ class Session:
 
     @property
     def prompt(self) -> str:
-        """What reached the model as the person's words, byte for byte."""
+        """What reached the model as the user's prompt, byte for byte."""
         return prompt_of(self.main_requests[0])
 
     def codes(self) -> list[str | None]:
@@ -105,7 +105,7 @@ def _windows_env(home: Path) -> dict[str, str]:
     return {**system, **{name: str(place) for name, place in places.items()}, "TMP": str(places["TEMP"])}
 
 
-class ClaudeLab:
+class ClaudeBench:
     def __init__(self, cli: InstalledAgent, directory: Path) -> None:
         self.cli = cli
         self.workspace = directory / "workspace"
@@ -121,8 +121,8 @@ class ClaudeLab:
         return ClaudeCodeAdapter(env=self.harness_env)
 
     def env(self, model: ScriptedModel) -> dict[str, str]:
-        told = {GIT_BASH: os.environ[GIT_BASH]} if os.environ.get(GIT_BASH) else {}
-        return {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY, "IS_SANDBOX": "1", **told}
+        git_bash = {GIT_BASH: os.environ[GIT_BASH]} if os.environ.get(GIT_BASH) else {}
+        return {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY, "IS_SANDBOX": "1", **git_bash}
 
     def chosen(self) -> dict[str, str]:
         """The configuration that asks for the CLI under test."""

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from claude_lab import API_KEY
+from claude_bench import API_KEY
 from yb import SCRIPT, run_here
 from youbencha.gateway.script import ScriptedModel
 from youbencha.log.model import YouBenchaLog
 from youbencha.log.results import ResultsBundle
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 
-GIT = ("git", "-c", "user.name=Lab", "-c", "user.email=lab@example.org", "-c", "commit.gpgsign=false")
+GIT = ("git", "-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false")
 PATIENCE_S = 300
 """More than LiteLLM is given to start."""
 
@@ -54,7 +54,7 @@ class Outcome:
         return self.artifacts.parent / "src-modified"
 
 
-class RunLab:
+class RunBench:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.home = root / "home"
@@ -79,7 +79,7 @@ class RunLab:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content.encode() if isinstance(content, str) else content)
         self.git("add", "-A")
-        self.git("commit", "-q", "-m", "a commit of the lab")
+        self.git("commit", "-q", "-m", "a commit")
         made = self.git("rev-parse", "HEAD").strip()
         if branch:
             self.git("checkout", "-q", "main")
@@ -92,7 +92,7 @@ class RunLab:
         return done.stdout
 
     def write_case(self, agent: Mapping[str, Any], **more: Any) -> Path:
-        case = {"name": "a case of the lab", "repo": str(self.repository), "agent": agent, "evaluators": ["git-diff"]}
+        case = {"name": "a test case", "repo": str(self.repository), "agent": agent, "evaluators": ["git-diff"]}
         self.case_file.write_text(json.dumps({**case, **more}), encoding="utf-8")
         return self.case_file
 

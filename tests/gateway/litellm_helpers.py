@@ -1,4 +1,4 @@
-"""A real LiteLLM from the toolbox, and what its tests have in common."""
+"""Helpers for the tests of a real LiteLLM from the toolbox."""
 
 from __future__ import annotations
 

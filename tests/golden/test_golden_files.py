@@ -1,11 +1,11 @@
-"""The comparison with golden files fails when it should, and replaces no more than it says."""
+"""The comparison with golden files fails when it should, and replaces only what it names."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from golden_lab import Golden, tidy, tidy_fields
+from golden_files import Golden, tidy, tidy_fields
 
 RECORD = {"model": "claude-golden", "status": 200, "usage": {"input_tokens": 12, "cost_usd": None}}
 
@@ -14,7 +14,7 @@ def check(directory: Path, value: object, *, update: bool = False) -> None:
     Golden(directory, update).check_json("record.json", value)
 
 
-def test_only_the_same_passes(tmp_path: Path) -> None:
+def test_only_equal_content_passes(tmp_path: Path) -> None:
     check(tmp_path, RECORD, update=True)
     check(tmp_path, dict(reversed(RECORD.items())))  # the order of keys does not count
     for changed in (
@@ -43,7 +43,7 @@ def test_a_missing_golden_file_is_a_failure(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("files", [{}, {"a.json": "1", "b.json": "2"}, {"a.json": "2"}, {"b.json": "1"}])
-def test_a_directory_holds_the_same_files(tmp_path: Path, files: dict[str, str]) -> None:
+def test_a_directory_must_have_the_same_files(tmp_path: Path, files: dict[str, str]) -> None:
     Golden(tmp_path, update=True).check_tree("tree", {"a.json": "1"})
     with pytest.raises(pytest.fail.Exception, match="changed"):
         Golden(tmp_path, update=False).check_tree("tree", files)
@@ -51,7 +51,7 @@ def test_a_directory_holds_the_same_files(tmp_path: Path, files: dict[str, str])
     Golden(tmp_path, update=False).check_tree("tree", files)
 
 
-def test_tidy_replaces_what_it_is_given() -> None:
+def test_tidy_replaces_the_given_values() -> None:
     value = {"at": "2026-01-15T12:00:00.123Z", "none": None, "path": "/x/y/z", "list": ["http://127.0.0.1:41234/v1"]}
     assert tidy(value, {"/x": "root", "/x/y": "run"}, ("none",)) == {
         "at": "<time>",

@@ -1,4 +1,4 @@
-"""Real programs for the process tests, and a way to see whether anything of them is left."""
+"""Real programs for the process tests, and a check that nothing of them is left."""
 
 from __future__ import annotations
 
