@@ -1,3 +1,3 @@
 #!/bin/sh
-# An agent that does nothing: what a run costs without one.
+# An agent that does nothing, to measure the cost of a run without one.
 exit 0

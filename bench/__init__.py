@@ -1,1 +1,1 @@
-"""Measurements. Each stands beside a yardstick from the same run: figures of a machine alone mean little."""
+"""Benchmarks. Each figure has a reference value from the same run, because absolute times depend on the machine."""

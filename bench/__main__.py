@@ -1,6 +1,6 @@
-"""`python -m bench [NAME ...]`: run all measurements, or those named.
+"""`python -m bench [NAME ...]`: run all benchmarks, or those named.
 
-Every figure is printed as soon as it is measured. A part that cannot be measured, or fails, costs only its own figures.
+Every figure is printed as soon as it is measured. A benchmark that is not possible, or fails, affects no other.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _run(name: str, console: Console, outcomes: Counter[str]) -> None:
     except ComponentMissing as missing:
         outcomes["not measured"] += 1
         console.print(f"  not measured: {missing}", style="yellow", soft_wrap=True)
-    except Exception as error:  # noqa: BLE001 (whatever is wrong with one part, the others are measured)
+    except Exception as error:  # noqa: BLE001 (the other benchmarks still run)
         outcomes["failed"] += 1
         print(f"{name} failed:", file=sys.stderr)
         traceback.print_exception(error)
@@ -74,7 +74,7 @@ def _run(name: str, console: Console, outcomes: Counter[str]) -> None:
 
 
 def _row(what: str, measured: str, yardstick: str, goal: str, verdict: Text, *, style: str = "") -> Padding:
-    """One row, as wide as all others: it is printed before the next is known."""
+    """A row with fixed column widths, because it is printed before the next one is known."""
     row = Table.grid(padding=(0, 2, 0, 0), expand=True)
     for ratio in (7, 6, 7, 4):
         row.add_column(ratio=ratio)

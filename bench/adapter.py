@@ -1,6 +1,6 @@
-"""What the adapter adds to the agent: time, memory, and whether anything piles up over many runs.
+"""What the adapter adds to the agent: time, memory, and leaks over many runs.
 
-The agent is a stand-in that answers at once: the real one's own start-up would hide what is measured here.
+The agent is a fake that answers at once: the real one's start-up time would hide what is measured here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bench.streams import stream_json
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
 
-_STAND_IN = """#!/bin/sh
+_FAKE_AGENT = """#!/bin/sh
 [ "$1" = --version ] && echo "2.1.325 (Claude Code)" && exit
 exec cat "{stream}"
 """
@@ -37,14 +37,14 @@ class Bench:
 
 
 @contextmanager
-def stand_in(output_bytes: int) -> Iterator[Bench]:
-    """Not on Windows: a shell script plays the agent."""
+def fake_agent(output_bytes: int) -> Iterator[Bench]:
+    """Not on Windows: the fake agent is a shell script."""
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         stream = directory / "stream.ndjson"
         stream.write_text(stream_json(output_bytes))
         claude = directory / "claude"
-        claude.write_text(_STAND_IN.format(stream=stream))
+        claude.write_text(_FAKE_AGENT.format(stream=stream))
         claude.chmod(0o755)
         workspace = directory / "workspace"
         workspace.mkdir()
@@ -59,12 +59,12 @@ def stand_in(output_bytes: int) -> Iterator[Bench]:
 
 
 def measure_overhead() -> Iterator[Figure]:
-    with stand_in(2_000) as bench:
+    with fake_agent(2_000) as bench:
         overheads, bare = asyncio.run(_overheads(bench, 100))
     p50 = statistics.median(overheads)
     p95 = statistics.quantiles(overheads, n=20)[-1]
     yield Figure(
-        "adapter overhead, p50 of 100 (execute minus the process's own life)",
+        "adapter overhead, p50 of 100 (execute minus the process's own time)",
         f"{ms(p50)} (p95 {ms(p95)})",
         f"whole subprocess.run {ms(statistics.median(bare))}",
         "≤ 5 ms",
@@ -91,7 +91,7 @@ def _run_bare(bench: Bench) -> None:
 
 
 def measure_memory() -> Iterator[Figure]:
-    """In a process of its own: a peak cannot be taken back."""
+    """In a separate process, because a peak cannot be reset."""
     answer = subprocess.run([sys.executable, "-m", "bench.adapter"], stdout=subprocess.PIPE, text=True, check=True)
     before, after, output = map(int, answer.stdout.split())
     above = after - before - output
@@ -106,10 +106,10 @@ def measure_memory() -> Iterator[Figure]:
 
 def _memory() -> None:
     adapter = ClaudeCodeAdapter()
-    with stand_in(2_000) as small:
+    with fake_agent(2_000) as small:
         _execute(adapter, small)
     before = _peak_rss()
-    with stand_in(9_900_000) as large:
+    with fake_agent(9_900_000) as large:
         gc.collect()
         before = max(before, _peak_rss())
         result = _execute(adapter, large)
@@ -130,7 +130,7 @@ def _execute(adapter: ClaudeCodeAdapter, bench: Bench) -> AgentExecutionResult:
 
 
 def measure_endurance() -> Iterator[Figure]:
-    with stand_in(20_000) as bench:
+    with fake_agent(20_000) as bench:
         before, after = asyncio.run(_endurance(bench, 100))
     yield Figure(
         "100 executions: open files, children, resident memory",

@@ -1,4 +1,4 @@
-"""How long after its deadline a run returns, whatever the agent tree does to outlive it."""
+"""How long after its deadline a run returns when the agent's processes try to outlive it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _ESCAPES = (
 
 
 def measure() -> Iterator[Figure]:
-    late = max(asyncio.run(_late(escape)) for escape in _ESCAPES)
+    late = max(asyncio.run(_seconds_late(escape)) for escape in _ESCAPES)
     yield Figure(
         "return after the deadline, worst of four escapes", ms(late), f"timeout {ms(_TIMEOUT_S)}", "≤ 1 s", late <= 1
     )
 
 
-async def _late(script: str) -> float:
-    clock: list[float] = []
+async def _seconds_late(script: str) -> float:
+    start: list[float] = []
     command = Command(argv=("/bin/sh", "-c", script), cwd=Path.cwd(), env={"PATH": os.environ["PATH"]})
-    await run(command, limits=Limits(timeout_s=_TIMEOUT_S), on_start=lambda _: clock.append(time.monotonic()))
-    return time.monotonic() - clock[0] - _TIMEOUT_S
+    await run(command, limits=Limits(timeout_s=_TIMEOUT_S), on_start=lambda _: start.append(time.monotonic()))
+    return time.monotonic() - start[0] - _TIMEOUT_S

@@ -26,7 +26,7 @@ def measure() -> Iterator[Figure]:
 
 
 def _pairs(size: int) -> Iterator[tuple[str, str, str]]:
-    """Changed a little and changed all over; the large one also as bad as it gets: one line with little in common."""
+    """A few changes and many changes; for the large size also the worst case: one line with little in common."""
     rng = random.Random(7)
     text = _code(rng, size)
     yield "a few lines changed", _edited(rng, text, every=200), text
@@ -45,7 +45,7 @@ def _figure(what: str, ours: str, expected: str, goal: int) -> Figure:
         for tree, text in ((one, ours), (other, expected)):
             tree.mkdir()
             (tree / "file.py").write_text(text)
-        taken = median_of(5, lambda: compare_trees(one, other, PathFilter(), _no_hurry))
+        taken = median_of(5, lambda: compare_trees(one, other, PathFilter(), _no_deadline))
         bare = median_of(5, lambda: _git_diff(one / "file.py", other / "file.py"))
     return Figure(what, ms(taken), f"git diff {ms(bare)}", f"≤ {goal} ms", taken * 1000 <= goal)
 
@@ -60,7 +60,7 @@ def _tree_figure() -> Figure:
                 path = tree / f"d{number % 100}" / f"f{number}.py"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(content)
-        taken = median_of(3, lambda: compare_trees(one, other, PathFilter(), _no_hurry))
+        taken = median_of(3, lambda: compare_trees(one, other, PathFilter(), _no_deadline))
         bare = median_of(3, lambda: _git_diff(one, other))
     what = f"expected-diff, {_TREE:,} files, a tenth changed"
     return Figure(what, ms(taken), f"git diff {ms(bare)}", f"≤ {_TREE_GOAL_MS} ms", taken * 1000 <= _TREE_GOAL_MS)
@@ -86,5 +86,5 @@ def _edited(rng: random.Random, text: str, *, every: int) -> str:
     return "".join(lines)
 
 
-def _no_hurry() -> None:
+def _no_deadline() -> None:
     pass

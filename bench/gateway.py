@@ -1,6 +1,6 @@
-"""What the gateway adds to a model's answer, beside asking the model itself, and beside LiteLLM.
+"""What the gateway adds to the time of a model's answer, compared with asking the model directly, and with LiteLLM.
 
-All are asked in turns, so that all see the same machine.
+Requests alternate between them, so that all are measured under the same conditions.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import NamedTuple
 import psutil
 
 from bench.gateway_client import Connection, requests_per_second
-from bench.gateway_place import Name, Place, everybody
+from bench.gateway_servers import Name, Servers, start_servers
 from bench.measure import ComponentMissing, Figure, mb, ms
 
 _GOAL_ADDED_S = 0.0015
 _GOAL_SHARE = 10
-"""How many times as much LiteLLM adds, at least."""
+"""LiteLLM should add at least this many times as much."""
 _GOAL_STREAM_BYTES = 50_000
-"""As much as the request that began it: what is not kept for the answer."""
+"""The size of a request, which must not be kept for the length of its stream."""
 _ROUNDS = 10
 _IN_A_ROUND: Mapping[Name, int] = {"gateway": 40, "litellm": 6}
 _REST_S = 0.05
-"""What LiteLLM still does when it has answered should not slow down the others."""
+"""A pause, so that what LiteLLM does after an answer does not slow down the others."""
 _WARM_UP, _WARM_UP_S = 20, 1.0
 _CLIENTS = 8
 _LOAD_ROUNDS = 3
@@ -46,62 +46,59 @@ def measure() -> Iterator[Figure]:
 
 
 async def _measured() -> AsyncIterator[Figure]:
-    async with everybody() as place:
-        figures = _figures(place)
-        # In a thread: what LiteLLM prints must be read meanwhile.
+    async with start_servers() as servers:
+        figures = _figures(servers)
+        # In a thread, because the event loop must read LiteLLM's output meanwhile.
         while figure := await asyncio.to_thread(next, figures, None):
             yield figure
 
 
-def _figures(place: Place) -> Iterator[Figure]:
-    _warm_up(place)
+def _figures(servers: Servers) -> Iterator[Figure]:
+    _warm_up(servers)
     for stream in (False, True):
-        yield _latency(place, stream=stream)
-    yield _first_event(place)
+        yield _latency(servers, stream=stream)
+    yield _first_event(servers)
     for stream in (False, True):
-        yield _throughput(place, stream=stream)
-    yield _memory(place)
-    if "litellm" not in place.targets:
+        yield _throughput(servers, stream=stream)
+    yield _memory(servers)
+    if "litellm" not in servers.targets:
         raise ComponentMissing("the comparison with LiteLLM (not in the toolbox): run `yb agents install litellm`")
 
 
-def _warm_up(place: Place) -> None:
-    """LiteLLM says that it is ready before it has done all that it does at its start."""
-    for target in place.targets.values():
+def _warm_up(servers: Servers) -> None:
+    """LiteLLM reports that it is ready before its start-up is complete."""
+    for target in servers.targets.values():
         with Connection(target) as connection:
             for number in range(_WARM_UP):
                 connection.ask(target.request(stream=bool(number % 2)))
     time.sleep(_WARM_UP_S)
 
 
-# -- how long ----------------------------------------------------------------------------------------------------
+def _latency(servers: Servers, *, stream: bool) -> Figure:
+    requests = {name: target.request(stream=stream) for name, target in servers.targets.items()}
+    added = _alternate(servers, lambda name, connection: connection.ask(requests[name]))
+    return _compared(f"added to a {'stream' if stream else 'JSON answer'}", added)
 
 
-def _latency(place: Place, *, stream: bool) -> Figure:
-    requests = {name: target.request(stream=stream) for name, target in place.targets.items()}
-    added = _in_turns(place, lambda name, connection: connection.ask(requests[name]))
-    return _judged(f"added to a {'stream' if stream else 'JSON answer'}", added)
-
-
-def _first_event(place: Place) -> Figure:
-    """The model says no more until the client has this: whoever waits for the rest waits for ever."""
-    requests = {name: target.request(stream=True, hold=True) for name, target in place.targets.items()}
+def _first_event(servers: Servers) -> Figure:
+    """The model sends the rest only after the client has the first event: a proxy that buffers waits forever."""
+    requests = {name: target.request(stream=True, hold=True) for name, target in servers.targets.items()}
 
     def ask(name: Name, connection: Connection) -> float:
         taken = connection.first_event(requests[name])
-        place.model.release()
-        connection.rest()
+        servers.model.release()
+        connection.read_answer()
         return taken
 
     what = "added to the first event of a stream that goes on later"
     try:
-        return _judged(what, _in_turns(place, ask))
+        return _compared(what, _alternate(servers, ask))
     except TimeoutError:
-        return Figure(what, "it does not come", "with the rest only", "≤ 1.5 ms", False)
+        return Figure(what, "no event", "only with the rest", "≤ 1.5 ms", False)
 
 
 class Added(NamedTuple):
-    """To what the model itself took, asked in turns with whom it was added by."""
+    """Added seconds, compared with direct requests in the same rounds."""
 
     direct: float
     p50: float
@@ -111,10 +108,10 @@ class Added(NamedTuple):
         return f"{ms(self.p50)} (p99 {ms(self.p99)})"
 
 
-def _in_turns(place: Place, ask: Callable[[Name, Connection], float]) -> dict[Name, Added]:
-    taken: dict[Name, list[tuple[float, float]]] = {name: [] for name in _IN_A_ROUND if name in place.targets}
+def _alternate(servers: Servers, ask: Callable[[Name, Connection], float]) -> dict[Name, Added]:
+    taken: dict[Name, list[tuple[float, float]]] = {name: [] for name in _IN_A_ROUND if name in servers.targets}
     with ExitStack() as stack:
-        connections = {name: stack.enter_context(Connection(target)) for name, target in place.targets.items()}
+        connections = {name: stack.enter_context(Connection(target)) for name, target in servers.targets.items()}
         for _ in range(_ROUNDS):
             for name, pairs in taken.items():
                 for _ in range(_IN_A_ROUND[name]):
@@ -129,7 +126,7 @@ def _added(pairs: list[tuple[float, float]]) -> Added:
     return Added(direct, statistics.median(above), statistics.quantiles(above, n=100)[-1])
 
 
-def _judged(what: str, added: Mapping[Name, Added]) -> Figure:
+def _compared(what: str, added: Mapping[Name, Added]) -> Figure:
     ours = added["gateway"]
     yardstick, goal, met = f"direct {ms(ours.direct)}", "≤ 1.5 ms", ours.p50 <= _GOAL_ADDED_S
     if "litellm" in added:
@@ -139,13 +136,10 @@ def _judged(what: str, added: Mapping[Name, Added]) -> Figure:
     return Figure(what, str(ours), yardstick, goal, met)
 
 
-# -- how many ----------------------------------------------------------------------------------------------------
-
-
-def _throughput(place: Place, *, stream: bool) -> Figure:
-    rates: dict[Name, list[float]] = {name: [] for name in place.targets}
+def _throughput(servers: Servers, *, stream: bool) -> Figure:
+    rates: dict[Name, list[float]] = {name: [] for name in servers.targets}
     for _ in range(_LOAD_ROUNDS):
-        for name, target in place.targets.items():
+        for name, target in servers.targets.items():
             request = target.request(stream=stream)
             rates[name].append(requests_per_second(target, request, clients=_CLIENTS, seconds=_LOAD_S))
     rate = {name: statistics.median(each) for name, each in rates.items()}
@@ -159,12 +153,9 @@ def _throughput(place: Place, *, stream: bool) -> Figure:
     return Figure(what, f"{rate['gateway']:.0f}/s", yardstick, goal, met)
 
 
-# -- how much ----------------------------------------------------------------------------------------------------
-
-
-def _memory(place: Place) -> Figure:
-    idle = {name: _rss(pid) for name, pid in place.pids.items()}
-    full = {name: _rss_with_streams(place, name) for name in place.pids}
+def _memory(servers: Servers) -> Figure:
+    idle = {name: _rss(pid) for name, pid in servers.pids.items()}
+    full = {name: _rss_with_streams(servers, name) for name in servers.pids}
     each = (full["gateway"] - idle["gateway"]) / _OPEN_STREAMS
     yardstick = f"idle {mb(idle['gateway'])}"
     if "litellm" in full:
@@ -178,17 +169,17 @@ def _memory(place: Place) -> Figure:
     )
 
 
-def _rss_with_streams(place: Place, name: Name) -> int:
-    target = place.targets[name]
+def _rss_with_streams(servers: Servers, name: Name) -> int:
+    target = servers.targets[name]
     request = target.request(stream=True, hold=True)
     with ExitStack() as stack:
         connections = [stack.enter_context(Connection(target)) for _ in range(_OPEN_STREAMS)]
         for connection in connections:
             connection.first_event(request)
-        rss = _rss(place.pids[name])
-        place.model.release()
+        rss = _rss(servers.pids[name])
+        servers.model.release()
         for connection in connections:
-            connection.rest()
+            connection.read_answer()
     return rss
 
 

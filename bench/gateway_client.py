@@ -1,4 +1,4 @@
-"""A client that costs next to nothing: what it takes is the same for all, and is a part of what is measured."""
+"""A minimal HTTP client, because its own time is part of every measurement."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from urllib.parse import urlsplit
 from bench.gateway_upstream import HOLD, MODEL, RELEASE
 
 BODY_BYTES = 50_000
-_PATIENCE_S = 20.0
+_TIMEOUT_S = 20.0
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _WORDS = ("def", "return", "value", "None", "for", "item", "in", "self", "import", "assert", "result", "==")
 
 
 class Target(NamedTuple):
-    """One of those who are asked: the model itself, or somebody before it."""
+    """A server to measure: the model itself, or a proxy in front of it."""
 
     url: str
     key: str
@@ -39,13 +39,13 @@ class Target(NamedTuple):
         return (head + body).encode()
 
     def release(self) -> None:
-        """Of the model itself: what it holds back may come."""
+        """Ask the model to send what it holds back."""
         with Connection(self) as connection:
             connection.ask(RELEASE + b"HTTP/1.1\r\nHost: model\r\n\r\n")
 
 
 def _conversation() -> dict[str, object]:
-    """As long as an agent's after a few turns."""
+    """A request body as long as an agent's after a few turns."""
     rng = random.Random(4)
     messages: list[object] = []
     size = 0
@@ -57,16 +57,16 @@ def _conversation() -> dict[str, object]:
         messages += turn
         size += len(json.dumps(turn))
     tools = [{"name": "Read", "description": "Reads a file.", "input_schema": {"type": "object"}}]
-    start = {"role": "user", "content": "Mend the bug."}
+    start = {"role": "user", "content": "Fix the bug."}
     return {"model": MODEL, "max_tokens": 1000, "tools": tools, "messages": [start, *messages]}
 
 
 class Connection:
-    """Kept open, as every client does."""
+    """A kept-alive connection."""
 
     def __init__(self, target: Target) -> None:
         parts = urlsplit(target.url)
-        self._socket = socket.create_connection((parts.hostname, parts.port or 80), timeout=_PATIENCE_S)
+        self._socket = socket.create_connection((parts.hostname, parts.port or 80), timeout=_TIMEOUT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._received = b""
 
@@ -77,14 +77,14 @@ class Connection:
         self._socket.close()
 
     def ask(self, request: bytes) -> float:
-        """The seconds until the whole answer is here."""
+        """Return the seconds until the whole answer has arrived."""
         start = time.perf_counter()
         self._socket.sendall(request)
-        self.rest()
+        self.read_answer()
         return time.perf_counter() - start
 
     def first_event(self, request: bytes) -> float:
-        """The seconds until the first event of the answer is here."""
+        """Return the seconds until the first event of the answer has arrived."""
         start = time.perf_counter()
         self._socket.sendall(request)
         self._received = b""
@@ -92,8 +92,8 @@ class Connection:
             self._receive()
         return time.perf_counter() - start
 
-    def rest(self) -> None:
-        while not _is_whole(self._received):
+    def read_answer(self) -> None:
+        while not _is_complete(self._received):
             self._receive()
         if not self._received.startswith(b"HTTP/1.1 200 "):
             raise AssertionError(f"not answered: {self._received[:2000]!r}")
@@ -106,20 +106,20 @@ class Connection:
         self._received += data
 
 
-def _is_whole(received: bytes) -> bool:
+def _is_complete(received: bytes) -> bool:
     head, end, body = received.partition(b"\r\n\r\n")
     length = _LENGTH.search(head)
     return bool(end) and (len(body) >= int(length[1]) if length else body.endswith(b"\r\n0\r\n\r\n"))
 
 
 def requests_per_second(target: Target, request: bytes, *, clients: int, seconds: float) -> float:
-    """All clients ask again as soon as they are answered."""
-    together = threading.Barrier(clients)
+    """Each client sends its next request as soon as it has an answer."""
+    barrier = threading.Barrier(clients)
 
     def rate(_: int) -> float:
         with Connection(target) as connection:
             connection.ask(request)
-            together.wait(_PATIENCE_S)
+            barrier.wait(_TIMEOUT_S)
             answered, start = 0, time.perf_counter()
             while (taken := time.perf_counter() - start) < seconds:
                 connection.ask(request)

@@ -1,6 +1,6 @@
-"""A model that answers at once and always the same, in a process of its own: `python -m bench.gateway_upstream`.
+"""A model that gives the same answer at once, in its own process: `python -m bench.gateway_upstream`.
 
-It prints its port. A real model's own time, and a Python that is shared with what is measured, would hide the rest.
+It prints its port. A real model's time, or a Python process shared with what is measured, would hide the difference.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import ClassVar
 
 MODEL = "claude-sonnet-4-5"
 HOLD = b"hold the rest back"
-"""In a request: only the first event comes, until somebody asks for RELEASE."""
+"""In a request: only the first event is sent, until a request for RELEASE comes."""
 RELEASE = b"GET /release "
 
 _WORDS = 20
@@ -30,7 +30,7 @@ def _json_answer() -> bytes:
 
 
 def _stream_answer() -> list[bytes]:
-    """Each event as a chunk, as they are written. The head goes with the first."""
+    """Each event as an HTTP chunk. The first includes the response's headers."""
     block = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "word "}}
     start = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
     events: list[dict[str, object]] = [
@@ -51,8 +51,8 @@ def _stream_answer() -> list[bytes]:
 
 
 def _message(stop_reason: str | None) -> dict[str, object]:
-    told = {"stop_reason": stop_reason, "stop_sequence": None}
-    return {"id": "msg_1", "type": "message", "role": "assistant", "model": MODEL, "content": [], **told}
+    stop = {"stop_reason": stop_reason, "stop_sequence": None}
+    return {"id": "msg_1", "type": "message", "role": "assistant", "model": MODEL, "content": [], **stop}
 
 
 def _chunk(event: str) -> bytes:

@@ -1,4 +1,4 @@
-"""What all measurements share."""
+"""Shared by all benchmarks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Figure:
 
 
 class ComponentMissing(Exception):
-    """What a figure needs is not installed or not running. The message says which figure, and what to do about it."""
+    """A benchmark needs something that is not installed or not running. The message says what to do about it."""
 
 
 def timed(call: Callable[[], object]) -> float:
@@ -36,14 +36,14 @@ def timed(call: Callable[[], object]) -> float:
 
 
 def median_of(times: int, call: Callable[[], object]) -> float:
-    """In seconds."""
+    """The median time of a call, in seconds."""
     return statistics.median(timed(call) for _ in range(times))
 
 
 def env_as_installed() -> dict[str, str]:
-    """An environment for `yb` as people have it: byte code was compiled when it was installed, and is kept.
+    """An environment for `yb` as in an installation, which has compiled byte code.
 
-    In a checkout it may be neither: files were changed, and a developer's environment may say PYTHONDONTWRITEBYTECODE.
+    A checkout may have none: files were changed, and a developer's environment may set PYTHONDONTWRITEBYTECODE.
     """
     compileall.compile_dir(Path(youbencha.__file__).parent, quiet=2)
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -52,7 +52,7 @@ def env_as_installed() -> dict[str, str]:
 def installed_yb() -> str:
     yb = shutil.which("yb", path=str(Path(sys.executable).parent))
     if yb is None:
-        raise ComponentMissing("`yb` is not installed beside this Python: use `make bench`, which installs it")
+        raise ComponentMissing("`yb` is not installed with this Python: use `make bench`, which installs it")
     return yb
 
 

@@ -1,4 +1,4 @@
-"""From output to YouBenchaLog, beside parsing the same lines with the fastest parser and doing nothing with them."""
+"""From output to YouBenchaLog, compared with only parsing the same lines with the fastest parser."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from youbencha.adapters.claude_code import ClaudeCodeAdapter
 
 _GOALS_MS = {1_000_000: 10, 10_000_000: 80}
 _HOSTILE = ("\x1b", "\x1b]", "\x1bP", "{", "\\ud83d", '{"type":"stream_event"}\n', "x\n", "{\n", "\n", " ", "Model: ")
-"""Repeated, each once cost more than in proportion to its length."""
+"""Each of these, repeated, once took more than linear time."""
 
 
 def measure() -> Iterator[Figure]:
@@ -37,7 +37,7 @@ def measure() -> Iterator[Figure]:
 
 
 def measure_hostile() -> Iterator[Figure]:
-    """Four times the output, about four times the time: nothing that an agent prints is quadratic."""
+    """Four times the output should take about four times as long: no output may take quadratic time."""
     adapter = ClaudeCodeAdapter()
     context = AgentExecutionContext(
         workspace_dir=Path(), repo_dir=Path(), artifacts_dir=Path(), config={"prompt": "Work."}

@@ -1,4 +1,4 @@
-"""A whole `yb run`, beside the bare `git clone` + agent + `git diff` that it contains."""
+"""A whole `yb run`, compared with the bare `git clone` + agent + `git diff` that it contains."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
-from bench.measure import ComponentMissing, Figure, env_as_installed, installed_yb, ms
+from bench.measure import ComponentMissing, Figure, env_as_installed, installed_yb, ms, timed
 
 _GOAL_RSS_KB = 60 * 1024
 _ROUNDS = 15
@@ -24,12 +24,12 @@ _GIT = ("git", "-c", "user.name=bench", "-c", "user.email=bench@example.org")
 
 def measure() -> Iterator[Figure]:
     with tempfile.TemporaryDirectory(prefix="youbencha-bench-") as name:
-        place = Place(Path(name))
-        place.run()  # fills the mirror cache: what people wait for is the second run
+        project = Project(Path(name))
+        project.run()  # fills the mirror cache: later runs matter to users
         ours, bare = [], []
-        for _ in range(_ROUNDS):  # in turns, so that both see the same machine
-            bare.append(_timed(place.bare))
-            ours.append(_timed(place.run))
+        for _ in range(_ROUNDS):  # alternating, so that both are measured under the same conditions
+            bare.append(timed(project.bare))
+            ours.append(timed(project.run))
         above = statistics.median(ours) - statistics.median(bare)
         yield Figure(
             "whole yb run (git-diff, instant agent)",
@@ -38,7 +38,7 @@ def measure() -> Iterator[Figure]:
             "",
             None,
         )
-        rss, idle = place.peak_rss_kb(place.command()), place.peak_rss_kb([sys.executable, "-c", "pass"])
+        rss, idle = project.peak_rss_kb(project.command()), project.peak_rss_kb([sys.executable, "-c", "pass"])
         yield Figure(
             "peak RSS of yb run",
             f"{rss / 1024:.0f} MB",
@@ -46,8 +46,8 @@ def measure() -> Iterator[Figure]:
             "≤ 60 MB",
             rss <= _GOAL_RSS_KB,
         )
-        one = _timed(place.run)
-        eight = _timed(place.many)
+        one = timed(project.run)
+        eight = timed(project.many)
         yield Figure(
             f"{_AT_ONCE} concurrent yb runs",
             ms(eight),
@@ -55,19 +55,19 @@ def measure() -> Iterator[Figure]:
             "≤ 1×",
             eight <= _AT_ONCE * one,
         )
-        yield from beside_the_original(place)
+        yield from beside_the_original(project)
 
 
-def beside_the_original(place: Place) -> Iterator[Figure]:
-    """A whole run of ours, without and with a gateway, and of the original youBencha, in turns."""
-    original = Original(place, original_cli())
+def beside_the_original(project: Project) -> Iterator[Figure]:
+    """Compare a whole run, without and with a gateway, with one of the original youBencha, alternating."""
+    original = Original(project, original_cli())
     original.run()
     theirs = []
     ours: dict[str, list[float]] = {gateway: [] for gateway in _GOALS_OF_ORIGINAL}
     for _ in range(_ROUNDS):
-        theirs.append(_timed(original.run))
+        theirs.append(timed(original.run))
         for gateway, times in ours.items():
-            times.append(_timed(lambda gateway=gateway: place.run("--gateway", gateway)))
+            times.append(timed(partial(project.run, "--gateway", gateway)))
     other = statistics.median(theirs)
     for gateway, goal in _GOALS_OF_ORIGINAL.items():
         mine = statistics.median(ours[gateway])
@@ -81,24 +81,24 @@ def beside_the_original(place: Place) -> Iterator[Figure]:
 
 
 def original_cli() -> Path:
-    """Its entry point, in the checkout that `YOUBENCHA_ORIGINAL` names."""
+    """The original's entry point, in the checkout that `YOUBENCHA_ORIGINAL` names."""
     checkout = os.environ.get("YOUBENCHA_ORIGINAL")
     cli = Path(checkout or ".", "dist", "cli", "index.js").absolute()
     if not checkout or not cli.is_file():
         raise ComponentMissing(
-            "the original youBencha beside ours: build it (github:youbencha/youbencha-cli, `npm ci && npm run build`) "
-            "and set YOUBENCHA_ORIGINAL to its checkout"
+            "the comparison with the original youBencha: build it (github:youbencha/youbencha-cli, "
+            "`npm ci && npm run build`) and set YOUBENCHA_ORIGINAL to its checkout"
         )
     return cli
 
 
 class Original:
-    """The original youBencha on the same repository, with a `claude` that is done at once."""
+    """The original youBencha on the same repository, with a `claude` that exits at once."""
 
-    def __init__(self, place: Place, cli: Path) -> None:
+    def __init__(self, project: Project, cli: Path) -> None:
         self._command = ["node", str(cli), "run", "-c", "original.yaml"]
-        self._place = place
-        bin_dir = place.root / "bin"
+        self._project = project
+        bin_dir = project.root / "bin"
         bin_dir.mkdir()
         claude = bin_dir / "claude"
         claude.write_text(
@@ -109,24 +109,24 @@ class Original:
             'echo \'{"type":"result","subtype":"success","is_error":false,"result":"done","session_id":"s"}\'\n'
         )
         claude.chmod(0o755)
-        url = "https://github.com/bench/repository.git"  # it takes no other; git is told where that is
-        (place.root / "original.yaml").write_text(
+        url = "https://github.com/bench/repository.git"  # it accepts only such URLs; git rewrites it, see below
+        (project.root / "original.yaml").write_text(
             f"name: bench\ndescription: bench\nrepo: {url}\nbranch: main\n"
             "agent:\n  type: claude-code\n  config:\n    prompt: Work.\n"
             "evaluators:\n  - name: git-diff\n"
         )
         self._env = {
-            **place.env,
-            "PATH": f"{bin_dir}{os.pathsep}{place.env['PATH']}",
+            **project.env,
+            "PATH": f"{bin_dir}{os.pathsep}{project.env['PATH']}",
             "GIT_CONFIG_COUNT": "1",
-            "GIT_CONFIG_KEY_0": f"url.{place.repository}.insteadOf",
+            "GIT_CONFIG_KEY_0": f"url.{project.repository}.insteadOf",
             "GIT_CONFIG_VALUE_0": url,
         }
 
     def run(self) -> None:
         subprocess.run(
             self._command,
-            cwd=self._place.root,
+            cwd=self._project.root,
             env=self._env,
             check=True,
             stdout=subprocess.DEVNULL,
@@ -134,8 +134,8 @@ class Original:
         )
 
 
-class Place:
-    """A small repository, an agent that is done at once, a test case."""
+class Project:
+    """A small repository, an agent that exits at once, and a test case."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -188,7 +188,7 @@ class Place:
         subprocess.run(["git", "diff"], cwd=clone, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def peak_rss_kb(self, command: list[str]) -> int:
-        """Of that process alone: what its children take is theirs."""
+        """Peak memory of the process, without its children."""
         script = (
             "import os, subprocess, sys; p = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL);"
             "print(os.wait4(p.pid, 0)[2].ru_maxrss)"
@@ -197,10 +197,3 @@ class Place:
             [sys.executable, "-c", script, *command], cwd=self.root, env=self.env, check=True, stdout=subprocess.PIPE
         )
         return int(done.stdout)
-
-
-def _timed(call: object) -> float:
-    assert callable(call)
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start

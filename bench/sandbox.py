@@ -1,4 +1,4 @@
-"""A trial that does nothing, in a container and here, beside what the engine and the system take by themselves."""
+"""A trial that does nothing, in a container and locally, compared with a bare container and a bare process."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from bench.measure import ComponentMissing, Figure, ms
-from bench.runs import Place
+from bench.runs import Project
 from youbencha.process import Command
-from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.docker.sandbox import open_docker_sandbox
 from youbencha.sandbox.local import open_local_sandbox
 from youbencha.spec.sandbox import SandboxSpec
@@ -33,11 +31,11 @@ _IMAGE = os.environ.get("YOUBENCHA_TEST_IMAGE", "youbencha/base:bookworm")
 
 def measure() -> Iterator[Figure]:
     with tempfile.TemporaryDirectory(prefix="yb-bench-") as name:
-        place = Place(Path(name))
-        yield asyncio.run(_local(place))
+        project = Project(Path(name))
+        yield asyncio.run(_local(project))
         _require_docker()
         for at_once in _AT_ONCE:
-            yield asyncio.run(_docker(place, at_once))
+            yield asyncio.run(_docker(project, at_once))
 
 
 def _require_docker() -> None:
@@ -52,10 +50,10 @@ def _require_docker() -> None:
     raise ComponentMissing(f'null trial in Docker ({reason}): run `eval "$(scripts/docker-engine start)"`')
 
 
-async def _local(place: Place) -> Figure:
-    """The sandbox alone: what a program costs with a home of its own, and without."""
+async def _local(project: Project) -> Figure:
+    """Only the sandbox: a program with a fresh home, compared with a bare process."""
     true = shutil.which("true") or "/bin/true"
-    command = Command(argv=(true,), cwd=place.root, env={"PATH": os.environ["PATH"]})
+    command = Command(argv=(true,), cwd=project.root, env={"PATH": os.environ["PATH"]})
 
     async def ours() -> None:
         with tempfile.TemporaryDirectory() as scratch:
@@ -68,16 +66,16 @@ async def _local(place: Place) -> Figure:
         await process.wait()
 
     await ours()
-    pair = await _in_turns(ours, bare, _LOCAL_ROUNDS)
+    pair = await _alternate(ours, bare, _LOCAL_ROUNDS)
     return Figure(
         "a process in the local sandbox", ms(pair.ours), f"bare process {ms(pair.bare)}", "≤ 20 ms above",
         pair.ours - pair.bare <= 0.02,
     )  # fmt: skip
 
 
-async def _docker(place: Place, at_once: int) -> Figure:
-    repository = await open_repository(str(place.repository), base=place.root, cache_dir=place.root / "cache")
-    trees = [place.root / f"tree{at_once}-{number}" for number in range(at_once)]
+async def _docker(project: Project, at_once: int) -> Figure:
+    repository = await open_repository(str(project.repository), base=project.root, cache_dir=project.root / "cache")
+    trees = [project.root / f"tree{at_once}-{number}" for number in range(at_once)]
     starts = []
     for tree in trees:
         tree.mkdir()
@@ -90,8 +88,8 @@ async def _docker(place: Place, at_once: int) -> Figure:
     async def bare() -> None:
         await asyncio.gather(*(_docker_run() for _ in range(at_once)))
 
-    await ours()  # copies the first program of containers into the cache, if need be
-    pair = await _in_turns(ours, bare, _ROUNDS)
+    await ours()  # copies the init program of containers into the cache, if necessary
+    pair = await _alternate(ours, bare, _ROUNDS)
     return Figure(
         f"null trial in Docker, {at_once} at a time",
         f"{ms(pair.ours)} ({pair.ours / pair.bare:.2f}×)",
@@ -103,19 +101,16 @@ async def _docker(place: Place, at_once: int) -> Figure:
 
 async def _null_trial(tree: Path, start: Snapshot) -> None:
     """Create, run, freeze, diff, remove."""
-    async with _scratch() as scratch:
+    with tempfile.TemporaryDirectory(prefix="yb-") as name:
+        scratch = Path(name)
         spec = SandboxSpec(type="docker", image=_IMAGE, network="none")
         async with open_docker_sandbox(
             spec, workspace=tree, scratch=scratch, run_id="bench", on_event=lambda _: None
         ) as sandbox:
-            await _nothing_in(sandbox, tree)
+            done = await sandbox.run(Command(argv=("true",), cwd=tree, env={}))
+            assert done.exit.code == 0, done
             await sandbox.freeze()
             await start.changes(scratch / "diff.patch")
-
-
-async def _nothing_in(sandbox: Sandbox, tree: Path) -> None:
-    done = await sandbox.run(Command(argv=("true",), cwd=tree, env={}))
-    assert done.exit.code == 0, done
 
 
 async def _docker_run() -> None:
@@ -125,23 +120,17 @@ async def _docker_run() -> None:
     assert await process.wait() == 0
 
 
-@asynccontextmanager
-async def _scratch() -> AsyncIterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="yb-") as name:
-        yield Path(name)
-
-
 class _Pair(NamedTuple):
     ours: float
     bare: float
 
 
-async def _in_turns(ours: Callable[[], Awaitable[None]], bare: Callable[[], Awaitable[None]], rounds: int) -> _Pair:
-    """So that both see the same machine."""
-    took: dict[str, list[float]] = {"ours": [], "bare": []}
+async def _alternate(ours: Callable[[], Awaitable[None]], bare: Callable[[], Awaitable[None]], rounds: int) -> _Pair:
+    """Alternate between the two, so that both are measured under the same conditions."""
+    seconds: dict[str, list[float]] = {"ours": [], "bare": []}
     for _ in range(rounds):
         for name, call in (("bare", bare), ("ours", ours)):
-            begun = time.perf_counter()
+            start = time.perf_counter()
             await call()
-            took[name].append(time.perf_counter() - begun)
-    return _Pair(statistics.median(took["ours"]), statistics.median(took["bare"]))
+            seconds[name].append(time.perf_counter() - start)
+    return _Pair(statistics.median(seconds["ours"]), statistics.median(seconds["bare"]))

@@ -1,4 +1,4 @@
-"""How long a person waits for `yb --version`, beside the bare interpreter."""
+"""The time of `yb --version`, compared with the bare interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output as Claude Code writes it, in any size: mostly partial messages, some long tool results."""
+"""Output in the format of Claude Code, in any size: mostly partial messages, some long tool results."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Claude Code as an agent, any version from 1.0.86 on: by hand, or in a container.
+# Run Claude Code, any version from 1.0.86 on, on a task, by hand or in a container.
 #
-#   TASK_DIR          where it works
+#   TASK_DIR          the working directory
 #   TASK_DESCRIPTION  a file with the task
-#   PROXY_URL         where its model is (optional; else ANTHROPIC_BASE_URL, or Anthropic's own)
-#   METRICS_FILE      where to write what it spent ($TASK_DIR/.thunderdome-metrics.json)
-#   CLAUDE_MODEL      which model (optional)
+#   PROXY_URL         the address of the model (optional; else ANTHROPIC_BASE_URL, or Anthropic's)
+#   METRICS_FILE      the file to write usage to ($TASK_DIR/.thunderdome-metrics.json)
+#   CLAUDE_MODEL      the model (optional)
 #   YB_CONTROL        the control server, if it is not `python3 -m youbencha.control` (optional)
 #
 # Exit code: 0 completed, 2 bad input, else failed.
@@ -23,8 +23,8 @@ control=(python3 -P -m youbencha.control)
 [[ -z "${YB_CONTROL:-}" ]] || control=("$YB_CONTROL")
 cd -- "$TASK_DIR" || exit 2
 
-# The control server is asked before every tool, whatever the mode. Root may only bypass the CLI's own questions where
-# it says that it is in a sandbox; without, the server answers those, too.
+# The control server is asked before every tool, in any mode. Root may skip the CLI's own permission prompts only with
+# IS_SANDBOX=1; otherwise the server answers those too.
 flags=(-p --input-format stream-json --output-format stream-json --verbose)
 if [[ $(id -u) -ne 0 || "${IS_SANDBOX:-}" = 1 ]]; then
   flags+=(--dangerously-skip-permissions)
@@ -33,22 +33,22 @@ else
 fi
 [[ -z "${CLAUDE_MODEL:-}" ]] || flags+=(--model "$CLAUDE_MODEL")
 
-# 1.0.124 to 2.1.120 connect to a WebSocket; the others are talked to by standard input and output.
-takes_websocket() {
+# 1.0.124 to 2.1.120 connect to a WebSocket; the others use standard input and output.
+supports_websocket() {
   local version=$1
   [[ $(printf '%s\n' 1.0.124 "$version" 2.1.120 | sort -V | sed -n 2p) = "$version" ]]
 }
 version=$(claude --version </dev/null | sed -n 's/^\([0-9][0-9.]*\) .*/\1/p')
-[[ -n "$version" ]] || { echo "claude --version names no version" >&2; exit 1; }
-if ! takes_websocket "$version"; then
+[[ -n "$version" ]] || { echo "claude --version printed no version" >&2; exit 1; }
+if ! supports_websocket "$version"; then
   exec "${control[@]}" --stdio --task-file "$task" --metrics-file "$metrics" -- claude "${flags[@]}"
 fi
 
 server='' agent=''
-# shellcheck disable=SC2329 # the trap does
+# shellcheck disable=SC2329 # called by the trap
 cleanup() {
   trap - EXIT INT TERM
-  # The server first: told to end, it asks the agent what it spent.
+  # The server first: before it exits, it asks the agent for its usage.
   [[ -z "$server" ]] || kill "$server" 2>/dev/null
   [[ -z "$server" ]] || wait "$server" 2>/dev/null
   [[ -z "$agent" ]] || kill "$agent" 2>/dev/null
@@ -58,16 +58,16 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# The server tells when it listens, and where: nobody sleeps for luck, and no port is fought over.
+# The server prints its URL once it listens, on a free port.
 coproc SERVER { exec "${control[@]}" --port 0 --task-file "$task" --metrics-file "$metrics" --debug; }
 server=$SERVER_PID
-exec {told}<&"${SERVER[0]}"
-read -r listening <&"$told" || { wait "$server"; exit $?; }
+exec {server_output}<&"${SERVER[0]}"
+read -r listening <&"$server_output" || { wait "$server"; exit $?; }
 claude "${flags[@]}" --sdk-url "${listening##* }" </dev/null &
 agent=$!
 
-# Whoever is first: an agent that gives up without a word, or the server that has its result. Not all of these versions
-# leave by themselves then: `cleanup` ends the agent.
+# Either the agent exits without a result, or the server has the result. Not all of these versions exit after their
+# result: `cleanup` ends the agent.
 code=0
 wait -n "$server" "$agent"
 if ! kill -0 "$agent" 2>/dev/null; then

@@ -152,7 +152,7 @@ async def test_a_model_that_never_answers(claude: ClaudeBench, transport: str) -
     silent = script({"hang": True, "times": "forever"})
     session = await claude.run(silent, config={"transport": transport, "silence_timeout_s": 2})
     assert (session.result.status, session.codes()) == ("failed", ["CLAUDE_UNRESPONSIVE"])
-    assert "nothing was heard" in session.result.errors[0].message
+    assert "sent no message" in session.result.errors[0].message
 
 
 @by((NEWEST, "stdio"))

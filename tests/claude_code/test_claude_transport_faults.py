@@ -55,7 +55,7 @@ def usage(result: AgentExecutionResult) -> SessionUsage:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the five seconds in which a program may exit."""
-    monkeypatch.setattr("youbencha.control.driver.LEAVES_WITHIN_S", 0.2)
+    monkeypatch.setattr("youbencha.control.driver.EXIT_TIMEOUT_S", 0.2)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -103,7 +103,7 @@ async def test_a_slow_model_is_not_silence(tmp_path: Path) -> None:
 async def test_silence_ends_the_session(tmp_path: Path) -> None:
     result = await run(tmp_path, "welcomed(); text('hm'); time.sleep(600)", config={"silence_timeout_s": 2.5})
     assert (result.status, codes(result)) == ("failed", ["CLAUDE_UNRESPONSIVE"])
-    assert "nothing was heard from the agent for 2.5 s" in result.errors[0].message
+    assert "the agent sent no message for 2.5 s" in result.errors[0].message
     assert (usage(result).tokens.input, usage(result).partial) == (30, True)
 
 

@@ -119,4 +119,4 @@ def test_a_slow_model_is_not_silence() -> None:
         assert machine.deadline == now
         assert machine.tick(now) == []
     asked = False
-    assert over(machine.tick(1200.0)) == [(False, "nothing was heard from the agent for 300 s")]
+    assert over(machine.tick(1200.0)) == [(False, "the agent sent no message for 300 s")]

@@ -344,7 +344,7 @@ def test_a_command_left_running_does_not_change_the_result() -> None:
     [
         (FAILED_RESULT, "the agent reached its limit of turns: Reached 2 turns"),
         ({**RESULT, "is_error": True, "result": "API Error:\n401"}, "the agent reported an error: API Error: 401"),
-        ({**RESULT, "subtype": "error_during_execution"}, "the agent stopped in the middle of its work"),
+        ({**RESULT, "subtype": "error_during_execution"}, "the agent failed during its work"),
         ({**RESULT, "subtype": "error_new"}, "the agent ended with error_new"),
         ({**RESULT, "is_error": "no"}, "the agent reported an error"),
         ({**RESULT, "subtype": ["x"], "errors": 7}, "the agent ended with ['x']"),
@@ -379,9 +379,9 @@ def test_the_reasons_of_failure() -> None:
 
     assert [machine.failure for machine in machines] == [
         "no agent connected within 60 s",
-        "nothing was heard from the agent for 300 s",
-        "the agent left without a result",
-        "the agent left before it was given its task",
+        "the agent sent no message for 300 s",
+        "the agent disconnected without a result",
+        "the agent disconnected before it got its task",
         "the budget is spent",
     ]
 

@@ -127,7 +127,7 @@ async def test_silence(task: Path) -> None:
     ):
         await begin(connection)
         assert await running.ended() == 1
-    assert "nothing was heard" in running.sidecar()["ended"]
+    assert "sent no message" in running.sidecar()["ended"]
 
 
 @posix_only("there are no signals")
@@ -199,10 +199,10 @@ def test_a_missing_cli(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         ([], "--task-file"),
         (["--task-file", "missing.md"], "cannot read the task file"),
-        (["--task-file", "{task}", "--port", "70000"], "no port 70000"),
+        (["--task-file", "{task}", "--port", "70000"], "invalid port 70000"),
         (["--task-file", "{task}", "--idle-timeout", "0"], "more than 0"),
         (["--task-file", "{task}", "--deny", "Bash(rm"], "Tool(argument)"),
-        (["--task-file", "{task}", "--stdio"], "behind `--`"),
+        (["--task-file", "{task}", "--stdio"], "after `--`"),
         (["--task-file", "{task}", "--", "claude"], "needs --stdio"),
         (["--task-file", "{task}", "--no-such-flag"], "--no-such-flag"),
     ],

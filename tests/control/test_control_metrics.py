@@ -72,7 +72,7 @@ def test_without_a_result_the_answers_count_once_each() -> None:
 
     assert tokens(found) == [2000, None, 1400, 100]
     assert (found["partial"], found["total_cost_usd"], found["turns"]) == (True, None, 2)
-    assert found["ended"] == "the agent left without a result"
+    assert found["ended"] == "the agent disconnected without a result"
 
 
 def test_final_answers_report_their_output() -> None:

@@ -182,7 +182,7 @@ def test_the_sidecar_matches_the_result(name: str) -> None:
 def test_a_session_without_a_result_has_failed(name: str) -> None:
     session, actions = fed(name)
 
-    assert over(actions) == [SessionEnded(False, "the agent left before it was given its task")]
+    assert over(actions) == [SessionEnded(False, "the agent disconnected before it got its task")]
     assert session.machine.state is State.FAILED
     assert session.sidecar["partial"] is True
 

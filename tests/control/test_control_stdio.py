@@ -175,12 +175,12 @@ async def test_an_agent_that_ignores_the_interrupt(talk: Talk) -> None:
 
 async def test_a_silent_agent(talk: Talk) -> None:
     await talk.with_agent("begin(); time.sleep(600)", timeouts=Timeouts(silence_s=0.3))
-    assert talk.over == (False, "nothing was heard from the agent for 0.3 s")
+    assert talk.over == (False, "the agent sent no message for 0.3 s")
 
 
 async def test_an_agent_that_exits_without_a_result(talk: Talk) -> None:
     await talk.with_agent("begin(); sys.exit(4)")
-    assert talk.over == (False, "the agent left without a result")
+    assert talk.over == (False, "the agent disconnected without a result")
     assert talk.done is not None
     assert talk.done.exit.code == 4
 
@@ -193,7 +193,7 @@ async def test_end_session_comes_before_the_end_of_file(talk: Talk) -> None:
 
 
 async def test_an_agent_that_stays_after_its_result_is_ended(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("youbencha.control.driver.LEAVES_WITHIN_S", 0.1)
+    monkeypatch.setattr("youbencha.control.driver.EXIT_TIMEOUT_S", 0.1)
     await talk.with_agent("begin(); result(); time.sleep(600)")
     assert talk.over == (True, "completed")
     assert talk.done is not None

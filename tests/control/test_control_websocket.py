@@ -144,7 +144,7 @@ async def test_a_broken_connection_may_reconnect(client: ClientSession, server: 
 async def test_a_client_that_does_not_reconnect_is_gone(
     client: ClientSession, server: ControlServer, ears: Ears, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("youbencha.control.websocket._COMES_BACK_WITHIN_S", 0.05)
+    monkeypatch.setattr("youbencha.control.websocket._RECONNECT_TIMEOUT_S", 0.05)
     url = f"http://127.0.0.1:{await server.listen_on_port()}/the-token"
     async with client.ws_connect(url):
         pass

@@ -173,7 +173,7 @@ async def test_a_fork_server_that_does_not_answer_is_replaced(
     fork_server.suspend()
     await run(programs.shell(":"))  # by the guard that was ready
     with monkeypatch.context() as impatient:
-        impatient.setattr(guard_client, "_START_WITHIN_S", 0.2)
+        impatient.setattr(guard_client, "_START_TIMEOUT_S", 0.2)
         with pytest.raises(ProcessStartError, match="does not answer"):
             await run(programs.shell(":"))
     assert not fork_server.is_running()

@@ -31,7 +31,7 @@ def test_crashes_once():
         seen.touch()
         os.kill(os.getpid(), 9)
 """
-HEADING = "FLAKY: failed, and passed when run by itself."
+HEADING = "FLAKY: failed, and passed when run again."
 
 
 @pytest.fixture

@@ -1,1 +1,1 @@
-"""Drive an agent by its control protocol, and decide which tools it may use."""
+"""Drive an agent with its control protocol, and decide which tools it may use."""

@@ -1,4 +1,4 @@
-"""`python -m youbencha.control`: the server that a CLI is driven by, and, with `--stdio`, what drives one itself."""
+"""`python -m youbencha.control`: serve the control protocol to a CLI or, with `--stdio`, start a CLI and drive it."""
 
 import sys
 

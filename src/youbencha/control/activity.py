@@ -1,10 +1,10 @@
-"""Follow what an agent has under way, and the calls that it makes, by its messages.
+"""Track an agent's turns, tool calls and background tasks from its messages.
 
-Two questions depend on it: is a silent agent stuck, or does a tool run; and is a `result` the last one? Claude Code
-2.1.325 (measured) gives a result while commands and subagents go on in the background, and takes another turn when
+This answers two questions: is a silent agent stuck, or does a tool run; and is a `result` the last one? Claude Code
+2.1.325 (measured) gives a result while commands and subagents continue in the background, and takes another turn when
 one of them has ended. They are announced (`task_started`, `background_tasks_changed`).
 
-It reads whole `assistant` and `user` messages: a partial message names no call, and must not end a running tool.
+Only whole `assistant` and `user` messages count: a partial message has no call id, and must not end a running tool.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from youbencha.control.policy import ToolPolicy
 from youbencha.json_lines import Record, mapping, records, text
 
 COMMAND = "local_bash"
-"""The kind of a background task that is a shell command: a server, say, which never ends."""
+"""The kind of a background task that is a shell command, such as a server that never exits."""
 
 _ENDED = frozenset({"completed", "failed", "killed", "stopped", "cancelled"})
 
@@ -33,7 +33,7 @@ class _Task(NamedTuple):
 
 
 class Activity:
-    """Tool calls, turns and background tasks that are under way."""
+    """The tool calls, turns and background tasks in progress."""
 
     def __init__(self) -> None:
         self._calls: dict[str, _Call] = {}
@@ -41,10 +41,10 @@ class Activity:
         self._tasks: dict[str, _Task] = {}
         self._turns_begun = 0
         self._results = 0
-        self._end_unreported = False  # a task has ended, and the model does not know yet
+        self._end_unreported = False  # a task has ended, and the model has not been informed yet
         self.in_turn = True
         self.expecting_since: float | None = None
-        """Since when another turn is expected: it is not announced."""
+        """The time since which another turn is expected; turns are not announced."""
 
     @property
     def tool_running(self) -> bool:
@@ -52,7 +52,7 @@ class Activity:
 
     @property
     def agents_running(self) -> bool:
-        """Whether a subagent runs in the background: it sends messages, as a command does not."""
+        """Whether a subagent runs in the background. Unlike a command, it sends messages."""
         return any(task.kind != COMMAND for task in self._tasks.values())
 
     @property
@@ -75,7 +75,7 @@ class Activity:
             self._on_result(now)
 
     def decided(self, call: str | None, *, allowed: bool) -> None:
-        """1.0.128 does not say which call it asks about."""
+        """Note a decision about a call. 1.0.128 asks without the call's id."""
         if not allowed:
             self._calls.pop(call or "", None)
         elif call is None:
@@ -84,7 +84,7 @@ class Activity:
             self._calls.setdefault(call, _Call(None, None))
 
     def _on_assistant(self, message: Record) -> None:
-        """A new answer of the model means that all calls of its last one are done, even if one got lost."""
+        """Note the model's calls. All calls of its previous answer are then done, even without a result."""
         parent = text(message.get("parent_tool_use_id"))
         answer = text(mapping(message.get("message")).get("id"))
         stale = [key for key, call in self._calls.items() if call.parent == parent and call.message != answer]
@@ -101,7 +101,7 @@ class Activity:
         if results:
             self._call_without_id = False
             if message.get("parent_tool_use_id") is None:
-                self._end_unreported = False  # the model is asked again in this turn, and learns what has ended
+                self._end_unreported = False  # the next request of this turn informs the model
 
     def _on_system(self, message: Record, now: float) -> None:
         subtype, name = message.get("subtype"), text(message.get("task_id"))
@@ -123,13 +123,13 @@ class Activity:
         for name in self._tasks.keys() - tasks.keys():
             self._end_unreported = True
             self.expecting_since = None if self.in_turn else now
-            of_task = self._tasks[name].call
-            for key in [key for key, call in self._calls.items() if of_task and call.parent == of_task]:
+            parent = self._tasks[name].call
+            for key in [key for key, call in self._calls.items() if parent and call.parent == parent]:
                 del self._calls[key]
         self._tasks = {name: self._tasks.get(name, task) for name, task in tasks.items()}
 
     def _on_result(self, now: float) -> None:
-        """In print mode 2.1.325 holds the first result back until the second turn is over: both come at the end."""
+        """In print mode, 2.1.325 delays the first result until the second turn has ended: both come at the end."""
         self._results += 1
         self.in_turn = False
         self._call_without_id = False
@@ -145,32 +145,32 @@ def _task_in(message: Record) -> tuple[str, _Task]:
 class UnapprovedCalls:
     """Finds calls that were made without asking, and that the policy would have denied.
 
-    The hook by which a CLI asks can be switched off behind our back: 1.0.128 and 2.0.62 do so if the repository's
-    settings say `disableAllHooks` (measured; 2.1.325 asks all the same). What was done is done, but a run that goes on
-    would be one that claims a policy and has none.
+    The hook that makes a CLI ask can be disabled: 1.0.128 and 2.0.62 do so if the repository's settings have
+    `disableAllHooks` (measured; 2.1.325 still asks). The call cannot be undone, but without an enforced policy the run
+    must not continue.
     """
 
     def __init__(self, policy: ToolPolicy) -> None:
         self._policy = policy
-        self._matters = not policy.allows_all
+        self._enabled = not policy.allows_all
         self._asked: set[str] = set()
         self._denied: dict[str, str] = {}
 
     def asked(self, call: str | None) -> None:
-        """Note a question. 1.0.128 does not name the call where it asks by itself: then no call can be judged."""
+        """Note a question. 1.0.128 may ask without the call's id: then no call can be checked."""
         if call is None:
-            self._matters = False
+            self._enabled = False
         else:
             self._asked.add(call)
 
     def found(self, message: Record) -> str | None:
         """Why the policy would have denied the call, if this message reports such a call."""
-        kind = message.get("type") if self._matters else None
+        kind = message.get("type") if self._enabled else None
         for block in blocks(message):
             if kind == "assistant" and block.get("type") == "tool_use":
                 self._announced(block)
-            elif kind == "user" and block.get("type") == "tool_result" and (broken := self._returned(block)):
-                return broken
+            elif kind == "user" and block.get("type") == "tool_result" and (reason := self._returned(block)):
+                return reason
         return None
 
     def _announced(self, use: Record) -> None:
@@ -180,7 +180,7 @@ class UnapprovedCalls:
             self._denied[call] = reason
 
     def _returned(self, result: Record) -> str | None:
-        """A call that failed may have been refused before the question: for its input, by the CLI's own mode."""
+        """Check a result. A failed call may have been refused before the question, by the CLI itself."""
         call = text(result.get("tool_use_id")) or ""
         reason = self._denied.pop(call, None)
         return None if call in self._asked or result.get("is_error") else reason

@@ -1,6 +1,6 @@
-"""The program `python -m youbencha.control`: drive one agent, and write what its session used.
+"""The program `python -m youbencha.control`: drive one agent, and write its usage.
 
-Plain argparse: it starts beside every agent, and has to be quick.
+It uses argparse, because it is started with every agent and must be fast.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 _PORT = 9876
 
-_ANY_PORT = 65_535
+_HIGHEST_PORT = 65_535
 
 _DESCRIPTION = """\
-Gives an agent CLI its task, answers its questions about tools, and writes what it spent. The exit code is 0 if the
-agent completed its task, 1 if it failed or did not answer in time, 2 if this command was not understood."""
+Gives an agent CLI its task, answers its questions about tools, and writes its usage. The exit code is 0 if the agent
+completed its task, 1 if it failed or did not answer in time, 2 if the arguments are invalid."""
 
 
 class Options(NamedTuple):
@@ -51,7 +51,7 @@ class Options(NamedTuple):
     timeouts: Timeouts
     debug: bool
     command: tuple[str, ...]
-    """The CLI to start and drive over stdio; empty: the agent that connects is driven."""
+    """The CLI to start and drive over stdio; empty to drive the agent that connects."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = _parser()
     try:
         options = _options(parser, parser.parse_args(own), command)
-    except SystemExit as end:  # --help, or what argparse has complained about already
+    except SystemExit as end:  # --help, or an error that argparse has printed
         return end.code if isinstance(end.code, int) else BAD_USAGE
 
     try:
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
-    """Our arguments, and the agent's behind `--`."""
+    """Our arguments, and the agent's after `--`."""
     if "--" not in arguments:
         return list(arguments), ()
     at = list(arguments).index("--")
@@ -88,9 +88,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--task-file", required=True, type=Path, metavar="FILE", help="the task, as text")
-    add("--stdio", action="store_true", help="start the CLI behind `--` and drive it by its standard input and output")
-    add("--port", type=int, default=_PORT, help="of 127.0.0.1, for a CLI that is given --sdk-url (%(default)s; 0: any)")
-    add("--metrics-file", type=Path, metavar="FILE", help="where to write what was spent, whatever the end")
+    add("--stdio", action="store_true", help="start the CLI after `--` and drive it over standard input and output")
+    add("--port", type=int, default=_PORT, help="on 127.0.0.1, for a CLI with --sdk-url (%(default)s; 0: any free)")
+    add("--metrics-file", type=Path, metavar="FILE", help="write the usage here, however the session ends")
     add(
         "--idle-timeout",
         type=float,
@@ -107,9 +107,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _options(parser: argparse.ArgumentParser, given: argparse.Namespace, command: tuple[str, ...]) -> Options:
     if given.stdio != bool(command):
-        parser.error("--stdio needs the CLI to drive behind `--`" if given.stdio else "a CLI behind `--` needs --stdio")
-    if not 0 <= given.port <= _ANY_PORT:
-        parser.error(f"there is no port {given.port}")
+        parser.error("--stdio needs the CLI to drive after `--`" if given.stdio else "a CLI after `--` needs --stdio")
+    if not 0 <= given.port <= _HIGHEST_PORT:
+        parser.error(f"invalid port {given.port}")
     if given.idle_timeout <= 0 or given.connect_timeout <= 0:
         parser.error("a timeout must be more than 0")
     for rule in [*(given.allow or []), *given.deny]:
@@ -137,7 +137,7 @@ def _task(parser: argparse.ArgumentParser, path: Path) -> str:
 
 
 class _Listener:
-    """Hands what comes by the WebSocket to the driver, and prints it with `--debug`."""
+    """Passes messages from the WebSocket to the driver, and prints them with `--debug`."""
 
     def __init__(self, driver: Driver, debug: bool) -> None:
         self._driver = driver
@@ -156,7 +156,7 @@ class _Listener:
 
 
 async def serve(options: Options) -> int:
-    """Drive the agent that connects first."""
+    """Drive the first agent that connects."""
     with _session(options) as driver:
         server = ControlServer(_Listener(driver, options.debug))
         try:
@@ -170,37 +170,37 @@ async def serve(options: Options) -> int:
 
 
 async def drive(options: Options) -> int:
-    """Start a CLI and drive it. What it prints goes on to standard output as it comes."""
+    """Start a CLI and drive it. Its output is copied to standard output."""
     with _session(options) as driver:
-        async with StdioTransport(driver, knows_end_session=True) as line:
+        async with StdioTransport(driver, knows_end_session=True) as transport:
 
             def on_line(text: bytes) -> None:
                 sys.stdout.buffer.write(text + b"\n")
                 sys.stdout.buffer.flush()
-                line.line(text)
+                transport.line(text)
 
-            command = Command(_resolved(options.command), Path.cwd(), dict(os.environ), stdin=line.stdin)
-            done = await run(command, on_line=on_line, stop=line.stop)
-        for said in done.output.splitlines():
-            if not said.startswith("{"):  # the rest was standard output
-                print(said, file=sys.stderr)
-    ended_by_itself = not done.stopped and done.exit.shell_code
-    return _verdict(driver) and (ended_by_itself or FAILED)
+            command = Command(_resolved(options.command), Path.cwd(), dict(os.environ), stdin=transport.stdin)
+            done = await run(command, on_line=on_line, stop=transport.stop)
+        for line in done.output.splitlines():
+            if not line.startswith("{"):  # those were standard output
+                print(line, file=sys.stderr)
+    exit_code = not done.stopped and done.exit.shell_code
+    return _verdict(driver) and (exit_code or FAILED)
 
 
 def _resolved(command: tuple[str, ...]) -> tuple[str, ...]:
-    """The command with its program as a path; a name is looked up on PATH."""
+    """Return the command with its program as a path; a name is looked up on PATH."""
     if Path(command[0]).name != command[0]:
         return (str(Path(command[0]).absolute()), *command[1:])
     program = find_executable(command[0], os.environ)
     if program is None:
-        raise YouBenchaError("CONTROL_NO_CLI", f"There is no program {command[0]!r} on PATH.", hint="Install it.")
+        raise YouBenchaError("CONTROL_NO_CLI", f"The program {command[0]!r} is not on PATH.", hint="Install it.")
     return (str(program), *command[1:])
 
 
 @contextlib.contextmanager
 def _session(options: Options) -> Iterator[Driver]:
-    """A driver that a signal interrupts, and whose metrics are written however it ends."""
+    """Open a driver that a signal interrupts, and write its metrics however it ends."""
     loop = asyncio.get_running_loop()
     machine = Machine(options.task, policy=options.policy, timeouts=options.timeouts, now=loop.time())
     metrics = SessionMetrics()
@@ -225,14 +225,14 @@ def _session(options: Options) -> Iterator[Driver]:
 def _write(path: Path, metrics: Mapping[str, Any]) -> None:
     try:
         write_sidecar(path, metrics)
-    except OSError as error:  # it must not change how the session ended
+    except OSError as error:  # must not change the result of the session
         _print(f"cannot write {path}: {error.strerror or error}")
 
 
 def _verdict(driver: Driver) -> int:
     over = driver.over
     if over is None or not over.ok:
-        _print(over.reason if over else "it ended without a result")
+        _print(over.reason if over else "the session ended without a result")
         return FAILED
     return DONE
 
@@ -252,7 +252,7 @@ def _print(message: str) -> None:
 
 
 class SessionMetrics:
-    """Counts a session for the metrics sidecar, by the rules of the log."""
+    """Counts a session for the metrics sidecar, in the same way as the log."""
 
     def __init__(self) -> None:
         self._recorder = SessionRecorder()
@@ -264,11 +264,10 @@ class SessionMetrics:
             self._recorder.record(event)
 
     def on_event(self, event: Event) -> None:
-        """What was decided about a tool."""
         self._recorder.record(event)
 
     def sidecar(self, machine: Machine) -> dict[str, Any]:
-        """However it ended. Unknown is None, never 0; `partial` where more was used than could be counted."""
+        """The content of the sidecar. Unknown is None, never 0; `partial` if more was used than could be counted."""
         facts = self._recorder.facts()
         usage = facts.usage or SessionUsage(partial=True)
         return {
@@ -288,7 +287,7 @@ class SessionMetrics:
 
 
 def write_sidecar(path: Path, metrics: Mapping[str, Any]) -> None:
-    """Write it whole or not at all, and never through a link in its place."""
+    """Write the sidecar atomically, and replace a link instead of following it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(metrics, indent=2) + "\n"
     replace_file(path, text.encode(), mode=0o644)  # another user may have to read it

@@ -1,4 +1,4 @@
-"""Run the state machine inside an event loop: its clock, its messages, and the transport over stdio."""
+"""Run the state machine in an event loop: its clock, its messages, and the transport over stdio."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from youbencha.control.machine import Action, Decided, Machine, Send, SessionEnded, Warn
-from youbencha.control.messages import END_SESSION, LEAVES_WITHIN_S, ToolHooks
+from youbencha.control.messages import END_SESSION, EXIT_TIMEOUT_S, ToolHooks
 from youbencha.events import Event, EventSink, ToolDecided, WarningRaised
 from youbencha.json_lines import Record, decode, encode
 from youbencha.process import Input, OutputSource
 
 
 class Driver:
-    """One session, inside a running event loop. The machine's time is the loop's."""
+    """One session in a running event loop, whose clock the machine uses."""
 
     def __init__(
         self,
@@ -29,9 +29,9 @@ class Driver:
         self.over: SessionEnded | None = None
         """Set together with `ended`."""
         self.interrupting = asyncio.Event()
-        """From here on, a result is the answer to our interrupt."""
+        """Once set, a result is the answer to our interrupt."""
         self.on_over: Callable[[SessionEnded], None] | None = None
-        """How the transport closes."""
+        """Called at the end of the session, to close the transport."""
         self._hooks = hooks or ToolHooks()
         self._on_event = on_event
         self._on_record = on_record
@@ -42,31 +42,31 @@ class Driver:
         self._set_timer()
 
     def connected(self, send: Callable[[str], None]) -> None:
-        """The agent is there. `send` takes a line and never waits."""
+        """The agent has connected. `send` takes a line and never blocks."""
         self._send = send
-        self._do(self.machine.connected(self._loop.time()))
+        self._perform(self.machine.connected(self._loop.time()))
 
     def received(self, line: bytes | str) -> None:
         if not line.strip():
             return
         message = decode(line)
         if message is None:
-            said = line if isinstance(line, str) else line.decode("utf-8", "replace")
-            self._do(self.machine.malformed(said, self._loop.time()))
+            text = line if isinstance(line, str) else line.decode("utf-8", "replace")
+            self._perform(self.machine.malformed(text, self._loop.time()))
             return
         if self._on_record:
             self._on_record(message)
-        self._do(self.machine.received(self._hooks.incoming(message), self._loop.time()))
+        self._perform(self.machine.received(self._hooks.incoming(message), self._loop.time()))
 
     def interrupt(self, reason: str) -> None:
-        """Ask the agent to stop where it is, and to say what it spent. Soon after, it is over in any case."""
+        """Ask the agent to stop and to report its usage. The session ends soon after in any case."""
         if self.over is None:
             self.interrupting.set()
-            self._do(self.machine.interrupt(reason, self._loop.time()))
+            self._perform(self.machine.interrupt(reason, self._loop.time()))
 
     def disconnected(self) -> None:
-        """The agent is gone."""
-        self._do(self.machine.disconnected(self._loop.time()))
+        """The agent has disconnected."""
+        self._perform(self.machine.disconnected(self._loop.time()))
         self.close()
 
     def close(self) -> None:
@@ -74,9 +74,9 @@ class Driver:
             self._timer.cancel()
 
     def _tick(self) -> None:
-        self._do(self.machine.tick(self._loop.time()))
+        self._perform(self.machine.tick(self._loop.time()))
 
-    def _do(self, actions: list[Action]) -> None:
+    def _perform(self, actions: list[Action]) -> None:
         for action in actions:
             match action:
                 case Send(message) if self._send:
@@ -84,19 +84,19 @@ class Driver:
                 case Decided(call_id, tool, allowed, reason):
                     self._decided(ToolDecided(call_id=call_id, name=tool, allowed=allowed, reason=reason))
                 case Warn(code, words):
-                    self._tell(WarningRaised(code=code, message=words))
+                    self._emit(WarningRaised(code=code, message=words))
                 case SessionEnded():
                     self._end(action)
         self._set_timer()
 
     def _decided(self, event: ToolDecided) -> None:
-        """Where the hook only forbids, the CLI asks about the same call again."""
+        """Emit a decision once: if the hook can only deny, the CLI asks again about the same call."""
         if (event.call_id, event.allowed) not in self._reported:
-            self._tell(event)
+            self._emit(event)
         if event.call_id is not None:
             self._reported.add((event.call_id, event.allowed))
 
-    def _tell(self, event: Event) -> None:
+    def _emit(self, event: Event) -> None:
         if self._on_event:
             self._on_event(event)
 
@@ -113,18 +113,18 @@ class Driver:
 
 
 class StdioTransport:
-    """The protocol over standard input and output, which every version has that speaks it.
+    """The protocol over standard input and output, which every version with the protocol supports.
 
-    What a program writes goes to `line`; what it reads is `stdin`. When `stop` is set, the program has to be ended.
+    `line` gets the program's output, and `stdin` is its input. When `stop` is set, the program has to be ended.
     """
 
     flags: tuple[str, ...] = ()
-    """Flags for the CLI, beside those for stream-json both ways."""
+    """Flags for the CLI, in addition to those for stream-json in both directions."""
     sources: Sequence[OutputSource] = ()
 
     def __init__(self, driver: Driver, *, knows_end_session: bool = False) -> None:
-        """`knows_end_session`: 2.1.72 and later. Closing its input alone does not end 2.1.325 if commands go on in the
-        background."""
+        """`knows_end_session`: true for 2.1.72 and later. Closing its input does not end 2.1.325 while commands run
+        in the background."""
         self.stdin: Input | None = Input()
         self.stop = asyncio.Event()
         self._driver = driver
@@ -156,4 +156,4 @@ class StdioTransport:
         if self._knows_end_session:
             self.stdin.write(encode(END_SESSION).encode())
         self.stdin.close()
-        self._leaving = asyncio.get_running_loop().call_later(LEAVES_WITHIN_S, self.stop.set)
+        self._leaving = asyncio.get_running_loop().call_later(EXIT_TIMEOUT_S, self.stop.set)

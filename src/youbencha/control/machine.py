@@ -1,10 +1,10 @@
-"""The agent control protocol as a state machine. No I/O: messages and the time go in, actions come out.
+"""The agent control protocol as a state machine without I/O: messages and the time go in, actions come out.
 
 ```
 WAITING --connected--> INITIALIZING --prompt sent--> RUNNING --last result--> DONE
 ```
-and FAILED from anywhere: no agent connected, it went silent, it left without a result. DONE means that a result came,
-good or bad: `SessionEnded.ok` and `failure` say which.
+and FAILED from any state: no agent connected, it was silent too long, it disconnected without a result. DONE means that
+a result arrived, successful or not: see `SessionEnded.ok` and `failure`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Send(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """A tool call was allowed or denied; the answer itself is a `Send` of its own."""
+    """A tool call was allowed or denied; the answer is a separate `Send`."""
 
     call_id: str | None
     tool: str
@@ -55,7 +55,7 @@ class Warn(NamedTuple):
 
 
 class SessionEnded(NamedTuple):
-    """Said once, and last: close down now. `reason` is for people."""
+    """The last action: close the connection. `reason` is for people."""
 
     ok: bool
     reason: str
@@ -65,20 +65,20 @@ Action = Send | Decided | Warn | SessionEnded
 
 
 class Timeouts(NamedTuple):
-    """How long to wait, and for what."""
+    """How long to wait for what."""
 
     connect_s: float = 60
     """For an agent to connect."""
     handshake_s: float = 20
-    """For an answer to `initialize`; a cold start took 15 s. Then the prompt goes out: not every client answers."""
+    """For an answer to `initialize`; a cold start took 15 s. Then the prompt is sent: not every client answers."""
     silence_s: float = 300
-    """For the next message. A tool at work is not silence."""
+    """For the next message. The time in which a tool runs does not count."""
     interrupt_s: float = 2
-    """For a result after `interrupt`: agents answer it in 0.1 s, and the kill must not wait."""
+    """For a result after `interrupt`: agents answer in 0.1 s, and the kill must not wait."""
     background_s: float = 600
-    """For commands left in the background once the agent said it was done. As long as Claude Code's own print mode."""
+    """For commands that run in the background after the result. The same as in Claude Code's print mode."""
     more_results_s: float = 10
-    """For the turn in which the agent looks at background work that has ended. It begins within milliseconds."""
+    """For the turn in which the agent looks at finished background work. It begins within milliseconds."""
 
 
 DEFAULT_TIMEOUTS = Timeouts()
@@ -98,7 +98,7 @@ class _Wait(NamedTuple):
 
 
 class Machine:
-    """One session. Every method takes the time, of any clock that only goes forward."""
+    """One session. Every method takes the time of a monotonic clock."""
 
     def __init__(
         self,
@@ -109,20 +109,20 @@ class Machine:
         now: float,
         awaits_model: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`awaits_model`: whether a request of the agent to its model is known to be under way."""
+        """`awaits_model`: whether the agent is known to have a request to its model in progress."""
         self._prompt = prompt
         self._policy = policy
         self._timeouts = timeouts
         self._awaits_model = awaits_model
         self._unapproved = UnapprovedCalls(policy)
         self._state = State.WAITING
-        self._since = self._heard = self._result_at = now
+        self._since = self._message_at = self._result_at = now
         self._activity = Activity()
         self._answered: set[messages.Identity] = set()
         self._interrupted: tuple[float, str] | None = None
         self._result: Record | None = None
         self._failure: str | None = None
-        self._warned = LimitedWarnings()
+        self._warn = LimitedWarnings()
         self._connected_at: float | None = None
         self._ended: tuple[float, str] | None = None
 
@@ -132,13 +132,13 @@ class Machine:
 
     @property
     def deadline(self) -> float | None:
-        """When `tick` is due, if nothing else happens before. None: nothing is waited for, or a tool is at work."""
+        """When `tick` is due, unless something happens before. None if there is no timeout, or a tool is running."""
         wait = self._wait()
         return wait.until if wait else None
 
     @property
     def result(self) -> Mapping[str, Any] | None:
-        """The last one."""
+        """The last result."""
         return self._result
 
     @property
@@ -161,7 +161,7 @@ class Machine:
         if self._state is not State.WAITING:
             return []
         self._state = State.INITIALIZING
-        self._since = self._heard = self._connected_at = now
+        self._since = self._message_at = self._connected_at = now
         return [Send(messages.initialize())]
 
     def received(self, message: Mapping[str, Any], now: float) -> list[Action]:
@@ -170,11 +170,11 @@ class Machine:
         if self._is_over:
             return []
         actions = self.connected(now)
-        self._heard = now
+        self._message_at = now
         self._activity.note(message, now)
         actions += self._react(message, now)
-        if not self._is_over and (broken := self._unapproved.found(message)):
-            return [*actions, self._over(False, f"the agent used a tool without asking, though {broken}", now)]
+        if not self._is_over and (denied := self._unapproved.found(message)):
+            return [*actions, self._end(False, f"the agent used a tool without asking, though {denied}", now)]
         if self._result is not None and not self._is_over:
             actions += self._after_result(message, now)
         return actions
@@ -182,15 +182,15 @@ class Machine:
     def malformed(self, text: str, now: float) -> list[Action]:
         if self._is_over:
             return []
-        self._heard = now
-        return self._warned(MALFORMED, f"skipped what is not a message: {text[:_QUOTED]!r}")
+        self._message_at = now
+        return self._warn(MALFORMED, f"skipped an invalid message: {text[:_QUOTED]!r}")
 
     def interrupt(self, reason: str, now: float) -> list[Action]:
-        """Before the prompt is out there is nothing to interrupt, nor a result to wait for."""
+        """Interrupt the agent. Before the prompt is sent, the session just ends."""
         if self._is_over or self._interrupted:
             return []
         if self._state is not State.RUNNING:
-            return [self._over(False, reason, now)]
+            return [self._end(False, reason, now)]
         self._interrupted = (now, reason)
         return [Send(messages.interrupt())]
 
@@ -198,11 +198,11 @@ class Machine:
         if self._is_over:
             return []
         if self._interrupted:
-            return self._give_up_interrupted(now)
+            return self._end_interrupted(now)
         if self._result is not None:
-            return self._over_by_result(now)
-        what = "before it was given its task" if self._state is not State.RUNNING else "without a result"
-        return [self._over(False, f"the agent left {what}", now)]
+            return self._end_with_result(now)
+        when = "before it got its task" if self._state is not State.RUNNING else "without a result"
+        return [self._end(False, f"the agent disconnected {when}", now)]
 
     def tick(self, now: float) -> list[Action]:
         wait = self._wait()
@@ -217,16 +217,18 @@ class Machine:
         if self._is_over:
             return None
         if self._interrupted:
-            return _Wait(self._interrupted[0] + timeouts.interrupt_s, self._give_up_interrupted)
+            return _Wait(self._interrupted[0] + timeouts.interrupt_s, self._end_interrupted)
         if self._state is State.WAITING:
             return _Wait(self._since + timeouts.connect_s, self._connect_timed_out)
         if self._state is State.INITIALIZING:
-            return _Wait(self._since + timeouts.handshake_s, self._go_on_unanswered)
+            return _Wait(self._since + timeouts.handshake_s, self._handshake_timed_out)
         if activity.in_turn or activity.agents_running:
-            return None if activity.tool_running else _Wait(self._heard + timeouts.silence_s, self._silence_timed_out)
+            return (
+                None if activity.tool_running else _Wait(self._message_at + timeouts.silence_s, self._silence_timed_out)
+            )
         if activity.commands_running:
-            return _Wait(self._result_at + timeouts.background_s, self._leave_running)
-        return _Wait((activity.expecting_since or self._result_at) + timeouts.more_results_s, self._over_by_result)
+            return _Wait(self._result_at + timeouts.background_s, self._background_timed_out)
+        return _Wait((activity.expecting_since or self._result_at) + timeouts.more_results_s, self._end_with_result)
 
     def _react(self, message: Record, now: float) -> list[Action]:
         kind = text(message.get("type"))
@@ -237,13 +239,13 @@ class Machine:
                 return self._cannot_enforce("initialize was refused", now)
             return self._begin(flat="response" not in message)
         if kind is None:
-            return self._warned(MALFORMED, f"skipped a message without a type, with the keys {_keys(message)}")
-        return []  # new kinds come with every release
+            return self._warn(MALFORMED, f"skipped a message without a type, with the keys {_keys(message)}")
+        return []  # each release has new message types
 
     def _after_result(self, message: Record, now: float) -> list[Action]:
         if self._interrupted:
-            return self._give_up_interrupted(now) if message.get("type") == "result" else []
-        return self._over_by_result(now) if self._activity.finished else []
+            return self._end_interrupted(now) if message.get("type") == "result" else []
+        return self._end_with_result(now) if self._activity.finished else []
 
     def _begin(self, *, flat: bool = False) -> list[Action]:
         if self._state is not State.INITIALIZING:
@@ -253,21 +255,21 @@ class Machine:
 
     def _asked(self, request: ControlRequest) -> list[Action]:
         if request.id is None and not (request.flat and request.subtype):
-            return self._warned(MALFORMED, "skipped a control request that cannot be answered: it has no request_id")
+            return self._warn(MALFORMED, "skipped a control request that cannot be answered: it has no request_id")
         if request.id in self._answered:
-            return self._warned(REPEATED_REQUEST, f"a control request came twice: {str(request.id)[:_QUOTED]}")
+            return self._warn(REPEATED_REQUEST, f"a control request came twice: {str(request.id)[:_QUOTED]}")
         if request.id is not None:
             self._answered.add(request.id)
         if request.subtype == "can_use_tool":
             return self._decide(request)
         if request.subtype == "initialize":
             return [Send(messages.welcome(request)), *self._begin(flat=request.flat)]
-        warned = self._warned(UNKNOWN_REQUEST, f"refused a control request: {request.subtype[:_QUOTED]!r}")
-        return [Send(messages.refuse(request)), *warned]
+        warnings = self._warn(UNKNOWN_REQUEST, f"refused a control request: {request.subtype[:_QUOTED]!r}")
+        return [Send(messages.refuse(request)), *warnings]
 
     def _decide(self, request: ControlRequest) -> list[Action]:
         tool = text(request.body.get("tool_name", request.body.get("toolName")))
-        call = text(request.body.get("tool_use_id"))  # 1.0.128 does not name it
+        call = text(request.body.get("tool_use_id"))  # missing in 1.0.128
         given = request.body.get("input")
         if self._interrupted:
             decision = PolicyDecision(False, "the session is being stopped")
@@ -277,41 +279,41 @@ class Machine:
         self._activity.decided(call, allowed=allowed)
         self._unapproved.asked(call)
         answer = messages.allow(request, mapping(given)) if allowed else messages.deny(request, reason)
-        named = call if call is not None or request.id is None else str(request.id)
-        return [Send(answer), Decided(named, tool or "(unnamed)", allowed, reason)]
+        call_id = call if call is not None or request.id is None else str(request.id)
+        return [Send(answer), Decided(call_id, tool or "(unnamed)", allowed, reason)]
 
     def _connect_timed_out(self, now: float) -> list[Action]:
-        return [self._over(False, f"no agent connected within {self._timeouts.connect_s:g} s", now)]
+        return [self._end(False, f"no agent connected within {self._timeouts.connect_s:g} s", now)]
 
-    def _go_on_unanswered(self, now: float) -> list[Action]:
-        waited = f"initialize was not answered within {self._timeouts.handshake_s:g} s"
+    def _handshake_timed_out(self, now: float) -> list[Action]:
+        problem = f"initialize was not answered within {self._timeouts.handshake_s:g} s"
         if not self._policy.allows_all:
-            return self._cannot_enforce(waited, now)
-        return [*self._warned(NO_HANDSHAKE, f"{waited}; the prompt was sent without it"), *self._begin()]
+            return self._cannot_enforce(problem, now)
+        return [*self._warn(NO_HANDSHAKE, f"{problem}; the prompt was sent without it"), *self._begin()]
 
-    def _cannot_enforce(self, why: str, now: float) -> list[Action]:
-        return [self._over(False, f"{why}: the agent would use tools without asking, and there is a policy", now)]
+    def _cannot_enforce(self, problem: str, now: float) -> list[Action]:
+        return [self._end(False, f"{problem}: the tool policy cannot be enforced", now)]
 
     def _silence_timed_out(self, now: float) -> list[Action]:
-        if self._awaits_model():  # it may think for as long as it likes
-            self._heard = now
+        if self._awaits_model():  # the model may take any time
+            self._message_at = now
             return []
-        return [self._over(False, f"nothing was heard from the agent for {self._timeouts.silence_s:g} s", now)]
+        return [self._end(False, f"the agent sent no message for {self._timeouts.silence_s:g} s", now)]
 
-    def _give_up_interrupted(self, now: float) -> list[Action]:
+    def _end_interrupted(self, now: float) -> list[Action]:
         assert self._interrupted is not None
-        return [self._over(False, self._interrupted[1], now)]
+        return [self._end(False, self._interrupted[1], now)]
 
-    def _leave_running(self, now: float) -> list[Action]:
-        left = f"{self._activity.commands_running} of its commands"
-        words = f"{left} still ran in the background {self._timeouts.background_s:g} s after the agent was done"
-        return [*self._warned(LEFT_RUNNING, words), *self._over_by_result(now)]
+    def _background_timed_out(self, now: float) -> list[Action]:
+        commands = f"{self._activity.commands_running} of its commands"
+        message = f"{commands} still ran in the background {self._timeouts.background_s:g} s after the agent was done"
+        return [*self._warn(LEFT_RUNNING, message), *self._end_with_result(now)]
 
-    def _over_by_result(self, now: float) -> list[Action]:
+    def _end_with_result(self, now: float) -> list[Action]:
         assert self._result is not None
-        return [self._over(*result_verdict(self._result), now)]
+        return [self._end(*result_verdict(self._result), now)]
 
-    def _over(self, ok: bool, reason: str, now: float) -> SessionEnded:
+    def _end(self, ok: bool, reason: str, now: float) -> SessionEnded:
         self._state = State.FAILED if self._result is None else State.DONE
         self._failure = None if ok else reason
         self._ended = (now, reason)
@@ -323,13 +325,13 @@ def _keys(message: Record) -> str:
 
 
 class LimitedWarnings:
-    """Warns up to a limit: a client that sends nothing but noise does not fill the log."""
+    """Warns up to a limit, so that a client that sends only invalid messages does not fill the log."""
 
     def __init__(self) -> None:
-        self._given = 0
+        self._count = 0
 
-    def __call__(self, code: str, words: str) -> list[Action]:
-        self._given += 1
-        if self._given < _MOST_WARNINGS:
-            return [Warn(code, words)]
-        return [Warn(code, f"{words} (no more warnings follow)")] if self._given == _MOST_WARNINGS else []
+    def __call__(self, code: str, message: str) -> list[Action]:
+        self._count += 1
+        if self._count < _MOST_WARNINGS:
+            return [Warn(code, message)]
+        return [Warn(code, f"{message} (no more warnings follow)")] if self._count == _MOST_WARNINGS else []

@@ -1,7 +1,7 @@
-"""The shapes of control messages, both ways.
+"""The formats of control messages in both directions.
 
-Claude Code wraps a control message: `{"type", "request_id", "request": {"subtype", …}}`. The flat shapes, with the
-`subtype` at the top, are those of the protocol's first description; clients built to it are answered in kind.
+Claude Code wraps a control message: `{"type", "request_id", "request": {"subtype", …}}`. The flat form, with the
+`subtype` at the top, is that of the protocol's first description; clients that use it get flat answers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Outgoing = dict[str, Any]
 
 
 class ControlRequest(NamedTuple):
-    """Something the agent asks of us."""
+    """A request of the agent to the harness."""
 
     id: Identity | None
     subtype: str
@@ -36,7 +36,7 @@ def request_in(message: Record) -> ControlRequest:
 
 
 def answers_initialize(message: Record) -> bool:
-    """Whether a `control_response` is the one to our `initialize`, be it a refusal."""
+    """Whether a `control_response` answers our `initialize`, even with a refusal."""
     if "response" not in message:
         return message.get("subtype") == "initialize"
     return mapping(message.get("response")).get("request_id") == INITIALIZE_ID
@@ -76,12 +76,12 @@ def prompt(words: str, *, flat: bool) -> Outgoing:
 
 
 def welcome(request: ControlRequest) -> Outgoing:
-    """To a client that starts the handshake itself."""
+    """The answer to a client that starts the handshake itself."""
     return _answer(request, {"apiVersion": "1", "permissionMode": "default"})
 
 
 def allow(request: ControlRequest, given: Mapping[str, Any]) -> Outgoing:
-    """What `updatedInput` says is executed, so it is what was asked for, unchanged."""
+    """Allow a call. The CLI executes `updatedInput`, so it is the unchanged input of the request."""
     if request.flat:
         return _answer(request, {"allowed": True})
     return _answer(request, {"behavior": "allow", "updatedInput": dict(given)})
@@ -94,7 +94,7 @@ def deny(request: ControlRequest, reason: str) -> Outgoing:
 
 
 def refuse(request: ControlRequest) -> Outgoing:
-    """For what is not supported. Never left unanswered: some versions wait for ever."""
+    """Reject an unsupported request. Without an answer, some versions wait forever."""
     error = f"not supported: {request.subtype or 'a control request without a subtype'}"
     if request.flat:
         return _answer(request, {"error": error})
@@ -109,23 +109,21 @@ def _answer(request: ControlRequest, content: Outgoing) -> Outgoing:
     if not request.flat:
         success = {"subtype": "success", "request_id": request.id, "response": content}
         return {"type": "control_response", "response": success}
-    named = {} if request.id is None else {"request_id": request.id}
-    return {"type": "control_response", "subtype": request.subtype, **named, **content}
+    request_id = {} if request.id is None else {"request_id": request.id}
+    return {"type": "control_response", "subtype": request.subtype, **request_id, **content}
 
-
-# How a session ends.
 
 END_SESSION: dict[str, Any] = {
     "type": "control_request",
     "request_id": "youbencha-end",
     "request": {"subtype": "end_session"},
 }
-"""2.1.72 and later."""
+"""Supported by 2.1.72 and later."""
 
 PROTOCOL_ERROR = 1002
-"""The close code that 2.1.50 and later take for a reason to exit. After any other they connect again, for ever."""
+"""The close code after which 2.1.50 and later exit. After any other, they reconnect forever."""
 
-LEAVES_WITHIN_S = 5.0
+EXIT_TIMEOUT_S = 5.0
 """All exit within 0.3 s, and 2.1.325 within 1.6 s if it has to end commands in the background."""
 
 COMPLETED = "completed"
@@ -135,7 +133,7 @@ _QUOTED_RESULT = 500
 _ENDINGS = {
     "error_max_turns": "the agent reached its limit of turns",
     "error_max_budget_usd": "the agent reached its own budget",
-    "error_during_execution": "the agent stopped in the middle of its work",
+    "error_during_execution": "the agent failed during its work",
 }
 
 
@@ -145,7 +143,7 @@ class ResultVerdict(NamedTuple):
 
 
 def result_verdict(result: Record) -> ResultVerdict:
-    """An absent `subtype` or `is_error` is no error; a wrong `is_error` is one. API errors come as "success"."""
+    """A missing `subtype` or `is_error` is not an error; an invalid `is_error` is. API errors are a "success"."""
     subtype = result.get("subtype")
     wrong = result.get("is_error", False) is not False
     if subtype in (None, "success") and not wrong:
@@ -163,29 +161,29 @@ def _in_words(what: str, result: Record) -> str:
     return f"{what}: {details[:_QUOTED_RESULT]}" if details else what
 
 
-# How Claude Code is made to ask about every tool, where by itself it asks only about some.
+# A hook makes Claude Code ask about every tool.
 #
-# By itself it runs what it takes for harmless without a question (Read, Glob, `ls`; 2.0.62 even `echo > file`), and
-# with permissions bypassed everything. A hook before each tool is asked in any mode: 1.0.86 and later send
-# `hook_callback`. It is also the only means that does not change the agent: with `--permission-prompt-tool` 2.1.325
-# offers its model three more tools, and without the bypass it tells the model to keep away from the shell (measured:
-# the requests are otherwise the same, byte for byte).
+# Without it, the CLI runs what it considers harmless without a question (Read, Glob, `ls`; 2.0.62 even `echo > file`),
+# and everything if permissions are bypassed. A hook before each tool is called in any mode: 1.0.86 and later send
+# `hook_callback`. It is also the only method that does not change the agent: with `--permission-prompt-tool`, 2.1.325
+# offers its model three more tools, and without the bypass it tells the model to avoid the shell (measured: requests
+# are otherwise the same, byte for byte).
 
 CALLBACK = "youbencha-tools"
 
 _EVENT = "PreToolUse"
 
-_WAITS_S = 600
-"""How long the CLI waits for an answer before it goes on without one; its own choice is a minute."""
+_HOOK_TIMEOUT_S = 600
+"""How long the CLI waits for an answer before it continues without one; its default is a minute."""
 
 _MASKED = "[REDACTED]"
 
 
 class ToolHooks:
-    """Translates between the hook's question and `can_use_tool`, the one question that the state machine knows."""
+    """Translates between the hook's question and `can_use_tool`, which the state machine answers."""
 
     def __init__(self, *, decide: bool = True) -> None:
-        """`decide`: what the policy allows is allowed. Else it only forbids, and the CLI's own mode has its say."""
+        """`decide`: the policy's decision is final. Otherwise it only denies, and the CLI's mode decides the rest."""
         self._decide = decide
         self._open: set[object] = set()
 
@@ -205,7 +203,7 @@ class ToolHooks:
 
     def outgoing(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
         if mapping(message.get("request")).get("subtype") == "initialize":
-            hooks = {_EVENT: [{"matcher": None, "hookCallbackIds": [CALLBACK], "timeout": _WAITS_S}]}
+            hooks = {_EVENT: [{"matcher": None, "hookCallbackIds": [CALLBACK], "timeout": _HOOK_TIMEOUT_S}]}
             return {**message, "request": {**message["request"], "hooks": hooks}}
         response = mapping(message.get("response"))
         answer = mapping(response.get("response"))
@@ -226,9 +224,9 @@ class ToolHooks:
 
 
 def _unmasked(answer: Record) -> dict[str, Any]:
-    """Leave out a masked input: standard output comes masked, and what is given back is executed.
+    """Remove a masked input: standard output is masked, and the CLI would execute the input of the answer.
 
-    2.1.325 takes an answer without it; 1.0.128 and 2.0.62 then refuse the call (measured), which is still better.
+    2.1.325 accepts an answer without it; 1.0.128 and 2.0.62 then refuse the call (measured), which is still better.
     """
     masked = _MASKED in repr(answer.get("updatedInput", ""))
     return {key: value for key, value in answer.items() if key != "updatedInput" or not masked}

@@ -1,4 +1,4 @@
-"""Which tools an agent may use.
+"""Decide which tools an agent may use.
 
 | rule | covers |
 |---|---|
@@ -9,7 +9,8 @@
 | `mcp__server`, `mcp__server__*` | every tool of a server |
 | `*` | every tool |
 
-It measures an agent with fewer tools. It is not a boundary: a program that is allowed can start any other.
+A policy is for measuring an agent with fewer tools. It is not a security boundary: an allowed program can start any
+other.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ _ARGUMENTS: dict[str, tuple[str, str]] = {
     "Skill": ("skill", _PLAIN),
     "SlashCommand": ("command", _PLAIN),
 }
-"""What a rule's argument is about. For other tools it is unknown: such a rule never allows them, and always denies."""
+"""The main argument of each tool, and its kind. For other tools, a rule with an argument never allows, and always
+denies."""
 
 _DOMAIN = "domain:"
 
@@ -60,7 +62,7 @@ class Rule(NamedTuple):
         return of_server or glob_match(self.tool, tool)
 
     def forbids(self, tool: str, given: Mapping[str, object], root: str) -> bool:
-        """In doubt, yes."""
+        """Whether the rule, as a `deny` rule, covers a call; in doubt, yes."""
         if not self.names(tool) or self.argument is None:
             return self.names(tool)
         main = _main_argument(tool, given)
@@ -69,10 +71,12 @@ class Rule(NamedTuple):
         kind, value = main
         if kind == _COMMAND:
             return any(_FITS[kind](self.argument, part, root) for part in possible_commands(value))
-        return _odd(kind, value) or _FITS[kind](self.argument, value, root) or self._anywhere(kind, value, root)
+        return (
+            _ambiguous(kind, value) or _FITS[kind](self.argument, value, root) or self._fits_anywhere(kind, value, root)
+        )
 
-    def _anywhere(self, kind: str, value: str, root: str) -> bool:
-        """Whether a path fits that is relative to an unknown directory."""
+    def _fits_anywhere(self, kind: str, value: str, root: str) -> bool:
+        """Whether a path fits if the directory that it is relative to is unknown."""
         argument = self.argument or ""
         if kind != _PATH or (root and not argument.startswith("~/")):
             return False
@@ -82,7 +86,7 @@ class Rule(NamedTuple):
 class Covered(NamedTuple):
     rules: list[str]
     missing: str | None
-    """The first thing that no rule covers, in words."""
+    """A description of the first part that no rule covers."""
 
 
 @lru_cache(maxsize=1024)
@@ -93,12 +97,12 @@ def parsed(text: str) -> Rule:
 
 
 def covering(rules: Sequence[Rule], tool: str, given: Mapping[str, object], root: str) -> Covered:
-    """Each part of what is asked for has to fall under one of the rules, all of which have an argument."""
+    """Find rules for each part of a call. All given rules have an argument."""
     main = _main_argument(tool, given)
     if main is None:
         return Covered([], "an argument that rules can be about")
     kind, value = main
-    if _odd(kind, value):
+    if _ambiguous(kind, value):
         return Covered([], f"an address like {_short(value)}")
     try:
         parts = commands_in(value) if kind == _COMMAND else [value]
@@ -114,7 +118,7 @@ def covering(rules: Sequence[Rule], tool: str, given: Mapping[str, object], root
 
 
 def glob_match(pattern: str, text: str) -> bool:
-    """`*` is any text, line ends included. In one pass, however long the text is."""
+    """Match a pattern in linear time. `*` is any text, including line ends."""
     first, *rest = pattern.split("*")
     if not rest:
         return text == pattern
@@ -137,19 +141,19 @@ def _main_argument(tool: str, given: Mapping[str, object]) -> tuple[str, str] | 
 
 
 def _fits_command(pattern: str, command: str, root: str) -> bool:
-    """`git *` and `git:*` mean the word `git`, with or without more."""
+    """`git *` and `git:*` match `git`, with or without arguments."""
     pattern = f"{pattern[:-2]} *" if pattern.endswith(":*") else pattern
     return glob_match(pattern, command) or (pattern.endswith(" *") and glob_match(pattern[:-2], command))
 
 
 def _fits_path(pattern: str, path: str, root: str) -> bool:
-    """After `..` is taken out, or `/workspace/*` would allow `/workspace/../etc`."""
+    """Compare normalized paths; otherwise `/workspace/*` would allow `/workspace/../etc`."""
     base = root or "."
     pattern = pattern if pattern.startswith(("*", "~")) else posixpath.normpath(posixpath.join(base, pattern))
-    return glob_match(_single(pattern), _single(posixpath.normpath(posixpath.join(base, path))))
+    return glob_match(_single_slash(pattern), _single_slash(posixpath.normpath(posixpath.join(base, path))))
 
 
-def _single(path: str) -> str:
+def _single_slash(path: str) -> str:
     return f"/{path.lstrip('/')}" if path.startswith("//") else path
 
 
@@ -171,8 +175,8 @@ _FITS: dict[str, Callable[[str, str, str], bool]] = {
 }
 
 
-def _odd(kind: str, value: str) -> bool:
-    """Addresses that programs read differently: to some, a backslash ends the host."""
+def _ambiguous(kind: str, value: str) -> bool:
+    """Whether programs parse an address differently: for some, a backslash ends the host."""
     return kind == _ADDRESS and ("\\" in value or not value.isprintable() or " " in value or _host(value) is None)
 
 
@@ -201,7 +205,7 @@ class ToolPolicy(NamedTuple):
     deny: tuple[str, ...] = ()
     """Wins over `allow`."""
     root: str = ""
-    """Where the agent works: what paths in rules and calls are relative to."""
+    """The agent's working directory, which relative paths in rules and calls refer to."""
 
     @property
     def allows_all(self) -> bool:
@@ -217,7 +221,7 @@ class ToolPolicy(NamedTuple):
         return self._allowed([rule for rule in rules if rule.names(tool)], tool, given)
 
     def decide_request(self, tool: str | None, given: object) -> PolicyDecision:
-        """Decide about a request of any shape. Never raises: a CLI that gets an error for an answer uses the tool."""
+        """Decide about a request, valid or not. Never raises: a CLI that gets an error as its answer uses the tool."""
         if not tool:
             return PolicyDecision(False, "the request names no tool")
         if not isinstance(given, Mapping):
@@ -243,7 +247,7 @@ ALLOW_ALL = ToolPolicy()
 
 
 def rule_error(rule: str) -> str | None:
-    """What is wrong with it, or None."""
+    """Return what is wrong with a rule, or None."""
     if not rule.strip():
         return "a rule is empty"
     if rule != rule.strip():
@@ -255,11 +259,11 @@ def rule_error(rule: str) -> str | None:
     return f"the rule {rule!r} has a space in the tool's name: for an argument write Tool(argument)"
 
 
-# The simple commands in a line of shell, for rules that look at each of them.
+# Split a line of shell into its simple commands, for rules that check each of them.
 #
-# Not a shell: whatever cannot be taken apart with certainty is an `UnparsableCommand`, and a rule with an argument then
-# does not allow it. Quotes, comments and escapes are followed, because a command that hides in them is how such rules
-# are fooled.
+# This is not a complete shell parser: what cannot be parsed with certainty is an `UnparsableCommand`, and a rule with
+# an argument does not allow it. Quotes, comments and escapes are parsed, because a command hidden in them would bypass
+# the rules.
 
 _PIECE = re.compile(
     r"""
@@ -279,7 +283,7 @@ _PIECE = re.compile(
 )
 
 _ONLY_AT_WORD = re.compile(r"(?P<comment>#[^\n]*)|(?P<quiet>[012](?=>))")
-"""The number of a stream belongs to a redirection, but not in `foo2>…`."""
+"""A digit before `>` belongs to the redirection only at the start of a word: not in `foo2>…`."""
 
 _ROUGH = re.compile(r"[;&|\n()`{}'\"]|\$\(")
 
@@ -299,11 +303,11 @@ _WHY = {
 
 
 class UnparsableCommand(Exception):
-    """Says what is in the way."""
+    """Its message names what cannot be parsed."""
 
 
 def commands_in(line: str) -> list[str]:
-    """The simple commands, without comments and without redirections to nowhere. Raises `UnparsableCommand`."""
+    """The simple commands, without comments and redirections to /dev/null. Raises `UnparsableCommand`."""
     commands: list[list[str]] = [[]]
     for kind, piece in _pieces(line):
         if kind == "separator":
@@ -315,7 +319,7 @@ def commands_in(line: str) -> list[str]:
 
 
 def possible_commands(line: str) -> list[str]:
-    """Whatever in it may be a command, for rules that forbid: rather one too many."""
+    """Everything in the line that may be a command, for `deny` rules; in doubt, more than there are."""
     try:
         parts = [*commands_in(line), line]
     except UnparsableCommand:

@@ -1,7 +1,7 @@
 """Read Claude Code's messages (stream-json) as events.
 
-Facts behind it: key order is not fixed (2.1.325 writes a result's "type" near the end), unknown types come with every
-release, `init` repeats, one assistant line holds one content block of a message whose id and usage repeat.
+Observed: the order of keys is not fixed (2.1.325 writes a result's "type" near the end), each release has new types,
+`init` repeats, and an assistant line has one content block of a message, whose id and usage repeat.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from youbencha.log.session import (
 from youbencha.usage import Tokens, add_all
 
 SYNTHETIC = "<synthetic>"
-"""The "model" of messages that the CLI writes itself: an error of the API, say."""
+"""The "model" of messages that the CLI writes itself, such as an API error."""
 
 _TOOL_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 
@@ -48,14 +48,14 @@ _USAGE_KEYS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cach
 _MODEL_USAGE_KEYS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
 
 _COST_KEYS = ("total_cost_usd", "total_cost", "cost_usd")
-"""1.0.0 says cost_usd (this turn) and total_cost (the session); later versions total_cost_usd."""
+"""1.0.0 has cost_usd (this turn) and total_cost (the session); later versions total_cost_usd."""
 
 
 class ClaudeStreamReader(StreamReader):
-    """Remembers which call is under way under each parent: not all news of a call names it."""
+    """Reads messages as events. It tracks the current API call of each parent, because not every message has its id."""
 
     partial_prefix = '{"type":"stream_event"'
-    """How every version begins a partial message; by far the most lines."""
+    """The start of a partial message in every version; these are by far the most lines."""
 
     def __init__(self) -> None:
         self._current: dict[str | None, str] = {}
@@ -88,7 +88,7 @@ class ClaudeStreamReader(StreamReader):
                     events.append(AssistantThinking(text=text, parent=parent))
             else:
                 events += _tool_events(block, parent)
-        return [*events, failed] if failed else events  # last: text after a failure would say that it was overcome
+        return [*events, failed] if failed else events  # last, because text after a failure means recovery
 
     def _answer(self, message: Record, parent: str | None) -> list[Event]:
         message_id = json_lines.text(message.get("id"))
@@ -97,7 +97,7 @@ class ClaudeStreamReader(StreamReader):
             parent,
             read_usage(message.get("usage")),
             model=json_lines.text(message.get("model")),
-            # 1.0.x repeats the final usage and says why the model stopped; 2.1.x says null and repeats the first usage.
+            # 1.0.x repeats the final usage with a stop reason; 2.1.x repeats the first usage with null.
             final=message.get("stop_reason") is not None,
         )
         if message_id is None or parent is not None or message_id == self._last_answer:
@@ -127,7 +127,7 @@ class ClaudeStreamReader(StreamReader):
     def _metered(
         self, message_id: str | None, parent: str | None, tokens: Tokens, *, model: str | None = None, final: bool
     ) -> CallMetered:
-        """News that names no message is of the call last begun under the same parent; else of none that is known."""
+        """Usage without a message id belongs to the last call with the same parent, if there is one."""
         message_id = message_id or self._current.get(parent)
         if message_id is None:
             tokens = Tokens()
@@ -137,14 +137,14 @@ class ClaudeStreamReader(StreamReader):
 
 
 def read_usage(value: object) -> Tokens:
-    """As the API writes it."""
+    """Read token counts in the API's format."""
     return _read(json_lines.mapping(value), _USAGE_KEYS)
 
 
 def read_total(result: Record) -> Tokens:
-    """What a `result` says of the whole session.
+    """Read the usage of the whole session from a `result`.
 
-    `modelUsage` is cumulative and holds subagents and side models; `usage` is the main loop's last turn only.
+    `modelUsage` is cumulative and includes subagents and side models; `usage` is only the main loop's last turn.
     """
     by_model = [
         _read(usage, _MODEL_USAGE_KEYS)
@@ -208,7 +208,7 @@ def _blocks(content: object) -> list[Record]:
 
 
 def _flat(content: object) -> str:
-    """A tool's result as text; what is not text leaves its kind behind: `[image]`."""
+    """A tool's result as text; other content is replaced by its kind, such as `[image]`."""
     if isinstance(content, str):
         return content
     return "\n".join(_block_text(block) for block in json_lines.records(content))
@@ -242,7 +242,7 @@ def _result(record: Record) -> list[Event]:
     denials = [event for denial in json_lines.records(record.get("permission_denials")) for event in _denied(denial)]
     result = SessionResult(
         subtype=json_lines.text(record.get("subtype")),
-        # Absent is no error; anything that is not a plain `false` is one.
+        # A missing value is not an error; anything other than `false` is.
         is_error=record.get("is_error", False) is not False,
         text=json_lines.text(record.get("result")),
         turns=json_lines.count(record.get("num_turns")),

@@ -1,4 +1,4 @@
-"""The protocol over a WebSocket: Claude Code 1.0.124 to 2.1.120, which connect to what `--sdk-url` names."""
+"""The protocol over a WebSocket: Claude Code 1.0.124 to 2.1.120, which connect to the URL in `--sdk-url`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from youbencha.control.driver import Driver
 from youbencha.control.machine import SessionEnded
-from youbencha.control.messages import END_SESSION, LEAVES_WITHIN_S, PROTOCOL_ERROR
+from youbencha.control.messages import END_SESSION, EXIT_TIMEOUT_S, PROTOCOL_ERROR
 from youbencha.errors import YouBenchaError
 from youbencha.json_lines import decode, encode
 from youbencha.process import Input, OutputSource, Stream
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 LARGEST_MESSAGE = 64 * 1024 * 1024
-"""One line of Claude Code was seen with 15 MB; aiohttp's own limit is 4 MB."""
+"""Lines of 15 MB were seen from Claude Code; aiohttp's default is 4 MB."""
 
-_COMES_BACK_WITHIN_S = 10.0
-"""A CLI whose connection breaks connects again, within a second or two."""
+_RECONNECT_TIMEOUT_S = 10.0
+"""A CLI whose connection breaks reconnects within a second or two."""
 
-_CLOSES_WITHIN_S = 1.0
+_CLOSE_TIMEOUT_S = 1.0
 
 
 class MessageSource:
-    """What came by the WebSocket, as a source of output: it is captured like any other."""
+    """The messages from the WebSocket as a source of output, so that they are captured like any other."""
 
     stream = Stream.OUT
     skipped_bytes = 0
@@ -48,23 +48,23 @@ class MessageSource:
         return b"".join(waiting)
 
     def skip_to_end(self) -> None:
-        """All of it is in memory: nothing to skip."""
+        """Do nothing: everything is in memory."""
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
 
 class WebSocketTransport:
-    """Beside a program that connects to us. When `stop` is set, the program has to be ended."""
+    """For a program that connects to the harness. When `stop` is set, the program has to be ended."""
 
     stdin: Input | None = None
 
     def __init__(
         self, driver: Driver, *, forwarded: ForwardedPort | None = None, leaves_by_itself: bool = False
     ) -> None:
-        """`forwarded`: how a program in a sandbox reaches the server; without it, by loopback.
+        """`forwarded`: how a program in a sandbox reaches the server; None for loopback.
 
-        `leaves_by_itself`: 2.1.50 and later exit when asked to; the others would connect again, for ever."""
+        `leaves_by_itself`: true for 2.1.50 and later, which exit when asked to; the others reconnect forever."""
         self.stop = asyncio.Event()
         self.flags: tuple[str, ...] = ()
         self.sources: Sequence[OutputSource] = (messages := MessageSource(),)
@@ -92,13 +92,13 @@ class WebSocketTransport:
         await self._server.close()
 
     def line(self, line: bytes) -> None:
-        """Standard output: these versions say nothing there."""
+        """Ignore standard output: these versions print nothing there."""
 
     def connected(self, send: Callable[[str], None]) -> None:
         self._driver.connected(send)
 
     def received(self, line: str) -> None:
-        """The driver gets it as it came: the input that it gives back must not be masked, as captured output is."""
+        """Pass on the original line: the driver's answers contain its input, which must not be masked."""
         self._messages.add(line)
         self._driver.received(line)
 
@@ -112,21 +112,21 @@ class WebSocketTransport:
         waits = self._leaves_by_itself and self._driver.machine.result is not None
         if waits and not self._driver.interrupting.is_set():
             await self._server.hang_up(encode(END_SESSION))
-            await asyncio.sleep(LEAVES_WITHIN_S)
+            await asyncio.sleep(EXIT_TIMEOUT_S)
         self.stop.set()
 
 
 class Listener(Protocol):
-    """What gets the messages of the agent."""
+    """Receives the agent's messages."""
 
     def connected(self, send: Callable[[str], None]) -> None:
-        """The agent has connected for the first time. `send` never waits."""
+        """The agent has connected for the first time. `send` never blocks."""
         ...
 
     def received(self, line: str) -> None: ...
 
     def disconnected(self) -> None:
-        """The connection broke, and it did not come back."""
+        """The connection broke, and the agent did not reconnect."""
         ...
 
 
@@ -134,7 +134,7 @@ class ControlServer:
     """A WebSocket server for one agent: on loopback, or on a Unix socket that a sandbox forwards to."""
 
     def __init__(self, listener: Listener, *, token: str = "") -> None:
-        """With a token, only a client that names it in the path of the URL is let in."""
+        """With a token, only a client with the token in the path of its URL is accepted."""
         self._listener = listener
         self._token = token
         self._outbox: deque[str] = deque()
@@ -151,7 +151,7 @@ class ControlServer:
         return f"/{self._token}"
 
     async def listen_on_port(self, port: int = 0) -> int:
-        """On this machine's loopback only. 0: any that is free."""
+        """Listen on a port of the loopback interface; 0 for any free port. Return the port."""
         from aiohttp import web
 
         runner = await self._set_up()
@@ -164,21 +164,21 @@ class ControlServer:
 
         await self._start(web.UnixSite(await self._set_up(), path), str(path))
 
-    async def hang_up(self, goodbye: str = "") -> None:
-        """Close for good: no client is let in any more."""
+    async def hang_up(self, last_message: str = "") -> None:
+        """Close the connection, and accept no other client."""
         self._closing = True
         if self._reconnect_timer:
             self._reconnect_timer.cancel()
         if self._connection is None:
             return
-        if self._sending:  # its messages are sent below
+        if self._sending:  # the rest of the outbox is sent below
             self._sending.cancel()
         with contextlib.suppress(ConnectionError, TimeoutError):
-            async with asyncio.timeout(_CLOSES_WITHIN_S):
+            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                 while self._outbox:
                     await self._connection.send_str(self._outbox.popleft())
-                if goodbye:
-                    await self._connection.send_str(goodbye)
+                if last_message:
+                    await self._connection.send_str(last_message)
                 await self._connection.close(code=PROTOCOL_ERROR)
 
     async def close(self) -> None:
@@ -191,7 +191,7 @@ class ControlServer:
 
         application = web.Application()
         application.router.add_get("/{path:.*}", self._answer)
-        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=_CLOSES_WITHIN_S)
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=_CLOSE_TIMEOUT_S)
         await self._runner.setup()
         return self._runner
 
@@ -202,13 +202,13 @@ class ControlServer:
             raise YouBenchaError(
                 "CONTROL_CANNOT_LISTEN",
                 f"The control server cannot listen on {where}: {error.strerror or error}",
-                hint="Choose another port, or end the program that has it.",
+                hint="Choose another port, or end the program that uses it.",
             ) from error
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         from aiohttp import web
 
-        if "Origin" in request.headers:  # a page in a browser sends it; a CLI does not
+        if "Origin" in request.headers:  # browsers send it; a CLI does not
             raise web.HTTPForbidden(text="not for browsers")
         if self._token and not hmac.compare_digest(request.path.encode(), self.path.encode()):
             raise web.HTTPForbidden(text="wrong token")
@@ -217,7 +217,7 @@ class ControlServer:
         if self._connection is not None:
             raise web.HTTPConflict(text="an agent is connected already")
         connection = web.WebSocketResponse(max_msg_size=LARGEST_MESSAGE, compress=False)
-        self._connection = connection  # before the first wait: of two clients that come at once, one is let in
+        self._connection = connection  # before the first await, so that only one of two concurrent clients is accepted
         try:
             await connection.prepare(request)
             await self._exchange(connection)
@@ -255,7 +255,7 @@ class ControlServer:
         self._news.set()
 
     async def _send_all(self, connection: web.WebSocketResponse) -> None:
-        """What could not be sent stays: the next connection of the same CLI gets it."""
+        """Send the outbox. What could not be sent stays in it for the CLI's next connection."""
         with contextlib.suppress(ConnectionError):
             while True:
                 while self._outbox:
@@ -267,43 +267,43 @@ class ControlServer:
     def _expect_back(self) -> None:
         if self._was_connected and not self._closing:
             loop = asyncio.get_running_loop()
-            self._reconnect_timer = loop.call_later(_COMES_BACK_WITHIN_S, self._listener.disconnected)
+            self._reconnect_timer = loop.call_later(_RECONNECT_TIMEOUT_S, self._listener.disconnected)
 
 
 class Frames:
-    """Lines out of frames. A frame holds one message or several; its last line need not end, and may go on in the
-    next frame: what is JSON by itself is a message, what is not waits."""
+    """Splits frames into lines. A frame has one message or several; its last line may have no line end, and continue
+    in the next frame. What is valid JSON is a message; anything else waits for the next frame."""
 
     def __init__(self) -> None:
-        self._begun = ""
+        self._partial = ""
 
     def feed(self, frame: str) -> list[str]:
         *lines, rest = frame.split("\n")
         found = []
         for line in lines:
-            found += self._ended(line)
-        return [*found, *self._perhaps_ended(rest)]
+            found += self._complete(line)
+        return [*found, *self._last_line(rest)]
 
     def finish(self) -> list[str]:
-        """Nothing more comes."""
-        begun, self._begun = self._begun, ""
-        return [begun] if begun else []
+        """Return what is left at the end of the connection."""
+        partial, self._partial = self._partial, ""
+        return [partial] if partial else []
 
-    def _ended(self, line: str) -> list[str]:
-        """Of a line that has ended: what began it stands in the frame before, unless the two have nothing in common."""
-        begun, self._begun = self._begun, ""
-        if begun and decode(begun + line) is None and decode(line) is not None:
-            return [begun, line]
-        return [begun + line] if (begun + line).strip() else []
+    def _complete(self, line: str) -> list[str]:
+        """Join a line with its beginning in the previous frame, unless that was a message of its own."""
+        partial, self._partial = self._partial, ""
+        if partial and decode(partial + line) is None and decode(line) is not None:
+            return [partial, line]
+        return [partial + line] if (partial + line).strip() else []
 
-    def _perhaps_ended(self, rest: str) -> list[str]:
-        whole = self._begun + rest
+    def _last_line(self, rest: str) -> list[str]:
+        whole = self._partial + rest
         if decode(whole) is not None or _is_message(rest) or len(whole) > LARGEST_MESSAGE:
-            return self._ended(rest)
-        self._begun = whole if whole.strip() else ""
+            return self._complete(rest)
+        self._partial = whole if whole.strip() else ""
         return []
 
 
 def _is_message(text: str) -> bool:
-    """Not any object: the middle of a message is one, too."""
+    """Whether the text is an object with a type: any other object may be a part of a message."""
     return "type" in (decode(text) or {})

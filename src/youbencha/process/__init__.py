@@ -1,4 +1,4 @@
-"""Run programs: no shell, bounded output, a deadline that holds, and no process left behind."""
+"""Run programs without a shell, with bounded output, an enforced deadline, and no process left behind."""
 
 from youbencha.process.model import (
     OUTPUT_LIMIT_BYTES,

@@ -1,7 +1,6 @@
 """Groups of environment variables that a program may inherit.
 
-Lists of what passes, not of what is held back: so the next secret in a user's shell is held back, too. Names are in
-capitals; Windows takes them in any case.
+Allowlists, so that a new secret in a user's shell is not passed on. Names are in upper case; Windows ignores the case.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ TOOLS = frozenset({
     "NPM_CONFIG_CACHE", "GOPATH", "GOROOT", "GOCACHE", "GOMODCACHE", "GOTOOLCHAIN", "CARGO_HOME", "RUSTUP_HOME",
     "JAVA_HOME", "MAVEN_HOME", "GRADLE_HOME", "GRADLE_USER_HOME", "DOTNET_ROOT", "RBENV_ROOT", "GEM_HOME", "GEM_PATH",
 })  # fmt: skip
-"""Where build tools and language runtimes are, and where they keep what they have downloaded."""
+"""Directories of build tools and language runtimes, and of their caches."""
 
 
 def select(env: Mapping[str, str], names: Collection[str], *, locale: bool = False) -> dict[str, str]:

@@ -1,12 +1,12 @@
-"""Stands between the harness and each agent, so that no process of an agent outlives it. Run as a program.
+"""Start each agent under a guard process, so that none of its processes outlives it. Run as a program.
 
-One *fork server* serves a harness for its whole life: it forks a *guard* for each run (a fork of this small process
-takes a millisecond; a new interpreter would take fifteen). The guard starts the program, adopts every descendant
-that detaches itself (child subreaper), and ends the whole tree when the program ends, when the harness asks for it, or
-when the harness is gone, whatever ended it: a kill -9 closes the guard's socket too.
+A harness has one *fork server*: it forks a *guard* for each run (a fork of this small process takes a millisecond; a
+new interpreter would take fifteen). The guard starts the program, adopts every descendant that detaches itself (child
+subreaper), and ends the whole tree when the program ends, when the harness asks for it, or when the harness is gone for
+any reason: a kill -9 closes the guard's socket too.
 
 Only the standard library and psutil are imported here: start-up time is part of the first run of every harness.
-The harness imports this file too, for the protocol; psutil, which it hardly ever needs, only where it is used.
+The harness imports this file too, for the protocol, and rarely needs psutil: so that is imported where it is used.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ assert sys.platform != "win32"
 HEADER = struct.Struct("!I")
 END_NOW = b"T"
 TAG = "YOUBENCHA_RUN"
-"""An environment variable that marks the processes of a run, for where orphans are not adopted (macOS)."""
+"""An environment variable that marks the processes of a run, for systems without subreapers (macOS)."""
 
 _POLL_S = 0.02
 _KILL_FOR_S = 5.0
@@ -51,11 +51,11 @@ def become_subreaper() -> bool:
     return bool(ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1, 0, 0, 0) == 0)
 
 
-def ignore_ending_signals() -> None:
+def ignore_termination_signals() -> None:
     """Survive an agent that runs `pkill python`. A handler, unlike SIG_IGN, is not inherited by the program."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, lambda *_: None)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # whatever the harness's thread had blocked
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the harness's thread may have blocked some
 
 
 def find_strays(tag: str, session: int | None) -> list[psutil.Process]:
@@ -90,7 +90,7 @@ def _is_alive(process: psutil.Process) -> bool:
 
 
 def program_of(process: psutil.Process) -> str | None:
-    """The path of its program; `?` if that cannot be read; None if it has ended."""
+    """The path of a process's program; `?` if it cannot be read; None if the process has ended."""
     import psutil
 
     try:
@@ -107,12 +107,12 @@ class EndedChildren(NamedTuple):
     any_left: bool
 
 
-def reap(*, keep_going: bool = False) -> EndedChildren:
-    """Collect the children that ended, and whether there are others. `keep_going`: resume those that are stopped."""
+def reap(*, resume_stopped: bool = False) -> EndedChildren:
+    """Collect the children that ended, and whether there are others. With `resume_stopped`, resume stopped children."""
     ended: list[tuple[int, int]] = []
     while True:
         try:
-            pid, status = os.waitpid(-1, os.WNOHANG | (os.WUNTRACED if keep_going else 0))
+            pid, status = os.waitpid(-1, os.WNOHANG | (os.WUNTRACED if resume_stopped else 0))
         except ChildProcessError:
             return EndedChildren(ended, any_left=False)
         if pid == 0:
@@ -143,7 +143,7 @@ class Wakeup:
 
 
 class Tree:
-    """The program that we started, with all its descendants."""
+    """The program of a run, with all its descendants."""
 
     def __init__(self, tag: str, session: int, *, adopting: bool) -> None:
         self._tag = tag
@@ -166,7 +166,7 @@ class Tree:
 
 
 class Guard:
-    """Watches over one program. Lives in a process of its own."""
+    """Supervises one program, in a separate process."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
@@ -180,7 +180,7 @@ class Guard:
         if request is None:
             return
         adopting = become_subreaper()
-        self._send(starting=True)  # if the harness loses us after this, the program may have run: no second try
+        self._send(starting=True)  # if this guard is lost after this, the program may have run: no second try
         started = time.monotonic()
         try:
             self._main_pid = _start(request, fds)
@@ -209,24 +209,24 @@ class Guard:
         return False
 
     def _settle(self, tree: Tree, deadline: float) -> None:
-        """Wait until helpers that the program did not wait for end by themselves, or the harness asks to end them."""
+        """Wait until helpers that the program did not wait for have exited, or the harness asks to end them."""
         while self._is_any_left(tree) and (remaining := deadline - time.monotonic()) > 0:
             if self._wakeup.wait(self._control, timeout=min(remaining, _POLL_S)):
                 return
 
     def _end(self, tree: Tree, *, grace: float, asked: bool) -> list[str]:
-        """End all that is left: SIGTERM, and SIGKILL after `grace`. Returns what was left, unless we were asked to."""
+        """End the remaining processes: SIGTERM, and SIGKILL after `grace`. Return their programs, unless `asked`."""
         leftovers: list[str] = []
         if self._is_any_left(tree):
             members = tree.members()
             leftovers = [] if asked else [path for process in members if (path := program_of(process))]
             signal_all(members, signal.SIGTERM)
-            # A stopped process acts on SIGTERM only when it goes on.
+            # A stopped process handles SIGTERM only when it is resumed.
             tree.signal(signal.SIGCONT)
             self._await_end(tree, time.monotonic() + grace)
         give_up = time.monotonic() + _KILL_FOR_S
         while self._is_any_left(tree) and time.monotonic() < give_up:
-            # Stop all before killing any: a fork bomb cannot replace what was killed.
+            # Stop all before killing any, so that a fork bomb cannot replace what was killed.
             tree.signal(signal.SIGSTOP)
             tree.signal(signal.SIGKILL)
             self._await_end(tree, time.monotonic() + _POLL_S)
@@ -254,7 +254,7 @@ class Guard:
 
 
 def receive_request(control: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
-    """The command as JSON, with stdin, stdout and stderr as descriptors. None if the harness closed the channel."""
+    """Receive the command, with stdin, stdout and stderr as descriptors. None if the harness closed the channel."""
     head, fds, _, _ = socket.recv_fds(control, HEADER.size, 3)
     if not head:
         return None, fds
@@ -269,7 +269,7 @@ def receive_request(control: socket.socket) -> tuple[dict[str, Any] | None, list
 
 
 def _start(request: dict[str, Any], fds: list[int]) -> int:
-    # A session of its own, so that a signal meant for the harness's terminal does not reach the program.
+    # In a new session, so that a signal from the harness's terminal does not reach the program.
     process = subprocess.Popen(
         request["argv"],
         cwd=request["cwd"],
@@ -280,7 +280,7 @@ def _start(request: dict[str, Any], fds: list[int]) -> int:
         start_new_session=True,
         preexec_fn=_take_terminal if request["terminal"] else None,  # safe: this process has one thread
     )
-    process.returncode = 0  # we collect it ourselves; this keeps Popen from warning about it
+    process.returncode = 0  # reaped in `reap`; this keeps Popen from warning
     return process.pid
 
 
@@ -303,18 +303,18 @@ class ForkServer:
     def __init__(self, harness: socket.socket) -> None:
         self._harness = harness
         self._channels: dict[int, int] = {}
-        """A copy of each guard's end of its channel, by process id. Closed once the guard's tree is gone, even if the
-        guard was killed: so the harness learns of the loss only when no process of the tree is left."""
+        """A copy of each guard's end of its channel, by process id. Closed once the guard's tree is gone, so that the
+        harness detects a killed guard only when no process of its tree is left."""
 
     def serve(self) -> None:
-        import psutil  # noqa: F401 - before any agent runs: it might remove the file
+        import psutil  # noqa: F401 - before any agent runs, which might remove the file
 
         become_subreaper()
-        ignore_ending_signals()
-        gc.freeze()  # a guard that never collects what it shares with us never copies it
+        ignore_termination_signals()
+        gc.freeze()  # a garbage collection in a guard would copy the memory that it shares with this process
         wakeup = Wakeup()
         has_harness = True
-        while has_harness or self._channels:  # each guard sees the end of the harness by itself, and cleans up
+        while has_harness or self._channels:  # each guard detects the end of the harness, and cleans up
             if wakeup.wait(self._harness if has_harness else None):
                 has_harness = self._take_request()
             self._reap()
@@ -328,7 +328,7 @@ class ForkServer:
     def _fork_guard(self, control_fd: int) -> None:
         try:
             pid = os.fork()
-        except OSError:  # no more processes: this one run sees the end of its channel
+        except OSError:  # no more processes: only this run fails, as its channel is closed
             os.close(control_fd)
             return
         if pid == 0:
@@ -339,8 +339,8 @@ class ForkServer:
         self._channels[pid] = control_fd
 
     def _reap(self) -> None:
-        # An agent that stops its guard would escape its deadline, and the end of the harness too.
-        for pid, status in reap(keep_going=True).ended:
+        # An agent that stops its guard would escape its deadline, and outlive the harness.
+        for pid, status in reap(resume_stopped=True).ended:
             channel = self._channels.pop(pid, None)
             if channel is not None:
                 if status != 0:
@@ -348,7 +348,7 @@ class ForkServer:
                 os.close(channel)
 
     def _end_orphans(self) -> None:
-        """Kill the tree of a guard that was killed: it is ours now, and must not run unguarded."""
+        """Kill the tree of a guard that was killed, which this process has inherited."""
         give_up = time.monotonic() + _KILL_FOR_S
         while (orphans := self._orphans()) and time.monotonic() < give_up:
             signal_all(orphans, signal.SIGSTOP)

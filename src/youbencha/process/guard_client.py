@@ -1,4 +1,4 @@
-"""The harness's side of the fork server and its guards (`process/guard.py`): started on first use, ends with it."""
+"""The harness's side of the fork server and its guards (`process/guard.py`), which is started on first use."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ assert sys.platform != "win32"
 
 _GUARD_PROGRAM = guard.__file__
 _INHERITED = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME")
-"""All that the fork server inherits: an agent may read the environment of any process of its user."""
-_START_WITHIN_S = 30.0
+"""The only variables that the fork server inherits: an agent may read the environment of any process of its user."""
+_START_TIMEOUT_S = 30.0
 
 
 class ForkServerClient:
@@ -39,7 +39,7 @@ class ForkServerClient:
         os.register_at_fork(after_in_child=self._reset_after_fork)
 
     def take_guard(self) -> socket.socket:
-        """A socket to a guard that has nothing to do yet."""
+        """Return a socket to an idle guard."""
         with self._lock:
             if self._is_gone():
                 self._forget()
@@ -47,7 +47,7 @@ class ForkServerClient:
             return spare or self._new_guard()
 
     def prepare_guard(self) -> None:
-        """Fork one for the next program now, when nothing waits for it."""
+        """Fork a guard for the next program in advance."""
         with self._lock, contextlib.suppress(OSError):
             self._spare = self._spare or self._new_guard()
 
@@ -65,7 +65,7 @@ class ForkServerClient:
             try:
                 try:
                     self._ask(theirs)
-                except OSError:  # the fork server was killed: one fresh start
+                except OSError:  # the fork server was killed: start another, once
                     self._forget()
                     self._ask(theirs)
             except OSError:
@@ -80,7 +80,7 @@ class ForkServerClient:
         socket.send_fds(self._socket, [b"g"], [theirs.fileno()])
 
     def _is_gone(self) -> bool:
-        """It never sends anything: there is nothing to read until its end of the socket is closed."""
+        """Whether the fork server has ended. It never sends anything, so an empty read means that."""
         if self._socket is None:
             return False
         try:
@@ -95,14 +95,14 @@ class ForkServerClient:
             return
         self._socket.close()
         self._socket = None
-        if self._spare is not None:  # without its fork server, an agent that kills it would escape
+        if self._spare is not None:  # without a fork server, the agent would escape if it killed this guard
             self._spare.close()
             self._spare = None
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self._pid, 0)  # it closes its socket only by ending, so this returns at once
 
     def _reset_after_fork(self) -> None:
-        """Let a forked harness start its own. It must not hold its parent's sockets: guards would not see it end."""
+        """Let a forked harness start its own. With its parent's sockets open, guards would miss the parent's end."""
         for channel in [*self._channels, *([self._socket] if self._socket else [])]:
             channel.close()
         self._channels.clear()
@@ -122,14 +122,14 @@ def _start_fork_server() -> tuple[socket.socket, int]:
             cwd="/",
             env={**inherited, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             pass_fds=[theirs.fileno()],
-            start_new_session=True,  # Ctrl-C at the terminal is for the harness, which then ends it in order
+            start_new_session=True,  # Ctrl-C in the terminal must reach only the harness, which then ends it
         )
-    process.returncode = 0  # it ends when we do; keeps Popen from warning
+    process.returncode = 0  # it ends with this process; this keeps Popen from warning
     return ours, process.pid
 
 
 class GuardLostError(YouBenchaError):
-    """The guard does not answer any more."""
+    """The guard no longer answers."""
 
 
 def _guard_lost() -> GuardLostError:
@@ -151,7 +151,7 @@ class GuardChannel:
     async def ask(self, request: bytes, fds: list[int]) -> dict[str, Any]:
         """Send the request; return whether the program started, or that the guard was lost meanwhile."""
         try:
-            async with asyncio.timeout(_START_WITHIN_S):
+            async with asyncio.timeout(_START_TIMEOUT_S):
                 socket.send_fds(self._control, [guard.HEADER.pack(len(request))], fds)
                 await asyncio.get_running_loop().sock_sendall(self._control, request)
                 await self.receive()  # `starting`
@@ -164,14 +164,14 @@ class GuardChannel:
     async def _receive_start(self) -> dict[str, Any]:
         try:
             return await self.receive()
-        except GuardLostError:  # the program was faster than the guard's report of it
+        except GuardLostError:  # the program killed the guard before it could report the start
             return {"lost": True}
 
     async def receive(self) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
         while b"\n" not in self._received:
             piece = b""
-            with contextlib.suppress(ConnectionError):  # a guard that was killed with unread data resets it
+            with contextlib.suppress(ConnectionError):  # a guard killed with unread data resets the connection
                 piece = await loop.sock_recv(self._control, 4096)
             if not piece:
                 raise _guard_lost()
@@ -181,7 +181,7 @@ class GuardChannel:
         return message
 
     def end(self) -> None:
-        with contextlib.suppress(OSError):  # it is gone already
+        with contextlib.suppress(OSError):  # it has ended already
             self._control.send(guard.END_NOW)
 
     def close(self) -> None:

@@ -22,9 +22,9 @@ OUTPUT_LIMIT_BYTES = 10 * MIB
 
 
 class Input:
-    """Standard input that stays open, of one run. What is written arrives in order; writing never waits.
+    """Standard input of one run that stays open. Data arrives in the order in which it was written.
 
-    A thread does the writing: a program that does not read fills its pipe, and no caller may have to wait for that.
+    Writing never blocks: a thread does it, because a program that does not read fills its pipe.
     """
 
     def __init__(self) -> None:
@@ -37,13 +37,13 @@ class Input:
             self._waiting.put(data)
 
     def close(self) -> None:
-        """Send end of file after all that was written."""
+        """Send end of file after everything that was written."""
         if not self._closed:
             self._closed = True
             self._waiting.put(None)
 
     def connect(self, fd: int) -> None:
-        """Begin to write to `fd`, the end of a pipe, which is closed here."""
+        """Begin to write to `fd`, the end of a pipe. The writing thread closes it."""
         threading.Thread(target=self._feed, args=(fd,), name="youbencha-stdin", daemon=True).start()
 
     def _feed(self, fd: int) -> None:
@@ -53,21 +53,21 @@ class Input:
                 while rest:
                     rest = rest[os.write(fd, rest) :]
         except OSError:  # the program is gone, or has closed its end
-            self._closed = True  # what is written from now on would only pile up
+            self._closed = True  # later writes would only use up memory
         finally:
             os.close(fd)
 
 
 class Command(NamedTuple):
-    """A program, its directory and its environment. Never a shell line: `argv` reaches the program as it is."""
+    """A program, its directory and its environment. There is no shell: `argv` reaches the program unchanged."""
 
     argv: tuple[str, ...]
     cwd: Path
     env: Mapping[str, str]
     """The whole environment; nothing is inherited."""
     stdin: bytes | Input | None = None
-    """What the program reads before end-of-file. None: end-of-file at once. A silent, open stdin makes real
-    CLIs wait for ever (Claude Code before 2.1.79): use an `Input` only if something will be written to it."""
+    """What the program reads before end-of-file. None: end-of-file at once. An open stdin without data makes real
+    CLIs wait forever (Claude Code before 2.1.79): use an `Input` only if something will be written to it."""
     terminal: bool = False
     """Give the program a terminal to write to; stdout and stderr are then one stream."""
 
@@ -75,20 +75,20 @@ class Command(NamedTuple):
 class Limits(NamedTuple):
     timeout_s: float | None = None
     output_bytes: int = OUTPUT_LIMIT_BYTES
-    """Kept of stdout and stderr together. The program is never stopped or blocked by it."""
+    """How much of stdout and stderr together is kept. It never stops or blocks the program."""
     spool_bytes: int = 128 * MIB
     """Disk space for output that waits to be read. Beyond it, output is dropped unread."""
     line_bytes: int = 32 * MIB
-    """Longest line handed on whole; Claude Code was seen to write lines of 15 MB."""
+    """The longest line passed on whole; Claude Code was seen to write lines of 15 MB."""
     grace_s: float = 0.4
     """Between SIGTERM and SIGKILL. The caller has its result within a second of the deadline."""
     settle_s: float = 1.0
-    """How long helpers may run on after a program that ended by itself, before they count as left running: Copilot asks
-    a login shell for its environment, and may end before it has the answer."""
+    """How long helpers may run after the program exited, before they count as left running: Copilot asks a login shell
+    for its environment, and may exit before it has the answer."""
 
 
 class LimitHit(NamedTuple):
-    """A limit of a sandbox that a process ran into. As text: `memory (4 GiB)`."""
+    """A limit of a sandbox that a process exceeded. As text: `memory (4 GiB)`."""
 
     kind: Literal["disk", "memory", "processes"]
     limit: str
@@ -101,23 +101,23 @@ class Exit(NamedTuple):
     """How a process ended; known once nothing of its tree is left."""
 
     code: int | None
-    """None if a signal ended it, or if it is not known."""
+    """None if a signal ended it, or if it is unknown."""
     signal: str | None
     lifetime_s: float
-    """The process's own, without our work around it."""
+    """The time between the start and the end of the process itself."""
     signal_number: int | None = None
     by_itself: bool = False
-    """It ended before it was asked to. What it left behind may have been ended on request."""
+    """It ended before it was asked to. Processes that it left running may have been ended on request."""
     leftovers: tuple[str, ...] = ()
-    """The programs of descendants that ran on after it ended by itself, and were ended then; `?` if unknown."""
+    """The programs of descendants that were still running after it exited, and were ended; `?` if unknown."""
     breach: LimitHit | None = None
     """Which limit of its sandbox ended it or made it fail."""
     guard_lost: bool = False
-    """The process that supervised it was killed (an agent can do that). Still, nothing of the tree is left."""
+    """The process that supervised it was killed (an agent can do that). No process of the tree is left even so."""
     cpu_s: float | None = None
     peak_rss_bytes: int | None = None
-    """Of the largest single process in the tree. Linux counts the moment before the program was loaded too, so that
-    no program shows less than the small process that started it."""
+    """Of the largest single process in the tree. Linux includes the time before the program was loaded, so the value is
+    never below that of the small process that started it."""
 
     @property
     def shell_code(self) -> int:
@@ -162,14 +162,14 @@ class OutputSource(Protocol):
         ...
 
     def skip_to_end(self) -> None:
-        """Skip all but the end: the deadline is over, and the kept output is full."""
+        """Skip all but the end: the deadline has passed, and the limit of kept output is reached."""
         ...
 
     def close(self) -> None: ...
 
 
 class Running(Protocol):
-    """A program that was started, with all that it starts in turn."""
+    """A program that was started, with all its descendants."""
 
     pid: int | None
     """None if it ended before its id was known."""
@@ -184,7 +184,7 @@ class Running(Protocol):
         ...
 
     async def kill(self) -> None:
-        """The last resort, when `wait` did not come back after `end`."""
+        """The last resort, if `wait` did not return after `end`."""
         ...
 
     def close(self) -> None: ...
@@ -198,7 +198,7 @@ class System(Protocol):
         ...
 
     def get_ready(self) -> None:
-        """Begin what the first `spawn` would have to wait for, without waiting."""
+        """Begin in the background what the first `spawn` would have to wait for."""
         ...
 
 

@@ -18,11 +18,11 @@ class Stream(IntEnum):
 
 
 class LineMerger:
-    """Joins two streams so that neither breaks into a line of the other: a JSON line stays one line."""
+    """Merges two streams at line ends, so that a JSON line stays one line."""
 
     def __init__(self, most_held: int = 1024 * 1024) -> None:
         self._most_held = most_held
-        self._held = bytearray()  # of the stream that waits for the other one's line to end; never of both
+        self._held = bytearray()  # data of the stream that waits for the end of the other one's line
         self._unfinished: Stream | None = None
 
     def feed(self, stream: Stream, data: bytes) -> bytes:
@@ -130,7 +130,7 @@ class BoundedText:
             return
         rest = memoryview(data)
         try:
-            while rest:  # an unbuffered file may take a part only, as on a disk that is about to be full
+            while rest:  # an unbuffered file may write only a part, for example if the disk is almost full
                 rest = rest[self._log.write(rest) :]
         except OSError as error:  # a full disk must not cost the run its result
             self.log_error = str(error)
@@ -138,7 +138,7 @@ class BoundedText:
 
 
 class Capture:
-    """Everything that happens to a program's output, from bytes to lines, log file and text."""
+    """Processes a program's output, from bytes to lines, log file and text."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class Capture:
     def feed(self, stream: Stream, data: bytes) -> None:
         self.total_bytes += len(data)
         if self._text.truncated and not (self._lines and stream is Stream.OUT):
-            return  # it is not used, so it need not cost anything
+            return  # not used
         self._pass_on(stream, self._redacted[stream].feed(data))
 
     def finish(self) -> None:

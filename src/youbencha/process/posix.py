@@ -1,4 +1,4 @@
-"""Linux and macOS: programs below a guard (`process/guard.py`), with files or a pseudo-terminal for output."""
+"""Linux and macOS: programs under a guard (`process/guard.py`), with files or a pseudo-terminal for output."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ assert sys.platform != "win32"
 _SWEEP_FOR_S = 2.0
 _COLUMNS, _ROWS = 200, 50
 _READ_BYTES = 64 * 1024
-_MOST_TAKEN = 1024 * 1024
+_MOST_BUFFERED = 1024 * 1024
 
 
 class _Started(NamedTuple):
     pid: int | None
-    """None if the program killed its guard before it could report. Never a substitute: kill(-1) is for all."""
+    """None if the program killed its guard before it could report. Not -1: kill(-1) would signal every process."""
     guard_pid: int | None
     tag: str
     at: float
 
 
 class PosixRunning:
-    """A program below its guard."""
+    """A program under its guard."""
 
     def __init__(
         self, started: _Started, channel: guard_client.GuardChannel, sources: tuple[OutputSource, ...]
@@ -77,7 +77,7 @@ class PosixRunning:
         self._channel.end()
 
     async def kill(self) -> None:
-        """Kill a guard that does not answer (it was stopped): the fork server then ends its tree."""
+        """Kill a guard that does not answer (it may have been stopped): the fork server then ends its tree."""
         self._killed = True
         if self._started.guard_pid is not None:
             with contextlib.suppress(OSError):
@@ -114,7 +114,7 @@ async def _spawn(command: Command, limits: Limits) -> PosixRunning:
         fds = [stdin.fileno(), out_fd, err_fd]
         try:
             channel, started = await _start(command, limits, fds)
-        except guard_client.GuardLostError:  # the fork server was killed in this moment, with the request: once more
+        except guard_client.GuardLostError:  # the fork server was killed before it read the request: retry once
             channel, started = await _start(command, limits, fds)
         on_failure.pop_all()
     _fork_server().prepare_guard()
@@ -164,10 +164,10 @@ def _open_outputs(command: Command, limits: Limits) -> tuple[tuple[Spool | Termi
 
 
 class TerminalSource:
-    """Our end of the terminal. Standard output and standard error arrive here as one stream.
+    """The harness's end of the terminal. Standard output and standard error arrive here as one stream.
 
-    A terminal holds a few kilobytes, and a program that fills it waits: so output is taken as soon as it comes, not at
-    the next `read`.
+    A terminal's buffer has a few kilobytes, and a program that fills it blocks: so output is read as soon as it
+    arrives, not at the next `read`.
     """
 
     stream = Stream.OUT
@@ -176,20 +176,20 @@ class TerminalSource:
     def __init__(self, reader: int, writer: int) -> None:
         self._reader = reader
         self.writer = writer
-        self._taken = bytearray()
+        self._buffer = bytearray()
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(reader, self._take)
+        self._loop.add_reader(reader, self._fill_buffer)
 
     def read(self) -> bytes:
-        self._take()
-        data = bytes(self._taken)
-        self._taken.clear()
-        if len(data) >= _MOST_TAKEN:
-            self._loop.add_reader(self._reader, self._take)
+        self._fill_buffer()
+        data = bytes(self._buffer)
+        self._buffer.clear()
+        if len(data) >= _MOST_BUFFERED:
+            self._loop.add_reader(self._reader, self._fill_buffer)
         return data
 
     def skip_to_end(self) -> None:
-        """There is little to skip."""
+        """Do nothing: a terminal's buffer is small."""
 
     def close_writer(self) -> None:
         if self.writer >= 0:
@@ -201,15 +201,15 @@ class TerminalSource:
         self.close_writer()
         os.close(self._reader)
 
-    def _take(self) -> None:
+    def _fill_buffer(self) -> None:
         try:
-            while len(self._taken) < _MOST_TAKEN and (data := os.read(self._reader, _READ_BYTES)):
-                self._taken += data
+            while len(self._buffer) < _MOST_BUFFERED and (data := os.read(self._reader, _READ_BYTES)):
+                self._buffer += data
         except BlockingIOError:
             return
         except OSError:  # end of file on Linux; elsewhere, it is an empty read
             pass
-        # At its end, a terminal is readable all the time; when we hold enough, the program may wait.
+        # A terminal at its end stays readable; and if the buffer is full, the program may block.
         self._loop.remove_reader(self._reader)
 
 
@@ -220,7 +220,7 @@ def open_terminal() -> TerminalSource:
     reader, writer = os.openpty()
     os.set_blocking(reader, False)
     attributes = termios.tcgetattr(writer)
-    attributes[1] &= ~termios.OPOST  # the bytes as they were written: no CR before each LF
+    attributes[1] &= ~termios.OPOST  # unchanged bytes: no CR before each LF
     attributes[3] &= ~termios.ECHO
     termios.tcsetattr(writer, termios.TCSANOW, attributes)
     fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack("HHHH", _ROWS, _COLUMNS, 0, 0))

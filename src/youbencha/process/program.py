@@ -1,4 +1,4 @@
-"""Find a program as the system would, without a shell; explain why one did not start."""
+"""Find a program on PATH without a shell; explain why one did not start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.process.model import Command
 
 _DEFAULT_PATHEXT = ".COM;.EXE;.BAT;.CMD"
-_WINDOWS_TOO_LONG = 206  # ERROR_FILENAME_EXCED_RANGE: a command line, though it shows as ENOENT
+_WINDOWS_TOO_LONG = 206  # ERROR_FILENAME_EXCED_RANGE: the command line is too long, though errno is ENOENT
 _HINTS = {
     errno.ENOENT: "Check that the program and the working directory exist.",
     errno.ENOTDIR: "Check that the working directory is a directory.",
@@ -21,25 +21,24 @@ _HINTS = {
     errno.ENOEXEC: "The file is not a program for this machine: a script needs a first line such as #!/bin/sh.",
     errno.EMFILE: "Too many open files: raise the limit (ulimit -n) or run fewer agents at once.",
 }
-_NUL = "No argument and no environment variable can hold a NUL character: remove it, or pass the text by stdin or file."
-_SURROGATE = "Half a character (a lone surrogate) cannot be passed on: fix the text, or pass it by stdin or file."
-_NAME = "The name of an environment variable cannot be empty or hold '='."
+_NUL = "Arguments and environment variables cannot contain NUL: remove it, or pass the text by stdin or file."
+_SURROGATE = "A lone surrogate (half a character) cannot be passed on: fix the text, or pass it by stdin or file."
+_NAME = "The name of an environment variable cannot be empty or contain '='."
 _UNKNOWN = "Run the program by hand in the same directory to see what is missing."
 
 
 def find_executable(name: str, env: Mapping[str, str], *, platform: str = sys.platform) -> Path | None:
-    """The first executable `name` on the environment's PATH; on Windows also with the endings of PATHEXT."""
+    """Return the first executable `name` on the environment's PATH; on Windows also with the endings of PATHEXT."""
     if Path(name).name != name:
         return None
     path = _get(env, "PATH", platform)
     endings = _endings(name, env, platform)
-    # An empty entry means the current directory: with an untrusted repository there, that is never wanted, nor is any
-    # other relative directory.
+    # An empty entry means the current directory, which may be an untrusted repository. Relative entries are ignored.
     directories = [Path(entry) for entry in _entries(path, platform) if Path(entry).is_absolute()]
     for directory in directories:
         for ending in endings:
             candidate = directory / (name + ending)
-            # os.path, unlike pathlib, takes a directory that may not be entered for one without the file.
+            # os.path, unlike pathlib, returns False for a directory without permission to enter.
             if os.path.isfile(candidate) and (  # noqa: PTH113
                 platform == "win32" or os.access(candidate, os.X_OK)
             ):
@@ -91,7 +90,7 @@ def error_number(error: Exception) -> int | None:
 
 
 def unusable_text(command: Command) -> str | None:
-    """Why a text of the command cannot be passed to any program; None if all can. Refused without an error number."""
+    """Why a text of the command cannot be passed to any program; None if all can. Such errors have no error number."""
     texts = (*command.argv, *command.env, *command.env.values())
     if any("\0" in text for text in texts):
         return _NUL

@@ -1,4 +1,4 @@
-"""Mask secrets in everything that is written, also when one is split over two chunks.
+"""Mask secrets in everything that is written, even if one is split over two chunks.
 
 Two kinds are known: values of the agent's environment whose names suggest a secret (in the forms in which they may be
 printed: plain, JSON, URL, base64), and the shapes of well-known keys.
@@ -47,12 +47,12 @@ SHAPES: dict[bytes, bytes] = {
     b"eyJ": rb"[A-Za-z0-9_\-]{10,2000}\.eyJ[A-Za-z0-9_\-]{10}",
 }
 
-# A key starts where a word starts: "risk-assessment-framework-2026" is not "sk-...". What ends in a letter but is
-# no word: an escape in JSON (\\n), a colour (ESC[31m), a character in a URL (%3D).
+# A key starts where a word starts: "risk-assessment-framework-2026" is not "sk-...". A key may also follow a letter
+# that ends an escape in JSON (\\n), a colour (ESC[31m) or a character in a URL (%3D).
 _WORD_START = rb"(?:(?<![A-Za-z0-9_\-])|(?<=\\[nrtbf])|(?<=[0-9\[]m)|(?<=%[0-9A-Fa-f]{2}))"
 
 LOOK_BACK = 3
-"""How many bytes before it decide whether a key starts here."""
+"""Whether a key starts at a position depends on this many bytes before it."""
 _ANY_SHAPE = b"|".join(re.escape(prefix) + rest for prefix, rest in SHAPES.items())
 
 SHAPE = _WORD_START + rb"(?:" + _ANY_SHAPE + rb")" + _TOKEN + rb"*"
@@ -68,7 +68,7 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _SHORT = 512
 _INDEXED = 48
 _LONGEST_HELD = 4096
-"""A token may grow without end; past this it is masked, and the rest of it is dropped."""
+"""A token may grow without end; beyond this length it is masked, and its rest is dropped."""
 
 
 def secret_values(env: Mapping[str, str]) -> set[str]:
@@ -98,7 +98,7 @@ def _in_json(text: str) -> set[str]:
 
 
 def _in_base64(raw: bytes) -> set[bytes]:
-    """The characters that are the same wherever the secret stands in what was encoded (`user:SECRET`)."""
+    """The characters that do not depend on the secret's position in the encoded text (`user:SECRET`)."""
     forms = set()
     for before in range(3):
         encoded = base64.b64encode(bytes(before) + raw).rstrip(b"=")
@@ -194,16 +194,16 @@ _BEGUN_SHAPES = _beginnings(SHAPES)
 
 
 class RedactedStream:
-    """Redacts one stream chunk by chunk. However it is cut, the result is the same.
+    """Redacts one stream chunk by chunk. The result does not depend on the chunks.
 
-    Only what could still become a secret is held back, so ordinary output passes at once.
+    Only what could still become a secret is held back, so ordinary output is passed on at once.
     """
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._held = b""
-        self._before = b""  # the last bytes that left: whether a key starts here depends on them
-        self._swallowing = False
+        self._before = b""  # the last bytes passed on, see LOOK_BACK
+        self._dropping = False
 
     def feed(self, chunk: bytes) -> bytes:
         return self._pass_on(chunk, last=False)
@@ -212,8 +212,8 @@ class RedactedStream:
         return self._pass_on(b"", last=True)
 
     def _pass_on(self, chunk: bytes, *, last: bool) -> bytes:
-        if self._swallowing:
-            chunk = self._swallow(chunk)
+        if self._dropping:
+            chunk = self._drop_token(chunk)
         data = self._before + self._held + chunk
         start = len(self._before)
         if len(data) == start:
@@ -234,7 +234,7 @@ class RedactedStream:
                 break
             out += data[position : match.start()] + MASK
             position = match.end()
-            self._swallowing = growing
+            self._dropping = growing
             if position > end:
                 end = len(data) if last else self._redactor.open_from(data, position)
         out += data[position:end]
@@ -245,11 +245,11 @@ class RedactedStream:
         self._held = data[end:]
         self._before = data[max(0, end - LOOK_BACK) : end]
 
-    def _swallow(self, chunk: bytes) -> bytes:
+    def _drop_token(self, chunk: bytes) -> bytes:
         match = TOKEN_RUN.match(chunk)
         assert match is not None  # the pattern matches the empty string too
         rest = chunk[match.end() :]
         if rest:
-            self._swallowing = False
-            self._before = b"x"  # a token came before; and it did not end in an escape
+            self._dropping = False
+            self._before = b"x"  # the end of a token, not of an escape
         return rest

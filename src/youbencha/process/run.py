@@ -23,7 +23,7 @@ _KILL_MARGINS_S = (0.25, 0.15)
 
 
 def get_ready() -> None:
-    """Begin what the first `run` would have to wait for."""
+    """Begin in the background what the first `run` would have to wait for."""
     this_system().get_ready()
 
 
@@ -54,7 +54,7 @@ async def run(
             on_line=on_line,
         )
         started_at, started = time.time(), time.monotonic()
-        with _closing(command.stdin):  # also if nothing starts: a thread waits for what is written to it
+        with _closing(command.stdin):  # also if nothing starts, because a thread waits for data to write
             running = await _spawn(system or this_system(), command, limits)
             spawning_s = time.monotonic() - started
             with contextlib.closing(running):
@@ -63,7 +63,7 @@ async def run(
                 ending = await _Supervision(running, capture, limits, stop, also).finish()
                 skipped = sum(source.skipped_bytes for source in running.sources)
         took_s = time.monotonic() - started
-        if ending.exit.by_itself:  # waiting for what it left behind is not its time
+        if ending.exit.by_itself:  # without the time spent waiting for processes that it left running
             took_s = min(took_s, spawning_s + ending.exit.lifetime_s)
         return ProcessResult(
             exit=ending.exit,
@@ -91,7 +91,7 @@ def _closing(stdin: bytes | Input | None) -> Iterator[None]:
 
 
 async def _spawn(system: System, command: Command, limits: Limits) -> Running:
-    """Start the program. A cancellation in this very moment must not leave it running."""
+    """Start the program. A cancellation meanwhile does not leave it running."""
     spawning = asyncio.ensure_future(system.spawn(command, limits))
     try:
         return await asyncio.shield(spawning)
@@ -165,7 +165,7 @@ class _Supervision:
                 return waiting.result()
             stopped = stopping is not None and stopping.done()
             ended = await self._end(waiting)
-            # If only helpers still ran that the program did not wait for, the program itself was neither.
+            # If only helpers were still running, the program itself was neither stopped nor timed out.
             self.stopped = stopped and not ended.by_itself
             self.timed_out = not stopped and not ended.by_itself
             return ended
@@ -193,7 +193,7 @@ class _Supervision:
         while True:
             if self._read_once():
                 delay = _POLL_S[0]
-                await asyncio.sleep(0)  # a flood must not keep the loop from anything else
+                await asyncio.sleep(0)  # continuous output must not block the event loop
             else:
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, _POLL_S[1])

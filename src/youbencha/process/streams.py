@@ -1,9 +1,9 @@
 """The streams of a program: a file for each output, and a file or a pipe for standard input.
 
-The program writes to a file, and we read as it grows. Why not a pipe: real CLIs exit before a pipe is drained and lose
-their last lines (measured: Claude Code 2.1.30 to 2.1.325, the `result` line among them); a file takes everything at
-once. It cannot fill the disk: what was read is freed (a hole is punched behind the reader), and unread output beyond a
-ceiling is dropped.
+The program writes to a file, which is read as it grows. Why not a pipe: real CLIs exit before a pipe is drained and
+lose their last lines (measured: Claude Code 2.1.30 to 2.1.325, including the `result` line); a file accepts everything
+at once. It cannot fill the disk: what was read is freed (a hole is punched behind the reader), and unread output beyond
+a ceiling is dropped.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _FREE_EVERY = 4 * 1024 * 1024
 
 
 class SpoolFile(NamedTuple):
-    """Two descriptors of one file, each with a position of its own."""
+    """Two descriptors of one file with independent positions."""
 
     reader: int
     writer: int
 
 
-def open_nameless_file() -> SpoolFile:
+def open_unnamed_file() -> SpoolFile:
     """A file without a name, so that none is left even after a kill -9."""
     reader, name = tempfile.mkstemp(prefix="youbencha-spool-")
     try:
-        # Appending matters: several processes may share the stream, and the file may be emptied under them.
+        # In append mode: several processes may share the stream, and the file may be truncated meanwhile.
         writer = os.open(name, os.O_WRONLY | os.O_APPEND)
     except OSError:
         os.close(reader)
@@ -50,9 +50,9 @@ def open_nameless_file() -> SpoolFile:
 
 @cache
 def _linux_fallocate() -> Callable[[int, int, int, int], int] | None:
-    import ctypes  # few runs print so much that they come here
+    import ctypes  # late, because few runs have this much output
 
-    for name in ("fallocate64", "fallocate"):  # musl knows only the second, which is 64-bit there
+    for name in ("fallocate64", "fallocate"):  # musl has only the second, which is 64-bit there
         with contextlib.suppress(OSError, AttributeError):
             fallocate = getattr(ctypes.CDLL(None), name)
             fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
@@ -62,7 +62,7 @@ def _linux_fallocate() -> Callable[[int, int, int, int], int] | None:
 
 
 def punch_hole(fd: int, offset: int, length: int) -> bool:
-    """Free a range of a file without moving the rest. False where system or file system cannot."""
+    """Free a range of a file without moving the rest. False if the system or file system does not support it."""
     keep_size_and_punch_hole = 0x01 | 0x02
     fallocate = _linux_fallocate() if sys.platform == "linux" else None
     return fallocate is not None and fallocate(fd, keep_size_and_punch_hole, offset, length) == 0
@@ -76,7 +76,7 @@ class Spool:
         stream: Stream,
         limits: Limits,
         *,
-        open_file: Callable[[], SpoolFile] = open_nameless_file,
+        open_file: Callable[[], SpoolFile] = open_unnamed_file,
         free_range: FreeRange = punch_hole,
     ) -> None:
         self.stream = stream
@@ -130,7 +130,7 @@ class Spool:
             self._empty()
 
     def _empty(self) -> None:
-        """Truncate the file where holes cannot be punched: when all of it is read, or when it is too large."""
+        """Truncate the file, if holes cannot be punched: when it was read completely, or is too large."""
         size = os.fstat(self._reader).st_size
         if size <= self._offset or size > 2 * self._ceiling:
             self.skipped_bytes += max(0, size - self._offset)
@@ -138,7 +138,7 @@ class Spool:
             self._offset = self._freed = 0
 
 
-def open_spools(limits: Limits, open_file: Callable[[], SpoolFile] = open_nameless_file) -> tuple[Spool, Spool]:
+def open_spools(limits: Limits, open_file: Callable[[], SpoolFile] = open_unnamed_file) -> tuple[Spool, Spool]:
     """A spool for standard output and one for standard error."""
     out = Spool(Stream.OUT, limits, open_file=open_file)
     try:

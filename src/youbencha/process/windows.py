@@ -1,4 +1,4 @@
-"""Windows: programs in a job object, which ends all that is left in it, with files or a pseudo-console for output."""
+"""Windows: programs in a job object, which ends all its processes, with files or a pseudo-console for output."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Job:
                 self._kernel.terminate(self._handle)
 
     async def emptied(self, program: int, exit_code: int | None, started: float, *, ended_by_us: bool) -> Exit:
-        """End what the program left behind; return how it ended, once nothing of it is left."""
+        """End the processes that the program left running; return how it ended, once none is left."""
         assert self._handle is not None
         lifetime = time.monotonic() - started
         if not ended_by_us:
@@ -82,7 +82,7 @@ class Job:
         )
 
     async def _settle(self) -> None:
-        """Wait until helpers that the program did not wait for end by themselves, or by our `end`."""
+        """Wait until helpers that the program did not wait for have exited, or were ended by `end`."""
         assert self._handle is not None
         deadline = time.monotonic() + self._settle_s
         while self._kernel.usage(self._handle).active and time.monotonic() < deadline:  # noqa: ASYNC110
@@ -135,7 +135,7 @@ class WindowsRunning:
         self._ended_by_us = False
 
     async def wait(self) -> Exit:
-        # Polled, as the output is: a thread for each run would gain nothing.
+        # Polled, because the output is polled too: a thread for each run would have no benefit.
         while not self._has_ended():  # noqa: ASYNC110
             await asyncio.sleep(_POLL_S)
         exit_ = await self._job.emptied(self._program, self._exit_code(), self._started, ended_by_us=self._ended_by_us)
@@ -143,7 +143,7 @@ class WindowsRunning:
         return exit_
 
     def end(self) -> None:
-        """End it at once: Windows has no SIGTERM, and a console program may ignore what it has instead."""
+        """End it at once: Windows has no SIGTERM, and a console program may ignore Ctrl-Break."""
         self._ended_by_us = not self._has_ended()
         self._job.end()
 
@@ -173,7 +173,7 @@ class WindowsSystem:
         try:
             with contextlib.ExitStack() as on_failure:
                 job = Job(self._kernel, limits.settle_s)
-                on_failure.callback(job.close)  # which ends what has begun
+                on_failure.callback(job.close)  # ends a process that was started
                 start = self._start_in_terminal if command.terminal else self._start_with_files
                 running = start(command, limits, job)
                 on_failure.pop_all()
@@ -248,7 +248,7 @@ class WindowsSystem:
             self._kernel.close(handle)
 
     def _open_spool_file(self) -> SpoolFile:
-        """A file that is deleted when its last handle is closed, also by a kill: Windows has no nameless files."""
+        """A file that is deleted when its last handle is closed, even by a kill: Windows has no unnamed files."""
         path = Path(tempfile.gettempdir()) / f"youbencha-spool-{uuid.uuid4().hex}"
         flags = getattr(os, "O_TEMPORARY", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOINHERIT", 0)
         reader = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | flags, 0o600)
@@ -264,12 +264,12 @@ def _command_line(command: Command) -> list[str] | str:
         return list(command.argv)
     line = batch_command_line(os.environ.get("COMSPEC", r"C:\Windows\System32\cmd.exe"), command.argv)
     if len(line) > _LONGEST_BATCH_LINE:
-        raise OSError(errno.E2BIG, f"the command line of a batch file holds {_LONGEST_BATCH_LINE} characters at most")
+        raise OSError(errno.E2BIG, f"the command line of a batch file is limited to {_LONGEST_BATCH_LINE} characters")
     return line
 
 
 def _environment(command: Command) -> dict[str, str]:
-    """The command's, with the one variable that most programs need to load their libraries."""
+    """The command's environment, with the one variable that most programs need to load their libraries."""
     env = dict(command.env)
     if "SYSTEMROOT" not in {name.upper() for name in env} and "SYSTEMROOT" in os.environ:
         env["SYSTEMROOT"] = os.environ["SYSTEMROOT"]
@@ -325,14 +325,14 @@ def _winpty_error(winpty: Any) -> type[Exception]:
 
 
 class WindowsTerminalSource:
-    """The output of a pseudo-console, read by a thread: it can only be waited for."""
+    """The output of a pseudo-console, read by a thread, because reading blocks."""
 
     stream = Stream.OUT
     skipped_bytes = 0
 
     def __init__(self, process: PtyProcess) -> None:
         self._process = process
-        # Bounded, so that the program waits for us as it would for any terminal.
+        # Bounded, so that a program blocks if it writes too fast, as with any terminal.
         self._waiting: queue.Queue[bytes] = queue.Queue(_MOST_WAITING)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._read_all, name="youbencha-terminal", daemon=True)
@@ -350,11 +350,11 @@ class WindowsTerminalSource:
             return b""
 
     def skip_to_end(self) -> None:
-        """There is little to skip."""
+        """Do nothing: a terminal's buffer is small."""
 
     def close(self) -> None:
         self._closed.set()
-        # In a thread, since pywinpty waits a moment while it closes. It closes a socket too, which frees our reader.
+        # In a thread, because closing takes a moment. It also closes a socket, which ends our reader.
         threading.Thread(target=self._close_terminal, name="youbencha-terminal-close", daemon=True).start()
 
     def _close_terminal(self) -> None:
@@ -381,20 +381,20 @@ def is_batch_file(program: str) -> bool:
 
 
 def is_plain(argument: str) -> bool:
-    """Whether every program reads it unquoted in the same way."""
+    """Whether every program reads the argument in the same way without quotes."""
     return bool(argument) and not argument.endswith("\\") and _BARE.issuperset(argument)
 
 
 def batch_command_line(interpreter: str, argv: Sequence[str]) -> str:
-    """The command line that makes cmd.exe pass `argv` on unchanged. Raises ValueError where that is impossible.
+    """Return a command line that makes cmd.exe pass on `argv` unchanged. Raises ValueError if that is impossible.
 
-    Windows runs `.cmd` and `.bat` files (npm installs agents as such) through cmd.exe, which reads the command line by
-    rules of its own: quoted as for any other program, an argument such as `" & calc` would run a second program. These
-    are the rules that the Rust standard library settled on after CVE-2024-24576.
+    Windows runs `.cmd` and `.bat` files (npm installs agents as such) through cmd.exe, which has its own rules for
+    quoting: quoted as for any other program, an argument such as `" & calc` would run a second program. These are the
+    rules of the Rust standard library since CVE-2024-24576.
     """
     script, *arguments = argv
     if '"' in script or script.endswith("\\"):
-        raise ValueError("the name of a batch file cannot hold a quote or end in a backslash")
+        raise ValueError("the name of a batch file cannot contain a quote or end in a backslash")
     if any(character in argument for argument in arguments for character in _UNQUOTABLE):
         raise ValueError("a batch file cannot take an argument with a line break: use the program behind it")
     quoted = " ".join([f'"{script}"', *map(_quote, arguments)])

@@ -1,7 +1,7 @@
-"""The few calls into Windows that Python does not offer: job objects, and files that are only appended to.
+"""Windows calls that Python does not offer: job objects, and files opened only for appending.
 
-A job holds every process that a program starts, detached or not, and closing its last handle ends them all: so
-the tree goes when the harness goes, however it went.
+A job contains every process that a program starts, detached or not, and closing its last handle ends them all: so the
+tree ends with the harness, however that ended.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Kernel(Protocol):
     ) -> subprocess.Popen[bytes]: ...
 
     def process_handle(self, process: subprocess.Popen[bytes]) -> int:
-        """Stays the property of `process`."""
+        """Return the handle, which `process` still owns."""
         ...
 
     def open_process(self, pid: int) -> int: ...
@@ -58,7 +58,7 @@ class Kernel(Protocol):
     def usage(self, job: int) -> JobUsage: ...
 
     def processes(self, job: int) -> list[int]:
-        """The ids of those in the job; the first thousand or so, if there are more."""
+        """The ids of the processes in the job; the first thousand or so, if there are more."""
         ...
 
     def terminate(self, job: int) -> None: ...
@@ -66,7 +66,7 @@ class Kernel(Protocol):
     def close(self, handle: int) -> None: ...
 
     def open_to_append(self, path: str) -> int:
-        """A descriptor that always writes at the end of the file, which goes when the last handle is closed."""
+        """Return a descriptor that always appends to the file, which is deleted when its last handle is closed."""
         ...
 
 
@@ -116,24 +116,24 @@ class _ProcessIds(ctypes.Structure):
     )
 
 
-_ONLY_THERE = "only on Windows; elsewhere, tests use a kernel of their own"
+_WINDOWS_ONLY = "only on Windows; tests on other systems use a fake kernel"
 
 
 def _library(name: str) -> Any:
     if sys.platform != "win32":
-        raise NotImplementedError(_ONLY_THERE)
+        raise NotImplementedError(_WINDOWS_ONLY)
     return ctypes.WinDLL(name, use_last_error=True)
 
 
 def _last_error() -> OSError:
     if sys.platform != "win32":
-        raise NotImplementedError(_ONLY_THERE)
+        raise NotImplementedError(_WINDOWS_ONLY)
     return ctypes.WinError(ctypes.get_last_error())
 
 
 def _as_descriptor(handle: int) -> int:
     if sys.platform != "win32":
-        raise NotImplementedError(_ONLY_THERE)
+        raise NotImplementedError(_WINDOWS_ONLY)
     import msvcrt
 
     return msvcrt.open_osfhandle(handle, os.O_APPEND)
@@ -183,7 +183,7 @@ class WindowsKernel:
         )
 
     def process_handle(self, process: subprocess.Popen[bytes]) -> int:
-        # The documented way, OpenProcess by id, could meet another process with the same id.
+        # The documented OpenProcess takes an id, which another process may have by now.
         return int(vars(process)["_handle"])
 
     def open_process(self, pid: int) -> int:
@@ -220,7 +220,7 @@ class WindowsKernel:
         self._call("CloseHandle", handle)
 
     def open_to_append(self, path: str) -> int:
-        # The C library's O_APPEND is a promise of that one process; access to append only holds for every heir.
+        # The C library's O_APPEND applies only to that process; append-only access also to processes that inherit it.
         access = _APPEND_DATA | _SYNCHRONIZE | _DELETE
         handle = self._call("CreateFileW", path, access, _SHARE_ALL, None, _OPEN_EXISTING, _DELETE_ON_CLOSE, None)
         if handle == _INVALID_HANDLE:

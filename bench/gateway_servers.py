@@ -1,4 +1,4 @@
-"""The model, our gateway and LiteLLM, each in a process of its own."""
+"""The model, our gateway and LiteLLM, each in its own process."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Name = Literal["direct", "gateway", "litellm"]
 _REAL_KEY = "the-real-key"
 
 
-class Place(NamedTuple):
-    """Who can be asked, and which processes are whose."""
+class Servers(NamedTuple):
+    """The servers to measure, and their process ids."""
 
     targets: Mapping[Name, Target]
     pids: Mapping[Name, int]
@@ -34,8 +34,8 @@ class Place(NamedTuple):
 
 
 @asynccontextmanager
-async def everybody() -> AsyncIterator[Place]:
-    """LiteLLM only where it is installed."""
+async def start_servers() -> AsyncIterator[Servers]:
+    """Start all servers; LiteLLM only if it is installed."""
     async with AsyncExitStack() as stack:
         model = stack.enter_context(_model())
         gateway, pid = stack.enter_context(_gateway(model))
@@ -47,38 +47,38 @@ async def everybody() -> AsyncIterator[Place]:
             assert litellm.pid is not None
             targets["litellm"] = Target(litellm.url, litellm.master_key)
             pids["litellm"] = litellm.pid
-        yield Place(targets, pids)
+        yield Servers(targets, pids)
 
 
 @contextmanager
 def _model() -> Iterator[Target]:
-    with _running(sys.executable, "-m", "bench.gateway_upstream") as (told, _):
-        yield Target(f"http://127.0.0.1:{int(told)}", _REAL_KEY)
+    with _running(sys.executable, "-m", "bench.gateway_upstream") as (port, _):
+        yield Target(f"http://127.0.0.1:{int(port)}", _REAL_KEY)
 
 
 @contextmanager
 def _gateway(model: Target) -> Iterator[tuple[Target, int]]:
-    """As people run it: with a ledger, and with a cap to keep."""
+    """Started as users do: with a ledger and a budget."""
     with tempfile.TemporaryDirectory(prefix="youbencha-bench-") as directory:
         ledger = str(Path(directory) / "ledger.jsonl")
         options = ("--upstream", model.url, "--key", "bench=1000000", "--ledger", ledger)
-        with _running(installed_yb(), "gateway", *options, ANTHROPIC_API_KEY=model.key) as (told, pid):
-            ready = json.loads(told)
+        with _running(installed_yb(), "gateway", *options, ANTHROPIC_API_KEY=model.key) as (line, pid):
+            ready = json.loads(line)
             yield Target(ready["url"], ready["keys"]["bench"]), pid
 
 
 @contextmanager
 def _running(*command: str, **env: str) -> Iterator[tuple[str, int]]:
-    """The first line that it prints, and its process."""
+    """Run a command; gives the first line that it prints, and its process id."""
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(command, env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=errors, text=True)
         with process:
             try:
                 assert process.stdout is not None
-                told = process.stdout.readline()
-                if not told:
+                line = process.stdout.readline()
+                if not line:
                     errors.seek(0)
                     raise AssertionError(f"it did not start: {' '.join(command)}\n{errors.read()}")
-                yield told, process.pid
+                yield line, process.pid
             finally:
                 process.terminate()
