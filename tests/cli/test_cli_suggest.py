@@ -339,7 +339,7 @@ class TestWithClaudeCode:
         folder.work()
         told, requests = await suggested(lab, folder, script(says("I would rather not.")))
         assert len(requests) == 2
-        assert "warning: claude-code did not help" in told
+        assert "warning: claude-code made no usable suggestion" in told
         assert saved(lab.home).evaluators[0].name == "git-diff"
 
     async def test_instructions_of_ones_own_take_the_place_of_ours(self, lab: ClaudeLab, folder: Folder) -> None:
@@ -360,5 +360,5 @@ def test_an_agent_that_is_not_here_is_done_without(folder: Folder, tmp_path: Pat
     env = {"PATH": str(tmp_path / "bin"), "YOUBENCHA_TOOLBOX": str(tmp_path / "none"), "HOME": str(tmp_path)}
     done = suggest(folder, *answers(), cwd=tmp_path, agent="claude-code", **env)
     assert done.returncode == 0
-    assert "claude-code did not help (it is not installed); this is from the facts alone" in done.stderr
+    assert "claude-code made no usable suggestion (it is not installed); this is the draft" in done.stderr
     assert saved(tmp_path).name == "work"
