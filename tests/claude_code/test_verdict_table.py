@@ -178,7 +178,7 @@ def test_what_the_model_says_is_no_failure():
     assert only_error(judge(ending(exit_code=1, facts=facts_of(turns)), at=AT)).code == "CLAUDE_EXECUTION_ERROR"
 
 
-def test_auth_error_says_how_to_mend_it():
+def test_auth_error_says_how_to_fix_it():
     error = only_error(verdict_of("noauth_text-2.1.325", 1))
     assert "authentication" in error.message
     assert "API key" in error.message
@@ -226,7 +226,7 @@ def test_unknown_subtype_is_a_failure():
     error = only_error(judge(ending(exit_code=0, facts=facts_of(stream)), at=AT))
     assert (error.code, error.message) == (
         "CLAUDE_EXECUTION_ERROR",
-        "Claude Code broke off in the middle of its work: new",
+        "Claude Code stopped in the middle of its work: new",
     )
     nameless = line(type="result", is_error=False)
     assert only_error(judge(ending(exit_code=0, facts=facts_of(nameless)), at=AT)).code == "CLAUDE_EXECUTION_ERROR"

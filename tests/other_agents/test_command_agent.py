@@ -223,7 +223,7 @@ async def test_a_pipe_in_the_place_of_metrics_is_not_waited_on(bench: CommandBen
         ({"command": ""}, "command", "names no program"),
         ({"command": "a 'b"}, "command", "cannot be split"),
         ({"command": ["a"], "shell": True}, "command", "one line of text"),
-        ({"command": "a {prompt}", "shell": True}, "command", "must not hold {prompt}"),
+        ({"command": "a {prompt}", "shell": True}, "command", "must not contain {prompt}"),
         ({"command": "a", "prompt": "x", "prompt_file": "y"}, "prompt_file", "exactly one"),
         ({"command": "a", "prompt_by": "telepathy"}, "prompt_by", "one of"),
         ({"command": "a", "comand": "a"}, "comand", "unknown key"),
