@@ -1,7 +1,7 @@
-"""Make the repository that the examples work on: .repos/tiny-shop, with the branches `main` and `fixed`.
+"""Create the repository that the examples work on: .repos/tiny-shop, with the branches `main` and `fixed`.
 
 Run it once: python3 examples/make_repository.py
-It is made anew each time, always with the same commits. (A repository cannot lie in another one, so it is not kept.)
+Every run creates it again, with the same commits. (It is not checked in: git cannot store a repository in another.)
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""An agent in thirty lines: it shows a model one file, and writes down what it gets back.
+"""An agent in thirty lines: it sends a file to a model, and replaces the file with the answer.
 
-The harness says where the model is: PROXY_URL, and ANTHROPIC_API_KEY, which is a key for this one run.
+The harness sets PROXY_URL, the address of the gateway, and ANTHROPIC_API_KEY, a key for this run only.
 """
 
 import json

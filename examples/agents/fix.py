@@ -1,6 +1,6 @@
-"""A stand-in for a coding agent: any program will do. It is given the task, and works in the current directory.
+"""A program in place of a coding agent. It gets the task as arguments, and works in the current directory.
 
-It knows one trick: it fixes the discount of the tiny shop. No model, no key.
+It can only fix the discount of the tiny shop. It needs no model and no key.
 """
 
 import sys

@@ -1,3 +1,3 @@
-"""youBencha: run coding agents on real repositories, and tell which is better."""
+"""youBencha: run coding agents on real repositories, meter and judge them."""
 
 __version__ = "0.1.0"

@@ -1,6 +1,6 @@
-"""Check whether everything is here that a run needs, and suggest fixes.
+"""Check whether this machine has everything that a run needs, and suggest fixes.
 
-All checks run at once, each with its own deadline: a program that hangs holds up nothing but its own line.
+All checks run in parallel, each with its own deadline: a program that hangs delays only its own line.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _TOO_LITTLE = _GB // 5
 _OLDEST_PYTHON = (3, 11)
 
 _OLDEST_GIT = (2, 25)
-"""From there on, `git clone --filter` and partial checkouts do what we ask of them."""
+"""The first version in which `git clone --filter` and partial checkouts work as needed."""
 
 _OLDEST_NODE = (20, 0)
 
@@ -65,10 +65,9 @@ class Finding:
     group: Group
     name: str
     state: State
-    """`note`: something that a run may do without. `failed`: it cannot be used as it is."""
+    """`note`: missing, but optional. `failed`: unusable."""
     detail: str
     fix: str | None = None
-    """What to do about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ class Diagnosis:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Return what keeps every run from working. One agent is enough."""
+        """What prevents every run. One usable agent is enough."""
         broken = [each.name for each in self.findings if each.group != "agents" and each.state == "failed"]
         return (*broken, *(() if self.usable_agents else ("an agent that can be used",)))
 
@@ -91,7 +90,7 @@ class Diagnosis:
 
 
 async def examine(directory: Path, home: Path, env: Mapping[str, str], *, deadline_s: float = DEADLINE_S) -> Diagnosis:
-    """Check this computer as a run in `directory` would find it."""
+    """Check this computer for a run in `directory`."""
 
     def begin(group: Group, name: str, check: Coroutine[Any, Any, Finding]) -> asyncio.Task[Finding]:
         return asyncio.create_task(_in_time(group, name, check, deadline_s))
@@ -125,7 +124,7 @@ async def _in_time(group: Group, name: str, check: Coroutine[Any, Any, Finding],
         fix = f"Start {name} by hand to see what it waits for; `yb doctor --timeout SECONDS` waits longer."
     except YouBenchaError as error:
         detail, fix = error.message, error.hint or ""
-    except Exception as error:  # noqa: BLE001 (an adapter of another package may raise anything: it gets its own line)
+    except Exception as error:  # noqa: BLE001 (an adapter of another package may raise anything)
         detail, fix = f"its check failed: {type(error).__name__}: {error}", ""
     return Finding(group=group, name=name, state="failed", detail=" ".join(detail.split()), fix=fix or None)
 
@@ -135,8 +134,8 @@ def examined_agents() -> list[str]:
 
 
 async def check_agent(name: str, env: Mapping[str, str]) -> Finding:
-    """Check one agent: a missing one is a note, one that is there but cannot be used is a failure."""
-    where = await _where(name, env)
+    """Check one agent: a missing one is a note, an installed one that cannot be used is a failure."""
+    where = await _locations(name, env)
     try:
         available = await get_adapter(name, env).check_availability()
     except YouBenchaError as error:
@@ -150,24 +149,24 @@ async def check_agent(name: str, env: Mapping[str, str]) -> Finding:
     return Finding(group="agents", name=name, state="ok", detail=where or "ready")
 
 
-async def _where(name: str, env: Mapping[str, str]) -> str:
-    """Say where an agent is: on PATH first, as adapters look for it, then in the toolbox."""
+async def _locations(name: str, env: Mapping[str, str]) -> str:
+    """Describe where an agent is installed, in the order in which adapters look: PATH, then the toolbox."""
     if not _can_be_installed(name):
         return ""
     found = []
     program = find_executable(parse_request(name).agent.command, env)
     if program is not None:
         found.append(f"{await _version(program, env) or 'unknown version'} on PATH ({program})")
-    kept = [have.version for have in Toolbox(default_root(env)).installed(name)]
-    if kept:
-        found.append(f"{', '.join(kept)} in the toolbox")
+    versions = [agent.version for agent in Toolbox(default_root(env)).installed(name)]
+    if versions:
+        found.append(f"{', '.join(versions)} in the toolbox")
     return "; ".join(found)
 
 
 async def _version(program: Path, env: Mapping[str, str]) -> str | None:
-    kept = select(env, PROGRAM | HOME) | {"DISABLE_AUTOUPDATER": "1"}
+    env = select(env, PROGRAM | HOME) | {"DISABLE_AUTOUPDATER": "1"}
     try:
-        return (await ask_version((str(program),), cwd=Path(tempfile.gettempdir()), env=kept)).version
+        return (await ask_version((str(program),), cwd=Path(tempfile.gettempdir()), env=env)).version
     except ProcessStartError:
         return None
 
@@ -181,7 +180,7 @@ def _can_be_installed(name: str) -> bool:
 
 
 def check_gateway(settings: LoadedSettings, env: Mapping[str, str]) -> Finding:
-    """Check whose keys a gateway would have."""
+    """Check for which APIs a gateway would have keys."""
     spec = settings.gateway
     try:
         secrets = read_secrets(Path(spec.secrets_file)) if spec.secrets_file else {}
@@ -197,7 +196,7 @@ def check_gateway(settings: LoadedSettings, env: Mapping[str, str]) -> Finding:
         group="system",
         name="gateway",
         state="note",
-        detail=f"{spec.type}; has no key, so that agents reach their models by themselves",
+        detail=f"{spec.type}; has no key, so agents reach their models directly",
         fix="For budgets, exact counts and cassettes, export ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY.",
     )
 
@@ -206,7 +205,7 @@ def check_gateway(settings: LoadedSettings, env: Mapping[str, str]) -> Finding:
 class CheckedSettings:
     finding: Finding
     settings: LoadedSettings
-    """The defaults, where the files cannot be used."""
+    """The defaults, if the files cannot be used."""
 
 
 def check_settings(directory: Path, home: Path) -> CheckedSettings:
@@ -219,7 +218,7 @@ def check_settings(directory: Path, home: Path) -> CheckedSettings:
             group="storage", name="settings", state="failed", detail=detail, fix="Fix it, or `yb config unset` the key."
         )
         return CheckedSettings(finding, LoadedSettings(Settings(), directory, home))
-    files = ", ".join(str(file) for file in loaded.files) or "none, so the defaults hold"
+    files = ", ".join(str(file) for file in loaded.files) or "none, so the defaults apply"
     if loaded.warnings:
         detail = "; ".join(loaded.warnings)
         return CheckedSettings(Finding(group="storage", name="settings", state="note", detail=detail), loaded)
@@ -229,17 +228,17 @@ def check_settings(directory: Path, home: Path) -> CheckedSettings:
 def check_storage(settings: LoadedSettings) -> list[Finding]:
     """Check that the workspace can be written, and the free space of each disk."""
     cache = settings.cache_dir or default_cache_dir()
-    places = {"workspace": settings.workspace_dir, "cache": cache, "toolbox": default_root()}
-    return [_check_writable(settings.workspace_dir), *_check_room(places)]
+    directories = {"workspace": settings.workspace_dir, "cache": cache, "toolbox": default_root()}
+    return [_check_writable(settings.workspace_dir), *_check_free_space(directories)]
 
 
 def _check_writable(workspace: Path) -> Finding:
-    """Tried where it would be made, without making it."""
-    there = _nearest(workspace)
+    """Check that the workspace could be created, without creating it."""
+    existing = _nearest_existing(workspace)
     try:
-        if not there.is_dir():
-            raise NotADirectoryError(20, f"{there} is not a directory")
-        with tempfile.TemporaryFile(dir=there):
+        if not existing.is_dir():
+            raise NotADirectoryError(20, f"{existing} is not a directory")
+        with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:
         return Finding(
@@ -247,35 +246,35 @@ def _check_writable(workspace: Path) -> Finding:
             name="workspace",
             state="failed",
             detail=f"{workspace} cannot be written: {error.strerror or error}",
-            fix="Choose another place: `yb config set workspace_dir DIR`, or `workspace_dir` in the test case.",
+            fix="Choose another directory: `yb config set workspace_dir DIR`, or `workspace_dir` in the test case.",
         )
     return Finding(group="storage", name="workspace", state="ok", detail=str(workspace))
 
 
-def _check_room(places: dict[str, Path]) -> list[Finding]:
+def _check_free_space(directories: dict[str, Path]) -> list[Finding]:
     """Check the free space of each disk once, not for each directory on it."""
     disks: dict[int, list[str]] = {}
-    for name, place in places.items():
-        disks.setdefault(_nearest(place).stat().st_dev, []).append(name)
-    return [_room(names, _nearest(places[names[0]])) for names in disks.values()]
+    for name, directory in directories.items():
+        disks.setdefault(_nearest_existing(directory).stat().st_dev, []).append(name)
+    return [_free_space(names, _nearest_existing(directories[names[0]])) for names in disks.values()]
 
 
-def _room(names: list[str], there: Path) -> Finding:
-    free = shutil.disk_usage(there).free
+def _free_space(names: list[str], directory: Path) -> Finding:
+    free = shutil.disk_usage(directory).free
     state: State = "ok" if free >= _LITTLE else "note" if free >= _TOO_LITTLE else "failed"
     return Finding(
         group="storage",
         name="disk",
         state=state,
         detail=f"{free / _GB:.1f} GB free for {', '.join(names)}",
-        fix=None if state == "ok" else "Make room: `yb prune` removes old workspaces, `yb agents remove` old agents.",
+        fix=None if state == "ok" else "Free some space: `yb prune` removes old runs, `yb agents remove` old agents.",
     )
 
 
-def _nearest(place: Path) -> Path:
-    """The place itself, or what it would be made in."""
-    place = place.absolute()
-    return next((each for each in (place, *place.parents) if os.path.lexists(each)), Path(place.anchor))
+def _nearest_existing(path: Path) -> Path:
+    """Return the path itself, or the nearest directory above it that exists."""
+    path = path.absolute()
+    return next((each for each in (path, *path.parents) if os.path.lexists(each)), Path(path.anchor))
 
 
 def check_python() -> Finding:
@@ -300,7 +299,7 @@ async def check_node(env: Mapping[str, str]) -> Finding:
 
 
 async def check_docker(env: Mapping[str, str]) -> Finding:
-    """Asked as a run would ask: of its socket, whether or not there is a `docker` to type."""
+    """Ask the engine's socket, as a run would. The command `docker` is not needed."""
     from youbencha.errors import YouBenchaError
     from youbencha.sandbox.docker.engine import connect, find_engine
 
@@ -321,10 +320,9 @@ async def _check_program(
     path = find_executable(name, env)
     if path is None:
         return Finding(group="system", name=name, state=without, detail="not on PATH", fix=fix)
-    said = await _said(path, env, "--version")
-    found = _NUMBERS.search(said or "")
+    found = _NUMBERS.search(await _output(path, env, "--version") or "")
     if found is None:
-        detail = f"{path} does not say which version it is"
+        detail = f"{path} does not report its version"
         return Finding(group="system", name=name, state=without, detail=detail, fix=fix)
     if (int(found[1]), int(found[2])) < oldest:
         detail = f"{found[0]} is too old  {path}"
@@ -332,7 +330,7 @@ async def _check_program(
     return Finding(group="system", name=name, state="ok", detail=f"{found[0]}  {path}")
 
 
-async def _said(program: Path, env: Mapping[str, str], *arguments: str) -> str | None:
+async def _output(program: Path, env: Mapping[str, str], *arguments: str) -> str | None:
     """Return what a program prints, or None if it fails. The caller has a deadline."""
     lines: list[bytes] = []
     env = select(env, PROGRAM | HOME)

@@ -15,7 +15,7 @@ ProblemKind = Literal["invalid", "unknown_key"]
 
 
 class YouBenchaError(Exception):
-    """An error that the user can understand and usually fix."""
+    """An error with a message for the user, a hint and a code."""
 
     def __init__(
         self,

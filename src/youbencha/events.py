@@ -1,6 +1,6 @@
-"""Events of a run, as typed values in one stream, for the live display, the journal and the log.
+"""The events of a run, for the live display and the log.
 
-Events are observed, never guessed: what an agent did not report is None.
+An event has only what was reported; anything else is None.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 def event_type(cls: type[T]) -> type[T]:
-    """Make an event class: a dataclass with keyword arguments, which type checkers take for frozen.
+    """Make an event class: a dataclass with keyword arguments, which type checkers treat as frozen.
 
     `dataclass` compiles each method that it adds, at every start: for all events 4 ms like this, 15 ms with its own
     `==` and `repr`, 28 ms frozen.

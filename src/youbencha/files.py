@@ -1,4 +1,4 @@
-"""Write files in one step, open files that an agent or a stranger may have put there; the names of artifacts."""
+"""Write files atomically, open files that an untrusted program may have written; the names of artifacts."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ REPORT_FILE = "report.md"
 """These are in the artifacts directory of a run."""
 
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-"""Flags for `os.open` where a link or a pipe may be in the file's place: opening a pipe would block."""
+"""Flags for `os.open` if there may be a link or a pipe instead of the file: opening a pipe would block."""
 
 _BINARY = getattr(os, "O_BINARY", 0)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a path to write to: it takes the place of `path` at the end, or vanishes if there is an error.
+    """Yield a temporary path to write to, which replaces `path` at the end, or is removed if there is an error.
 
-    A reader, or a kill half-way, finds the old content or the new. A link is replaced, not followed.
+    A reader sees the old content or the new, even after a kill. A link is replaced, not followed.
     """
     partial = path.with_name(f".{path.name[:32]}.{os.urandom(4).hex()}")
     try:
@@ -64,7 +64,7 @@ def write_atomically(path: Path, data: bytes, *, mode: int | None = None) -> Non
         raise YouBenchaError(
             "ARTIFACTS_NOT_WRITABLE",
             f"Cannot write {path}: {error.strerror or error}",
-            hint="Check that the artifacts directory exists, belongs to you and has room.",
+            hint="Check that the artifacts directory exists, belongs to you and has free space.",
         ) from error
 
 
@@ -83,17 +83,17 @@ def read_untrusted(root: Path, name: str, limit: int) -> bytes:
 def open_untrusted(root: Path, name: str) -> BinaryIO:
     """Open a regular file below `root` for reading. No link is followed below `root`, and no pipe is waited for.
 
-    Raises `OSError`; its `strerror` says what is wrong, in words that fit behind the file's name.
+    Raises `OSError`, with a `strerror` that can be appended to the file's name in a message.
     """
     parts = Path(name).parts
     if not parts or Path(name).is_absolute() or ".." in parts or "\0" in name:
-        raise OSError(errno.EINVAL, "lies outside of its directory", name)
+        raise OSError(errno.EINVAL, "is outside its directory", name)
     try:
         fd = _open_below(root, parts)
     except OSError as error:
-        if error.errno not in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):  # EMLINK: FreeBSD's word for a link
+        if error.errno not in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):  # EMLINK: for a link on FreeBSD
             raise
-        raise OSError(errno.ELOOP, "is a link, or lies behind one", str(root / name)) from None
+        raise OSError(errno.ELOOP, "is a link, or behind one", str(root / name)) from None
     if stat.S_ISREG(os.fstat(fd).st_mode):
         return os.fdopen(fd, "rb")
     os.close(fd)
@@ -101,20 +101,20 @@ def open_untrusted(root: Path, name: str) -> BinaryIO:
 
 
 def _open_below(root: Path, parts: tuple[str, ...]) -> int:
-    """Open component by component, each relative to the one before: nothing can be exchanged in between."""
+    """Open component by component, each relative to the one before, so that none can be replaced in between."""
     if os.open not in os.supports_dir_fd:
         return _open_checked(root, parts)
-    at = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     for part in parts[:-1]:
-        above = at
+        parent = directory
         try:
-            at = os.open(part, os.O_RDONLY | os.O_DIRECTORY | NO_FOLLOW, dir_fd=above)
+            directory = os.open(part, os.O_RDONLY | os.O_DIRECTORY | NO_FOLLOW, dir_fd=parent)
         finally:
-            os.close(above)
+            os.close(parent)
     try:
-        return os.open(parts[-1], os.O_RDONLY | NO_FOLLOW, dir_fd=at)
+        return os.open(parts[-1], os.O_RDONLY | NO_FOLLOW, dir_fd=directory)
     finally:
-        os.close(at)
+        os.close(directory)
 
 
 def _open_checked(root: Path, parts: tuple[str, ...]) -> int:
@@ -145,17 +145,17 @@ def check_relative(name: str) -> None:
     if Path(name).is_absolute() or PureWindowsPath(name).drive or name.startswith(("/", "\\")):
         raise PathNotAllowed(f"{name} is absolute", "write it relative to the file that names it")
     if ".." in re.split(r"[/\\]", name):
-        raise PathNotAllowed(f"{name} contains '..'", "keep it beside or below the file that names it")
+        raise PathNotAllowed(f"{name} contains '..'", "put it next to the file that names it, or below")
 
 
 def confined(base: Path, name: str) -> Path:
-    """Return `base / name`. Raises `PathNotAllowed` if it leads out of `base`, by its name or through links."""
+    """Return `base / name`. Raises `PathNotAllowed` if it is outside `base`, by its name or through links."""
     check_relative(name)
     path = base / name
     try:
         target = path.resolve()
-    except (OSError, RuntimeError):  # Python 3.11 and 3.12 raise the latter for a circle of links
-        raise PathNotAllowed(f"{name} cannot be followed to a file") from None
+    except (OSError, RuntimeError):  # Python 3.11 and 3.12 raise the latter for a loop of links
+        raise PathNotAllowed(f"{name} cannot be resolved") from None
     if not target.is_relative_to(base.resolve()):
         raise PathNotAllowed(f"{name} is a link that leads out of {base}", "use a file, or a link inside")
     return path

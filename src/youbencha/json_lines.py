@@ -1,6 +1,6 @@
-"""Read and write JSON, one value or one line, and take typed fields out of records.
+"""Read and write JSON, one value or one line, and read typed fields of records.
 
-A field reader returns None (or an empty value) for whatever is not of its type: what others write is not trusted.
+A field reader returns None (or an empty value) for a value of another type: the input is not trusted.
 The decoders differ in what they keep:
 
 | function | result for invalid input | lone surrogates ("\\ud83d") | for |
@@ -36,7 +36,7 @@ def text(value: object) -> str | None:
 
 
 def count(value: object, at_most: int | None = None) -> int | None:
-    """A whole number from 0 up. `true` is not a number, whatever Python says."""
+    """A whole number from 0 up. `true` is not a number, although it is an `int` in Python."""
     if type(value) is not int or value < 0:
         return None
     return value if at_most is None or value <= at_most else None
@@ -54,7 +54,7 @@ def mapping(value: object) -> Record:
 
 
 def records(value: object) -> list[Record]:
-    """The objects of a list; whatever else is in it is left out."""
+    """The objects in a list, without other values."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
@@ -78,11 +78,11 @@ def loads(data: bytes | str) -> Any:
 
 
 def loads_lossy(data: bytes | bytearray) -> Any:
-    """Parse JSON; None if it is invalid. Half a character in a text does not cost the numbers beside it."""
+    """Parse JSON; None if it is invalid. A text with an incomplete character does not make it invalid."""
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
-        if not data.rstrip().endswith((b"}", b"]")):  # cut off: Python's parser would read all of it in vain
+        if not data.rstrip().endswith((b"}", b"]")):  # truncated: no need for Python's parser to read all of it
             return None
     try:
         return json.loads(data.decode("utf-8", "replace"))
@@ -91,7 +91,7 @@ def loads_lossy(data: bytes | bytearray) -> Any:
 
 
 def dumps(value: object) -> str:
-    """One line without blanks. Takes what orjson refuses: a lone surrogate, an integer of more than 64 bits."""
+    """One line without spaces. Takes what orjson refuses: a lone surrogate, an integer of more than 64 bits."""
     try:
         return orjson.dumps(value).decode()
     except TypeError:
@@ -99,7 +99,7 @@ def dumps(value: object) -> str:
 
 
 def canonical(value: object) -> bytes:
-    """One line that is the same for equal values: its keys are sorted."""
+    """One line that is the same for equal values: keys are sorted."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:
@@ -107,12 +107,12 @@ def canonical(value: object) -> bytes:
 
 
 def encode(message: Record) -> str:
-    """One line, ASCII only: half an emoji, which JavaScript may have cut out of a text, goes back as it came."""
+    """One line, ASCII only: a lone surrogate, which JavaScript may have cut out of a text, is sent back unchanged."""
     return json.dumps(message) + "\n"
 
 
 def decode(line: bytes | str) -> Record | None:
-    """The line's object; None if there is none on it."""
+    """The line's object; None if it has none."""
     try:
         message = loads(line)
     except ValueError:
@@ -123,7 +123,7 @@ def decode(line: bytes | str) -> Record | None:
 def decode_event(line: bytes | str) -> Record | str:
     """The line's object, if it names its `type`; otherwise the line's text. Never raises."""
     if line[-1:] not in (b"}", "}"):
-        # Found out before parsing: an exception of orjson costs as much as a whole line of 10 KB.
+        # Checked before parsing: an exception of orjson costs as much as parsing a line of 10 KB.
         line = _readable(line)
         if not line.endswith("}"):
             return line or {}
@@ -137,35 +137,34 @@ def decode_event(line: bytes | str) -> Record | str:
 
 
 def quoted(text: str) -> str:
-    """The start of a line, fit for a journal."""
+    """The start of a line, without lone surrogates, which cannot be written to a file."""
     quote = text if len(text) <= QUOTE_CHARS else text[:QUOTE_CHARS] + "…"
-    # A lone surrogate could not be written to the journal.
     return quote.encode("utf-8", "replace").decode("utf-8")
 
 
 def _readable(line: bytes | str) -> str:
-    """Without what a PTY puts around a line: a carriage return, and on some lines a reset of the terminal."""
+    """The line without what a PTY adds: a carriage return, and on some lines a reset of the terminal."""
     text = line if isinstance(line, str) else line.decode("utf-8", "replace")
     return strip_ansi(text).strip()
 
 
 def _salvage(text: str) -> object:
-    """The line's value, if only the terminal's trimmings or half an emoji stood in the way; else None."""
+    """The line's value, if only terminal sequences or a lone surrogate made it invalid; else None."""
     try:
         return orjson.loads(text.encode("utf-8", "replace"))
     except orjson.JSONDecodeError:
         if not _SURROGATE_ESCAPE.search(text):
             return None
-    # JavaScript cuts strings between the halves of a surrogate pair (a tool's output cut at N characters) and writes
-    # "\ud83d" alone, which orjson refuses. The round trip turns the half into "?".
+    # JavaScript cuts strings inside a surrogate pair (a tool's output cut at N characters) and writes "\ud83d" alone,
+    # which orjson refuses. The round trip turns it into "?".
     try:
         return orjson.loads(json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
 
 
-# The seeds' `\x1B\[[0-9;]*m` misses what CLIs really write to a PTY: ESC[?25h, ESC[<u, ESC]9;4;0;BEL, ESC 7.
-# Every alternative is linear, and a sequence that never ends costs its introducer only, not the text after it.
+# `\x1B\[[0-9;]*m` alone misses what CLIs really write to a PTY: ESC[?25h, ESC[<u, ESC]9;4;0;BEL, ESC 7.
+# Every alternative is linear. Of a sequence that never ends, only the introducer is removed, not the text after it.
 ANSI_PATTERN = re.compile(
     r"""\x1b(?:
         \[[0-?]*[\x20-/]*[@-~]                  # CSI, private ones too
@@ -183,7 +182,7 @@ def strip_ansi(text: str) -> str:
 
 
 def clean_text(text: str) -> str:
-    """The text as a person would read it: no terminal sequences, plain line ends, no half characters."""
+    """The text without terminal sequences, with plain line ends, and without lone surrogates."""
     text = strip_ansi(text).replace("\r\n", "\n")
-    # Half of a surrogate pair cannot be written to a UTF-8 file; the capture may have let one through.
+    # A lone surrogate cannot be written to a UTF-8 file; the captured output may contain one.
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

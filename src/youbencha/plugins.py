@@ -1,4 +1,4 @@
-"""Plugins by name: ours from a table, those of other packages by entry point."""
+"""Find plugins by name: built-in ones in a table, those of other packages by entry point."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Plugins(NamedTuple):
     group: str
     """The group of entry points that adds to the built-in ones."""
     built_in: Mapping[str, str]
-    """`module:attribute` by name. An entry point cannot replace one of these, so finding one needs no search of the
-    installed packages."""
+    """`module:attribute` by name. An entry point cannot replace these, so finding one needs no search of the installed
+    packages."""
 
     def names(self) -> list[str]:
         return sorted({*self.built_in, *self._entry_points()})
@@ -24,7 +24,7 @@ class Plugins(NamedTuple):
         return self.built_in.get(name) or self._entry_points().get(name)
 
     def hint(self, name: str) -> str:
-        """Return what to do about a name that was not found."""
+        """Return a hint for a name that was not found."""
         names = self.names()
         near = did_you_mean(name, names)
         listed = f"Available: {', '.join(names)}. Check the spelling, or install the package that provides it."

@@ -31,7 +31,7 @@ from youbencha.text import one_line
 MOST_CHARACTERS = 100
 
 _MAIN_ARGUMENTS = ("command", "file_path", "path", "pattern", "url", "query", "description", "prompt")
-"""The argument that says most about a tool call: the first of these that it has."""
+"""The first of these that a tool call has is shown."""
 
 _PHASES = {
     "checkout": "checking out",
@@ -48,11 +48,11 @@ _GATEWAY = {
     "budget_exceeded": "request refused: the budget is spent",
     "call_over_cap": "request refused: it may cost more than is left of the budget",
     "price_unknown": "request refused: no known price for this model, so the budget cannot be enforced",
-    "circuit_open": "request refused: the provider failed too often, and is not asked for a while",
+    "circuit_open": "request refused: the provider failed too often, and is not called for a while",
     "rate_limited": "the provider asks to wait",
     "provider_failed": "the provider failed",
     "upstream_unreachable": "the provider does not answer",
-    "not_recorded": "nothing recorded answers this request",
+    "not_recorded": "no recording matches this request",
 }
 
 _SILENT = frozenset({"client_gone", "key_ended", "not_found", "provider_refused"})
@@ -62,10 +62,10 @@ N = TypeVar("N", int, float)
 
 
 class StepProgress(Protocol):
-    """Reports the steps of a long work, which may have no other events."""
+    """Reports the steps of a long operation."""
 
     def __call__(self, step: str, detail: str = "", /) -> object:
-        """Called when a step begins, and again with how far it is."""
+        """Called when a step begins, and again with its progress."""
 
 
 def step_text(step: str, detail: str) -> str:
@@ -80,7 +80,7 @@ def notes_to(on_event: EventSink) -> StepProgress:
 class Line(NamedTuple):
     mark: str
     style: str
-    """Of the mark (and of the whole where there is none), in rich's words."""
+    """A style of rich, for the mark; without a mark, for the whole line."""
     head: str
     text: str
 
@@ -89,7 +89,7 @@ class Line(NamedTuple):
 
 
 def line_of(event: Event, inside: Path | None = None) -> Line | None:
-    """Return the line for an event; None if it is not worth one."""
+    """Return the line for an event; None if it is not shown."""
     prefix = f"{inside}{os.sep}" if inside else ""
 
     def short(text: str) -> str:
@@ -101,7 +101,7 @@ def line_of(event: Event, inside: Path | None = None) -> Line | None:
         case ProgressNote(text=text):
             return Line(" ", "dim", "", short(text))
         case SessionStarted(model=model, agent_version=version):
-            known = {"version": version, "model": model}  # some agents say neither
+            known = {"version": version, "model": model}  # some agents report neither
             listed = ", ".join(f"{name} {value}" for name, value in known.items() if value)
             return Line(" ", "dim", "", f"session started: {listed}" if listed else "session started")
         case AssistantText(text=text):
@@ -128,7 +128,7 @@ def line_of(event: Event, inside: Path | None = None) -> Line | None:
 
 
 def main_argument(arguments: Mapping[str, Any]) -> str:
-    """Return the argument that says most about a tool call."""
+    """Return the argument to show for a tool call."""
     for name in _MAIN_ARGUMENTS:
         if isinstance(arguments.get(name), str):
             return str(arguments[name])
@@ -140,7 +140,7 @@ def main_argument(arguments: Mapping[str, Any]) -> str:
 
 
 def _short(text: str, prefix: str) -> str:
-    """One line in which no escape sequence of an agent reaches the terminal, with paths in `prefix` shortened."""
+    """One line without escape sequences, with paths below `prefix` shortened."""
     text = text[: 20 * MOST_CHARACTERS]
     return one_line(text.replace(prefix, "") if prefix else text, MOST_CHARACTERS)
 
@@ -155,7 +155,7 @@ class Phase:
 @dataclass
 class Progress:
     inside: Path | None = None
-    """Paths in here are shown from here."""
+    """Paths in this directory are shown relative to it."""
     directory: Path | None = None
     """Of the run, once there is one."""
     phases: list[Phase] = field(default_factory=list)
@@ -165,11 +165,11 @@ class Progress:
     output_tokens: int | None = None
     cost_usd: float | None = None
     calls: int = 0
-    """Of the model, as the gateway counts them."""
+    """Calls to the model, as counted by the gateway."""
     evaluators: list[tuple[str, str]] = field(default_factory=list)
 
     def take(self, event: Event) -> Line | None:
-        """Fold an event in, and return its line if it is worth one."""
+        """Update the progress, and return the event's line, if it has one."""
         match event:
             case PhaseStarted(phase=name, at=at):
                 self._close(at)
@@ -182,7 +182,7 @@ class Progress:
                 self.tool_calls += 1
             case ModelCalled():
                 self._count(event)
-            case UsageReported() if not self.calls:  # the gateway's own count is exact, and in time
+            case UsageReported() if not self.calls:  # the gateway's own count is exact, and more recent
                 self.input_tokens = _newer(event.input_tokens, self.input_tokens)
                 self.output_tokens = _newer(event.output_tokens, self.output_tokens)
                 self.cost_usd = event.cost_usd if event.cost_usd is not None else self.cost_usd

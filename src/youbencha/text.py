@@ -1,9 +1,7 @@
 """Format untrusted text, numbers, money and durations for display.
 
-Characters that cannot be seen can deceive: they turn lines around, move a terminal's cursor, hide a word. Here each
-becomes a sign that can be seen. What a format takes for markup is the business of that format.
-
-What is unknown is called so; it is never a zero.
+Invisible characters can reverse lines, move a terminal's cursor or hide a word: they are replaced by visible ones.
+Escaping markup is left to each format. Unknown is shown as "unknown", never as 0.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ _UNSEEN = re.compile(
 )
 
 _BLANK = re.compile("[ \t\n]+")
-"""Not `split()`, which takes the thin spaces in our own numbers, too."""
+"""Not `split()`, which also splits at the thin spaces in numbers."""
 
 _LONGEST_LINE = 300
 
@@ -50,7 +48,7 @@ _LONGEST_TEXT = 2000
 
 
 def did_you_mean(written: str, choices: Iterable[str]) -> str | None:
-    """The hint that names the choice nearest to what was written; None if none is near."""
+    """Return a hint with the choice nearest to what was written; None if none is near."""
     near = nearest(written, choices)
     return f"did you mean '{near}'?" if near else None
 
@@ -61,10 +59,10 @@ def nearest(written: str, choices: Iterable[str]) -> str | None:
 
     choices = list(choices)
     best = process.extractOne(written, choices, scorer=fuzz.ratio, processor=_fold, score_cutoff=NEAR_ENOUGH)
-    return best[0] if best else _begun(_fold(written), choices)
+    return best[0] if best else _completed(_fold(written), choices)
 
 
-def _begun(written: str, choices: Iterable[str]) -> str | None:
+def _completed(written: str, choices: Iterable[str]) -> str | None:
     """The first choice that begins with what was written (`input` for `input_tokens`): their ratio is too low."""
     return next((c for c in choices if len(written) > 2 and _fold(c).startswith(written)), None)
 
@@ -74,16 +72,16 @@ def _fold(word: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Make every character visible; only line ends and tabs stay as they are."""
+    """Make every character visible, except line ends and tabs."""
     if text.isprintable():
         return text
     text = _COLOUR.sub("", text) if "\x1b" in text else text
     text = text.replace("\r\n", "\n") if "\r" in text else text
-    return _UNSEEN.sub(_sign, text)
+    return _UNSEEN.sub(_visible_form, text)
 
 
 def one_line(text: str, limit: int = _LONGEST_LINE) -> str:
-    """Return the text on one line, for a cell or a headline; `…` stands for what is left out."""
+    """Return the text on one line, for a table cell or a heading; ends with `…` if it is shortened."""
     return shortened(_BLANK.sub(" ", visible(text[: limit * 8])).strip(" "), limit)
 
 
@@ -96,14 +94,14 @@ def first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
-def _sign(found: re.Match[str]) -> str:
+def _visible_form(found: re.Match[str]) -> str:
     code = ord(found.group())
     if code < 0x20:
-        return chr(0x2400 + code)  # the pictures that Unicode has for these: ␛
+        return chr(0x2400 + code)  # Unicode's control pictures: ␛
     if code == 0x7F:
         return "␡"
     if 0xDC80 <= code <= 0xDCFF:
-        return f"\\x{code - 0xDC00:02x}"  # how Python keeps a byte that is not UTF-8
+        return f"\\x{code - 0xDC00:02x}"  # Python's `surrogateescape` for a byte that is not UTF-8
     return f"⟨U+{code:04X}⟩"
 
 
@@ -160,7 +158,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def value(anything: Any) -> str:
-    """Return what an evaluator measured on one line; nested values as JSON."""
+    """Format a metric on one line; nested values as JSON."""
     match anything:
         case None:
             return UNKNOWN
@@ -195,7 +193,7 @@ def _decimal(number: float) -> str:
 
 
 def shown(path: str | bytes | os.PathLike[str]) -> str:
-    """Return a path for a message: short, on one line, with replacement characters for what is not text."""
+    """Format a path for a message: short, on one line, with replacement characters for what is not printable."""
     text = os.fsencode(path).decode("utf-8", "replace")
     return _shortened("".join(each if each.isprintable() else _UNPRINTABLE for each in text))
 

@@ -1,4 +1,4 @@
-"""Count tokens and cost, of one call to a model and of a session."""
+"""Count the tokens and the cost of calls and sessions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 SIDECAR = ".thunderdome-metrics.json"
-"""The Thunderdome's metrics file: what a trial used, beside its results."""
+"""Thunderdome's metrics file, which has the usage of a trial."""
 
 
 class Tokens(NamedTuple):
@@ -28,7 +28,7 @@ class SessionUsage(NamedTuple):
 
 
 class UsageCounter:
-    """Adds up one session from its calls and from the totals that the agent reports.
+    """Computes a session's usage from its calls and from the totals that the agent reports.
 
     | source | what it covers |
     |---|---|

@@ -13,7 +13,7 @@ TOOLBOX_VARIABLE = "YOUBENCHA_TOOLBOX"
 def default_cache_dir(
     env: Mapping[str, str] = os.environ, platform: str = sys.platform, home: Path | None = None
 ) -> Path:
-    """Return where this system keeps what can be fetched again."""
+    """Return youBencha's directory in the cache directory of this system."""
     return _user_cache(env, platform, home or Path.home()) / "youbencha"
 
 
@@ -30,13 +30,13 @@ def _user_cache(env: Mapping[str, str], platform: str, home: Path) -> Path:
 def project_directories(directory: Path) -> list[Path]:
     """Return a directory and those above it up to the top of its repository; without one, that directory alone."""
     directory = directory.absolute()
-    up = [directory, *directory.parents]
-    top = next((number for number, place in enumerate(up) if (place / ".git").exists()), 0)
-    return up[: top + 1]
+    upwards = [directory, *directory.parents]
+    top = next((number for number, each in enumerate(upwards) if (each / ".git").exists()), 0)
+    return upwards[: top + 1]
 
 
 def default_root(env: Mapping[str, str] = os.environ, platform: str = sys.platform, home: Path | None = None) -> Path:
-    """Return the directory of the toolbox: `$YOUBENCHA_TOOLBOX`, else where this system keeps a user's data."""
+    """Return the directory of the toolbox: `$YOUBENCHA_TOOLBOX`, else in this system's directory for user data."""
     if given := env.get(TOOLBOX_VARIABLE):
         return Path(given).expanduser().absolute()
     return _user_data(env, platform, home or Path.home()) / "youbencha" / "toolbox"

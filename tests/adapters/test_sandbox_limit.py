@@ -68,11 +68,16 @@ AGENTS = [(CommandAdapter, "COMMAND"), (CodexAdapter, "CODEX"), (ClaudeCodeAdapt
 @pytest.mark.parametrize(
     ("breach", "rest", "how", "option"),
     [
-        (DISK, BY_SIGNAL, "was ended because it went beyond its sandbox's limit: disk (200 MiB).", "sandbox.disk"),
-        (DISK, "exit 0", "went beyond its sandbox's limit: disk (200 MiB).", "sandbox.disk"),
-        (LimitHit("memory", "4 GiB"), "kill -KILL $$", "was ended because it went beyond", "sandbox.memory"),
-        (LimitHit("memory", "4 GiB"), "exit 2", "failed because something that it ran went beyond", "sandbox.memory"),
-        (LimitHit("processes", "32"), "exit 1", "went beyond its sandbox's limit: processes (32).", "sandbox.pids"),
+        (DISK, BY_SIGNAL, "was ended because it exceeded a limit of the sandbox: disk (200 MiB).", "sandbox.disk"),
+        (DISK, "exit 0", "exceeded a limit of the sandbox: disk (200 MiB).", "sandbox.disk"),
+        (LimitHit("memory", "4 GiB"), "kill -KILL $$", "was ended because it exceeded a limit", "sandbox.memory"),
+        (
+            LimitHit("memory", "4 GiB"),
+            "exit 2",
+            "failed because something that it ran exceeded a limit",
+            "sandbox.memory",
+        ),
+        (LimitHit("processes", "32"), "exit 1", "exceeded a limit of the sandbox: processes (32).", "sandbox.pids"),
     ],
 )
 async def test_a_sandbox_limit_is_the_reason(
@@ -148,4 +153,4 @@ async def test_a_real_disk(tmp_path: Path, engine: Engine, image: str) -> None:
         )
         result = await CommandAdapter(env={"PATH": os.environ["PATH"]}).execute(context)
     assert [error.code for error in result.errors] == ["COMMAND_SANDBOX_LIMIT"]
-    assert "was ended because it went beyond its sandbox's limit: disk (48 MiB)." in result.errors[0].message
+    assert "was ended because it exceeded a limit of the sandbox: disk (48 MiB)." in result.errors[0].message

@@ -59,7 +59,7 @@ def test_an_unknown_aider_is_not_started(tmp_path: Path) -> None:
 
 def test_only_files_that_the_command_line_names() -> None:
     main: Any = SimpleNamespace(get_parser=lambda *given: given, generate_search_path_list=None)
-    guard.no_files_of_others(main)
+    guard.ignore_found_files(main)
     assert main.get_parser(["/repository/.aider.conf.yml"], "/repository") == ([], "/repository")
     assert main.generate_search_path_list(".env", "/repository", "/scratch/empty") == ["/scratch/empty"]
     assert main.generate_search_path_list(".env", "/repository", None) == []
@@ -67,7 +67,7 @@ def test_only_files_that_the_command_line_names() -> None:
 
 def test_lines_are_not_wrapped() -> None:
     io: Any = SimpleNamespace(Console=lambda *given, **options: options)
-    guard.unbroken_lines(io)
+    guard.widen_console(io)
     assert io.Console(width=80, force_terminal=False) == {"width": guard.WIDTH, "force_terminal": False}
 
 
@@ -78,7 +78,7 @@ def test_calls_are_recorded(tmp_path: Path) -> None:
         def send_completion(self, answer: object) -> tuple[str, object]:
             return "hash", answer
 
-    guard.note_calls(SimpleNamespace(Model=Model), tmp_path / "calls")
+    guard.record_calls(SimpleNamespace(Model=Model), tmp_path / "calls")
     usage = SimpleNamespace(model_dump=lambda: {"prompt_tokens": 5})
     sent = Model().send_completion(SimpleNamespace(usage=usage))
     Model().send_completion(iter("in pieces"))
@@ -90,7 +90,7 @@ def test_calls_are_recorded(tmp_path: Path) -> None:
 def test_home_directory_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "home", Path.home)  # put back afterwards
     monkeypatch.setattr(webbrowser, "open", webbrowser.open)
-    guard.own_home(tmp_path)
+    guard.use_private_home(tmp_path)
     assert Path.home() == tmp_path
     assert webbrowser.open("http://127.0.0.1:9") is False
 
@@ -103,7 +103,7 @@ def test_a_missing_git_identity_is_supplied(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("GIT_CONFIG_KEY_1", "")  # removed afterwards
     monkeypatch.setenv("GIT_CONFIG_VALUE_1", "")
     monkeypatch.chdir(tmp_path)
-    guard.lend_identity()
+    guard.set_identity()
     known = [subprocess.check_output(["git", "config", key], text=True).strip() for key in guard.IDENTITY]
     assert known == ["Aider", "mine@example.org"]
 
@@ -115,5 +115,5 @@ def test_the_guard_removes_itself_from_the_environment(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", given)
     monkeypatch.setattr(sys, "path", ["/ours", "/theirs"])
-    assert guard.leave_environment() == Path("/ours")
+    assert guard.leave_python_path() == Path("/ours")
     assert (os.environ.get("PYTHONPATH"), sys.path) == (left, ["/theirs"])

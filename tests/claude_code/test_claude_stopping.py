@@ -59,7 +59,7 @@ def codes(result: AgentExecutionResult) -> list[str | None]:
 async def test_stopped_while_working(tmp_path: Path) -> None:
     result, log = await stopped_at(tmp_path, TEXT, INIT)
     assert (result.status, codes(result)) == ("failed", ["CLAUDE_STOPPED"])
-    assert "ended by youBencha before its time" in result.errors[0].message
+    assert "ended early by youBencha" in result.errors[0].message
     assert (log.usage.input_tokens, log.usage.partial) == (30, True)
 
 

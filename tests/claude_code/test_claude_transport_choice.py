@@ -39,7 +39,9 @@ def test_auto_by_version(version: str, transport: str) -> None:
 
 def test_a_version_without_permission_requests() -> None:
     assert chosen("1.0.85", is_boundary=True) == "print"
-    with pytest.raises(ConfigError, match=r"tool_policy: Claude Code 1\.0\.85 has no questions about every tool"):
+    with pytest.raises(
+        ConfigError, match=r"tool_policy: Claude Code 1\.0\.85 has no requests for approval of every tool"
+    ):
         chosen("1.0.85", **POLICY)
 
 
@@ -55,7 +57,7 @@ def test_options_of_print_mode_only(option: dict[str, Any]) -> None:
 def test_unsupported_transports_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"1\.0\.124 to 2\.1\.120"):
         chosen("2.1.325", transport="websocket")
-    with pytest.raises(ConfigError, match="cannot keep a tool_policy"):
+    with pytest.raises(ConfigError, match="cannot enforce a tool_policy"):
         chosen("2.1.325", transport="print", **POLICY)
     with pytest.raises(ConfigError, match=r"tool_policy\.deny"):
         parse_config({"prompt": "x", "tool_policy": {"deny": ["Bash(rm"]}})

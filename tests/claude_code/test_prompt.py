@@ -247,9 +247,9 @@ def test_unreadable_files(workspace: Path) -> None:
     (workspace / "huge").write_text("🙂" * 1_000_001)
     (workspace / "file").write_text("x")
     assert "not a regular file" in refused("directory", workspace)
-    assert f"does not exist (it is looked for in {workspace})" in refused("missing", workspace)
+    assert f"does not exist (searched: {workspace})" in refused("missing", workspace)
     beside = workspace.parent  # the workspace is a run's own, and may be gone when this is read
-    places = f"does not exist (it is looked for in {beside}, and then in the repository)"
+    places = f"does not exist (searched: {beside}, then the repository)"
     assert places in refused("missing", workspace, config_dir=beside)
     assert "is empty" in refused("empty", workspace)
     assert "is not UTF-8 at byte 2" in refused("latin", workspace)

@@ -226,7 +226,7 @@ def test_unknown_subtype_is_a_failure():
     error = only_error(judge(ending(exit_code=0, facts=facts_of(stream)), at=AT))
     assert (error.code, error.message) == (
         "CLAUDE_EXECUTION_ERROR",
-        "Claude Code broke off in the middle of its work: new",
+        "Claude Code stopped in the middle of its work: new",
     )
     nameless = line(type="result", is_error=False)
     assert only_error(judge(ending(exit_code=0, facts=facts_of(nameless)), at=AT)).code == "CLAUDE_EXECUTION_ERROR"

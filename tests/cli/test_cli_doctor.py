@@ -116,7 +116,7 @@ def test_without_git_it_is_not_ready(computer: Computer) -> None:
         ("echo git version 2.24.9", "failed", "2.24.9 is too old"),
         ("echo git version 2.25.0", "ok", "2.25.0"),
         ("echo git version 3.0", "ok", "3.0"),
-        ("exit 1", "failed", "does not say which version it is"),
+        ("exit 1", "failed", "does not report its version"),
     ],
 )
 def test_versions_of_git(computer: Computer, script: str, state: str, words: str) -> None:

@@ -343,7 +343,7 @@ class TestWithClaudeCode:
         folder.work()
         text, requests = await suggested(claude, folder, script(says("I would rather not.")))
         assert len(requests) == 2
-        assert "warning: claude-code did not help" in text
+        assert "warning: claude-code made no usable suggestion" in text
         assert saved(claude.home).evaluators[0].name == "git-diff"
 
     async def test_custom_instructions_replace_the_default(self, claude: ClaudeBench, folder: Folder) -> None:
@@ -364,5 +364,5 @@ def test_without_an_installed_agent_only_the_facts_are_used(folder: Folder, tmp_
     env = {"PATH": str(tmp_path / "bin"), "YOUBENCHA_TOOLBOX": str(tmp_path / "none"), "HOME": str(tmp_path)}
     done = suggest(folder, *answers(), cwd=tmp_path, agent="claude-code", **env)
     assert done.returncode == 0
-    assert "claude-code did not help (it is not installed); this is from the facts alone" in done.stderr
+    assert "claude-code made no usable suggestion (it is not installed); this is the draft" in done.stderr
     assert saved(tmp_path).name == "work"

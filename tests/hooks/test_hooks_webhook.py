@@ -279,8 +279,8 @@ def test_only_files_of_the_artifacts_leave_the_machine(tmp_path: Path) -> None:
     texts = read_artifacts(ArtifactManifest(reports=("link", "../private", "pipe")), inside)
     assert texts.contents == {}
     assert texts.left_out == {
-        "link": "is a link, or lies behind one",
-        "../private": "lies outside of its directory",
+        "link": "is a link, or behind one",
+        "../private": "is outside its directory",
         "pipe": "is not a regular file",
     }
 

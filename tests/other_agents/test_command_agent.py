@@ -223,7 +223,7 @@ async def test_a_pipe_instead_of_the_metrics_file_does_not_block(bench: CommandB
         ({"command": ""}, "command", "names no program"),
         ({"command": "a 'b"}, "command", "cannot be split"),
         ({"command": ["a"], "shell": True}, "command", "one line of text"),
-        ({"command": "a {prompt}", "shell": True}, "command", "must not hold {prompt}"),
+        ({"command": "a {prompt}", "shell": True}, "command", "must not contain {prompt}"),
         ({"command": "a", "prompt": "x", "prompt_file": "y"}, "prompt_file", "exactly one"),
         ({"command": "a", "prompt_by": "telepathy"}, "prompt_by", "one of"),
         ({"command": "a", "comand": "a"}, "comand", "unknown key"),

@@ -257,6 +257,6 @@ async def test_files_beside_the_test_case_are_shared_by_name(inside: Inside) -> 
 async def test_the_test_cases_directory_is_never_shared(word: str, inside: Inside, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     inside.program("agent.sh", TELL)
-    with pytest.raises(ConfigError, match="not to be seen in a container"):
+    with pytest.raises(ConfigError, match="not visible in a container"):
         await inside.run(command=["./agent.sh", word])
     assert inside.beside not in inside.sandbox.shared

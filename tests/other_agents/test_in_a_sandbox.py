@@ -109,7 +109,7 @@ async def test_the_cli_of_an_image_is_asked_for_its_version_inside(
 @pytest.mark.parametrize(
     ("program", "config", "message"),
     [
-        ("#!/bin/sh\nexit 1\n", {}, "no codex that names its version"),
+        ("#!/bin/sh\nexit 1\n", {}, "codex does not report its version"),
         ("#!/bin/sh\necho 7.8.9\n", {"version": "7.9.0"}, "has Codex 7.8.9, but agent.config.version asks for 7.9.0"),
     ],
 )

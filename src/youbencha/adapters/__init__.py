@@ -1,4 +1,4 @@
-"""One package for each agent: configuration to command, output to YouBenchaLog."""
+"""Adapters, one for each agent: they turn a configuration into a command, and output into a YouBenchaLog."""
 
 from youbencha.adapters.base import (
     AgentAdapter,

@@ -1,4 +1,4 @@
-"""The contract between the engine and an agent. Three methods, no state between calls."""
+"""The contract of an adapter: three methods, and no state between calls."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ DEFAULT_TIMEOUT_MS = 300_000
 
 @dataclass(frozen=True, kw_only=True)
 class AgentExecutionContext:
-    """All that an adapter gets for one run."""
+    """What an adapter gets for one run."""
 
     workspace_dir: Path
     """Where the agent works: its current directory."""
     repo_dir: Path
     artifacts_dir: Path
     config: Mapping[str, Any]
-    """What the person wrote under `agent.config`; each adapter validates its own."""
+    """`agent.config` of the test case; the adapter validates it."""
     timeout: int = DEFAULT_TIMEOUT_MS
     """Milliseconds; 0 means none."""
     env: Mapping[str, str] = field(default_factory=dict)
-    """Given to the agent, over what the adapter passes on from the harness's own environment."""
+    """Variables for the agent. They override those that the adapter passes on from the harness's environment."""
     model: str | None = None
-    """`agent.model` of the test case: any name. What `config` says of a model is the adapter's own, and stricter."""
+    """`agent.model` of the test case: any name. A model in `config` is validated by the adapter."""
     config_dir: Path | None = None
-    """Where the file lies that names `prompt_file`; relative paths start there, else in the workspace."""
+    """The directory of the file that names `prompt_file`; relative paths start there, else in the workspace."""
     on_event: EventSink | None = None
     """Called with every event as it happens, in the thread of the running loop."""
     gateway: GatewayAccess | None = None
-    """The only way to the model. The agent then gets no credential of the harness or of the test case, only this."""
+    """The only access to the model: the agent gets this instead of every credential of the harness or the test case."""
     sandbox: Sandbox = HOST
-    """Where the agent runs. Paths and variables that it gets have to be as they are in there."""
+    """Where the agent runs. Paths and variables for it must be valid in there."""
     scratch_dir: Path | None = None
-    """For what the agent needs beside its tree; the caller removes it. None: where temporary files go."""
+    """For files that the agent needs outside its workspace; the caller removes it. None: the temporary directory."""
     stop: asyncio.Event | None = None
-    """Set when the agent has to end before its time (its budget is spent): as at its deadline, at once and wholly."""
+    """Set when the agent has to end early, for example because its budget is spent: end it as at its deadline."""
 
     @property
     def timeout_s(self) -> float | None:
@@ -60,10 +60,10 @@ class AgentExecutionContext:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentExecutionResult:
-    """What happened. `output` is stdout and stderr as they came, bounded and with secrets removed."""
+    """The result of a run. `output` is stdout and stderr in the order of arrival, bounded and with secrets masked."""
 
     exit_code: int
-    """The process's own; 128 + N when signal N ended it; -1 after a timeout."""
+    """The process's own; 128 + N if signal N ended it; -1 after a timeout."""
     status: Status
     output: str
     started_at: str
@@ -74,9 +74,9 @@ class AgentExecutionResult:
     agent_version: str | None = None
     log_file: Path | None = None
     session: SessionRecord | None = None
-    """The session as it was followed while the agent ran. `output` may show less of it: it is cut at 10 MiB."""
+    """The session as it was read while the agent ran. `output` may have less of it: it is cut at 10 MiB."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What ran, and what else the adapter knows of the run."""
+    """Other facts about the run, such as the executable."""
 
     def execution(self) -> Execution:
         """The part of a YouBenchaLog that is the same for every adapter."""
@@ -106,29 +106,29 @@ class AgentAdapter(Protocol):
         ...
 
     async def execute(self, context: AgentExecutionContext) -> AgentExecutionResult:
-        """Run the agent to its end. Whatever it does is a result; only what prevents a start is an exception."""
+        """Run the agent to its end. Whatever it does is a result; raises only if it cannot be started."""
         ...
 
     def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
-        """The result in the form that is the same for all agents. Pure."""
+        """Return the result in the format that all agents share. A pure function."""
         ...
 
 
 @runtime_checkable
 class ChecksConfig(Protocol):
-    """An adapter that can say what is wrong with its configuration before anything is cloned or run."""
+    """An adapter that can check its configuration before anything is cloned or run."""
 
     def check_config(self, config: Mapping[str, Any], config_dir: Path | None) -> Sequence[Problem]:
-        """Every problem at once; paths are relative to `agent.config`."""
+        """Return every problem; paths are relative to `agent.config`."""
         ...
 
 
 @runtime_checkable
 class ChecksReadiness(Protocol):
-    """An adapter that can tell, for one test case, that its agent is installed and may talk to a model."""
+    """An adapter that can check, for one test case, that its agent is installed and has credentials."""
 
     async def check_ready(self, config: Mapping[str, Any], env: Mapping[str, str]) -> None:
-        """Raises a YouBenchaError that says what to do. `env` is what the test case gives the agent."""
+        """Raise a YouBenchaError that says what to do. `env` is the test case's `agent.env`."""
         ...
 
 
@@ -141,31 +141,31 @@ class UsesHarnessEnvironment(Protocol):
 
 @runtime_checkable
 class UsesGateway(Protocol):
-    """An adapter whose agent can be made to reach its model through a gateway, and only there."""
+    """An adapter whose agent can be limited to reaching its model through a gateway."""
 
     def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider | None:
-        """Whose API this agent will speak; None where that is not known. `env` is the test case's."""
+        """The provider whose API this agent will use; None if unknown. `env` is the test case's `agent.env`."""
         ...
 
     def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
-        """What points the agent at the gateway. `execute` puts it in place of every credential, by itself."""
+        """The variables that point the agent at the gateway. `execute` sets them in place of every credential."""
         ...
 
     def credentials_in(self, env: Mapping[str, str]) -> Sequence[str]:
-        """Names in `env` that say where this agent's model is or prove who asks: a test case that sets one of
-        these decides how the agent reaches its model."""
+        """Names in `env` that are credentials or addresses of this agent's model: a test case that sets one of these
+        decides how the agent reaches its model."""
         ...
 
 
 @runtime_checkable
 class StoresLogin(Protocol):
-    """An adapter whose agent may be logged in for good, in the person's home, rather than by its environment."""
+    """An adapter whose agent may use a login that is stored in the user's home."""
 
     def stored_login(self, env: Mapping[str, str]) -> bool:
-        """Whether there may be such a login. `env` is the environment of the person whose home it is."""
+        """Whether there may be such a login. `env` is the user's environment."""
         ...
 
 
 def needs_model(adapter: AgentAdapter) -> bool:
-    """Whether its agent can do nothing without one. A program of somebody's own may well: its adapter then says so."""
+    """Whether the agent cannot work without a model. True unless the adapter has `needs_model = False`."""
     return bool(getattr(adapter, "needs_model", True))

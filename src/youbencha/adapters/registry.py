@@ -36,12 +36,12 @@ def adapter_names() -> list[str]:
 
 
 def adapter_descriptions() -> dict[str, str]:
-    """What each adapter's agent is, by name; empty for adapters of other packages."""
+    """A description of each adapter's agent, by name; empty for adapters of other packages."""
     return {name: _BUILT_IN[name].description if name in _BUILT_IN else "" for name in adapter_names()}
 
 
 def get_adapter(name: str, env: Mapping[str, str] | None = None) -> AgentAdapter:
-    """Make the adapter for `agent.type: NAME`. `env` is the harness's environment, by default this process's."""
+    """Create the adapter for `agent.type: NAME`. `env` is the harness's environment, by default this process's."""
     kind = _ALIASES.get(name, name)
     where = _PLUGINS.find(kind)
     if where is None:

@@ -71,7 +71,7 @@ def _suggest(facts: Facts, wanted: UserAnswers, agent: str, instructions: str | 
         session = Suggester(facts=facts, wanted=wanted, instructions=instructions, model=model, on_event=display)
         suggestion = asyncio.run(suggest(session, agent))
     if suggestion.why_not:
-        typer.echo(f"warning: {agent} did not help ({suggestion.why_not}); this is from the facts alone.", err=True)
+        typer.echo(f"warning: {agent} made no usable suggestion ({suggestion.why_not}); this is the draft.", err=True)
     return suggestion
 
 

@@ -1,4 +1,4 @@
-"""A complete evaluation that needs no key: the real Claude Code CLI, a scripted model, a repository with a bug."""
+"""The demo: a run with the real Claude Code CLI, a scripted model and a repository with a bug. Needs no key."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def prepare_demo(directory: Path, *, progress: StepProgress) -> Demo:
 
 
 def _make_ignored(directory: Path) -> None:
-    """Make the workspace, which the user's own git ignores."""
+    """Create the workspace with a `.gitignore`, so that it does not appear in the user's repository."""
     if not directory.exists():
         directory.mkdir(parents=True)
         (directory / ".gitignore").write_text("*\n")

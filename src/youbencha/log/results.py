@@ -21,7 +21,7 @@ OutcomeName = Literal[
 
 
 class TestCaseInfo(Record):
-    __test__ = False  # pytest takes the name for that of a test class
+    __test__ = False  # its name makes pytest collect it
 
     name: str
     description: str = ""

@@ -1,7 +1,7 @@
 """Collect the facts of a session from its events.
 
 An agent's `StreamReader` turns the records of its output into events, and a `SessionRecorder` turns events into
-`SessionFacts`, which the verdict, the warnings, the log and the metrics file are made from.
+`SessionFacts`, from which the verdict, the warnings, the log and the metrics file are made.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class CallMetered(Event):
     cost_usd: float | None = None
     model: str | None = None
     message_id: str | None = None
-    """The same in all updates of one call; None: there are none."""
+    """The same in all updates of one call; None if there are no updates."""
     final: bool = True
-    """False where `tokens.output` is only a preliminary number."""
+    """False if `tokens.output` is only a preliminary number."""
     parent: str | None = None
     """The tool call of the subagent that made it, if any."""
 
@@ -68,7 +68,7 @@ class ModelRefused(Event):
 
 @event_type
 class ModelSwitched(Event):
-    """The agent switched to another model: what follows does not measure the configured one."""
+    """The agent switched to another model: from here on, the run does not measure the configured one."""
 
     original: str | None
     fallback: str | None
@@ -96,7 +96,7 @@ class SessionFacts:
     """What is known of a session. Unknown is None."""
 
     stream_seen: bool = False
-    """The agent's output had its events, or the agent's own record of the session was found."""
+    """Events were read from the agent's output or from its own session file."""
     session_id: str | None = None
     model: str | None = None
     """The model in the answers of the main conversation; else `init_model`."""
@@ -154,7 +154,7 @@ class StreamReader(ABC):
         """Handlers by a record's `type`. Other types are ignored, and do not count as the start of the stream."""
 
     def finish(self) -> Iterable[Event]:
-        """Events for what was started and not finished. Called once, after the last line."""
+        """Events for messages and calls that are not finished. Called once, after the last line."""
         return ()
 
 

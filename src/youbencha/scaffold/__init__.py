@@ -55,7 +55,10 @@ def install_agent_files(root: Path, *, force: bool = False) -> list[FileResult]:
 
 
 async def begin_project(root: Path, *, force: bool = False) -> list[FileResult]:
-    """Write a test case for the repository around `root`, and the judge's definitions, unless a test case exists."""
+    """Write a test case for the repository that contains `root`, and the judge's definitions.
+
+    Raises `TESTCASE_EXISTS`, unless `force` is set.
+    """
     if os.path.lexists(root / TEST_CASE_FILE) and not force:
         raise YouBenchaError(
             "TESTCASE_EXISTS",

@@ -1,4 +1,4 @@
-"""From an agent's work to a test case for it: facts first, then an agent's ideas around them."""
+"""Suggest a test case from an agent's work: collect facts, then let an agent extend a draft made from them."""
 
 from youbencha.suggest.draft import DEFAULT_AGENT, UserAnswers
 from youbencha.suggest.facts import Facts, RepositoryInfo, collect_facts, find_repository

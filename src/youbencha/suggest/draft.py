@@ -1,4 +1,4 @@
-"""A test case from the facts alone. What only the person and the repository know is never left to a model."""
+"""Draft a test case from facts. What the user or the repository determines is never left to a model."""
 
 from __future__ import annotations
 
@@ -17,51 +17,49 @@ from youbencha.suggest.facts import Facts
 DEFAULT_AGENT = "claude-code"
 
 _FROM_THE_AGENT = ("name", "description", "timeout", "evaluators")
-"""What a suggestion may decide. Where the agent starts and what it is told are facts."""
+"""Keys that a suggestion may set. The starting point and the prompt are facts."""
 
 _FEW = 3
 
 _THRESHOLD = 0.8
 
 _PATTERN = frozenset("*?[]{}")
-"""A path that holds one of these would be taken for a pattern."""
+"""A path with one of these would be read as a pattern."""
 
-_HEADER = "# Suggested by `yb suggest-testcase`. Look it over, then: yb run -c {file}\n"
+_HEADER = "# Suggested by `yb suggest-testcase`. Review it, then: yb run -c {file}\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserAnswers:
-    """What the person said."""
+    """The user's options and answers."""
 
     agent: str
     prompt: str
     repo: str | None
-    """Where the folder itself is in no repository."""
+    """Set if the folder is not in a repository."""
     save_to: Path
 
 
 def draft(facts: Facts, wanted: UserAnswers) -> dict[str, Any]:
-    """A whole test case: bounds around what was measured, the project's tests, one question to a judge."""
+    """Return a complete test case: limits around what was measured, the project's tests, a judge."""
     return {
         "name": _name(facts.directory),
         "description": _description(wanted.prompt),
         **_fixed(facts, wanted),
-        "evaluators": [*_bounds(facts), *_expected(facts), *_tests(facts), _judge(wanted)],
+        "evaluators": [*_limits(facts), *_expected(facts), *_tests(facts), _judge(wanted)],
     }
 
 
 def merged(facts: Facts, wanted: UserAnswers, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the agent's suggestion with the facts in their places."""
-    basis = draft(facts, wanted)
-    chosen = {key: answer[key] for key in _FROM_THE_AGENT if answer.get(key)}
-    return {**basis, **chosen}
+    """Return the draft with the keys that the agent's suggestion may set."""
+    return {**draft(facts, wanted), **{key: answer[key] for key in _FROM_THE_AGENT if answer.get(key)}}
 
 
 def _fixed(facts: Facts, wanted: UserAnswers) -> dict[str, Any]:
     fixed: dict[str, Any] = {"repo": _repo(facts, wanted)}
     if facts.baseline:
         fixed["commit"] = facts.baseline
-    # A `${NAME}` that the person wrote is theirs, and no variable of ours.
+    # `${NAME}` in the user's prompt is not a variable of the test case: escape it.
     prompt = REFERENCE.sub(lambda found: "$" + found.group(), wanted.prompt)
     fixed["agent"] = {"type": wanted.agent, "config": {"prompt": prompt}}
     if _result_branch(facts):
@@ -70,7 +68,7 @@ def _fixed(facts: Facts, wanted: UserAnswers) -> dict[str, Any]:
 
 
 def _repo(facts: Facts, wanted: UserAnswers) -> str:
-    """The remote, if the starting point can be had from there and nothing is needed that only this folder has."""
+    """The remote, if it has the starting point and nothing else is needed from this folder; else the folder."""
     home = facts.home
     if home is None:
         return wanted.repo or str(facts.directory)
@@ -89,22 +87,22 @@ def _result_branch(facts: Facts) -> str | None:
     return home.branch if home and home.is_clean and home.head != facts.baseline else None
 
 
-def _bounds(facts: Facts) -> list[dict[str, Any]]:
+def _limits(facts: Facts) -> list[dict[str, Any]]:
     if not facts.changes:
         return [{"name": "git-diff"}]
     changes = facts.changes
-    bounds: dict[str, Any] = {
+    limits: dict[str, Any] = {
         "max_files_changed": _with_room(len(changes), 2),
         "max_lines_added": _with_room(sum(change.additions or 0 for change in changes), 20),
         "max_lines_removed": _with_room(sum(change.deletions or 0 for change in changes), 20),
     }
     modified = [each.path for each in changes if each.kind == "modified" and not _PATTERN & set(each.path)]
     required = {"required_paths": modified} if 0 < len(modified) <= _FEW else {}
-    return [{"name": "git-diff", "config": {"assertions": bounds, **required}}]
+    return [{"name": "git-diff", "config": {"assertions": limits, **required}}]
 
 
 def _with_room(measured: int, least: int) -> int:
-    """Another right answer may be half as large again; of few lines, a few more."""
+    """Allow for a correct solution that is half as large again, or larger by `least`."""
     return max(math.ceil(measured * 1.5), measured + least)
 
 
@@ -134,7 +132,7 @@ def _description(prompt: str) -> str:
 
 
 def as_yaml(case: Mapping[str, Any], file: str) -> str:
-    """Write a test case as YAML that reads as if a person had written it."""
+    """Format a test case as YAML that is easy to edit."""
     from ruamel.yaml import YAML
 
     yaml = YAML()
@@ -142,12 +140,12 @@ def as_yaml(case: Mapping[str, Any], file: str) -> str:
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.allow_unicode = True
     stream = io.StringIO()
-    yaml.dump(_readable(case), stream)
+    yaml.dump(_with_block_texts(case), stream)
     return _HEADER.format(file=file) + stream.getvalue()
 
 
-def _readable(value: Any) -> Any:
-    """Texts of several lines as blocks. What was read from YAML keeps its own form and its comments."""
+def _with_block_texts(value: Any) -> Any:
+    """Make texts of several lines blocks. What was read from YAML keeps its style and its comments."""
     from ruamel.yaml.comments import CommentedBase
     from ruamel.yaml.scalarstring import LiteralScalarString
 
@@ -156,7 +154,7 @@ def _readable(value: Any) -> Any:
     if isinstance(value, str) and "\n" in value:
         return LiteralScalarString(value)
     if isinstance(value, Mapping):
-        return {key: _readable(item) for key, item in value.items()}
+        return {key: _with_block_texts(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_readable(item) for item in value]
+        return [_with_block_texts(item) for item in value]
     return value

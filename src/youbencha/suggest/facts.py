@@ -29,7 +29,7 @@ _KINDS: Mapping[str, ChangeKind] = {"A": "added", "D": "deleted", "T": "type_cha
 _LARGEST = 1_000_000
 
 _NO_TESTS = "no test specified"
-"""What `npm init` writes where there are none."""
+"""Part of the script that `npm init` writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class RepositoryInfo:
     head: str
     branch: str | None
     remote: str | None
-    """Without credentials. None for a path, too: it would start somewhere else in the test case."""
+    """Without credentials. None for a path, which would be relative to something else in the test case."""
     is_clean: bool
     likely_baseline: str
 
@@ -52,10 +52,10 @@ class Facts:
     baseline: str | None
     """The commit that the agent started from."""
     baseline_is_published: bool
-    """Whether a branch of the remote holds it."""
+    """Whether a branch of the remote contains it."""
     changes: tuple[FileChange, ...]
     patch: str
-    """Its beginning."""
+    """Truncated."""
     tests: str | None
     """The command that runs the project's own tests."""
 
@@ -67,10 +67,10 @@ class Facts:
 async def find_repository(directory: Path) -> RepositoryInfo | None:
     """Describe the repository that the folder is in; None if there is none, or none with a commit."""
     git = await ReadOnlyGit.open(directory)
-    said = await git.ask("rev-parse", "--show-toplevel", "HEAD")
-    if said is None:
+    answer = await git.ask("rev-parse", "--show-toplevel", "HEAD")
+    if answer is None:
         return None
-    top, head = said.rsplit("\n", 1)
+    top, head = answer.rsplit("\n", 1)
     branch = (await git.ask("symbolic-ref", "--short", "HEAD") or "").strip() or None
     remote = (await git.ask("config", "--get", "remote.origin.url") or "").strip()
     is_clean = not (await git.ask("status", "--porcelain", "--untracked-files=normal") or "").strip()
@@ -85,7 +85,7 @@ async def find_repository(directory: Path) -> RepositoryInfo | None:
 
 
 async def _likely_baseline(git: ReadOnlyGit, head: str, branch: str | None) -> str:
-    """Return where a clean branch left the main one, else the commit before: the agent began earlier than HEAD."""
+    """Return the commit at which a clean branch left the main one, else the one before HEAD."""
     for candidate in _MAIN_BRANCHES:
         base = (await git.ask("merge-base", candidate, "HEAD") or "").strip()
         if candidate != branch and base and base != head:
@@ -106,8 +106,8 @@ async def collect_facts(directory: Path, home: RepositoryInfo | None, baseline: 
             tests=find_tests(directory),
         )
     git = await ReadOnlyGit.open(home.top)
-    asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{baseline}^{{commit}}")
-    commit = (await git.ask(*asked) or "").strip()
+    arguments = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{baseline}^{{commit}}")
+    commit = (await git.ask(*arguments) or "").strip()
     if not commit:
         raise YouBenchaError(
             "BASELINE_UNKNOWN",
@@ -127,7 +127,7 @@ async def collect_facts(directory: Path, home: RepositoryInfo | None, baseline: 
 
 
 async def _changes(git: ReadOnlyGit, top: Path, commit: str) -> tuple[FileChange, ...]:
-    """Committed since, changed, and new; not what the repository itself ignores."""
+    """List the changes since a commit: committed, uncommitted and untracked, but not ignored."""
     counted = (await git.ask("diff", *_HOW, "--numstat", commit) or "").split("\0")
     listed = (await git.ask("diff", *_HOW, "--name-status", commit) or "").split("\0")
     kinds = dict(zip(listed[1::2], listed[0::2], strict=False))
@@ -178,8 +178,8 @@ def _uses_pytest(directory: Path) -> bool:
 
 
 def _uses_unittest(directory: Path) -> bool:
-    places = (directory, directory / "tests", directory / "test")
-    return any("unittest" in _text(path) for place in places for path in sorted(place.glob("test_*.py"))[:20])
+    directories = (directory, directory / "tests", directory / "test")
+    return any("unittest" in _text(path) for each in directories for path in sorted(each.glob("test_*.py"))[:20])
 
 
 def _npm_has_tests(directory: Path) -> bool:
@@ -200,7 +200,7 @@ def _has(name: str) -> Callable[[Path], bool]:
     return lambda directory: (directory / name).is_file()
 
 
-# A Makefile that has a `test` target knows best; then the language's own way.
+# A `test` target in a Makefile comes first, because it may do more than the language's own command.
 _KNOWN: tuple[tuple[Callable[[Path], bool], str], ...] = (
     (_make_has_tests, "make test"),
     (_npm_has_tests, "npm test"),

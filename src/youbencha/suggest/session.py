@@ -55,10 +55,10 @@ _LARGEST = 100_000
 @dataclass(frozen=True, slots=True)
 class Suggestion:
     text: str
-    """A test case that our own loader takes."""
+    """A valid test case."""
     by_agent: bool
     why_not: str | None = None
-    """Why an agent that was asked did not make it."""
+    """Why the agent's suggestion was not used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class Suggester:
         first = prompt = first_prompt(self.facts, basis, self.wanted.prompt, self.instructions)
         problems: list[str] = []
         with tempfile.TemporaryDirectory(prefix="youbencha-suggest-", ignore_cleanup_errors=True) as scratch:
-            # As for a judge: the folder was in another agent's hands, and nothing in it may instruct this one.
+            # As for a judge: another agent wrote to this folder, and its files must not instruct this one.
             tree = Path(scratch) / "work"
             await asyncio.to_thread(copy_for_judge, self.facts.top, tree)
             for number in range(_ROUNDS):
@@ -101,8 +101,8 @@ class Suggester:
             reason = result.errors[0].message if result.errors else f"it ended as {result.status}"
             raise YouBenchaError("SUGGESTION_FAILED", reason)
         log = adapter.normalize_log(result, context)
-        said = [each.content for each in log.messages if each.role == "assistant" and each.parent is None]
-        return "\n\n".join(said)
+        texts = [each.content for each in log.messages if each.role == "assistant" and each.parent is None]
+        return "\n\n".join(texts)
 
     def _note(self, text: str) -> None:
         if self.on_event:
@@ -111,28 +111,28 @@ class Suggester:
     def _checked(self, answer: str) -> tuple[str, list[str]]:
         try:
             case = merged(self.facts, self.wanted, read_answer(answer))
-        except NoAnswer as nothing:
-            return "", [str(nothing)]
+        except UnusableAnswer as error:
+            return "", [str(error)]
         text = as_yaml(case, self.wanted.save_to.name)
         return text, problems_in(text)
 
 
 async def suggest(session: Suggester, agent: str) -> Suggestion:
-    """A test case: the agent's, if one is asked for and can be used; else one from the facts alone."""
-    alone = as_yaml(draft(session.facts, session.wanted), session.wanted.save_to.name)
+    """Return the agent's test case; without an agent, or if it cannot be used, the draft."""
+    basis = as_yaml(draft(session.facts, session.wanted), session.wanted.save_to.name)
     if agent == NO_AGENT:
-        return Suggestion(alone, by_agent=False)
+        return Suggestion(basis, by_agent=False)
     adapter = get_adapter(agent)
     try:
         if not await adapter.check_availability():
             raise YouBenchaError("AGENT_NOT_INSTALLED", "it is not installed")
         return await session.ask(adapter)
     except YouBenchaError as error:
-        return Suggestion(alone, by_agent=False, why_not=error.message)
+        return Suggestion(basis, by_agent=False, why_not=error.message)
 
 
 def problems_in(text: str) -> list[str]:
-    """Return all that the loader, the agents and the evaluators find wrong with a test case."""
+    """Return every problem that the loader, the agents and the evaluators find in a test case."""
     with tempfile.TemporaryDirectory(prefix="youbencha-suggest-") as directory:
         file = Path(directory) / "testcase.yaml"
         file.write_text(text, encoding="utf-8")
@@ -144,6 +144,7 @@ def problems_in(text: str) -> list[str]:
 
 
 def first_prompt(facts: Facts, basis: str, task: str, instructions: str | None) -> str:
+    schema = json.dumps(TestCase.model_json_schema(), separators=(",", ":"))
     parts = [
         instructions or INSTRUCTIONS,
         _ANSWER,
@@ -151,7 +152,7 @@ def first_prompt(facts: Facts, basis: str, task: str, instructions: str | None) 
         "## What it changed\n\n" + _changed(facts),
         "## A test case to begin with, made from these facts\n\n```yaml\n" + basis + "```",
         "## The evaluators\n\n" + "\n".join(f"- `{each.name}`: {each.description}" for each in all_evaluators()),
-        "## The format, as a JSON Schema\n\n```json\n" + json.dumps(_schema(), separators=(",", ":")) + "\n```",
+        "## The format, as a JSON Schema\n\n```json\n" + schema + "\n```",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -171,16 +172,12 @@ def _changed(facts: Facts) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Indented, so that no fence inside can end it."""
+    """Indent the text, so that no fence inside can end the block."""
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 
-def _schema() -> Mapping[str, Any]:
-    return TestCase.model_json_schema()
-
-
-class NoAnswer(Exception):
-    """What was wrong with it, in words that the agent can use."""
+class UnusableAnswer(Exception):
+    """An answer without a test case. The message is for the agent."""
 
 
 def read_answer(text: str) -> Mapping[str, Any]:
@@ -190,13 +187,13 @@ def read_answer(text: str) -> Mapping[str, Any]:
 
     blocks = [match["text"] for match in _BLOCK.finditer(text.replace("\r\n", "\n"))]
     if not blocks:
-        raise NoAnswer("There is no block that begins with ```yaml and ends with ```.")
+        raise UnusableAnswer("There is no block that begins with ```yaml and ends with ```.")
     if len(blocks[-1]) > _LARGEST:
-        raise NoAnswer("The test case is far too long.")
+        raise UnusableAnswer("The test case is far too long.")
     try:
         answer = YAML().load(io.StringIO(blocks[-1]))
     except (YAMLError, ValueError, RecursionError) as error:
-        raise NoAnswer(f"The block is not YAML: {str(error).splitlines()[0]}") from None
+        raise UnusableAnswer(f"The block is not YAML: {str(error).splitlines()[0]}") from None
     if not isinstance(answer, Mapping):
-        raise NoAnswer("The block must hold a mapping with the keys of a test case.")
+        raise UnusableAnswer("The block must hold a mapping with the keys of a test case.")
     return answer

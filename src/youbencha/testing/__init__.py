@@ -1,4 +1,4 @@
-"""The conformance kit: put an adapter of your own through the contract that ours pass.
+"""The conformance kit: test your own adapter against the contract that the built-in ones pass.
 
     from youbencha.testing import AdapterContract, Agent, Prepared, Situation
 

@@ -1,4 +1,4 @@
-"""What the kit must be told about an agent: how to bring it into each situation of the contract."""
+"""Define for the kit how to bring an agent into each situation of the contract."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from typing import Any
 from youbencha.adapters import AgentAdapter
 
 MARKER = "KIT-7f3a9c51d2e8"
-"""A word that appears nowhere by chance."""
+"""A word that does not appear by chance."""
 
 
 class Situation(StrEnum):
-    """What the agent is to be made to do."""
+    """What the agent has to do."""
 
     ANSWERS = "answers"
-    """Ends well, having said a text with MARKER in it."""
+    """Prints a text with MARKER in it, and succeeds."""
     WRITES_FILE = "writes-file"
-    """Ends well, having written a file `kit.txt` into its current directory, holding the value of the environment
-    variable KIT_PROBE."""
+    """Writes the value of the environment variable KIT_PROBE into a file `kit.txt` in its current directory, and
+    succeeds."""
     SAYS_MUCH = "says-much"
-    """Ends well, having written more than 15 MB of output."""
+    """Prints more than 15 MB, and succeeds."""
     FAILS = "fails"
     """Ends with an exit code other than 0, and an error text in its output."""
     HANGS = "hangs"
-    """Says a text with MARKER in it, and then does not end."""
+    """Prints a text with MARKER in it, and then does not end."""
 
 
 class NotApplicable(Exception):
-    """Raised by an agent that cannot be brought into a situation; the test is skipped, with this reason."""
+    """Raised if an agent cannot be brought into a situation; the test is skipped with this reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,25 +41,25 @@ class Prepared:
     """An agent, ready for one situation."""
 
     config: Mapping[str, Any] = field(default_factory=dict)
-    """Its `agent.config`, without the prompt: the kit adds that."""
+    """Its `agent.config`, without the prompt, which the kit adds."""
     env: Mapping[str, str] = field(default_factory=dict)
     exit_code: int | None = None
-    """What the agent ends with, if that is known beforehand: the adapter must say the same."""
+    """The agent's exit code, if it is known in advance: the adapter must report the same."""
     prompts: Callable[[], list[str]] | None = None
-    """The prompts that reached the model so far, byte for byte, if that can be seen."""
+    """The prompts that reached the model so far, byte for byte, if they can be observed."""
     model_url: str | None = None
-    """Where its model listens, without a path. The kit takes that for a gateway; leave it out if there is no model."""
+    """The address of its model, without a path, which the kit uses as the gateway's; None if there is no model."""
     keys: Callable[[], list[str]] | None = None
-    """The keys with which the model was asked so far, if that can be seen."""
+    """The keys that the model's server received so far, if they can be observed."""
 
 
 class Agent(ABC):
     """One agent under test."""
 
     prompt_key = "prompt"
-    """The configuration key that takes the prompt."""
+    """The configuration key of the prompt."""
     time_to_speak_ms: int | None = None
-    """How long it takes to its first word. Without it, five seconds; on a busy machine, the kit tries longer ones."""
+    """The time until its first output; five seconds if None. If that is too short, the kit tries longer times."""
 
     @abstractmethod
     def adapter(self) -> AgentAdapter:

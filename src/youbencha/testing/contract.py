@@ -17,7 +17,7 @@ from youbencha.testing.kit import Kit, SharedSession
 
 _ISO_8601 = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$")
 
-_DEADLINE_MARGIN_S = 5.0  # NFR-2; what our own process layer keeps is one second
+_DEADLINE_MARGIN_S = 5.0  # NFR-2; `youbencha.process` needs at most one second
 
 SPECIAL_PROMPT = "Say \"it\" and 'that': `id` $(id) ${HOME} $HOME; a\\b | c > d & e\n\ttab é 漢 🙂 %s {x} !h #c ~ * ?"
 
@@ -26,7 +26,7 @@ class AdapterContract:
     """Subclass it as a test class, and give it a fixture `agent`."""
 
     share_sessions = False
-    """True for an agent that is slow to start: tests that only look at a session then look at the same one."""
+    """True for an agent that is slow to start: tests that only read a session then share one."""
 
     @pytest.fixture
     def agent(self) -> Agent:
@@ -37,15 +37,11 @@ class AdapterContract:
         shared = _SHARED.setdefault(type(self), {}) if self.share_sessions else None
         return Kit(agent, tmp_path, shared=shared)
 
-    # -- the shape ---------------------------------------------------------------------------------------------
-
     def test_adapter_has_the_contracts_shape(self, agent: Agent) -> None:
         adapter = agent.adapter()
         assert isinstance(adapter, AgentAdapter)
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", adapter.name)
         assert re.fullmatch(r"\d+\.\d+\.\d+", adapter.version)
-
-    # -- check_availability ------------------------------------------------------------------------------------
 
     @pytest.mark.asyncio
     async def test_cr_1_1_an_installed_agent_is_available(self, agent: Agent) -> None:
@@ -61,8 +57,6 @@ class AdapterContract:
         adapter = _applicable(agent.adapter_without_credentials)
         with pytest.raises(Exception, match=r"(?i)authentication|api key"):
             await adapter.check_availability()
-
-    # -- execute -----------------------------------------------------------------------------------------------
 
     @pytest.mark.asyncio
     async def test_cr_2_1_success(self, kit: Kit) -> None:
@@ -133,7 +127,7 @@ class AdapterContract:
 
     @pytest.mark.asyncio
     async def test_executions_at_once_do_not_mix(self, agent: Agent, tmp_path: Path) -> None:
-        adapter = agent.adapter()  # one for all: it keeps no state
+        adapter = agent.adapter()  # shared: an adapter keeps no state
         kits = [Kit(agent, tmp_path / str(number), adapter) for number in range(2)]
         probes = [f"{MARKER}-{number}" for number in range(2)]
         results = await asyncio.gather(
@@ -147,7 +141,7 @@ class AdapterContract:
 
     @pytest.mark.asyncio
     async def test_secrets_are_written_nowhere(self, kit: Kit) -> None:
-        secret = MARKER  # which the agent is sure to say
+        secret = MARKER  # which the agent prints
         result = await kit.execute(Situation.ANSWERS, env={"KIT_API_KEY": secret})
         assert result.status == "success", result.errors
         log = kit.agent.adapter().normalize_log(result, kit.last_context)
@@ -156,12 +150,10 @@ class AdapterContract:
         for file in kit.artifacts.rglob("*"):
             assert not file.is_file() or secret.encode() not in file.read_bytes()
 
-    # -- behind a gateway --------------------------------------------------------------------------------------
-
     @pytest.mark.asyncio
     async def test_behind_a_gateway_its_key_is_the_only_one_and_a_stop_is_an_end(self, kit: Kit) -> None:
         seen = await kit.behind_gateway()
-        assert seen.environments, "no process of the agent was given what the test case gives"
+        assert seen.environments, "no process of the agent got the test case's variables"
         assert seen.leaks(kit.real_keys) == []
         assert seen.keys is None or set(seen.keys) == {seen.access.key}
         assert (seen.result.status, len(seen.result.errors)) == ("failed", 1)
@@ -171,8 +163,6 @@ class AdapterContract:
         assert log.usage is None or log.usage.partial
         for file in kit.artifacts.rglob("*"):
             assert not file.is_file() or seen.access.key.encode() not in file.read_bytes()
-
-    # -- normalize_log -----------------------------------------------------------------------------------------
 
     @pytest.mark.parametrize("situation", [Situation.ANSWERS, Situation.FAILS, Situation.HANGS])
     @pytest.mark.asyncio

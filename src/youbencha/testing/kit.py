@@ -1,4 +1,4 @@
-"""Kit: run an agent in a situation, and look at what its processes hold and what its model is asked with."""
+"""Kit: run an agent in a situation, and observe its processes' environments and its requests to the model."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from youbencha.testing.agent import MARKER, Agent, NotApplicable, Prepared, Situ
 
 LONG_MS = 120_000
 
-_SHORT_MS = 5_000  # for most agents long enough to say their word
+_SHORT_MS = 5_000  # long enough for the first output of most agents
 
 _PATIENCE_S = 10.0
-"""Beyond a run's timeout: then the kit ends it itself, or an adapter that ignores timeouts would never fail."""
+"""After a run's timeout and this, the kit ends the run, so that an adapter that ignores timeouts fails."""
 
 PROBE = "KIT_PROBE"
 
@@ -48,11 +48,11 @@ REAL_CREDENTIALS: Mapping[str, str] = {
     "CLAUDE_CODE_USE_BEDROCK": "1",
     "GOOGLE_GENAI_USE_VERTEXAI": "true",
 }
-"""What a test case may give an agent. None of it is to arrive, and none of it to have any effect."""
+"""What a test case may set for an agent. None of it may reach the agent behind a gateway, or have any effect."""
 
 
 class Kit:
-    """One workspace, and the agent working in it."""
+    """A workspace, and an agent that works in it."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Kit:
 
     @property
     def short_ms(self) -> int:
-        """A timeout that leaves the agent just enough time to speak."""
+        """A timeout that leaves the agent just enough time for its first output."""
         return self.agent.time_to_speak_ms or _SHORT_MS
 
     @property
@@ -100,7 +100,7 @@ class Kit:
         return await self._execute(situation, prompt, timeout, env or {})
 
     async def cut_off(self) -> AgentExecutionResult:
-        """By its timeout, after it spoke. One that comes before that shows little: then a longer one is given."""
+        """Run an agent that hangs into its timeout. If it has printed nothing by then, try a longer one."""
         timeout = self.short_ms
         result = await self.execute(Situation.HANGS, timeout=timeout)
         while MARKER not in result.output and timeout < LONG_MS:
@@ -120,15 +120,15 @@ class Kit:
     async def prompts_seen(self, prompt: str) -> list[str]:
         async with self._prepared(Situation.ANSWERS) as prepared:
             if prepared.prompts is None:
-                pytest.skip("what reaches this agent's model cannot be seen")
+                pytest.skip("the requests to this agent's model cannot be observed")
             await self._run(prepared, prompt, LONG_MS, {})
             return prepared.prompts()
 
     async def behind_gateway(self) -> GatewayRun:
-        """Let the agent speak through a gateway, with real keys around it; then look at its processes, and stop it."""
+        """Run the agent through a gateway, with real keys in the test case; read its environments, then stop it."""
         adapter = self._adapter or self.agent.adapter()
         if not isinstance(adapter, UsesGateway):
-            pytest.skip("this adapter knows of no gateway")
+            pytest.skip("this adapter does not support the gateway")
         async with self._prepared(Situation.HANGS) as prepared:
             self.real_keys = self._real_keys(adapter, prepared)
             probe = f"{PROBE}-{uuid.uuid4().hex}"
@@ -140,7 +140,7 @@ class Kit:
             )
             running = asyncio.create_task(adapter.execute(context))
             try:
-                await self._spoken(running)
+                await self._wait_for_marker(running)
                 environments = list(environments_with(probe))
             finally:
                 assert context.stop is not None
@@ -148,18 +148,18 @@ class Kit:
                 await asyncio.wait({running}, timeout=_PATIENCE_S)
                 running.cancel()
                 await asyncio.wait({running})
-            assert not running.cancelled(), "the agent did not end when it was told to stop"
+            assert not running.cancelled(), "the agent did not end after `stop` was set"
             keys = prepared.keys() if prepared.keys else None
             return GatewayRun(access, context, running.result(), environments, keys)
 
     def _real_keys(self, adapter: UsesGateway, prepared: Prepared) -> list[str]:
-        """What the agent's own preparation gives it, but for the address that the gateway has here, too."""
+        """The credentials of the prepared agent, without the model's address, which is also the gateway's here."""
         values = [prepared.env[name] for name in adapter.credentials_in(prepared.env)]
         address = prepared.model_url or NOWHERE
         return [value for value in values if address not in value and len(value) > len("anthropic")]
 
-    async def _spoken(self, running: asyncio.Task[AgentExecutionResult]) -> None:
-        """Until its word is in the log, which is written as the agent runs; or until it ends without one."""
+    async def _wait_for_marker(self, running: asyncio.Task[AgentExecutionResult]) -> None:
+        """Wait until the marker is in the log, which is written while the agent runs, or until the agent ends."""
         async with asyncio.timeout(LONG_MS / 1000):
             while not running.done():
                 logs = self.artifacts.rglob("terminal-output-*.log")
@@ -196,14 +196,14 @@ class Kit:
 
 
 class SharedSession(NamedTuple):
-    """A session that several tests look at."""
+    """A session that several tests read."""
 
     kit: Kit
     result: AgentExecutionResult
 
 
 class GatewayRun(NamedTuple):
-    """A run behind a gateway, which was stopped when the agent had spoken."""
+    """A run behind a gateway, stopped after the agent's first output."""
 
     access: GatewayAccess
     context: AgentExecutionContext
@@ -213,7 +213,7 @@ class GatewayRun(NamedTuple):
     keys: list[str] | None
 
     def leaks(self, known: Collection[str]) -> list[str]:
-        """Names of variables that hold what only the harness may know."""
+        """Names of variables with credentials that only the harness may have."""
         secrets = {_SECRET, *known}
         return sorted(
             {
@@ -226,7 +226,7 @@ class GatewayRun(NamedTuple):
 
 
 def environments_with(probe: str) -> Iterator[Mapping[str, str]]:
-    """Of our descendants, those that were given this probe."""
+    """The environments of descendants of this process that have this probe."""
     import psutil
 
     for process in psutil.Process().children(recursive=True):

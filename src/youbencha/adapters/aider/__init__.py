@@ -1,4 +1,4 @@
-"""Aider: the adapter, and the configuration that it takes."""
+"""The adapter for Aider, and its configuration."""
 
 from youbencha.adapters.aider.adapter import AiderAdapter
 from youbencha.adapters.aider.command import AiderConfig

@@ -1,4 +1,4 @@
-"""AiderAdapter: Aider gets its prompt in a file, writes plain text, and leaves its records in files."""
+"""AiderAdapter: Aider gets its prompt in a file, prints plain text, and leaves its records in files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ALIASES = {
     "3": "gpt-3.5-turbo", "flash": "gemini/flash", "flash-lite": "gemini/flash-lite", "gemini": "gemini/gemini",
     "deepseek": "deepseek/chat", "r1": "deepseek/reasoner", "grok3": "xai/grok-3",
 }  # fmt: skip
-"""Aider's own short names (0.86.2), as far as whose they are."""
+"""Aider's own short names (0.86.2), only exact enough to know the provider."""
 
 _BASES: Mapping[Provider, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
@@ -61,7 +61,7 @@ _KEYS = frozenset({
     "AZURE_API_KEY", "AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_BEARER_TOKEN_BEDROCK", "GOOGLE_APPLICATION_CREDENTIALS",
     "VERTEXAI_PROJECT", "OLLAMA_API_BASE", "LM_STUDIO_API_BASE", "GITHUB_COPILOT_TOKEN",
 })  # fmt: skip
-"""Each, alone, may be all that a model needs."""
+"""Each of these can be the only credential that a model needs."""
 
 CREDENTIALS = _KEYS | {name for names in _BASES.values() for name in names} | {
     "AZURE_API_BASE", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "OPENROUTER_API_BASE", "DEEPSEEK_API_BASE",
@@ -70,7 +70,7 @@ CREDENTIALS = _KEYS | {name for names in _BASES.values() for name in names} | {
 }  # fmt: skip
 
 _HANDED_ON = ("AIDER_API_KEY", "AIDER_OPENAI_API_KEY", "AIDER_ANTHROPIC_API_KEY", "AIDER_SET_ENV")
-"""Variables by which Aider makes others."""
+"""Variables from which Aider sets others."""
 
 VARIABLES = CREDENTIALS | {
     "AZURE_API_VERSION", "AWS_REGION", "AWS_REGION_NAME", "AWS_DEFAULT_REGION", "VERTEXAI_LOCATION",
@@ -79,7 +79,7 @@ VARIABLES = CREDENTIALS | {
 
 
 class AiderAdapter(CliAdapter[AiderConfig]):
-    """Runs Aider with a message, and reads the files that it leaves: it writes plain text."""
+    """Runs Aider with a message, and reads the files that it leaves."""
 
     kind = AIDER
     config_model = AiderConfig
@@ -123,7 +123,7 @@ class AiderAdapter(CliAdapter[AiderConfig]):
                 kind="not_guarded",
                 subtypes=frozenset({"not_guarded"}),
                 pattern=r"^youBencha cannot keep this Aider",
-                message="Aider could not be kept from settings that the repository may bring",
+                message="Aider could not be kept from reading the repository's settings for it",
                 hint="Use the version that is known to work: `yb agents install aider`.",
             ),
         )
@@ -140,7 +140,7 @@ class AiderAdapter(CliAdapter[AiderConfig]):
             raise AIDER.auth_failed(missing)
 
     def stored_login(self, env: Mapping[str, str]) -> bool:
-        """It has none of its own; that it uses a cloud's, its variables tell."""
+        """Aider stores no login; the use of a cloud's login shows in its variables."""
         return False
 
     def provider(self, invocation: Invocation[AiderConfig]) -> str | None:
@@ -153,12 +153,10 @@ class AiderAdapter(CliAdapter[AiderConfig]):
         from youbencha.adapters.cli_agent.agent_files import keep_logs
 
         files, redactor = Files(invocation.scratch), self.redactor(invocation)
-        # They repeat what was said, so secrets are masked.
+        # These repeat the conversation, so secrets are masked.
         own_logs = (files.chat, files.conversation, files.analytics, files.calls)
         keep_logs(invocation.scratch, own_logs, invocation.context.artifacts_dir / AIDER.logs, redactor)
         return read_session(files, done, redactor)
-
-    # -- behind a gateway --------------------------------------------------------------------------------------
 
     def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider | None:
         return api_of(model, env)
@@ -168,7 +166,7 @@ class AiderAdapter(CliAdapter[AiderConfig]):
 
 
 def api_of(model: str | None, env: Mapping[str, str]) -> Provider | None:
-    """Without a model, Aider goes by the keys that it finds: one of them tells, two do not."""
+    """The provider whose API is used. Without a model, Aider chooses by its keys: known only if there is just one."""
     if model is not None:
         return provider_of(_ALIASES.get(model, model))
     found = [provider for provider, name in _MAIN_KEYS.items() if env.get(name)]
@@ -176,7 +174,7 @@ def api_of(model: str | None, env: Mapping[str, str]) -> Provider | None:
 
 
 def served_by(model: str | None) -> str | None:
-    """In the words of a log: LiteLLM's prefix, where it is not one of the three."""
+    """The provider's name for the log: LiteLLM's prefix, if it is not one of the three."""
     if model is None:
         return None
     name = _ALIASES.get(model, model)
@@ -187,18 +185,18 @@ def served_by(model: str | None) -> str | None:
 
 
 def gateway_variables(access: GatewayAccess, provider: Provider | None) -> dict[str, str]:
-    """A provider that we do not know has OpenAI's API."""
+    """An unknown provider is assumed to have OpenAI's API."""
     provider = provider or "openai"
     url = access.url + _PATHS[provider]
     return {**dict.fromkeys(_BASES[provider], url), _MAIN_KEYS[provider]: access.key}
 
 
 def missing_key(model: str | None, env: Mapping[str, str]) -> str | None:
-    """Which key is missing, as far as the environment tells."""
+    """Which key is missing, as far as the environment shows."""
     if not any(env.get(name) for name in CREDENTIALS):
         return "there is no API key of any provider."
     provider = None if model is None else api_of(model, env)
-    # Gemini's may come in several ways.
+    # Gemini has several kinds of credentials.
     if provider in ("anthropic", "openai") and not any(env.get(name) for name in (_MAIN_KEYS[provider], *_HANDED_ON)):
         return f"the model {model} needs {_MAIN_KEYS[provider]}."
     return None

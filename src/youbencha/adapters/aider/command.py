@@ -1,4 +1,4 @@
-"""Aider's options and command line, and where each of its files lies: none of them in the workspace."""
+"""Aider's options and command line, and the paths of its files, none of which is in the workspace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from youbencha.adapters.cli_agent.config import AgentConfig, NonEmptyArgument
 from youbencha.process import Command
 
 _COMMANDS = ("/", "!")
-"""A message that begins so is a command to Aider itself, `/run` among them."""
+"""A message that begins with one of these is a command to Aider, such as `/run`."""
 
 _UNATTENDED = (
     "--yes-always", "--no-pretty", "--no-fancy-input", "--no-gitignore", "--no-suggest-shell-commands",
@@ -23,11 +23,11 @@ _UNATTENDED = (
 )  # fmt: skip
 
 _PRICES = Path("home", ".aider", "caches", "model_prices_and_context_window.json")
-"""Aider's own copy. Where there is one it downloads none, and asks LiteLLM, which brings its own."""
+"""Aider's cached price list. If it exists, Aider downloads none, and uses the prices in LiteLLM."""
 
 
 class Files(NamedTuple):
-    """In the run's scratch directory."""
+    """The files in the run's scratch directory."""
 
     scratch: Path
 
@@ -36,23 +36,23 @@ class Files(NamedTuple):
         return self.scratch / "prompt.md"
 
     @property
-    def nothing(self) -> Path:
-        """In the place of settings."""
+    def empty(self) -> Path:
+        """Used in place of settings files."""
         return self.scratch / "empty"
 
     @property
     def guarded(self) -> Path:
-        """There when our guard is in its place."""
+        """Exists after `guard.py` has run."""
         return self.scratch / "guarded"
 
     @property
     def calls(self) -> Path:
-        """Written by our guard, one line for each call to a model."""
+        """Written by `guard.py`, one line for each call to a model."""
         return self.scratch / "calls.jsonl"
 
     @property
     def analytics(self) -> Path:
-        """What Aider would tell its makers. It is only written down."""
+        """What Aider would send to its developers. It is only written to this file."""
         return self.scratch / "analytics.jsonl"
 
     @property
@@ -61,7 +61,7 @@ class Files(NamedTuple):
 
     @property
     def conversation(self) -> Path:
-        """With the models, word for word."""
+        """The complete conversation with the models."""
         return self.scratch / "llm-history.txt"
 
 
@@ -69,7 +69,7 @@ Words = Annotated[tuple[NonEmptyArgument, ...], Field(strict=False)]
 
 
 class AiderConfig(AgentConfig):
-    """Options of the Aider adapter. What is left out is as Aider itself has it."""
+    """Options of the Aider adapter. An option that is not set has Aider's own default."""
 
     own_flags = frozenset({
         "--", "-h", "--help", "--version", "--model", "--message", "--msg", "-m", "--message-file", "-f",
@@ -83,7 +83,7 @@ class AiderConfig(AgentConfig):
         "--llm-history-file", "--check-update", "--no-check-update", "--upgrade", "--update", "--install-main-branch",
         "--gui", "--browser", "--exit", "--apply", "--list-models", "--models", "--commit", "--lint", "--test",
         "--show-repo-map", "--show-prompts", "--just-check-update", "--watch-files", "--copy-paste",
-        # A key on a command line is there for all to read: `agent.env` is the place for it.
+        # Every user can read a key on a command line: keys belong in `agent.env`.
         "--api-key", "--openai-api-key", "--anthropic-api-key",
     })  # fmt: skip
 
@@ -95,13 +95,13 @@ class AiderConfig(AgentConfig):
     """For commit messages and summaries."""
     editor_model: NonEmptyArgument | None = None
     files: Words = ()
-    """In the chat from the start, to be edited; relative to the repository. Aider adds those that are spoken of."""
+    """In the chat from the start, to be edited; relative to the repository. Aider adds files that are mentioned."""
     read_only: Words = ()
-    """In the chat from the start, to be read: conventions, say."""
+    """In the chat from the start, only to be read, such as conventions."""
     map_tokens: Annotated[int, Field(ge=0)] | None = None
     """For the map of the repository; 0 for none."""
     auto_lint: bool = True
-    """Aider looks at what it edited, and fixes what is wrong."""
+    """Aider lints the files that it edited, and fixes what is wrong."""
     lint_cmd: Words = ()
     """A linter instead of its own, as `language: command`."""
     test_cmd: NonEmptyArgument | None = None
@@ -112,7 +112,7 @@ class AiderConfig(AgentConfig):
     """Such as 8k."""
     cache_prompts: bool = False
     stream: bool = False
-    """Have answers in pieces. Aider then does not learn how many tokens they took."""
+    """Stream the answers. Aider then does not get their token counts."""
 
 
 def aider_command(invocation: Invocation[AiderConfig]) -> Command:
@@ -131,7 +131,7 @@ def aider_command(invocation: Invocation[AiderConfig]) -> Command:
 def _prepare(files: Files, prompt: str) -> None:
     text = f"\n{prompt}" if prompt.startswith(_COMMANDS) else prompt
     files.prompt.write_text(text, encoding="utf-8", newline="")
-    files.nothing.touch()
+    files.empty.touch()
     prices = files.scratch / _PRICES
     prices.parent.mkdir(parents=True)
     prices.write_text('{"none": {}}', encoding="utf-8")
@@ -147,9 +147,9 @@ def _flags(invocation: Invocation[AiderConfig], files: Files) -> list[str]:
         "--input-history-file": invocation.inside(files.scratch / "input-history"),
         "--llm-history-file": invocation.inside(files.conversation),
         # Each has a default in the repository.
-        "--env-file": invocation.inside(files.nothing),
-        "--model-settings-file": invocation.inside(files.nothing),
-        "--model-metadata-file": invocation.inside(files.nothing),
+        "--env-file": invocation.inside(files.empty),
+        "--model-settings-file": invocation.inside(files.empty),
+        "--model-metadata-file": invocation.inside(files.empty),
         "--model": config.model,
         "--weak-model": config.weak_model,
         "--editor-model": config.editor_model,
@@ -163,7 +163,7 @@ def _flags(invocation: Invocation[AiderConfig], files: Files) -> list[str]:
     return [
         *_UNATTENDED,
         *(["--architect"] if config.architect else []),
-        # Without a repository of its own, Aider would make one, or take one that the workspace lies in.
+        # If the workspace is not a repository, Aider would create one, or use one that contains the workspace.
         _switch("git", (invocation.workspace / ".git").exists()),
         _switch("auto-commits", config.auto_commits),
         _switch("dirty-commits", config.auto_commits),
@@ -171,7 +171,7 @@ def _flags(invocation: Invocation[AiderConfig], files: Files) -> list[str]:
         _switch("auto-test", config.test_cmd is not None),
         _switch("cache-prompts", config.cache_prompts),
         _switch("stream", config.stream),
-        # Joined, so that a value which begins with a dash is no flag.
+        # Joined, so that a value that begins with a dash is not read as a flag.
         *(f"{flag}={value}" for flag, value in values.items() if value is not None),
         *(f"{flag}={value}" for flag, given in lists.items() for value in given),
     ]

@@ -1,4 +1,4 @@
-"""What a run of Aider left in files -> its session: its analytics, the calls that our guard noted, its conversation."""
+"""Read an Aider session from files: its analytics, the calls recorded by `guard.py`, its conversation."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _DONE = "Completed --message-file"
 
 
 class AnalyticsSummary(NamedTuple):
-    """By Aider's analytics, which stay on this machine."""
+    """What Aider's analytics file says."""
 
     launched: bool = False
     asked: int = 0
-    """How often it turned to the model."""
+    """How often it called the model."""
     answered: int = 0
-    """And got an answer."""
+    """How often the model answered."""
     unanswered: bool = False
-    """The last time it got none."""
+    """Whether the last call had no answer."""
     exception: str | None = None
     finished: bool = False
-    """It came to the end of its task, well or not."""
+    """It reached the end of its task, successfully or not."""
     cost_usd: float | None = None
-    """By LiteLLM's prices, without what commit messages cost. None where it knows none."""
+    """By LiteLLM's prices, without the cost of commit messages. None if a price is unknown."""
 
 
 def read_analytics(path: Path) -> AnalyticsSummary:
@@ -64,10 +64,10 @@ def read_analytics(path: Path) -> AnalyticsSummary:
 
 
 class Calls(NamedTuple):
-    """By our guard, of each call that was answered."""
+    """The answered calls, as `guard.py` recorded them."""
 
     model: str | None
-    """The first that was asked: the others are for commit messages, or for editing."""
+    """The first that was called: the others are for commit messages, or for editing."""
     tokens: tuple[Tokens, ...]
     all_known: bool
 
@@ -87,7 +87,7 @@ def read_calls(path: Path) -> Calls:
 
 
 def _tokens(usage: Record) -> Tokens:
-    """LiteLLM's words, in which a prompt's tokens hold the cached ones too, whatever the provider is."""
+    """Read LiteLLM's usage, in which the prompt's tokens include the cached ones, for every provider."""
     prompt = json_lines.count(usage.get("prompt_tokens"))
     details = json_lines.mapping(usage.get("prompt_tokens_details"))
     read = _first(usage.get("cache_read_input_tokens"), details.get("cached_tokens"))
@@ -101,7 +101,7 @@ def _first(*values: object) -> int | None:
 
 
 def read_json_lines(path: Path) -> Iterator[Record]:
-    """The records in a file; other lines are skipped: the agent may have written there too."""
+    """The records in a file. Other lines are skipped: the agent may have written there too."""
     for line in read_text(path).splitlines():
         yield from parsed_record(line)
 
@@ -110,14 +110,12 @@ def read_text(path: Path) -> str:
     return read_beginning(path.parent, path.name).decode("utf-8", "replace")
 
 
-# -- the session -------------------------------------------------------------------------------------------------
-
 EDIT = "edit"
-"""How a log calls what Aider does with an answer. It has no tools that the model could call."""
+"""The tool name in the log for Aider's edits. It has no tools that the model could call."""
 
 
 def read_session(files: Files, done: ProcessResult, redactor: Redactor) -> SessionRecord:
-    """The session with its conversation: what the model said, without what Aider said between."""
+    """Return the session with the model's messages, without those of Aider itself."""
     analytics, calls = read_analytics(files.analytics), read_calls(files.calls)
     answers = [redactor.text(clean_text(answer)) for answer in model_answers(read_text(files.conversation))]
     own = read_messages(clean_text(done.output), answers)
@@ -138,8 +136,8 @@ def _edit(path: str) -> ToolCall:
 def _facts(analytics: AnalyticsSummary, calls: Calls, own: AiderMessages, *, cut_off: bool) -> SessionFacts:
     failure = None
     if analytics.unanswered and not cut_off:
-        kind, status, said = own.failure or (None, None, analytics.exception or "")
-        failure = CallFailed(kind=kind, status=status, text=said)
+        kind, status, message = own.failure or (None, None, analytics.exception or "")
+        failure = CallFailed(kind=kind, status=status, text=message)
     finished = analytics.finished and analytics.answered > 0 and failure is None
     result = SessionResult(subtype=own.limit, is_error=own.limit is not None, text=None, turns=None, duration_ms=None)
     return SessionFacts(
@@ -147,7 +145,7 @@ def _facts(analytics: AnalyticsSummary, calls: Calls, own: AiderMessages, *, cut
         model=calls.model,
         usage=calls.usage(analytics.cost_usd, cut_off=cut_off),
         turns=analytics.answered or None,
-        # Its exit code is 0 whatever happened: what counts is that it asked, and was answered to the end.
+        # Its exit code is always 0: the run succeeded if the model was called and answered to the end.
         results=1 if finished else 0,
         result=result if finished or own.limit else None,
         failure=failure,
@@ -156,11 +154,12 @@ def _facts(analytics: AnalyticsSummary, calls: Calls, own: AiderMessages, *, cut
     )
 
 
-# -- what the model said, and what Aider itself said between: its output does not tell one from the other --------
+# Aider's output does not distinguish the model's text from its own: the model's answers are read from another file, and
+# removed from the output.
 
 _ANSWER = re.compile(r"^LLM RESPONSE [^\n]*\n((?:ASSISTANT[^\n]*\n)*)", re.MULTILINE)
 
-_FAILED = re.compile(r"^litellm\.(?P<kind>\w+): (?P<said>[^\n]*)", re.MULTILINE)
+_FAILED = re.compile(r"^litellm\.(?P<kind>\w+): (?P<message>[^\n]*)", re.MULTILINE)
 
 _RETRIED = re.compile(_FAILED.pattern + r"\n(?:[^\n]*\n){0,3}?Retrying in [\d.]+ seconds\.\.\.$", re.MULTILINE)
 
@@ -191,45 +190,46 @@ _STATUS_OF_TYPE = {
     "rate_limit_error": 429,
     "overloaded_error": 529,
 }
-"""Anthropic's. LiteLLM takes what it has no class for (402, 403) for a lost connection."""
+"""Anthropic's. LiteLLM reports errors that it has no class for (402, 403) as a lost connection."""
 
 TOKEN_LIMIT, REFLECTIONS, NOT_GUARDED = "token_limit", "reflections", "not_guarded"
-"""What makes a session that came to its end no success."""
+"""Why a session that reached its end is not a success."""
 
 
 class AiderFailure(NamedTuple):
     kind: str
-    """LiteLLM's name for it."""
+    """The class name of LiteLLM's exception."""
     status: int | None
-    said: str
+    message: str
 
 
 class AiderMessages(NamedTuple):
-    """Aider's."""
+    """What Aider itself reports in its output."""
 
     failure: AiderFailure | None
-    """The last one that it reported."""
+    """The last one."""
     retries: tuple[RetriedCalls, ...]
     edited: tuple[str, ...]
     limit: str | None
-    """What makes it no success, though it came to its end."""
+    """Why it is not a success, although it reached its end."""
 
 
 def model_answers(history: str) -> list[str]:
-    """Of Aider's `llm-history`, where each line of an answer begins with a word that says so."""
+    """Read the answers in Aider's `llm-history`, where each line of an answer begins with `ASSISTANT`."""
     blocks = (match[1] for match in _ANSWER.finditer(history + "\n"))
-    texts = ("\n".join(map(_said, block.split("\n"))).strip("\n") for block in blocks)
+    texts = ("\n".join(map(_without_mark, block.split("\n"))).strip("\n") for block in blocks)
     return [each for each in texts if each.strip()]
 
 
-def _said(line: str) -> str:
+def _without_mark(line: str) -> str:
     return line.removeprefix("ASSISTANT").removeprefix(" ")
 
 
 def read_messages(output: str, answers: Sequence[str]) -> AiderMessages:
-    own = _even(output)
+    """Read Aider's own messages: the output without the model's answers."""
+    own = _as_printed(output)
     for answer in answers:
-        own = own.replace(_even(answer), "", 1)
+        own = own.replace(_as_printed(answer), "", 1)
     failures = [_failure(match) for match in _FAILED.finditer(own)]
     retried = Counter((failure.status, failure.kind) for failure in map(_failure, _RETRIED.finditer(own)))
     limits = {TOKEN_LIMIT: _TOKEN_LIMIT, REFLECTIONS: _REFLECTIONS}
@@ -237,21 +237,21 @@ def read_messages(output: str, answers: Sequence[str]) -> AiderMessages:
         failure=failures[-1] if failures else None,
         retries=tuple(RetriedCalls(status, kind, times) for (status, kind), times in retried.items()),
         edited=tuple(_EDITED.findall(own)),
-        limit=next((name for name, words in limits.items() if words.search(own)), None),
+        limit=next((name for name, pattern in limits.items() if pattern.search(own)), None),
     )
 
 
-def _even(written: str) -> str:
-    """As a terminal without colours shows it: tabs are blanks, and nothing stands at the end of a line."""
-    return "\n".join(line.expandtabs().rstrip() for line in written.splitlines())
+def _as_printed(text: str) -> str:
+    """The text as Aider prints it: with spaces for tabs, and none at the end of a line."""
+    return "\n".join(line.expandtabs().rstrip() for line in text.splitlines())
 
 
 def _failure(match: re.Match[str]) -> AiderFailure:
-    kind, said = match["kind"], match["said"]
-    body = said[said.find("{") : said.rfind("}") + 1]
+    kind, message = match["kind"], match["message"]
+    body = message[message.find("{") : message.rfind("}") + 1]
     read = read_api_body(body) if body else None
     status = (read and read.status) or _STATUS_OF_TYPE.get(_type(body)) or _STATUS_OF_CLASS.get(kind)
-    return AiderFailure(kind, status, read.message if read and read.message != body else said)
+    return AiderFailure(kind, status, read.message if read and read.message != body else message)
 
 
 def _type(body: str) -> str:

@@ -1,4 +1,4 @@
-"""Claude Code: the adapter, and the configuration that it takes."""
+"""The adapter for Claude Code, and its configuration."""
 
 from youbencha.adapters.claude_code.adapter import ClaudeCodeAdapter
 from youbencha.adapters.claude_code.config import ClaudeCodeConfig

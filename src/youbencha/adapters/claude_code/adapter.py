@@ -1,4 +1,4 @@
-"""ClaudeCodeAdapter: what differs between the Claude Code CLI and other agents."""
+"""ClaudeCodeAdapter: what is specific to the Claude Code CLI."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from youbencha.adapters.claude_code.command import (
     with_shared_files,
 )
 from youbencha.adapters.claude_code.config import CLAUDE, ClaudeCodeConfig, credentials_given
-from youbencha.adapters.claude_code.own_files import agent_definition, config_dir, on_the_host, with_session_file
-from youbencha.adapters.claude_code.rejected_key import debug_log_watched, watch_of, when
+from youbencha.adapters.claude_code.own_files import agent_definition, config_dir, host_environment, with_session_file
+from youbencha.adapters.claude_code.rejected_key import call_when_set, debug_log_watched, watch_of
 from youbencha.adapters.claude_code.texts import OWN_CAUSES, plain_session
 from youbencha.adapters.claude_code.versions import Feature, supports
 from youbencha.adapters.cli_agent import AgentCli, CliAdapter
@@ -57,11 +57,11 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
     config_model = ClaudeCodeConfig
     inherited_env = _INHERITED
     default_env: ClassVar[Mapping[str, str]] = {
-        # Fewer connections that have nothing to do with the task, and no update in the middle of a trial.
+        # Fewer connections that are unrelated to the task, and no update during a trial.
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
     }
-    # Lets it run with all tools allowed as root. Only ever said where it is true.
+    # Lets it run with all tools allowed as root. Set only if it is true.
     boundary_env: ClassVar[Mapping[str, str]] = {"IS_SANDBOX": "1"}
     credentials = CREDENTIALS
     rules = VerdictRules(
@@ -72,12 +72,10 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
         compares_models=True,
     )
 
-    # -- before it runs ----------------------------------------------------------------------------------------
-
     async def require_authentication(
         self, cli: AgentCli, env: Mapping[str, str], config: ClaudeCodeConfig | None
     ) -> None:
-        """Raise if the CLI has no credentials. Whether they are *valid* only a request can tell, and that costs."""
+        """Raise if the CLI has no credentials. Whether they are *valid* is not checked: that would cost a request."""
         if credentials_given(env):
             return
         if supports(cli_version(cli), Feature.AUTH_STATUS):
@@ -86,18 +84,18 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
             if status.exit.code != 0:
                 raise CLAUDE.auth_failed("`claude auth status` says that there is no login, and there is no API key.")
         elif not self.stored_login(env):
-            # Before 2.1.40 `claude auth status` is no command: "auth" would be sent to the model as a prompt.
+            # Before 2.1.40 `claude auth status` is not a command: "auth" would be sent to the model as a prompt.
             raise CLAUDE.auth_failed("there is no API key and no stored login.")
 
     def stored_login(self, env: Mapping[str, str], platform: str = sys.platform) -> bool:
-        """As far as files tell: macOS keeps a login in its keychain, where we do not look."""
+        """Whether there may be a login: on macOS it is in the keychain, which is not searched."""
         if platform == "darwin":
             return True
         base = config_dir(env)
         return base is not None and ((base / ".credentials.json").is_file() or _has_key_helper(base / "settings.json"))
 
     def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider:
-        """Always Anthropic's API: what Bedrock and Vertex speak is of no use to a gateway that stands for them."""
+        """Always Anthropic's API, also for a test case that uses Bedrock or Vertex, which the gateway replaces."""
         return "anthropic"
 
     def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
@@ -111,7 +109,7 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
 
     @contextmanager
     def scratch(self, context: AgentExecutionContext) -> Iterator[Path]:
-        """Two directories, one for the prompt and one for settings; the CLI only reads them."""
+        """Create two directories, one for the prompt and one for settings; the CLI only reads them."""
         with scratch_directory(context.scratch_dir) as path:
             settings = settings_directory(path)
             settings.mkdir(mode=0o700)
@@ -119,8 +117,6 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
                 context.sandbox.share(path)
                 context.sandbox.share(settings)
                 yield path
-
-    # -- while it runs -----------------------------------------------------------------------------------------
 
     def command(
         self, invocation: ClaudeInvocation, control_flags: tuple[str, ...] = (), stdin: Input | None = None
@@ -134,14 +130,14 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
         )
 
     async def drive(self, invocation: ClaudeInvocation, log_file: Path) -> RunEnding:
-        """Run it to its end, its deadline, or the first sign that it cannot succeed."""
+        """Run the CLI to its end, its deadline, or the first sign that it cannot succeed."""
         if transport_of(invocation) != "print":
             from youbencha.adapters.claude_code.control_mode import drive
 
             return await drive(self, invocation, log_file)
         context, redactor, command = invocation.context, self.redactor(invocation), self.command(invocation)
         watch = watch_of(invocation, command, redactor, context.stop)
-        async with debug_log_watched(watch, invocation, command), when(context.stop, watch.stop.set):
+        async with debug_log_watched(watch, invocation, command), call_when_set(context.stop, watch.stop.set):
             process = await context.sandbox.run(
                 command,
                 limits=Limits(timeout_s=context.timeout_s),
@@ -170,11 +166,9 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
     def stream_expected(self, config: ClaudeCodeConfig) -> bool:
         return config.output_format == "stream-json"
 
-    # -- after it ran ------------------------------------------------------------------------------------------
-
     def complete(self, invocation: ClaudeInvocation, session: SessionRecord, done: ProcessResult) -> SessionRecord:
-        """Its own record of the session has what its output did not say."""
-        config = config_dir(on_the_host(invocation.context.sandbox, invocation.env))
+        """Add what only the CLI's own session file has."""
+        config = config_dir(host_environment(invocation.context.sandbox, invocation.env))
         return replace(session, facts=with_session_file(session.facts, session_id_of(invocation), config))
 
     def details(self, invocation: ClaudeInvocation) -> dict[str, Any]:
@@ -187,7 +181,7 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
         return agent_definition(
             name,
             workspace=invocation.workspace,
-            env=on_the_host(invocation.context.sandbox, invocation.env),
+            env=host_environment(invocation.context.sandbox, invocation.env),
             harness=self.harness_env,
             project=invocation.context.config_dir,
         )

@@ -1,7 +1,7 @@
-"""From configuration to command line: the one place that knows the CLI's flags.
+"""Build the CLI's command line from the configuration.
 
-How the prompt reaches the CLI, which settings must win over every settings file, and how the CLI is driven are decided
-here, too: each shows on the command line.
+This includes how the prompt reaches the CLI, which settings must override every settings file, and how the CLI is
+driven: each affects the command line.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def build_command(
     control_flags: Sequence[str] = (),
     stdin: Input | None = None,
 ) -> Command:
-    """Build the command line, and write the prompt and the settings into files where it names such files.
+    """Build the command line, and write the files that it names: the prompt and the settings.
 
     `control_flags` and `stdin` come from the control protocol's transport.
     """
@@ -64,8 +64,8 @@ def build_command(
         _prompt_file(invocation).write_bytes(invocation.prompt.encode())
         flags += ["--add-dir", invocation.inside(invocation.scratch)]
     return Command(
-        # The prompt comes last and behind `--`: one that starts with a dash is then no option, and no flag
-        # that takes several values can swallow it.
+        # The prompt comes last, after `--`: then a leading dash does not make it an option, and no flag that takes
+        # several values can consume it.
         argv=(*invocation.cli.argv, *flags, "-p", *_prompt_arguments(invocation)),
         cwd=invocation.workspace,
         env=_environment(config, invocation.env),
@@ -75,7 +75,7 @@ def build_command(
 
 
 def cli_version(cli: AgentCli) -> CliVersion:
-    """The version as something that can be compared."""
+    """Parse the CLI's version, so that it can be compared."""
     version = CliVersion.parse(cli.version)
     if version is None:
         raise unknown_version(CLAUDE, cli.path, repr(cli.version))
@@ -83,7 +83,7 @@ def cli_version(cli: AgentCli) -> CliVersion:
 
 
 def session_id_of(invocation: ClaudeInvocation) -> str | None:
-    """Chosen by us in text mode, which says nothing of the session: its files are then known by name."""
+    """The session's id in text mode: chosen here, because the output does not have it, and files are named by it."""
     if invocation.config.output_format != "text":
         return None
     return invocation.session_id(_CHOOSES_SESSION) if _has(invocation, Feature.SESSION_ID) else None
@@ -93,25 +93,23 @@ def _has(invocation: ClaudeInvocation, feature: Feature) -> bool:
     return supports(cli_version(invocation.cli), feature)
 
 
-# -- the prompt ------------------------------------------------------------------------------------------------
-
 LONGEST_ARGUMENT_CHARACTERS = 7_000
 
 _SLASH_COMMAND = re.compile(r"/[\w:.-]+(?=\s|\Z)")
 """`/help`, but not `/usr/bin/env is …`. Measured in 1.0.128 to 2.1.325, for arguments and standard input alike."""
 
 Delivery = Literal["argument", "stdin", "file", "message"]
-"""`message`: as the first one of a conversation. There, too, a slash command is one."""
+"""`message`: the first message of a conversation, which can be a slash command, too."""
 
 
 def check_prompt(prompt: str, config: ClaudeCodeConfig) -> None:
-    """Raise where the prompt cannot be delivered as asked for, or would be taken for a command of the CLI."""
+    """Raise if the prompt cannot be delivered as configured, or would be read as a command of the CLI."""
     delivery = print_delivery(prompt, config)
     if delivery != "file" and not config.slash_commands and (command := _SLASH_COMMAND.match(prompt)):
         raise CLAUDE.one_problem(
             "prompt",
-            f"starts with {command[0]!r}, which Claude Code takes for a command of its own, and the model never sees",
-            "put a space before it; or set slash_commands: true if the command is what you want",
+            f"starts with {command[0]!r}, which Claude Code would run as a command; the model would never see it",
+            "put a space before it; or set slash_commands: true if you want to run the command",
         )
 
 
@@ -122,7 +120,7 @@ def delivery_of(invocation: ClaudeInvocation) -> Delivery:
 
 
 def first_message(invocation: ClaudeInvocation) -> str:
-    """The task, or where to find it."""
+    """The prompt, or a reference to the file that holds it."""
     if delivery_of(invocation) == "file":
         path = invocation.inside(_prompt_file(invocation))
         return f"Read the file {path} completely; it holds your task. Then do what it says."
@@ -148,12 +146,10 @@ def _prompt_arguments(invocation: ClaudeInvocation) -> list[str]:
     return ["--", first_message(invocation)] if is_argument else []
 
 
-# -- how the CLI is driven: in print mode, or by its control protocol over one of two transports -----------------
-
 Transport = Literal["websocket", "stdio", "print"]
 
 _ASKS_BEFORE = frozenset({"default", "ask", "manual"})
-"""Modes in which the CLI would ask a person: with a tool policy, there is an answer."""
+"""Modes in which the CLI would ask the user: with a tool policy, the policy answers."""
 
 
 def transport_of(invocation: ClaudeInvocation) -> Transport:
@@ -163,7 +159,7 @@ def transport_of(invocation: ClaudeInvocation) -> Transport:
 
 
 def choose_transport(config: ClaudeCodeConfig, version: CliVersion, *, is_boundary: bool) -> Transport:
-    """Raises where this version cannot do what was asked for."""
+    """Choose the transport. Raises if this version does not support what is configured."""
     if config.transport == "print":
         return "print"
     if config.transport == "auto" and config.tool_policy is None:
@@ -176,21 +172,18 @@ def choose_transport(config: ClaudeCodeConfig, version: CliVersion, *, is_bounda
         raise CLAUDE.one_problem(key, message, f"use {first} or later")
     if config.transport == "websocket" and not supports(version, Feature.SDK_URL):
         window = f"{first_version(Feature.SDK_URL)} to {last_version(Feature.SDK_URL)}"
-        raise CLAUDE.one_problem(key, f"Claude Code {version} takes no WebSocket of ours", f"use {window}, or stdio")
+        raise CLAUDE.one_problem(key, f"Claude Code {version} cannot use this WebSocket", f"use {window}, or stdio")
     return _by_version(version) if config.transport == "auto" else config.transport
 
 
 def policy_decides(config: ClaudeCodeConfig) -> bool:
-    """Whether what the policy allows is allowed; otherwise the CLI's own mode has the last word."""
+    """Whether a tool that the policy allows is allowed; otherwise the CLI's own mode decides."""
     mode = config.permission_mode
     return mode in (None, "bypassPermissions") or (config.tool_policy is not None and mode in _ASKS_BEFORE)
 
 
 def _by_version(version: CliVersion) -> Transport:
     return "websocket" if supports(version, Feature.SDK_URL) else "stdio"
-
-
-# -- flags and variables -----------------------------------------------------------------------------------------
 
 
 def _output_flags(config: ClaudeCodeConfig) -> list[str]:
@@ -201,7 +194,7 @@ def _output_flags(config: ClaudeCodeConfig) -> list[str]:
 
 
 def _debug_flags(invocation: ClaudeInvocation, version: CliVersion) -> list[str]:
-    """Where the output does not tell of failed requests, the CLI's debug log does (see `rejected_key.py`)."""
+    """Turn on the debug log if the output does not show failed requests (see `rejected_key.py`)."""
     if (session_id := session_id_of(invocation)) is not None:
         return ["--debug", "--session-id", session_id]
     return [] if supports(version, Feature.RETRY_EVENTS) else ["--debug"]
@@ -209,7 +202,7 @@ def _debug_flags(invocation: ClaudeInvocation, version: CliVersion) -> list[str]
 
 def _permission_flags(invocation: ClaudeInvocation, *, is_root: bool) -> list[str]:
     mode = invocation.config.permission_mode
-    # The CLI takes no other value for a yes.
+    # The CLI accepts no other value.
     if is_root and _bypasses(invocation.config) and invocation.env.get("IS_SANDBOX") != "1":
         raise CLAUDE.error(
             codes.ROOT_REFUSED,
@@ -233,7 +226,7 @@ def _optional_flags(config: ClaudeCodeConfig, agent_definition: str | None) -> l
         "--agent": config.agent_name,
         "--system-prompt": config.system_prompt,
         "--append-system-prompt": config.append_system_prompt,
-        # One value joined by commas: these flags take several and would swallow what follows.
+        # One value joined by commas: these flags take several values, and would consume what follows.
         "--allowedTools": _joined(config.allowed_tools),
         "--disallowedTools": _joined(config.disallowed_tools),
         "--max-turns": _text(config.max_turns),
@@ -254,19 +247,19 @@ def _text(number: int | None) -> str | None:
 
 
 def _environment(config: ClaudeCodeConfig, env: Mapping[str, str]) -> dict[str, str]:
-    """The two options that only the environment can set."""
+    """Add the two options that only the environment can set."""
     settings: dict[str, str] = {}
     if config.max_tokens is not None:
         settings["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(config.max_tokens)
     if config.temperature is not None:
-        # MAX_THINKING_TOKENS=0 would be ignored for models that think adaptively; this is not (2.1.325).
+        # MAX_THINKING_TOKENS=0 is ignored for models with adaptive thinking; this is not (2.1.325).
         body = {"temperature": config.temperature, "thinking": {"type": "disabled"}}
         settings["CLAUDE_CODE_EXTRA_BODY"] = json.dumps(body)
     return {**settings, **env}
 
 
 def _check_version(config: ClaudeCodeConfig, version: CliVersion, *, is_root: bool) -> None:
-    """Refuse what this CLI version cannot do: an unknown flag would end it, or worse, be ignored."""
+    """Reject options that this CLI version does not support: it would fail, or ignore them."""
     used = {
         "agent_name": (config.agent_name is not None, Feature.AGENT_FLAG),
         "include_partial_messages": (config.include_partial_messages, Feature.PARTIAL_MESSAGES),
@@ -292,11 +285,9 @@ def _check_version(config: ClaudeCodeConfig, version: CliVersion, *, is_root: bo
         raise CLAUDE.invalid_config(problems)
 
 
-# -- settings ----------------------------------------------------------------------------------------------------
-#
-# Its settings files win over its environment: with a base URL in `env` of the user's settings, or of the repository's,
-# it goes there, and a key helper's key is sent beside ours (measured: 1.0.128, 2.0.62, 2.1.325). Only what `--settings`
-# says wins over those files, so that the gateway is said there too.
+# Settings files override the environment: Claude Code uses a base URL in `env` of the user's or the repository's
+# settings, and sends a key helper's key in addition to the given one (measured: 1.0.128, 2.0.62, 2.1.325). Only
+# `--settings` overrides those files, so the gateway is set there too.
 
 CREDENTIALS = frozenset({
     "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS",
@@ -308,12 +299,12 @@ CREDENTIALS = frozenset({
 
 
 def settings_directory(scratch: Path) -> Path:
-    """Not in `scratch`: the CLI is let into that one, and the settings may hold a key."""
+    """The directory for settings. Not `scratch`, which the CLI may read: the settings may hold a key."""
     return scratch.with_name(f"{scratch.name}-settings")
 
 
 def _settings(invocation: ClaudeInvocation, version: CliVersion) -> dict[str, Any] | None:
-    """What has to win over every other settings file, where the CLI can be told so."""
+    """The settings that must override every settings file, if the CLI supports `--settings`."""
     config, access = invocation.config, invocation.context.gateway
     has_policy = config.tool_policy is not None
     if not (access or has_policy) or not supports(version, Feature.SETTINGS_FLAG):
@@ -321,7 +312,7 @@ def _settings(invocation: ClaudeInvocation, version: CliVersion) -> dict[str, An
     settings = given_settings(config.extra_args, invocation.workspace)
     if access is not None:
         settings = gateway_settings(access, invocation.env, settings)
-    if has_policy:  # 1.0.128 and 2.0.62 would not ask us if the repository's settings switched all hooks off
+    if has_policy:  # in 1.0.128 and 2.0.62, the repository's settings could otherwise switch all hooks off
         settings |= {"disableAllHooks": False}
     return settings
 
@@ -331,17 +322,17 @@ def gateway_variables(access: GatewayAccess) -> dict[str, str]:
 
 
 def gateway_settings(access: GatewayAccess, env: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
-    """For `--settings`, with what the person gives there."""
-    nothing = dict.fromkeys(sorted(CREDENTIALS), "")
-    around = {name: env[name] for name in ("NO_PROXY", "no_proxy") if name in env}
+    """The value of `--settings`: the user's own (`given`), with the gateway as the only credentials."""
+    no_credentials = dict.fromkeys(sorted(CREDENTIALS), "")
+    no_proxy = {name: env[name] for name in ("NO_PROXY", "no_proxy") if name in env}
     own = given["env"] if isinstance(given.get("env"), dict) else {}
-    return {**given, "apiKeyHelper": "", "env": {**own, **nothing, **around, **gateway_variables(access)}}
+    return {**given, "apiKeyHelper": "", "env": {**own, **no_credentials, **no_proxy, **gateway_variables(access)}}
 
 
 def given_settings(extra_args: Sequence[str], workspace: Path) -> dict[str, Any]:
-    """What the person says by `--settings`: of two, the CLI reads the last, and that is ours.
+    """Read the user's `--settings`, to merge them: of two, the CLI reads only the last, which is the adapter's.
 
-    A file or JSON, as the CLI takes it; what cannot be read has no effect there either.
+    The value is a file or JSON; one that cannot be read has no effect, as in the CLI.
     """
     flags = [*extra_args, ""]
     values = [
@@ -360,12 +351,12 @@ def given_settings(extra_args: Sequence[str], workspace: Path) -> dict[str, Any]
 
 
 def with_shared_files(config: ClaudeCodeConfig, sandbox: Sandbox) -> ClaudeCodeConfig:
-    """Share the file that `mcp_config` names, and name it as the agent does."""
+    """Share the file that `mcp_config` names with the sandbox, and use its path in there."""
     named = config.mcp_config
     if sandbox.kind == "local" or named is None or named.lstrip().startswith("{"):
         return config
     path = Path(named)
-    if not path.is_absolute() or not path.is_file():  # in the workspace, or for the CLI to complain about
+    if not path.is_absolute() or not path.is_file():  # in the workspace, or reported by the CLI as missing
         return config
     sandbox.share(path)
     return config.model_copy(update={"mcp_config": sandbox.inside(path)})

@@ -1,4 +1,4 @@
-"""What Claude Code is called, and what a person may write under `agent.config` for it."""
+"""The names, error hints and configuration (`agent.config`) of Claude Code."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ CLAUDE = AgentKind(
     hints={
         codes.MAX_TURNS: "Raise `max_turns`, or give the agent a smaller task.",
         codes.MAX_BUDGET: "Raise the budget of the run (`max_budget_usd`, or the gateway's cap).",
-        codes.NO_RESULT: "An interrupt (Ctrl-C), a lost end of the output or a configuration it could not read (MCP "
-        "file) do this; see the raw log.",
-        codes.EXIT_CODE: "The lines quoted are its own last ones; an unknown option means that this version of the CLI "
+        codes.NO_RESULT: "Possible reasons: an interrupt (Ctrl-C), truncated output, or a configuration that it could "
+        "not read (MCP file); see the raw log.",
+        codes.EXIT_CODE: "The quoted lines are its last output; an unknown option means that this version of the CLI "
         "is too old.",
         codes.TOOL_DENIED: "Add them to `allowed_tools`, or set `permission_mode: bypassPermissions` (in a sandbox).",
     },
@@ -43,7 +43,7 @@ _GIVEN_CREDENTIALS = (
 
 
 def credentials_given(env: Mapping[str, str]) -> bool:
-    """Whether the environment itself says who we are, so that no stored login is used."""
+    """Whether the environment has credentials, so that no stored login is used."""
     return any(env.get(name) for name in _GIVEN_CREDENTIALS)
 
 
@@ -90,7 +90,7 @@ PolicyRule = Annotated[str, Field(max_length=1000), AfterValidator(_is_rule)]
 
 
 class ToolPolicyConfig(StrictModel):
-    """Which tools the agent may use, decided by youBencha at each call. The run goes on without those it may not."""
+    """Which tools the agent may use, decided by youBencha at each call. A denied call does not end the run."""
 
     allow: tuple[PolicyRule, ...] | None = Field(default=None, strict=False)
     """Only these: `Read`, `Bash(git *)`. Unset: all."""
@@ -112,15 +112,15 @@ class ClaudeCodeConfig(AgentConfig):
     permission_mode: (
         Literal["auto", "plan", "ask", "default", "acceptEdits", "bypassPermissions", "dontAsk", "manual"] | None
     ) = None
-    """Unset means that every tool is allowed: there is no one to ask. `ask` is the CLI's `default`."""
+    """Unset: every tool is allowed, because there is no user to ask. `ask` is the CLI's `default`."""
     allowed_tools: tuple[ToolRule, ...] | None = Field(default=None, strict=False)
-    """Tools that need no approval. To take tools away, use `disallowed_tools`."""
+    """Tools that need no approval. To remove tools, use `disallowed_tools`."""
     disallowed_tools: tuple[ToolRule, ...] | None = Field(default=None, strict=False)
     max_tokens: Annotated[int, Field(gt=0, le=200_000)] | None = None
     """For each answer of the model (CLAUDE_CODE_MAX_OUTPUT_TOKENS; the CLI has no flag for it)."""
     temperature: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
     """Sent with each request (CLAUDE_CODE_EXTRA_BODY; the CLI has no flag for it). Turns extended thinking off,
-    because the API takes no other temperature than 1 with it."""
+    because the API accepts only temperature 1 with it."""
     max_turns: Annotated[int, Field(gt=0)] | None = None
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
     mcp_config: Argument | None = None
@@ -134,29 +134,28 @@ class ClaudeCodeConfig(AgentConfig):
     """How the prompt reaches the CLI. `auto`: as an argument up to 7,000 characters, else by standard input."""
     transport: Literal["auto", "websocket", "stdio", "print"] = "auto"
     """How the CLI is driven. `auto`: in print mode; with a tool policy or in a container by its control protocol, over
-    a WebSocket with the versions that take one (1.0.124 to 2.1.120), else over standard input and output."""
+    a WebSocket with the versions that support it (1.0.124 to 2.1.120), else over standard input and output."""
     tool_policy: ToolPolicyConfig | None = None
-    """Needs the control protocol. Not a boundary: an allowed program can start any other."""
+    """Needs the control protocol. Not a security boundary: an allowed program can start any other."""
     silence_timeout_s: Annotated[float, Field(gt=0, le=86_400)] = 300.0
-    """With the control protocol: the CLI has failed if it says nothing for so long while no tool runs."""
+    """With the control protocol: fail if the CLI sends nothing for this long while no tool runs."""
     slash_commands: bool = False
-    """Let a prompt such as `/review` run a command of the CLI. Otherwise it is refused: the model would not see it."""
+    """Let a prompt such as `/review` run a command of the CLI. Otherwise it is rejected: the model would not see it."""
     setting_sources: tuple[Literal["user", "project", "local"], ...] | None = Field(default=None, strict=False)
     """Whose settings the CLI loads. Without `project` and `local`, a repository's hooks, MCP servers, environment and
-    CLAUDE.md have no say."""
+    CLAUDE.md are ignored."""
 
     @property
     def print_only(self) -> str | None:
-        """An option, if one was chosen, that the control protocol has no use for."""
+        """The name of an option that is set and needs print mode, if any."""
         return next((name for name, value in _PRINT_ONLY.items() if getattr(self, name) == value), None)
 
     @model_validator(mode="after")
-    def _can_be_driven(self) -> Self:
-        """A policy that is not kept would be worse than none."""
+    def _fits_transport(self) -> Self:
         from youbencha.spec.problems import ProblemAt
 
         if self.tool_policy is not None and self.transport == "print":
-            raise ProblemAt("transport", "print cannot keep a tool_policy", hint="leave out one of the two")
+            raise ProblemAt("transport", "print cannot enforce a tool_policy", hint="leave out one of the two")
         reason = "tool_policy" if self.tool_policy is not None else "transport"
         if self.print_only and (self.tool_policy is not None or self.transport in ("stdio", "websocket")):
             value = _PRINT_ONLY[self.print_only]

@@ -1,4 +1,4 @@
-"""Drive Claude Code by its control protocol: answer its questions about tools, and end it in good order."""
+"""Drive Claude Code by its control protocol: answer its questions about tools, and end it gracefully."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from youbencha.adapters.claude_code.command import (
     policy_decides,
     transport_of,
 )
-from youbencha.adapters.claude_code.rejected_key import debug_log_watched, watch_of, when
+from youbencha.adapters.claude_code.rejected_key import call_when_set, debug_log_watched, watch_of
 from youbencha.adapters.claude_code.versions import Feature, supports
 from youbencha.control.driver import Driver, StdioTransport
 from youbencha.control.machine import Machine, Timeouts
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from youbencha.adapters.cli_agent.verdict import RunEnding
 
 INTERRUPT_S = 1.0
-"""For a result after `interrupt`, which comes within 0.1 s. Then it is ended, result or not."""
+"""How long to wait for a result after `interrupt`; it usually comes within 0.1 s."""
 
 _BACKSTOP_S = 0.5
 
 _STARTS_WITHIN_S = 60.0
-"""A CLI of 350 MB that comes from a cold disk took 15 s."""
+"""A CLI of 350 MB took 15 s to start from a cold disk."""
 
 _CONTROL_PORT = 9876
 
 
 async def drive(adapter: ClaudeCodeAdapter, invocation: ClaudeInvocation, log_file: Path) -> RunEnding:
-    """Ask the agent, and answer it, until its result is there."""
+    """Run the session until its result, its deadline or a stop."""
     context, redactor = invocation.context, adapter.redactor(invocation)
     control = ControlSession(invocation, redactor)
     async with control.transport as transport:
@@ -58,7 +58,7 @@ async def drive(adapter: ClaudeCodeAdapter, invocation: ClaudeInvocation, log_fi
             async with (
                 debug_log_watched(watch, invocation, command),
                 control.stopping(),
-                when(watch.stop, transport.stop.set),
+                call_when_set(watch.stop, transport.stop.set),
             ):
                 process = await context.sandbox.run(
                     command,
@@ -86,7 +86,7 @@ async def drive(adapter: ClaudeCodeAdapter, invocation: ClaudeInvocation, log_fi
 
 
 class ControlSession:
-    """One session by the protocol. Inside a running event loop."""
+    """One session by the protocol. Create it inside a running event loop."""
 
     def __init__(self, invocation: ClaudeInvocation, redactor: Redactor) -> None:
         context = self._context = invocation.context
@@ -119,13 +119,13 @@ class ControlSession:
         return self._driver.interrupting
 
     def unresponsive(self, done: ProcessResult) -> str | None:
-        """Why the session was abandoned: None if it was stopped on request, or had its result."""
+        """Why the session was abandoned; None if it was stopped on request, or had its result."""
         over = self._driver.over
         given_up = done.stopped and over is not None and self._driver.machine.result is None
         return over.reason if over and given_up and not self.interrupting.is_set() else None
 
     def settled(self, done: ProcessResult) -> ProcessResult:
-        """How it ended, as print mode would have it: some versions have to be ended after their last word."""
+        """The process result as print mode would have it: some versions have to be ended after their result."""
         if self.interrupting.is_set():
             return done._replace(timed_out=self._deadline_passed, stopped=not self._deadline_passed)
         over = self._driver.over
@@ -136,13 +136,13 @@ class ControlSession:
 
     @property
     def timeout_s(self) -> float | None:
-        """When the process is ended even if all else fails."""
+        """The deadline of the process, if the interrupt does not end it."""
         limit = self._context.timeout_s
         return None if limit is None else limit + INTERRUPT_S + _BACKSTOP_S
 
     @contextlib.contextmanager
     def deadline(self) -> Iterator[None]:
-        """Interrupts when the time is over."""
+        """Interrupt the agent at its deadline."""
         limit = self._context.timeout_s
         if limit is None:
             yield
@@ -155,8 +155,8 @@ class ControlSession:
 
     @contextlib.asynccontextmanager
     async def stopping(self) -> AsyncIterator[None]:
-        """Interrupts when the agent has to end before its time."""
-        async with when(self._context.stop, lambda: self._driver.interrupt("the run was stopped")):
+        """Interrupt the agent when `context.stop` is set."""
+        async with call_when_set(self._context.stop, lambda: self._driver.interrupt("the run was stopped")):
             yield
 
     def _on_deadline(self) -> None:
@@ -176,7 +176,7 @@ class ControlSession:
             self.denied[event.name] += 1
         if self._context.on_event is None:
             return
-        if isinstance(event, WarningRaised):  # it may quote what came over the wire
+        if isinstance(event, WarningRaised):  # it may quote a message
             event = replace(event, message=self._redactor.text(event.message))
         if isinstance(event, ToolDecided):
             event = replace(event, reason=self._redactor.text(event.reason))

@@ -1,4 +1,4 @@
-"""Find and read Claude Code's own files: configuration, agents, debug log, session record."""
+"""Find and read Claude Code's own files: configuration, custom agents, session files."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from youbencha.log.session import SessionFacts
 from youbencha.sandbox.base import Sandbox
 from youbencha.usage import SessionUsage, UsageCounter
 
-_PLACES = ("CLAUDE_CONFIG_DIR", "HOME", "USERPROFILE", "XDG_STATE_HOME")
+_DIRECTORY_VARIABLES = ("CLAUDE_CONFIG_DIR", "HOME", "USERPROFILE", "XDG_STATE_HOME")
 
 
 def config_dir(env: Mapping[str, str]) -> Path | None:
-    """None where the environment names no home at all."""
+    """The CLI's configuration directory; None if the environment names no home."""
     if given := env.get("CLAUDE_CONFIG_DIR"):
         return Path(given)
     home = env.get("HOME") or env.get("USERPROFILE")
     return Path(home) / ".claude" if home else None
 
 
-def on_the_host(sandbox: Sandbox, env: Mapping[str, str]) -> dict[str, str]:
-    """The agent's environment with its places as the host knows them; without those that are only in there."""
-    seen = {name: sandbox.outside(env[name]) for name in _PLACES if env.get(name)}
-    others = {name: value for name, value in env.items() if name not in seen}
-    return {**others, **{name: str(path) for name, path in seen.items() if path is not None}}
+def host_environment(sandbox: Sandbox, env: Mapping[str, str]) -> dict[str, str]:
+    """The agent's environment with the host's paths; without directories that exist only in the sandbox."""
+    paths = {name: sandbox.outside(env[name]) for name in _DIRECTORY_VARIABLES if env.get(name)}
+    others = {name: value for name, value in env.items() if name not in paths}
+    return {**others, **{name: str(path) for name, path in paths.items() if path is not None}}
 
 
-# -- custom agents: `.claude/agents/NAME.md`, a YAML header and a prompt -----------------------------------------
+# Custom agents: `.claude/agents/NAME.md`, a YAML header and a prompt.
 #
-# The CLI gets both `--agents` with the definition and `--agent` with the name: a name alone is silently ignored by some
-# versions when the file is not where they look, and then the wrong agent is measured.
+# The CLI gets both `--agents` with the definition and `--agent` with the name: some versions silently ignore a name
+# whose file they do not find, and then the wrong agent would be measured.
 
 _AGENTS = Path(".claude", "agents")
 
@@ -57,39 +57,42 @@ def agent_definition(
     harness: Mapping[str, str] | None = None,
     project: Path | None = None,
 ) -> str:
-    """The value of `--agents` for one agent, or an error that says where it was looked for.
+    """Return the value of `--agents` for one agent. If it is not found, the error lists the directories searched.
 
-    `project` is where the test case lies; `harness` is the person's own environment, as the agent's home may be fresh.
+    `project` is the directory of the test case; `harness` is the user's environment: the agent's home may be fresh.
     """
-    places = _places(workspace, project, (env, harness or {}))
-    for path in (path for place in places for path in sorted(place.glob("*.md"))):
-        # What a link leads to out of the repository is not for a model to see.
+    directories = _agent_directories(workspace, project, (env, harness or {}))
+    for path in (path for directory in directories for path in sorted(directory.glob("*.md"))):
+        # A link out of the repository must not be shown to the model.
         text = read_definition(path, below=workspace if path.is_relative_to(workspace) else None)
         if text is None:
             continue
         header, prompt = _split(text.decode("utf-8", errors="replace").replace("\r\n", "\n"))
         fields = _read_header(header)
-        if str(fields.get("name") or path.stem) == name:  # the CLI goes by the header, not by the file's name
+        if str(fields.get("name") or path.stem) == name:  # the CLI uses the header, not the file's name
             return _argument(json.dumps({name: _definition(fields, prompt, name)}, default=str), path)
-    looked = ", ".join([f"{_AGENTS.as_posix()} of the repository", *map(str, _lasting(places[1:], env, harness))])
+    usable = _without_fresh_home(directories[1:], env, harness)
+    searched = ", ".join([f"{_AGENTS.as_posix()} of the repository", *map(str, usable)])
     raise CLAUDE.one_problem(
-        "agent_name", f"no definition of agent {name!r} was found", f"put {name}.md into one of: {looked}"
+        "agent_name", f"no definition of agent {name!r} was found", f"put {name}.md into one of: {searched}"
     )
 
 
-def _places(workspace: Path, project: Path | None, environments: Sequence[Mapping[str, str]]) -> list[Path]:
-    """The task's own, the test case's, the person's. Each once."""
+def _agent_directories(workspace: Path, project: Path | None, environments: Sequence[Mapping[str, str]]) -> list[Path]:
+    """The repository's, the test case's and the user's, without duplicates."""
     from youbencha.user_dirs import project_directories
 
-    homes = [place / "agents" for place in map(config_dir, environments) if place]
+    homes = [directory / "agents" for directory in map(config_dir, environments) if directory]
     above = project_directories(project) if project else []
-    return list(dict.fromkeys([workspace / _AGENTS, *(place / _AGENTS for place in above), *homes]))
+    return list(dict.fromkeys([workspace / _AGENTS, *(directory / _AGENTS for directory in above), *homes]))
 
 
-def _lasting(places: Sequence[Path], env: Mapping[str, str], harness: Mapping[str, str] | None) -> list[Path]:
-    """Without a home that is made for one run: nothing can be put there."""
-    own, persons = config_dir(env), config_dir(harness or env)
-    return [place for place in places if own == persons or own is None or place != own / "agents"]
+def _without_fresh_home(
+    directories: Sequence[Path], env: Mapping[str, str], harness: Mapping[str, str] | None
+) -> list[Path]:
+    """Leave out a home that is created for one run: the user cannot put a file there."""
+    agents, users = config_dir(env), config_dir(harness or env)
+    return [each for each in directories if agents == users or agents is None or each != agents / "agents"]
 
 
 def _argument(text: str, path: Path) -> str:
@@ -99,7 +102,7 @@ def _argument(text: str, path: Path) -> str:
 
 
 def _definition(fields: Mapping[str, Any], prompt: str, name: str) -> dict[str, Any]:
-    """Every field of the header goes along: what is left out here would not hold for the agent."""
+    """Convert the header. Every field is passed on: one that is left out would not apply to the agent."""
     definition = {key: value for key, value in fields.items() if key != "name" and value not in (None, "", [])}
     for key in _LISTS & set(definition):
         value = definition.pop(key)
@@ -112,7 +115,7 @@ def _definition(fields: Mapping[str, Any], prompt: str, name: str) -> dict[str, 
 
 
 def _split(text: str) -> tuple[str, str]:
-    """The header between two fences, if the file starts with one, and the rest."""
+    """Return the header between two fences, if the file starts with one, and the rest."""
     text = text.removeprefix("\ufeff")
     lines = text.splitlines(keepends=True)
     if lines and lines[0].strip() == _FENCE:
@@ -129,17 +132,17 @@ def _read_header(header: str) -> Mapping[str, Any]:
     try:
         fields = YAML(typ="safe").load(header)
     except YAMLError:
-        # `description: Use when: asked` is no YAML, but such files are common, and the CLI takes them.
+        # `description: Use when: asked` is not valid YAML, but such files are common, and the CLI accepts them.
         pairs = (line.partition(":") for line in header.splitlines() if not line.startswith((" ", "\t", "#")))
         return {key.strip(): value.strip() for key, colon, value in pairs if colon}
     return fields if isinstance(fields, Mapping) else {}
 
 
-# -- the CLI's own record of a session: the model, the turns and the tokens where its output does not tell them --
+# The CLI's own session file has the model, the turns and the tokens if the output does not.
 #
-# Text mode prints the answer alone. And a session that was ended before its totals has one output token for each call
-# in the stream of 2.1.x; in its record they are final (seen in 1.0.128, 2.0.62 and 2.1.325). Side models are not in it,
-# so what it tells is the least that was used.
+# Text mode prints only the answer. And if a session was ended before its totals, the stream of 2.1.x has one output
+# token for each call; in the session file they are final (seen in 1.0.128, 2.0.62 and 2.1.325). Side models are not in
+# it, so it is a lower bound.
 
 _ID = re.compile(r"[0-9a-f-]{8,64}")
 
@@ -147,7 +150,7 @@ _WANTED = (b'"assistant"',)
 
 
 def with_session_file(facts: SessionFacts, session_id: str | None, config: Path | None) -> SessionFacts:
-    """`config` is where the CLI keeps what is its user's."""
+    """Add what the session file has. `config` is the CLI's configuration directory."""
     if facts.usage is not None and not facts.usage.partial:
         return facts
     path = _session_file(config, session_id or facts.session_id)
@@ -177,7 +180,7 @@ def _session_file(config: Path | None, session_id: str | None) -> Path | None:
 
 
 def _at_least(seen: SessionUsage | None, recorded: SessionUsage | None) -> SessionUsage | None:
-    """Neither knows all of it: the stream may have got further than what was written down."""
+    """The larger of the two: the stream may be ahead of the session file."""
     if seen is None or recorded is None:
         return recorded or seen
     more = (recorded.tokens.output or 0) >= (seen.tokens.output or 0)

@@ -1,8 +1,8 @@
-"""Notice that the model's API rejected the key, and stop the run: the CLI would go on for three minutes.
+"""Notice that the model's API rejected the key, and stop the run: the CLI would retry for three minutes.
 
-From 2.1.77 on the output has an event for each failed request. Older versions try a wrong key ten times and say nothing
-of it, and in text mode all do so; their debug log has the first answer after a second at the most. (2.1.19 was found to
-leave it out; there the wait remains.)
+From 2.1.77 on, the output has an event for each failed request. Older versions, and all versions in text mode, try a
+wrong key ten times without output; their debug log has the first answer after at most a second. (2.1.19 does not log
+it, and is not stopped early.)
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from youbencha.adapters.claude_code.command import ClaudeInvocation, session_id_of
 from youbencha.adapters.claude_code.config import CLAUDE, credentials_given
-from youbencha.adapters.claude_code.own_files import config_dir, on_the_host
+from youbencha.adapters.claude_code.own_files import config_dir, host_environment
 from youbencha.adapters.cli_agent.stream import OutputReader
 from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.events import Event, EventSink, RequestRetried
@@ -36,7 +36,7 @@ class KeyWatch(OutputReader):
         key_may_recover: bool = False,
         stopping: asyncio.Event | None = None,
     ) -> None:
-        """`key_may_recover`: the CLI can renew its login by itself, so that one rejection is not the end."""
+        """`key_may_recover`: the CLI can renew its login, so one rejection is not final."""
         super().__init__(CLAUDE, ClaudeStreamReader(), on_event=on_event, redactor=redactor, stopping=stopping)
         self._rejections_allowed = 1 if key_may_recover else 0
         self.key_rejected = False
@@ -63,12 +63,12 @@ def watch_of(
 
 @contextlib.asynccontextmanager
 async def debug_log_watched(watch: KeyWatch, invocation: ClaudeInvocation, command: Command) -> AsyncIterator[None]:
-    """Where the output says nothing of failed requests."""
+    """Watch the debug log, if it is on."""
     if "--debug" not in command.argv:
         yield
         return
     sandbox, given_id = invocation.context.sandbox, session_id_of(invocation)
-    env, cwd = on_the_host(sandbox, command.env), Path(sandbox.inside(command.cwd))
+    env, cwd = host_environment(sandbox, command.env), Path(sandbox.inside(command.cwd))
     watching = asyncio.create_task(
         watch_debug_log(lambda: given_id or watch.recorder.session_id, watch.on_rejected_key, env=env, cwd=cwd)
     )
@@ -76,36 +76,34 @@ async def debug_log_watched(watch: KeyWatch, invocation: ClaudeInvocation, comma
         yield
     finally:
         watching.cancel()
-        with contextlib.suppress(asyncio.CancelledError, OSError):  # a log that cannot be read costs only time
+        with contextlib.suppress(asyncio.CancelledError, OSError):  # without the log, the run only takes longer
             await watching
 
 
 @contextlib.asynccontextmanager
-async def when(event: asyncio.Event | None, act: Callable[[], object]) -> AsyncIterator[None]:
-    """Act once the event is set, if it is while this is open."""
+async def call_when_set(event: asyncio.Event | None, act: Callable[[], object]) -> AsyncIterator[None]:
+    """Call `act` once the event is set, while the context is open."""
     if event is None:
         yield
         return
-    following = asyncio.create_task(_follow(event, act))
+    waiting = asyncio.create_task(_wait_and_call(event, act))
     try:
         yield
     finally:
-        following.cancel()
+        waiting.cancel()
 
 
-async def _follow(event: asyncio.Event, act: Callable[[], object]) -> None:
+async def _wait_and_call(event: asyncio.Event, act: Callable[[], object]) -> None:
     await event.wait()
     act()
 
-
-# -- the debug log -----------------------------------------------------------------------------------------------
 
 _LOOK_EVERY_S = 0.25
 
 _LONGEST_READ = 1024 * 1024
 
 _LONGEST_START = 256
-"""Of a line, as much as has to be seen to know it."""
+"""How much of the start of a line is needed to recognise it."""
 
 _REJECTED = re.compile(
     rb"^(?:\d{4}-\d\d-\d\dT[\d:.]+Z )?\[ERROR\] "
@@ -118,7 +116,7 @@ _REJECTED = re.compile(
 async def watch_debug_log(
     session_id: Callable[[], str | None], on_rejected: Callable[[], None], *, env: Mapping[str, str], cwd: Path
 ) -> None:
-    """Runs until cancelled; tells each time that the key was rejected."""
+    """Call `on_rejected` each time the key is rejected, until cancelled."""
     shared = _Tail(_shared_log(env, cwd), from_end=True)
     own: _Tail | None = None
     base = config_dir(env)
@@ -132,37 +130,37 @@ async def watch_debug_log(
 
 
 class _Tail:
-    """A file that grows. Each part of it is read once: a debug log has megabytes, and the event loop waits."""
+    """A growing file. Each part is read once: a debug log has megabytes, and reading blocks the event loop."""
 
     def __init__(self, path: Path, *, from_end: bool = False) -> None:
         self._path = path
         self._offset = path.stat().st_size if from_end and path.is_file() else 0
-        self._begun = b""
+        self._unfinished = b""
 
     def rejections(self) -> int:
-        """How many attempts were rejected since the last look."""
+        """How many attempts were rejected since the last call."""
         try:
-            if not self._path.is_file():  # not there yet; or a pipe, which would be waited on for ever
+            if not self._path.is_file():  # does not exist yet, or is a pipe, which would block
                 return 0
             with self._path.open("rb") as file:
                 if self._path.stat().st_size < self._offset:
-                    self._offset = 0  # somebody began it anew
+                    self._offset = 0  # the file was truncated
                 file.seek(self._offset)
                 new = file.read(_LONGEST_READ)
-        except OSError:  # not ours to read, or gone again
+        except OSError:  # not readable, or removed
             return 0
         self._offset += len(new)
-        text = self._begun + new
+        text = self._unfinished + new
         whole = text.rfind(b"\n") + 1
-        # A line that is not finished is looked at again, with what comes; of a long one its start is enough.
-        self._begun = text[whole:][:_LONGEST_START]
+        # An unfinished line is kept until the rest arrives; the start of a long one is enough.
+        self._unfinished = text[whole:][:_LONGEST_START]
         kinds = Counter(match["kind"] for match in _REJECTED.finditer(text[:whole]))
-        # One attempt may be told of twice, once as a stream that failed and once by its number.
+        # One attempt may be logged twice, once as a failed stream and once with its number.
         return max(kinds.values(), default=0)
 
 
 def _shared_log(env: Mapping[str, str], cwd: Path) -> Path:
-    """Where 1.0.x logs: one file for each working directory, which earlier sessions may have written to."""
+    """The log of 1.0.x: one file for each working directory, which earlier sessions may have written to."""
     given = env.get("XDG_STATE_HOME")
     state = Path(given) if given else Path(env.get("HOME", "/")) / ".local" / "state"
     slug = re.sub(r"[^A-Za-z0-9]", "-", str(cwd))

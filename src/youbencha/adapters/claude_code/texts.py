@@ -1,4 +1,4 @@
-"""Recognise what Claude Code's messages mean: causes of failure that are its own, and plain text."""
+"""Read Claude Code's messages: its own causes of failure, and plain text."""
 
 from __future__ import annotations
 
@@ -22,10 +22,8 @@ OWN_CAUSES = (
     ),
 )
 
-# -- plain text, and what the seeds hope to find in it -----------------------------------------------------------
-#
 # No version of the CLI was seen to print these strings in `-p` mode (it prints the answer and nothing else), so they
-# are a fallback for wrappers and logs that do. Numbers come from stream-json wherever there is one.
+# are a fallback for wrappers and logs that do. Numbers come from stream-json if there is one.
 
 # A name that is not Claude's counts only at the start of a line: "Data Model: users" is an answer, not a model.
 MODEL_PATTERN = re.compile(r"\bModel:\s+(claude[\w\-.]*)|^[^\w\n]*Model:\s+([\w\-.]+)", re.IGNORECASE | re.MULTILINE)
@@ -49,7 +47,7 @@ class TextToolCall:
 
 @dataclass(frozen=True, slots=True)
 class TextFacts:
-    """What a plain text says about the session that wrote it."""
+    """What a plain text shows about its session."""
 
     content: str
     model: str | None
@@ -85,7 +83,7 @@ def plain_session(output: str) -> SessionRecord:
 
 
 def _first(pattern: re.Pattern[str], key: str, text: str, lowered: str) -> str | None:
-    """The pattern's first find, tried only on lines with `key` in them: 1 MB takes 5 ms instead of 200."""
+    """The pattern's first match, searched only in lines that contain `key`: 1 MB takes 5 ms instead of 200."""
     at = lowered.find(key)
     while at >= 0:
         start, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
@@ -97,11 +95,11 @@ def _first(pattern: re.Pattern[str], key: str, text: str, lowered: str) -> str |
 
 
 def _lowered(text: str) -> str:
-    """In small letters, each in its place ("İ" has a small form of two characters)."""
+    """The text in lower case, with the same length ("İ" has a lower case of two characters)."""
     lowered = text.lower()
     return lowered if len(lowered) == len(text) else "".join(c.lower() if c.isascii() else c for c in text)
 
 
 def _number(digits: str | None) -> int | None:
-    # Longer than any count of tokens is not one (and int() refuses absurd lengths).
+    # A longer number is not a token count (and int() refuses very long ones).
     return int(digits.replace(",", "")) if digits and len(digits) <= 24 else None

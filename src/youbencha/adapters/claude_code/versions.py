@@ -1,4 +1,4 @@
-"""What differs between versions of the Claude Code CLI, in one table. Every number here was measured."""
+"""Which version of the Claude Code CLI has which features. Every number here was measured."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CliVersion:
 
 
 class Feature(StrEnum):
-    """Something a version can or cannot do. The value is how an error message names it."""
+    """A feature that only some versions have. The value is its name in error messages."""
 
     BYPASS_AS_ROOT = "bypassing permissions as root"
     SESSION_ID = "--session-id"
@@ -36,10 +36,10 @@ class Feature(StrEnum):
     AUTH_STATUS = "claude auth status"
     RETRY_EVENTS = "events for failed requests"
     EFFORT = "--effort"
-    ASKS_ABOUT_TOOLS = "questions about every tool"
+    ASKS_ABOUT_TOOLS = "requests for approval of every tool"
     SDK_URL = "--sdk-url"
     END_SESSION = "end_session"
-    LEAVES_WEBSOCKET = "an end of its own after a WebSocket's"
+    LEAVES_WEBSOCKET = "an exit when its WebSocket is closed"
 
 
 _FIRST_VERSION: dict[Feature, CliVersion] = {
@@ -47,18 +47,18 @@ _FIRST_VERSION: dict[Feature, CliVersion] = {
     Feature.SESSION_ID: CliVersion(1, 0, 53),
     Feature.SETTINGS_FLAG: CliVersion(1, 0, 61),
     Feature.PARTIAL_MESSAGES: CliVersion(1, 0, 108),
-    Feature.AGENT_FLAG: CliVersion(2, 1, 9),  # the flag exists from 2.0.59, but before 2.1.9 only the model is taken
+    Feature.AGENT_FLAG: CliVersion(2, 1, 9),  # the flag exists from 2.0.59, but before 2.1.9 it sets only the model
     Feature.EFFORT: CliVersion(2, 1, 38),
     Feature.AUTH_STATUS: CliVersion(2, 1, 40),
     Feature.RETRY_EVENTS: CliVersion(2, 1, 77),
-    Feature.ASKS_ABOUT_TOOLS: CliVersion(1, 0, 86),  # hooks that are answered by the host: see `control/messages.py`
+    Feature.ASKS_ABOUT_TOOLS: CliVersion(1, 0, 86),  # hooks that the host answers: see `control/messages.py`
     Feature.SDK_URL: CliVersion(1, 0, 124),
     Feature.LEAVES_WEBSOCKET: CliVersion(2, 1, 50),
     Feature.END_SESSION: CliVersion(2, 1, 72),
 }
 
 _LAST_VERSION: dict[Feature, CliVersion] = {
-    Feature.SDK_URL: CliVersion(2, 1, 120),  # later ones refuse any host but the maker's
+    Feature.SDK_URL: CliVersion(2, 1, 120),  # later ones accept only Anthropic's own host
 }
 
 _FIRST_WITH_MODE: dict[str, CliVersion] = {
@@ -81,7 +81,7 @@ def first_version(feature: Feature) -> CliVersion:
 
 
 def last_version(feature: Feature) -> CliVersion | None:
-    """None: it is there to stay."""
+    """None if the newest version has it."""
     return _LAST_VERSION.get(feature)
 
 

@@ -1,6 +1,6 @@
-"""What every CLI agent needs, once: prompt, lookup, environment, live events, verdict and log.
+"""What all CLI agents share: prompt, lookup, environment, live events, verdict and log.
 
-An adapter on it says what differs (`CliAdapter`): its configuration, its command line, its own variables, its events.
+An adapter subclasses `CliAdapter`, and defines its configuration, its command line, its own variables and its events.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """CliAdapter: the contract of `adapters/base.py` for a CLI that gets a prompt, works, and ends.
 
-An adapter says what its configuration is, which command line that makes, which of the environment is its own, and how
-to read its events. The rest is here: `execute`, from top to bottom.
+A subclass defines its configuration, its command line, its own variables and how to read its events.
 """
 
 from __future__ import annotations
@@ -44,33 +43,31 @@ _TIMEOUT_EXIT_CODE = -1
 
 
 class CliAdapter(ABC, Generic[C]):
-    """Drives a CLI. Subclass it, and fill in what differs."""
+    """Drives a CLI. Base class of adapters."""
 
     kind: ClassVar[AgentKind]
     version: ClassVar[str] = "1.0.0"
     config_model: ClassVar[type[AgentConfig]]
     inherited_env: ClassVar[frozenset[str]] = frozenset()
-    """The names of variables that the agent gets from the harness's environment. In capitals."""
+    """Variables that the agent gets from the harness's environment, in capitals."""
     default_env: ClassVar[Mapping[str, str]] = {}
-    """Set for the agent unless the test case says otherwise: no updates, no telemetry."""
+    """Variables for the agent that the test case can override, such as to turn off updates and telemetry."""
     boundary_env: ClassVar[Mapping[str, str]] = {}
-    """The same, where the sandbox is a boundary."""
+    """The same, if the sandbox is a boundary."""
     credentials: ClassVar[frozenset[str]] = frozenset()
-    """What says where its model is, or proves who asks; behind a gateway it gets none of these. In capitals."""
+    """Variables with credentials or the model's address, in capitals; behind a gateway the agent gets none of them."""
     supports_custom_agents: ClassVar[bool] = True
-    """Whether `agent_name` means something to this CLI."""
+    """Whether this CLI supports `agent_name`."""
     emits_json: ClassVar[bool] = True
-    """It writes JSON events, the last of which says how it went."""
+    """It prints JSON events, the last of which is its result."""
     needs_model: ClassVar[bool] = True
-    """It can do nothing without one."""
+    """It cannot work without a model."""
     rules: ClassVar[VerdictRules] = VerdictRules()
-    """What its results and errors mean, where that is its own."""
+    """How to interpret its results and errors."""
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         """`env` is the harness's environment, by default this process's."""
         self.harness_env: Mapping[str, str] = os.environ if env is None else env
-
-    # -- what differs ------------------------------------------------------------------------------------------
 
     @abstractmethod
     def command(self, invocation: Invocation[C]) -> Command:
@@ -78,26 +75,26 @@ class CliAdapter(ABC, Generic[C]):
 
     @abstractmethod
     def reader(self) -> StreamReader | None:
-        """A new reader of its events; None where it writes plain text."""
+        """A new reader of its events; None if it prints plain text."""
 
     async def require_authentication(self, cli: AgentCli, env: Mapping[str, str], config: C | None) -> None:
-        """Raise `kind.auth_failed(...)` where there are no credentials. Spends nothing."""
+        """Raise `kind.auth_failed(...)` if there are no credentials. Makes no request to the model."""
 
     def check_prompt(self, prompt: str, config: C) -> None:
-        """Raise `kind.one_problem(...)` where the CLI cannot take this prompt as it is."""
+        """Raise `kind.one_problem(...)` if the CLI cannot take this prompt."""
 
     def complete(self, invocation: Invocation[C], session: SessionRecord, done: ProcessResult) -> SessionRecord:
-        """Add what is known only when the process is gone and its files are there: tokens, for some."""
+        """Add what is known only after the process has ended, such as tokens in a file of the CLI."""
         return session
 
     def plain_session(self, output: str) -> SessionRecord:
-        """Read an output that has no events in it."""
+        """Read an output without events."""
         from youbencha.adapters.cli_agent.normalize import plain_session
 
         return plain_session(output)
 
     def stream_expected(self, config: C) -> bool:
-        """Whether a run with this configuration writes events."""
+        """Whether a run with this configuration prints events."""
         return self.emits_json
 
     def success_exit_codes(self, config: C) -> frozenset[int]:
@@ -105,13 +102,13 @@ class CliAdapter(ABC, Generic[C]):
         return frozenset({0})
 
     def provider(self, invocation: Invocation[C]) -> str | None:
-        """Who serves the model, where that depends on the run."""
+        """The model's provider, if that depends on the run."""
         return None
 
     async def locate(self, config: C, env: Mapping[str, str], context: AgentExecutionContext | None) -> AgentCli:
-        """The program to run, shared with the sandbox. There is no context yet where only readiness is asked for.
+        """Find the program to run, and share it with the sandbox. There is no context if only readiness is checked.
 
-        `env` is one of the host, to look for it.
+        `env` is the host's environment, to search in.
         """
         return await CliFinder(self.kind).locate(
             env,
@@ -126,21 +123,19 @@ class CliAdapter(ABC, Generic[C]):
         return Redactor.for_env(self.harness_env, invocation.context.env, invocation.env)
 
     def model_for_gateway(self, config: C) -> str | None:
-        """The model as `gateway_env` gets it."""
+        """The model that `gateway_env` gets."""
         return config.model
 
     def details(self, invocation: Invocation[C]) -> dict[str, Any]:
-        """What else a result tells of this run."""
+        """Additional entries for the result's `details`."""
         return {"provider": self.provider(invocation)}
-
-    # -- the contract ------------------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
         return self.kind.name
 
     async def check_availability(self) -> bool:
-        """True if the CLI can be run, False if there is none; raises if it has no credentials."""
+        """True if the CLI can be run, False if it is not installed; raises if it has no credentials."""
         env = self.environment({})
         cli = await CliFinder(self.kind).find(env)
         if cli is None:
@@ -149,12 +144,12 @@ class CliAdapter(ABC, Generic[C]):
         return True
 
     async def check_ready(self, config: Mapping[str, Any], env: Mapping[str, str]) -> None:
-        """Raise if this test case's CLI is not there, or has no credentials."""
+        """Raise if this test case's CLI is not installed, or has no credentials."""
         given, parsed = self.environment(env), self._parsed(config)
         await self.require_authentication(await self.locate(parsed, given, None), given, parsed)
 
     def check_config(self, config: Mapping[str, Any], config_dir: Path | None) -> Sequence[Problem]:
-        """What is wrong with `agent.config`, all of it."""
+        """Return every problem in `agent.config`."""
         try:
             parsed = self._parsed(config)
             if prompt_is_here(self.kind, parsed, config_dir):
@@ -164,7 +159,7 @@ class CliAdapter(ABC, Generic[C]):
         return ()
 
     def credentials_in(self, env: Mapping[str, str]) -> Sequence[str]:
-        """Of `adapters.base.UsesGateway`, for those that have the rest of it."""
+        """Part of `adapters.base.UsesGateway`, for subclasses that implement it."""
         return [name for name, value in env.items() if value and name.upper() in self.credentials]
 
     async def execute(self, context: AgentExecutionContext) -> AgentExecutionResult:
@@ -176,7 +171,7 @@ class CliAdapter(ABC, Generic[C]):
         )
         prompt = self._prompt(config, context.workspace_dir.absolute(), context.config_dir)
         with self.scratch(context) as scratch:
-            # A container's environment is for programs in there; the CLI is looked for here.
+            # A container's environment is for programs in there; the CLI is searched on the host.
             host_env = env if context.sandbox.kind == "local" else self.environment({})
             cli = await self.locate(config, host_env, context)
             invocation = Invocation(context, config, cli, prompt, scratch, env)
@@ -186,7 +181,7 @@ class CliAdapter(ABC, Generic[C]):
             return self._result(invocation, ending.settled(), log_file)
 
     def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
-        """The result as a YouBenchaLog."""
+        """Return the result as a YouBenchaLog."""
         from youbencha.adapters.cli_agent.normalize import normalize
 
         redactor = Redactor.for_env(self.harness_env, context.env, secrets_of(context.gateway))
@@ -200,12 +195,10 @@ class CliAdapter(ABC, Generic[C]):
             read_plain=self.plain_session,
         )
 
-    # -- the steps of `execute` --------------------------------------------------------------------------------
-
     def configure(self, context: AgentExecutionContext) -> C:
-        """The configuration of one run, with the test case's own model in it."""
+        """Return the configuration of one run, with the model of the test case."""
         config = self._parsed(context.config)
-        # Any name, unlike the one in `config`: a gateway may know it.
+        # Not validated, unlike the model in `config`: a gateway may know any name.
         return config if context.model is None else config.model_copy(update={"model": context.model})
 
     def environment(
@@ -216,7 +209,7 @@ class CliAdapter(ABC, Generic[C]):
         gateway: GatewayAccess | None = None,
         model: str | None = None,
     ) -> dict[str, str]:
-        """What the agent runs with. What the test case gives wins over everything but a gateway."""
+        """Return the agent's environment. The test case (`given`) overrides everything but a gateway."""
         env = {
             **base_environment(sandbox, self.harness_env, self.inherited_env),
             **self.default_env,
@@ -234,16 +227,17 @@ class CliAdapter(ABC, Generic[C]):
 
     @contextmanager
     def scratch(self, context: AgentExecutionContext) -> Iterator[Path]:
-        """An empty directory outside the workspace, for one run.
+        """Create an empty directory outside the workspace, for one run.
 
-        Shared with the sandbox here: all that is shared has to be, before a CLI of an image is asked for its version.
+        It is shared with the sandbox here, because sharing must be complete before an image's CLI is asked for its
+        version.
         """
         with scratch_directory(context.scratch_dir) as path:
             context.sandbox.share(path, writable=True)
             yield path
 
     async def drive(self, invocation: Invocation[C], log_file: Path) -> RunEnding:
-        """Run the process to its end, and read its output as it comes."""
+        """Run the process to its end, and read its output live."""
         context, redactor = invocation.context, self.redactor(invocation)
         reader = self.reader()
         output = OutputReader(self.kind, reader, on_event=context.on_event, redactor=redactor, stopping=context.stop)
@@ -263,7 +257,7 @@ class CliAdapter(ABC, Generic[C]):
     def ending(
         self, invocation: Invocation[C], process: ProcessResult, session: SessionRecord, **how: Any
     ) -> RunEnding:
-        """How a run ended, with what this agent means by success."""
+        """Describe how a run ended, with this agent's rules for success."""
         return RunEnding(
             process=process,
             session=session,
@@ -306,7 +300,7 @@ class CliAdapter(ABC, Generic[C]):
         )
 
     def _ignored_agent(self, invocation: Invocation[C], at: str) -> tuple[ErrorRecord, ...]:
-        """A custom agent that was asked for and not used: what was measured is another."""
+        """Warn that a custom agent was configured and not used."""
         name = invocation.config.agent_name
         if self.supports_custom_agents or name is None:
             return ()
@@ -320,4 +314,4 @@ class CliAdapter(ABC, Generic[C]):
         return prompt
 
     def _parsed(self, raw: Mapping[str, Any]) -> C:
-        return parse_config(self.kind, self.config_model, raw)  # type: ignore[return-value]  # C is what it is
+        return parse_config(self.kind, self.config_model, raw)  # type: ignore[return-value]

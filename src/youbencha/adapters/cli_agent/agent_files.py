@@ -1,4 +1,4 @@
-"""Read and keep files that an agent or a repository wrote: regular files only, none outside its directory, bounded."""
+"""Read and keep files that an agent or a repository wrote: only regular files below a directory, up to a size."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _LARGEST_DEFINITION = 1024 * 1024
 
 
 def matching_records(path: Path, top: Path, wanted: Sequence[bytes]) -> Iterator[Record]:
-    """The records of a JSON lines file whose lines hold one of `wanted`: of megabytes, only these are parsed.
+    """Yield the records of a JSON lines file whose lines contain one of `wanted`. Other lines are not parsed.
 
-    None where it is not a regular file below `top`. A line that is not JSON is skipped: the last one may have been cut
-    off when the process was killed.
+    Yields nothing if it is not a regular file below `top`. A line that is not JSON is skipped: the last one may be
+    truncated if the process was killed.
     """
     try:
         real = path.resolve()
@@ -33,7 +33,7 @@ def matching_records(path: Path, top: Path, wanted: Sequence[bytes]) -> Iterator
             while (line := file.readline(_LONGEST_LINE)) and file.tell() <= _MOST_BYTES:
                 if any(mark in line for mark in wanted):
                     yield from parsed_record(line)
-    except (OSError, RuntimeError):  # the latter for a circle of links, in Python 3.11 and 3.12
+    except (OSError, RuntimeError):  # the latter for a loop of links, in Python 3.11 and 3.12
         return
 
 
@@ -46,7 +46,7 @@ def parsed_record(line: bytes | str) -> Iterator[Record]:
 
 
 def read_beginning(root: Path, name: str) -> bytes:
-    """The first 10 MiB of a file below `root`; nothing where it is not a regular file, or behind a link."""
+    """The first 10 MiB of a file below `root`; empty if it is not a regular file, or behind a link."""
     try:
         with open_untrusted(root, name) as file:
             return file.read(OUTPUT_LIMIT_BYTES)
@@ -55,9 +55,9 @@ def read_beginning(root: Path, name: str) -> bytes:
 
 
 def read_definition(path: Path, *, below: Path | None = None) -> bytes | None:
-    """A file that may define a custom agent: the person's own, or one of an untrusted repository (`below`).
+    """Read a file that may define a custom agent: the user's own, or one of an untrusted repository (`below`).
 
-    None if it defines nothing: it cannot be read, or a link leads to it out of `below`. A pipe would never end.
+    None if it cannot be read, is not a regular file, or is a link out of `below`.
     """
     try:
         if below is not None and not path.resolve().is_relative_to(below.resolve()):
@@ -68,7 +68,7 @@ def read_definition(path: Path, *, below: Path | None = None) -> bytes | None:
 
 
 def keep_logs(root: Path, paths: Iterable[Path], kept: Path, redactor: Redactor) -> None:
-    """Copy an agent's own logs below `root` to `kept`, with secrets masked. A log that cannot be kept fails no run."""
+    """Copy an agent's own logs below `root` to `kept`, with secrets masked. Errors are ignored."""
     for path in paths:
         stream = redactor.stream()
         masked = stream.feed(read_beginning(root, str(path.relative_to(root)))) + stream.finish()

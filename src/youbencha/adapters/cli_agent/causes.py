@@ -1,8 +1,8 @@
-"""Why a session failed: from what was said about it to a code, and to what to do.
+"""Find the cause of a failed session, with an error code and a hint.
 
-The first row that fits counts, and an agent's own rows come before the common ones. Patterns are looked for in the
-error's own text only: an agent that works on a login page says "not logged in" too. They are compiled when a run has
-failed: all of them take 2 ms.
+The first row that matches counts, and an agent's own rows come before the common ones. Patterns are searched only in
+the error's text: an agent that works on a login page may print "not logged in" too. They are compiled only after a
+failure, because compiling all of them takes 2 ms.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from youbencha.json_lines import count, mapping, text
 from youbencha.text import iso_time
 
 _STATUS_IN_TEXT = r"API Error: (?:Request rejected \()?(\d{3})\b"
-"""How Claude Code before 2.1.197 tells the HTTP status."""
+"""How Claude Code before 2.1.197 reports the HTTP status."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FailureEvidence:
-    """What was said about a failure."""
+    """What the agent reported about a failure."""
 
     text: str
     subtype: str | None = None
-    """What the agent's result calls it."""
+    """Of the agent's result."""
     kind: str | None = None
-    """What the agent's error calls it."""
+    """Of the agent's error."""
     status: int | None = None
     refused: bool = False
 
@@ -43,21 +43,21 @@ class FailureEvidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
-    """One row of the table: what it is known by, and what a person reads about it."""
+    """One row of the table: how to recognise a cause, and its message and hint."""
 
     code: str
     """One of `codes`, without the agent's prefix."""
     kind: str
-    """Goes into the error's context: finer than the code."""
+    """For the error's context: more specific than the code."""
     message: str
-    """`{agent}` stands for the agent's title."""
+    """`{agent}` is replaced by the agent's title."""
     hint: str | None
     """None: how to authenticate this agent."""
     subtypes: frozenset[str] = frozenset()
     kinds: frozenset[str] = frozenset()
     statuses: frozenset[int] = frozenset()
     pattern: str | None = None
-    """Capitals do not matter, and `^` is the start of a line."""
+    """Case-insensitive; `^` is the start of a line."""
     refusal: bool = False
 
     def fits(self, evidence: FailureEvidence) -> bool:
@@ -66,15 +66,12 @@ class Cause:
             or evidence.kind in self.kinds
             or evidence.http_status() in self.statuses
             or (self.refusal and evidence.refused)
-            or (self.pattern is not None and self._is_in(evidence.text))
+            or bool(self.pattern and re.search(self.pattern, evidence.text, re.IGNORECASE | re.MULTILINE))
         )
-
-    def _is_in(self, said: str) -> bool:
-        return re.search(self.pattern or "", said, re.IGNORECASE | re.MULTILINE) is not None
 
 
 def find_cause(evidence: FailureEvidence, own: Iterable[Cause] = ()) -> Cause | None:
-    """The first row that fits; `own` are the agent's."""
+    """Return the first row that matches; `own` are the agent's."""
     return next((cause for cause in (*own, *COMMON_CAUSES) if cause.fits(evidence)), None)
 
 
@@ -84,7 +81,7 @@ COMMON_CAUSES = (
         kind="gave_up",
         subtypes=frozenset({"gave_up"}),
         message="{agent} gave up",
-        hint="This is its own verdict on the task, not a fault of the run. See what it said last.",
+        hint="This is its own verdict on the task, not a fault of the run. See its last messages.",
     ),
     Cause(
         code=codes.MAX_TURNS,
@@ -112,7 +109,7 @@ COMMON_CAUSES = (
         pattern=r"not logged in|no authentication|authentication (?:failed|required|information)|unauthorized"
         r"|(?:invalid|incorrect|missing|no) (?:x-)?api[- ]key|api[- ]key (?:is )?(?:missing|not (?:found|set))"
         r"|please run /login|failed to authenticate|oauth token .*expired",
-        message="{agent} failed at authentication: no valid API key or login",
+        message="{agent} failed authentication: no valid API key or login",
         hint=None,
     ),
     Cause(
@@ -165,8 +162,8 @@ COMMON_CAUSES = (
         statuses=frozenset({500, 502, 503, 504, 529}),
         pattern=r"connection (?:error|refused|reset)|unable to connect|ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN"
         r"|fetch failed|request timed out|overloaded|stream (?:disconnected|error)|malformed response",
-        message="The API did not answer, or answered that it cannot serve",
-        hint="Try again later; if it stays so, check the base URL, the gateway and the network.",
+        message="The API did not answer, or reported that it is not available",
+        hint="Try again later; if it persists, check the base URL, the gateway and the network.",
     ),
 )
 
@@ -176,45 +173,45 @@ UNKNOWN_FAILURE = Cause(
     message="A call to the model failed",
     hint="The text above is the API's own; the raw log has the whole exchange.",
 )
-"""Of a failed call that no row knows."""
+"""For a failed call that no row matches."""
 
-BROKE_OFF = Cause(
+ABORTED = Cause(
     code=codes.EXECUTION_ERROR,
     kind="execution",
-    message="{agent} broke off in the middle of its work",
-    hint="The raw log shows the last thing it did. Interrupted tools and a model call that was cut are the usual "
-    "reasons; run it again.",
+    message="{agent} stopped in the middle of its work",
+    hint="The raw log shows the last thing it did. The usual reasons are interrupted tools and an interrupted call to "
+    "the model; run it again.",
 )
-"""Of a session whose result is a failure, without naming a call to the model."""
+"""For a session whose result is a failure that is not a failed call to the model."""
 
 AUTHENTICATION = next(cause for cause in COMMON_CAUSES if cause.code == codes.AUTH_FAILED)
 
 
 class ApiBody(NamedTuple):
-    """An API's whole answer, which some agents quote as their error text."""
+    """The body of an API's error, which some agents quote as their error text."""
 
     message: str
     status: int | None = None
 
 
-def read_api_body(said: str) -> ApiBody:
-    """Its message says all of it; `said` itself where it is not such a body."""
+def read_api_body(reported: str) -> ApiBody:
+    """Return the message and status of the body; `reported` itself if it is not such a body."""
     try:
-        error = mapping(mapping(orjson.loads(said)).get("error")) if said.lstrip().startswith("{") else {}
+        error = mapping(mapping(orjson.loads(reported)).get("error")) if reported.lstrip().startswith("{") else {}
     except orjson.JSONDecodeError:
         error = {}
     code = count(error.get("code"))
-    return ApiBody(text(error.get("message")) or said, code if code is not None and 400 <= code <= 599 else None)
+    return ApiBody(text(error.get("message")) or reported, code if code is not None and 400 <= code <= 599 else None)
 
 
-# -- when a usage limit ends -------------------------------------------------------------------------------------
+# How agents report when a usage limit ends:
 #
 #     Claude AI usage limit reached|1794781501                          Claude Code 1.0.x
 #     Session limit reached ∙ resets 10:25pm                            1.0.128: local time
 #     5-hour limit reached · resets 10:25pm (UTC)                       2.0.62
 #     You've hit your weekly limit · resets Nov 18, 3:50pm (America/New_York)
 #
-# The year is never said, so the next such moment is meant.
+# There is no year: it is the next such time.
 
 _EPOCH = r"limit reached\|(\d{9,11})\b"
 
@@ -226,37 +223,37 @@ _CLOCK = (
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-def reset_time(said: str, seen_at: datetime) -> float | None:
-    """Seconds since the epoch; None if the text does not say, or says it in a way we do not know."""
-    if epoch := re.search(_EPOCH, said):
+def reset_time(message: str, seen_at: datetime) -> float | None:
+    """Seconds since the epoch; None if the text has no time, or one in an unknown format."""
+    if epoch := re.search(_EPOCH, message):
         return float(epoch[1])
-    clock = re.search(_CLOCK, said)
-    return _next_moment(clock, seen_at) if clock else None
+    clock = re.search(_CLOCK, message)
+    return _next_time(clock, seen_at) if clock else None
 
 
-def _next_moment(clock: re.Match[str], seen_at: datetime) -> float | None:
+def _next_time(clock: re.Match[str], seen_at: datetime) -> float | None:
     try:
         now = seen_at.astimezone(_zone(clock["zone"]))
         hour = int(clock["hour"]) % 12 + (12 if clock["half"] == "pm" else 0)
-        moment = now.replace(hour=hour, minute=int(clock["minute"] or 0), second=0, microsecond=0)
+        time = now.replace(hour=hour, minute=int(clock["minute"] or 0), second=0, microsecond=0)
         if not clock["month"]:
-            # The minute that is running may be the one that is meant: seconds are not said.
-            return (moment if moment >= now - timedelta(minutes=1) else moment + timedelta(days=1)).timestamp()
-        moment = moment.replace(month=_MONTHS.index(clock["month"]) + 1, day=int(clock["day"]))
-        return (moment if moment >= now - timedelta(days=1) else moment.replace(year=now.year + 1)).timestamp()
+            # Without seconds, it may be the current minute.
+            return (time if time >= now - timedelta(minutes=1) else time + timedelta(days=1)).timestamp()
+        time = time.replace(month=_MONTHS.index(clock["month"]) + 1, day=int(clock["day"]))
+        return (time if time >= now - timedelta(days=1) else time.replace(year=now.year + 1)).timestamp()
     except (ValueError, KeyError):  # no such day, or no such zone here
         return None
 
 
 def _zone(name: str | None) -> tzinfo | None:
-    """None: the local zone, which is the CLI's too."""
+    """None for the local zone, which is the CLI's too."""
     from zoneinfo import ZoneInfo
 
     return ZoneInfo(name) if name else None
 
 
-def moment_of(seconds: float | None) -> str | None:
-    """An epoch time as our files write it; None for one that no calendar holds."""
+def iso_time_or_none(seconds: float | None) -> str | None:
+    """Format an epoch time; None if it is out of range."""
     if seconds is None or not math.isfinite(seconds):
         return None
     try:

@@ -1,4 +1,4 @@
-"""What follows an agent's prefix in its error codes. Outcomes go by these: they are the same for all agents."""
+"""Suffixes of error codes, the same for all agents: the prefix is the agent's. They decide the outcome of a trial."""
 
 # Raised before anything starts.
 CLI_NOT_FOUND = "CLI_NOT_FOUND"
@@ -22,7 +22,7 @@ GAVE_UP = "GAVE_UP"
 TIMEOUT = "TIMEOUT"
 STOPPED = "STOPPED"
 UNRESPONSIVE = "UNRESPONSIVE"
-SANDBOX_LIMIT = "SANDBOX_LIMIT"  # a warning where it did not end the run
+SANDBOX_LIMIT = "SANDBOX_LIMIT"  # a warning if it did not end the run
 OUTPUT_TRUNCATED = "OUTPUT_TRUNCATED"
 
 # In a result's warnings.

@@ -1,6 +1,6 @@
-"""What a person may write under `agent.config` for every agent alike, and the kinds of value in it.
+"""The options in `agent.config` that all agents share, and the types of their values.
 
-Changing the agent changes only `agent.type`: so each agent takes these keys, and adds its own.
+To change the agent, users change only `agent.type`: so each agent has these options, and adds its own.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from youbencha.text import nearest
 MAX_PROMPT_LENGTH = 1_000_000
 
 LONGEST_ARGUMENT_BYTES = 131_071
-"""Linux takes no longer single argument (measured: E2BIG at 131,072)."""
+"""The longest single argument on Linux (measured: E2BIG at 131,072)."""
 
 
 class Matches(NamedTuple):
-    """Text that matches as a whole; a person who got it wrong is told in words, and editors by the schema."""
+    """Text that matches a pattern as a whole. The error message is `otherwise`, and the JSON Schema has the pattern."""
 
     pattern: str
     otherwise: str
@@ -55,9 +55,9 @@ def fits_argument(text: str) -> bool:
 
 def _fits(text: str) -> str:
     if "\0" in text:
-        raise PydanticCustomError("nul", "must not contain a NUL character: no argument can hold one")
+        raise PydanticCustomError("nul", "must not contain a NUL character: an argument cannot hold one")
     if len(text.encode()) > LONGEST_ARGUMENT_BYTES:
-        raise PydanticCustomError("too_many_bytes", "must have at most 131,071 bytes: no argument can hold more")
+        raise PydanticCustomError("too_many_bytes", "must have at most 131,071 bytes: an argument cannot hold more")
     return text
 
 
@@ -79,35 +79,35 @@ Version = Annotated[str, Matches(r"\d[\w.+\-]{0,63}", "must be a version, such a
 
 
 class AgentConfig(StrictModel):
-    """What all agents take. Immutable once validated; unknown keys are errors."""
+    """Options of all agents. Immutable once validated; unknown keys are errors."""
 
     prompt_needed: ClassVar[bool] = True
     own_flags: ClassVar[frozenset[str]] = frozenset()
-    """Flags that the adapter sets itself, and that `extra_args` must therefore leave alone."""
+    """Flags that the adapter sets, and that `extra_args` must not contain."""
 
     prompt: Annotated[str, Field(min_length=1, max_length=MAX_PROMPT_LENGTH)] | None = None
-    """What the agent is asked to do."""
+    """The task."""
     prompt_file: Annotated[str, Field(min_length=1, max_length=500)] | None = None
     """A file with the prompt, relative to the file that names it (or else to the workspace), without `..`."""
     agent_name: AgentName | None = None
-    """A custom agent, where the CLI has such."""
+    """A custom agent, if the CLI supports them."""
     model: NonEmptyArgument | None = None
-    """Any name: whether there is such a model, only its provider knows."""
+    """Any name: only its provider knows whether it exists."""
     version: Version | None = None
     """The CLI version to use, from PATH or the toolbox."""
     executable: Argument | None = None
-    """An explicit path of the CLI."""
+    """The path of the CLI."""
     extra_args: tuple[Argument, ...] = Field(default=(), strict=False)
-    """Further flags, passed as they are. Not the ones that an option here sets, nor anything in the prompt's place."""
+    """Additional flags, passed unchanged. Not those that an option here sets."""
 
     @field_validator("extra_args")
     @classmethod
-    def _only_foreign_flags(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+    def _no_own_flags(cls, given: tuple[str, ...]) -> tuple[str, ...]:
         names = [argument.partition("=")[0] for argument in given]
         if given and not names[0].startswith("-"):
-            raise ValueError("must begin with a flag: a bare word would take the prompt's place")
+            raise ValueError("must begin with a flag: a bare word would be read as the prompt")
         if taken := [name for name in names if name in cls.own_flags]:
-            raise ValueError(f"must not hold {taken[0]}: the adapter sets it itself, by an option of its own or always")
+            raise ValueError(f"must not contain {taken[0]}: the adapter sets it, always or by an option")
         return given
 
     @model_validator(mode="after")
@@ -131,7 +131,7 @@ def parse_config(kind: AgentKind, model: type[C], raw: Mapping[str, Any]) -> C:
 
         problems = problems_of(error, model)
         wrong = _prompt_choice(raw, needed=model.prompt_needed)
-        # Pydantic does not come to look at the whole where a part is wrong.
+        # Pydantic does not check the whole if a part is invalid.
         if wrong and wrong not in problems and not _is_misspelt(wrong.path, problems, model):
             problems.append(wrong)
         raise kind.invalid_config(problems) from None
@@ -147,6 +147,6 @@ def _prompt_choice(given: Mapping[str, Any], *, needed: bool) -> Problem | None:
 
 
 def _is_misspelt(key: str, problems: Sequence[Problem], model: type[AgentConfig]) -> bool:
-    """Return whether the key was given under a name such as `promt`; `prompt` stands for `prompt_file` too."""
+    """Whether the key was given under a name such as `promt`; `prompt` includes `prompt_file`."""
     unknown = (problem.path for problem in problems if problem.kind == "unknown_key")
     return any((nearest(name, model.model_fields) or "").startswith(key) for name in unknown)

@@ -21,25 +21,23 @@ _PASSES = SYSTEM | PROXY | CERTIFICATES | TOOL_VARIABLES | {"XDG_RUNTIME_DIR", "
 
 
 def inherited(harness: Mapping[str, str], own: Collection[str] = ()) -> dict[str, str]:
-    """The part of the harness's environment that this agent gets: what all get, and the variables that are its own."""
+    """The part of the harness's environment that this agent gets: the common variables and its own."""
     return select(harness, _PASSES.union(own), locale=True)
 
 
 def base_environment(sandbox: Sandbox, harness: Mapping[str, str], own: Collection[str] = ()) -> dict[str, str]:
-    """What an agent's environment begins with. A container lets in nothing of the harness's but what it says itself."""
+    """The base of an agent's environment. In a container, it has nothing from the harness."""
     base = sandbox.environment(harness)
     return base if sandbox.is_boundary else inherited(base, own)
 
 
 def secrets_of(access: GatewayAccess | None) -> dict[str, str]:
-    """What a redactor has to mask: the key of a gateway, though it is good for one trial only."""
+    """The secrets of a gateway that a redactor has to mask: its key, although it is valid for one trial only."""
     return {"GATEWAY_KEY": access.key} if access else {}
 
 
-# -- behind a gateway --------------------------------------------------------------------------------------------
-#
-# Whichever agent it is, credentials of all providers of models are removed: a key of another provider would get it past
-# the gateway, too. What a person gives their agent for other purposes (a database, a deployment) stays.
+# Behind a gateway, credentials of all model providers are removed, for every agent: a key of another provider would let
+# it bypass the gateway, too. Credentials for other purposes (a database, a deployment) stay.
 
 _PROVIDERS = frozenset({
     "AI21", "AZURE", "AZURE_AI", "AZURE_OPENAI", "CEREBRAS", "CLAUDE", "CODEX", "COHERE", "DASHSCOPE", "DATABRICKS",
@@ -55,7 +53,7 @@ _WHAT = (
 )  # fmt: skip
 
 _OTHERS = (
-    # All but what chooses a model: there are many, and each version has more (2.1.325).
+    # All but those that choose a model: there are many, and each version adds more (2.1.325).
     "ANTHROPIC_(?!MODEL|DEFAULT_|SMALL_FAST_MODEL|CUSTOM_MODEL|BETAS|LOG).+",
     "CLAUDE_CODE_USE_(?:BEDROCK|VERTEX|FOUNDRY|MANTLE|GATEWAY|ANTHROPIC_.+)", "CLAUDE_CODE_SKIP_.+_AUTH",
     "CLAUDE_CODE_.*(?:TOKEN|FILE_DESCRIPTOR|API_BASE_URL|OAUTH_URL)", "CLAUDE_CODE_CLIENT_(?:CERT|KEY).*",
@@ -78,10 +76,10 @@ def gateway_environment(
     given: Mapping[str, str],
     own: Collection[str] = (),
 ) -> dict[str, str]:
-    """`env` with `variables` in the place of every credential and every address of a model.
+    """Return `env` with `variables` in place of every credential and every address of a model.
 
-    `given` is the part of `env` that the test case gives; `own` are names, in capitals, that for this agent alone are
-    credentials. The harness's proxies go too: all that the agent needs is beside it, and they may hold a password.
+    `given` is the part of `env` that comes from the test case; `own` are names, in capitals, that are credentials only
+    for this agent. The harness's proxies are removed too: the gateway is local, and they may contain a password.
     """
     kept = {
         name: value
@@ -101,7 +99,7 @@ def _is_of_a_provider(name: str) -> bool:
 
 
 def _without_proxy(access: GatewayAccess, given: Mapping[str, str]) -> dict[str, str]:
-    """A proxy of the test case's own is for the agent's commands, and would not find the gateway."""
+    """Exclude the gateway from the test case's proxy, which is for the agent's commands and cannot reach it."""
     others = (given.get("NO_PROXY") or given.get("no_proxy") or "").split(",")
     hosts = ",".join(dict.fromkeys([urlsplit(access.url).hostname or "", *(each.strip() for each in others if each)]))
     return {"NO_PROXY": hosts, "no_proxy": hosts}
@@ -120,14 +118,12 @@ _BEGINNINGS: Mapping[str, Provider] = {
 
 
 def provider_of(model: str | None) -> Provider | None:
-    """Whose API a model is reached by; None for a name that does not tell."""
+    """The provider whose API serves a model; None if the name does not show it."""
     before, slash, name = (model or "").partition("/")
     if slash:
         return PROVIDER_OF_PREFIX.get(before) if "/" not in name else None
     return next((provider for start, provider in _BEGINNINGS.items() if before.startswith(start)), None)
 
-
-# -- the agent's home --------------------------------------------------------------------------------------------
 
 _OF_AWS = ("AWS_ACCESS_KEY_ID", "AWS_BEARER_TOKEN_BEDROCK", "CLAUDE_CODE_SKIP_BEDROCK_AUTH")
 
@@ -144,13 +140,15 @@ _BY_A_CLOUD = {
     "GOOGLE_GENAI_USE_GCA": (),
     "GOOGLE_GENAI_USE_VERTEXAI": _OF_GOOGLE,
 }
-"""What sends an agent to a cloud, whatever else it has, and what spares it the cloud's own login in the home."""
+"""Variables that make an agent use a cloud, each with variables that make the cloud's login in the home unnecessary."""
 
 _NAMES_A_FILE = frozenset({"ANTHROPIC_PROFILE", "AWS_PROFILE", "VERTEXAI_PROJECT"})
-"""Credentials that are in the home."""
+"""Variables that name credentials stored in the home."""
 
-_NO_PROOF = ("_URL", "_API_BASE", "_HOST", "_HOME", "_PATH", "_SETTINGS_FILE", "_CONFIG", "_CONFIG_CONTENT", "_TYPE")
-"""These say where a model is, or where settings are, and not who asks."""
+_NOT_CREDENTIALS = (
+    "_URL", "_API_BASE", "_HOST", "_HOME", "_PATH", "_SETTINGS_FILE", "_CONFIG", "_CONFIG_CONTENT", "_TYPE",
+)  # fmt: skip
+"""Suffixes of variables with the address of a model or of settings."""
 
 
 def fresh_home_for(
@@ -161,9 +159,9 @@ def fresh_home_for(
     agent_env: Mapping[str, str],
     behind_gateway: bool,
 ) -> bool:
-    """Whether an agent that runs on this computer gets a fresh home, or the person's.
+    """Whether an agent that runs on this computer gets a fresh home, or the user's.
 
-    `auto`: a fresh one, unless the agent could then not prove who it is, and perhaps can in the person's own."""
+    `auto`: a fresh one, unless the agent may need a login that is stored in the user's."""
     if spec_home != "auto":
         return spec_home == "fresh"
     if behind_gateway or not isinstance(adapter, StoresLogin):
@@ -172,6 +170,6 @@ def fresh_home_for(
     named = {name.upper() for name in adapter.credentials_in(env)} if isinstance(adapter, UsesGateway) else set()
     if any(not any(map(env.get, enough)) for name, enough in _BY_A_CLOUD.items() if name in named):
         return False
-    if any(name not in _NAMES_A_FILE and not name.endswith(_NO_PROOF) for name in named):
+    if any(name not in _NAMES_A_FILE and not name.endswith(_NOT_CREDENTIALS) for name in named):
         return True
     return not (named & _NAMES_A_FILE or adapter.stored_login(env))

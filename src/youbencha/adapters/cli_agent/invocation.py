@@ -1,4 +1,4 @@
-"""One run of a CLI agent: what it was given, and the directories it uses."""
+"""Invocation: one run of a CLI agent, with its inputs and directories."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ C = TypeVar("C", bound=AgentConfig)
 
 
 class Invocation(NamedTuple, Generic[C]):
-    """One run of a CLI: what the engine asked for, and what the adapter made of it. Paths are the host's."""
+    """One run of a CLI. Paths are the host's."""
 
     context: AgentExecutionContext
     config: C
-    """With the test case's own model in it, if it names one."""
+    """With the model of the test case, if it names one."""
     cli: AgentCli
     prompt: str
     scratch: Path
-    """An empty directory outside the workspace, removed after the run: for prompts and settings in files."""
+    """An empty directory outside the workspace, for files of this run such as the prompt; removed afterwards."""
     env: Mapping[str, str]
-    """What the agent runs with. Behind a gateway, not all of `context.env` is in it."""
+    """The agent's environment. Behind a gateway, it does not have all of `context.env`."""
 
     @property
     def workspace(self) -> Path:
@@ -44,15 +44,15 @@ class Invocation(NamedTuple, Generic[C]):
         return self.context.config_dir.absolute() if self.context.config_dir else None
 
     def inside(self, path: Path) -> str:
-        """The agent's name for a file of the host: in its arguments, its environment, its settings."""
+        """The agent's path of a file of the host, for its arguments, its environment and its settings."""
         return self.context.sandbox.inside(path)
 
     def outside(self, path: Path | None) -> Path | None:
-        """The host's path of a file that the agent names so; None if the host does not have it."""
+        """The host's path for a path of the agent; None if the host does not have it."""
         return None if path is None else self.context.sandbox.outside(str(path))
 
     def session_id(self, choosing_flags: Collection[str]) -> str | None:
-        """A name for the session that is this run's alone; None where the person chooses one by a flag."""
+        """A unique id for the session; None if the user chooses one by a flag."""
         if any(argument.partition("=")[0] in choosing_flags for argument in self.config.extra_args):
             return None
         return str(uuid.uuid5(uuid.NAMESPACE_URL, self.scratch.as_uri()))
@@ -79,7 +79,7 @@ def _environment(context: AgentExecutionContext) -> Iterator[Problem]:
         elif not isinstance(value, str):
             yield Problem(where, "must be text", "put it in quotes")
         elif "\0" in value:
-            yield Problem(where, "contains a NUL character, which no environment can hold")
+            yield Problem(where, "contains a NUL character, which an environment cannot hold")
 
 
 def _workspace(context: AgentExecutionContext) -> Iterator[Problem]:
@@ -89,9 +89,9 @@ def _workspace(context: AgentExecutionContext) -> Iterator[Problem]:
 
 @contextlib.contextmanager
 def scratch_directory(parent: Path | None = None) -> Iterator[Path]:
-    """A directory for one run, for what an agent reads and writes beside its workspace.
+    """Create a directory for the files of one run that are not in the workspace.
 
-    In `parent`, which the caller removes even after a kill; else where temporary files go.
+    In `parent`, which is removed even after a kill; else in the system's temporary directory.
     """
     path = Path(tempfile.mkdtemp(prefix="youbencha-", dir=parent)).absolute()
     with removed_afterwards(path):
@@ -114,7 +114,7 @@ def removed_afterwards(path: Path) -> Iterator[None]:
 
 
 def new_log_file(artifacts: Path, logs: str) -> Path:
-    """`<logs>/terminal-output-<time>.log`, one that does not exist yet. Windows takes no colons in names."""
+    """A new `<logs>/terminal-output-<time>.log`. Windows allows no colons in names."""
     stamp = iso_time(time.time()).replace(":", "-").replace(".", "-")
     directory = artifacts / logs
     names = (f"terminal-output-{stamp}{'' if number == 1 else f'-{number}'}.log" for number in count(1))

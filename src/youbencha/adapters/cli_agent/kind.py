@@ -14,20 +14,20 @@ from youbencha.process import OUTPUT_LIMIT_BYTES
 
 class AgentKind(NamedTuple):
     name: str
-    """As `agent.type` has it: `copilot-cli`."""
+    """As in `agent.type`: `copilot-cli`."""
     title: str
-    """As people call it: `Copilot CLI`."""
+    """For messages: `Copilot CLI`."""
     prefix: str
     """Of its error codes: `COPILOT`."""
     command: str
-    """What the program is called on PATH."""
+    """The program's name on PATH."""
     logs: str
-    """Where in the artifacts its terminal output is kept."""
+    """The directory of its terminal output in the artifacts."""
     provider: str = "unknown"
-    """Who made its models, where that is always the same."""
+    """The provider of its models, if that is always the same."""
     how_to_authenticate: str = "Log in as its documentation says, or set its API key in agent.env."
     hints: Mapping[str, str] = MappingProxyType({})
-    """What to do about an error or a warning, where this agent has better advice than others. By code."""
+    """Hints for errors and warnings of this agent that replace the common ones, by code."""
 
     def code(self, suffix: str) -> str:
         return f"{self.prefix}_{suffix}"
@@ -63,7 +63,7 @@ def truncated(kind: AgentKind, at: str) -> ErrorRecord:
         f"The output was truncated: only its first 10MB ({OUTPUT_LIMIT_BYTES} bytes) were kept.",
         at,
         "The run itself was not affected. Tokens, cost, result, messages and tool calls were read from the whole "
-        "stream as it came; the log holds up to 10 MiB of their text.",
+        "stream; the log holds up to 10 MiB of their text.",
         limit_bytes=OUTPUT_LIMIT_BYTES,
     )
 

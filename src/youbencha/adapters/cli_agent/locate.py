@@ -1,7 +1,6 @@
-"""Find the CLI to run: an explicit path, then PATH, then the toolbox; and learn its version.
+"""Find the CLI to run, and its version: an explicit path, then PATH, then the toolbox.
 
-For a container, what is found has to be shared with it, and the toolbox comes before PATH: what each CLI of the toolbox
-needs is known.
+For a container, the CLI is shared with it, and the toolbox comes before PATH, because it records what each CLI needs.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ class AgentCli(NamedTuple):
     path: Path
     version: str
     command: tuple[str, ...] = ()
-    """How it is started, where that is more than its path (a script on Windows), or other than it in a container."""
+    """How to start it, if that is more than its path (a script on Windows) or differs from it (in a container)."""
     sha256: str | None = None
-    """Known for what is in the toolbox."""
+    """Known for CLIs in the toolbox."""
     needs: tuple[Path, ...] = ()
-    """What of the host must be seen in a container for it to start there. It is shared already."""
+    """Files of the host that it needs in a container. They are shared already."""
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -39,7 +38,7 @@ class AgentCli(NamedTuple):
 
 
 class CliFinder:
-    """Looks for one agent's CLI."""
+    """Finds one agent's CLI."""
 
     def __init__(self, kind: AgentKind) -> None:
         self._kind = kind
@@ -53,14 +52,14 @@ class CliFinder:
         sandbox: Sandbox = HOST,
         workspace: Path | None = None,
     ) -> AgentCli:
-        """The CLI that is asked for; an error that says how to get it if there is none.
+        """Return the CLI; raise an error with a hint for installing it if there is none.
 
-        `env` is one of the host, where it is looked for. In a container, `argv` is as it is seen there. `workspace` is
-        where a CLI that the image brings is asked for its version.
+        `env` is the host's environment, to search in. For a container, `argv` has the paths in there. `workspace` is
+        the directory in which an image's CLI is asked for its version.
         """
         if sandbox.kind != "local":
-            asked = ContainerFinder(self, self._kind, sandbox, workspace or Path("/"))
-            return await asked.locate(env, executable=executable, version=version)
+            finder = ContainerFinder(self, self._kind, sandbox, workspace or Path("/"))
+            return await finder.locate(env, executable=executable, version=version)
         if executable is not None:
             return await self.explicit(Path(executable).expanduser(), version, env)
         found = await self.find(env, version)
@@ -69,7 +68,7 @@ class CliFinder:
         return found
 
     async def find(self, env: Mapping[str, str], version: str | None = None) -> AgentCli | None:
-        """On PATH, else in the toolbox; with a version, whichever of them has it."""
+        """Search PATH, then the toolbox; with a version, for that version."""
         # Slow to import, and not needed by the command agent.
         from youbencha.sandbox.toolbox.toolbox import Toolbox
         from youbencha.user_dirs import default_root
@@ -81,13 +80,13 @@ class CliFinder:
         return None if installed is None else of_toolbox(installed)
 
     async def version_of(self, path: Path, env: Mapping[str, str]) -> str:
-        """Ask the CLI, once for each file as it is now: a JavaScript CLI takes a second to answer."""
+        """Ask the CLI, once for each file: a JavaScript CLI takes a second to answer."""
         stat = path.stat()
-        # Not by time and size alone: packages come with the times that their makers gave them.
+        # Modification time and size are not enough: packages set the times of their files.
         identity = (str(path.resolve()), stat.st_ino, stat.st_ctime_ns, stat.st_mtime_ns, stat.st_size)
-        if identity not in _said:
-            _said[identity] = await self._ask(path, env)
-        return _said[identity]
+        if identity not in _versions:
+            _versions[identity] = await self._ask(path, env)
+        return _versions[identity]
 
     async def on_path(self, env: Mapping[str, str], version: str | None) -> AgentCli | None:
         path = find_executable(self._kind.command, env)
@@ -98,7 +97,7 @@ class CliFinder:
         except YouBenchaError:
             if version is None:
                 raise
-            return None  # a broken one on PATH is no reason not to use the version that was asked for
+            return None  # a broken CLI on PATH does not prevent the use of the requested version
         return cli if version in (None, cli.version) else None
 
     async def explicit(self, path: Path, version: str | None, env: Mapping[str, str]) -> AgentCli:
@@ -138,8 +137,8 @@ class CliFinder:
         )
 
 
-_said: dict[tuple[str | int, ...], str] = {}
-"""What each file said of its version."""
+_versions: dict[tuple[str | int, ...], str] = {}
+"""The versions of files that were asked."""
 
 
 def of_toolbox(installed: InstalledAgent) -> AgentCli:
@@ -152,11 +151,11 @@ def unknown_version(kind: AgentKind, path: Path, answer: str) -> YouBenchaError:
 
 
 def _reinstall_hint(kind: AgentKind) -> str:
-    return f"Run it by hand to see; `yb agents install {kind.name}` brings one that works."
+    return f"Run it by hand to see the reason; `yb agents install {kind.name}` installs one that works."
 
 
 class ContainerFinder:
-    """Finds the CLI that runs in a container: the image's own, or one of this computer that is shared with it."""
+    """Finds the CLI that runs in a container: the image's own, or one of the host that is shared with it."""
 
     def __init__(self, finder: CliFinder, kind: AgentKind, sandbox: Sandbox, workspace: Path) -> None:
         self._finder = finder
@@ -169,8 +168,8 @@ class ContainerFinder:
             return await self._of_the_image(executable or self._kind.command, version)
         if sys.platform != "linux":
             raise self._finder.not_found(
-                f"{self._kind.title} as it is on this computer does not run in a container, which is Linux.",
-                "Use an image that brings it: `sandbox.agent: image`.",
+                f"The {self._kind.title} of this computer does not run in a container, which is Linux.",
+                "Use an image that has it: `sandbox.agent: image`.",
             )
         if executable is not None:
             return await self._explicit(Path(executable).expanduser(), version, env)
@@ -182,15 +181,15 @@ class ContainerFinder:
     async def _of_the_image(self, name: str, version: str | None) -> AgentCli:
         from youbencha.sandbox.toolbox.versions import ask_version
 
-        asked = self._sandbox.environment({})
-        hint = "Use an image that has it, or leave out `sandbox.agent: image`: then it is the toolbox's."
+        env = self._sandbox.environment({})
+        hint = "Use an image that has it, or leave out `sandbox.agent: image`: then the toolbox's is used."
         try:
-            answer = await ask_version((name,), cwd=self._workspace, env=asked, within=self._sandbox)
+            answer = await ask_version((name,), cwd=self._workspace, env=env, within=self._sandbox)
         except ProcessStartError as error:
             raise self._finder.not_found(f"{name} of the image does not start: {error.message}", hint) from error
         if answer.version is None:
-            said = f"{answer.said or 'nothing'!r} ({answer.ending})"
-            raise self._finder.not_found(f"The image has no {name} that names its version: it said {said}.", hint)
+            printed = f"{answer.said or 'nothing'!r} ({answer.ending})"
+            raise self._finder.not_found(f"The image's {name} does not report its version: it printed {printed}.", hint)
         cli = AgentCli(Path(name), answer.version, (name,))
         if version not in (None, cli.version):
             raise self._finder.not_found(
@@ -203,9 +202,9 @@ class ContainerFinder:
         from youbencha.user_dirs import default_root
 
         cli = await self._finder.explicit(path, version, env)
-        # What a file needs that we know nothing of, only the person who names it knows.
-        carried = await portable_file(cli.path, default_root(env), env) or PortableCli((cli.path,), (cli.path,))
-        return self._shared(cli, carried)
+        # What an unknown kind of file needs is not known: only the file itself is shared.
+        portable = await portable_file(cli.path, default_root(env), env) or PortableCli((cli.path,), (cli.path,))
+        return self._shared(cli, portable)
 
     async def _of_the_toolbox(self, env: Mapping[str, str], version: str | None) -> AgentCli | None:
         from youbencha.sandbox.toolbox.portable import portable_cli
@@ -224,16 +223,16 @@ class ContainerFinder:
         cli = await self._finder.on_path(env, version)
         if cli is None:
             return None
-        carried = await portable_file(cli.path, default_root(env), env)
-        if carried is None:
+        portable = await portable_file(cli.path, default_root(env), env)
+        if portable is None:
             raise self._finder.not_found(
                 f"{self._kind.title} is on PATH ({cli.path}), but its dependencies in a container are unknown.",
                 f"Install one that runs in containers: `yb agents install {self._kind.name}`.",
             )
-        return self._shared(cli, carried)
+        return self._shared(cli, portable)
 
-    def _shared(self, cli: AgentCli, carried: PortableCli) -> AgentCli:
-        for path in carried.needs:
+    def _shared(self, cli: AgentCli, portable: PortableCli) -> AgentCli:
+        for path in portable.needs:
             self._sandbox.share(path)
-        seen = tuple(self._sandbox.inside(part) if isinstance(part, Path) else part for part in carried.command)
-        return cli._replace(command=seen, needs=carried.needs)
+        inside = tuple(self._sandbox.inside(part) if isinstance(part, Path) else part for part in portable.command)
+        return cli._replace(command=inside, needs=portable.needs)

@@ -1,8 +1,8 @@
-"""A finished run -> YouBenchaLog. Pure.
+"""Convert a finished run to a YouBenchaLog.
 
-What was followed while the agent ran is used as it is. Where there is only an output (of up to 10 MiB), the output
-decides what it is: with one event of the agent in it, it is a stream (stderr may stand between its lines); otherwise
-it is plain text, and all of it is the assistant's one message.
+The session that was read while the agent ran is used, if there is one. Otherwise the output (of up to 10 MiB) is read:
+if it has an event of the agent, as a stream (with stderr between its lines), else as plain text, which becomes one
+message of the assistant.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NOISE = "\x1b\r \t"
 
 
 def plain_session(output: str) -> SessionRecord:
-    """Take all of an output for the assistant's one message."""
+    """Make the output one message of the assistant."""
     content = clean_text(output).strip()
     return SessionRecord(messages=(Message(role="assistant", content=content),) if content else ())
 
@@ -41,11 +41,11 @@ def normalize(
     redactor: Redactor,
     read_plain: Callable[[str], SessionRecord] = plain_session,
 ) -> YouBenchaLog:
-    """The run in the form that is the same for all agents (CR-3.1 to CR-3.11).
+    """Return the run's log (CR-3.1 to CR-3.11).
 
-    `reader` makes a new reader of the agent's events; `read_plain` reads what is not a stream.
+    `reader` makes a new reader of the agent's events; `read_plain` reads plain text.
     """
-    # A live run knows whether its output was cut; the agent may print such a line too.
+    # A live run knows whether its output was truncated; otherwise the agent may have printed the marker itself.
     cut_at = truncation(result.output) if result.details.get("truncated", True) else None
     session = result.session
     if session is None:
@@ -79,7 +79,7 @@ def normalize(
 
 
 def _filled(session: SessionRecord, plain: SessionRecord) -> SessionRecord:
-    """Where the session knows nothing (its output was plain text), the output's word stands."""
+    """Fill unknown facts of a session with plain output from that output."""
     unknown = [field.name for field in fields(SessionFacts) if getattr(session.facts, field.name) is None]
     return SessionRecord(
         facts=replace(session.facts, **{name: getattr(plain.facts, name) for name in unknown}),
@@ -91,14 +91,14 @@ def _filled(session: SessionRecord, plain: SessionRecord) -> SessionRecord:
 def _read_stream(
     kind: AgentKind, new_reader: Callable[[], StreamReader | None], output: str, end: int, redactor: Redactor
 ) -> SessionRecord | None:
-    """None if there is no event in it."""
+    """Read the output as a stream; None if it has no event."""
     reader = new_reader()
     if reader is None:
         return None
     skipped = reader.partial_prefix
     session = _read_lines(kind, reader, output, end, redactor, skip=skipped)
     if skipped is not None and session.facts.result is None and skipped in output:
-        # The partial messages hold the tokens of a session without a result, and the text it was just writing.
+        # Without a result, only the partial messages have the session's tokens and its unfinished text.
         del session
         session = _read_lines(kind, new_reader(), output, end, redactor)
     return session if session.facts.stream_seen else None
@@ -118,7 +118,7 @@ def _read_lines(
 
 
 def _event_spans(output: str, end: int) -> Iterator[tuple[int, int]]:
-    """Where the lines are that may be events. By "\\n" alone: splitlines() would also cut at U+2028 inside a text."""
+    """The spans of lines that may be events. Split only at "\\n": splitlines() would also split at U+2028 in a text."""
     start, find = 0, output.find
     while start < end:
         stop = find("\n", start, end)
@@ -131,7 +131,7 @@ def _event_spans(output: str, end: int) -> Iterator[tuple[int, int]]:
 
 
 def truncation(output: str) -> int | None:
-    """Where the marker stands, if the output was cut. Inside an event it would follow no raw line end."""
+    """The position of the marker, if the output was truncated. Inside an event, there is no raw line end before it."""
     if output.startswith(TRUNCATION_MARK):
         return 0
     found = output.find("\n" + TRUNCATION_MARK)
@@ -139,19 +139,19 @@ def truncation(output: str) -> int | None:
         return found + 1
     last = output.rfind("\n", 0, len(output) - 1) + 1
     found = output.find(TRUNCATION_MARK, last)
-    # Whole events in the last line only quote it.
+    # A complete event in the last line only quotes it.
     return found if found >= 0 and not output.rstrip().endswith("}") else None
 
 
 def _with_prompt(messages: tuple[Message, ...], prompt: object, redactor: Redactor) -> tuple[Message, ...]:
-    """The conversation begins with what the agent was asked to do."""
+    """Put the prompt before the conversation."""
     if not isinstance(prompt, str) or not prompt:
         return messages
-    # The output came redacted; the prompt comes straight from the configuration, and may name a secret too.
+    # Unlike the output, the prompt is not masked yet.
     prompt = redactor.text(clean_text(prompt))
     # Some CLIs repeat it in their output.
-    replayed = messages and messages[0].role == "user" and messages[0].content == prompt
-    return messages if replayed else (Message(role="user", content=prompt), *messages)
+    repeated = messages and messages[0].role == "user" and messages[0].content == prompt
+    return messages if repeated else (Message(role="user", content=prompt), *messages)
 
 
 def _errors(kind: AgentKind, result: AgentExecutionResult, *, cut: bool) -> tuple[ErrorRecord, ...]:
@@ -163,7 +163,7 @@ def _errors(kind: AgentKind, result: AgentExecutionResult, *, cut: bool) -> tupl
 def _warnings(
     kind: AgentKind, result: AgentExecutionResult, facts: SessionFacts, *, cut: bool
 ) -> tuple[ErrorRecord, ...]:
-    lines = facts.malformed_lines - (1 if cut else 0)  # the event that the cut went through is no news
+    lines = facts.malformed_lines - (1 if cut else 0)  # without the event that was truncated
     if not facts.stream_seen or lines <= 0 or has_code(result.warnings, kind.code(codes.MALFORMED_LINE)):
         return result.warnings
     return (*result.warnings, malformed(kind, lines, facts.malformed_example, result.completed_at))

@@ -1,4 +1,4 @@
-"""The prompt's text: given as it is, or read from a file that must not lead out of where it was looked for."""
+"""Get the prompt from the configuration, or from a file, which must be below the directory that is searched."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from youbencha.adapters.cli_agent.kind import AgentKind
 from youbencha.files import PathNotAllowed, check_relative, confined
 
 _MOST_BYTES = 4 * MAX_PROMPT_LENGTH
-"""No character of UTF-8 takes more than four."""
+"""A character in UTF-8 has at most four bytes."""
 
 _BLANK = "\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(map(chr, range(0x2000, 0x200B)))
-"""White space as JavaScript sees it: real CLIs refuse a prompt of nothing else."""
+"""White space by JavaScript's definition: real CLIs refuse a prompt of nothing else."""
 
 
 def read_prompt(kind: AgentKind, config: AgentConfig, *, workspace: Path, config_dir: Path | None) -> str:
@@ -30,14 +30,14 @@ def read_prompt(kind: AgentKind, config: AgentConfig, *, workspace: Path, config
     except UnicodeEncodeError as error:
         raise kind.one_problem("prompt", f"is not valid Unicode at character {error.start}") from None
     if not text.strip(_BLANK):
-        raise kind.one_problem("prompt", "holds nothing but white space", "say what the agent is to do")
+        raise kind.one_problem("prompt", "contains only white space", "describe the task")
     return text
 
 
 def prompt_is_here(kind: AgentKind, config: AgentConfig, config_dir: Path | None) -> bool:
-    """Return whether the prompt can be read before the repository is there.
+    """Whether the prompt can be read before the repository is checked out: a missing file may be in the repository.
 
-    A file that is missing may come with the repository; but a name that leads elsewhere is wrong already.
+    Raises if the file's name is not allowed.
     """
     if config.prompt_file is None:
         return True
@@ -61,7 +61,7 @@ class _PromptFile:
         return text
 
     def _base(self, workspace: Path, config_dir: Path | None) -> Path:
-        """Beside the file that names the prompt; in the workspace if there is no such file, or none there."""
+        """The directory of the file that names the prompt file; the workspace if the prompt file is not there."""
         if config_dir is None:
             return workspace
         return config_dir if os.path.lexists(config_dir / self._name) else workspace
@@ -69,7 +69,7 @@ class _PromptFile:
     def _text(self, path: Path, config_dir: Path | None) -> str:
         try:
             if not stat.S_ISREG(path.stat().st_mode):
-                # A pipe in an untrusted workspace would be waited on for ever.
+                # Reading a pipe in an untrusted workspace would block forever.
                 raise self._wrong(f"{self._name} is not a regular file")
             with path.open("rb") as file:
                 raw = file.read(_MOST_BYTES + 1)
@@ -77,8 +77,8 @@ class _PromptFile:
                 raise self._wrong(f"{self._name} is longer than {MAX_PROMPT_LENGTH:,} characters")
             return raw.decode()
         except FileNotFoundError:
-            looked = f"in {path.parent}" if config_dir is None else f"in {config_dir}, and then in the repository"
-            raise self._wrong(f"{self._name} does not exist", f"it is looked for {looked}") from None
+            searched = str(path.parent) if config_dir is None else f"{config_dir}, then the repository"
+            raise self._wrong(f"{self._name} does not exist", f"searched: {searched}") from None
         except UnicodeDecodeError as error:
             raise self._wrong(f"{self._name} is not UTF-8 at byte {error.start}") from None
         except OSError as error:

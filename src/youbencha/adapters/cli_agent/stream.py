@@ -1,4 +1,4 @@
-"""Read an agent's output, while it runs or afterwards: line -> record -> events -> facts and transcript."""
+"""Read an agent's output, live or afterwards: line -> record -> events -> facts and transcript."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     import asyncio
 
 MALFORMED_WARNINGS = 20
-"""So many lines are reported one by one, the rest only counted: a broken stream can have millions."""
+"""The number of lines that are reported; the rest is only counted: a broken stream can have millions."""
 
 TRANSCRIPT_LIMIT = 10 * 1024 * 1024
-"""How many characters of text a transcript holds."""
+"""In characters."""
 
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)")
 
 
 class OutputReader:
-    """Give it every line, then `finish()`. Without a `reader` there are no lines to read, only a process."""
+    """Reads lines until `finish()`. Without a `reader`, only reports the process's start and end."""
 
     def __init__(
         self,
@@ -57,9 +57,9 @@ class OutputReader:
         """`stopping`: set when the harness ends the agent."""
         self.recorder = SessionRecorder()
         self.finished_before_stop = False
-        """A result came, and not only because the agent was asked to end."""
+        """There was a result before the agent was asked to end."""
         self.stream_seen = False
-        """True from the first event on that only this agent writes."""
+        """True after the agent's first event."""
         self._kind = kind
         self._reader = reader
         self._handlers = reader.handlers() if reader else {}
@@ -72,7 +72,7 @@ class OutputReader:
         self._malformed_example: str | None = None
 
     def started(self, process: Started) -> None:
-        self._tell(ProcessStarted(pid=process.pid, executable=process.executable))
+        self._emit(ProcessStarted(pid=process.pid, executable=process.executable))
 
     def line(self, line: bytes | str) -> None:
         record = decode_event(line)
@@ -87,22 +87,22 @@ class OutputReader:
             return
         self.stream_seen = True
         for event in handler(record):
-            self._take(event)
+            self._handle(event)
 
     def finish(self) -> None:
-        """No more lines will come."""
+        """Handle the end of the output."""
         if self._reader is not None:
             for event in self._reader.finish():
-                self._take(event)
+                self._handle(event)
         for parent, draft in self._drafts.items():
-            # The text that was being written when the stream ended: a finished message would have repeated it.
+            # Texts that were unfinished when the stream ended: there is no message with the whole text.
             self._transcript.add(AssistantText(text=draft.text(), parent=parent))
         self._drafts.clear()
 
     def ended(self, done: ProcessResult) -> None:
         if done.truncated:
-            self._tell(OutputTruncated(limit_bytes=OUTPUT_LIMIT_BYTES))
-        self._tell(ProcessEnded(exit_code=done.exit.code, signal=done.exit.signal, timed_out=done.timed_out))
+            self._emit(OutputTruncated(limit_bytes=OUTPUT_LIMIT_BYTES))
+        self._emit(ProcessEnded(exit_code=done.exit.code, signal=done.exit.signal, timed_out=done.timed_out))
 
     def facts(self) -> SessionFacts:
         return replace(
@@ -117,24 +117,24 @@ class OutputReader:
         return SessionRecord(facts=self.facts(), messages=tuple(messages), tool_calls=tuple(tool_calls))
 
     def on_event(self, event: Event) -> None:
-        """For adapters that act on what they see."""
+        """For subclasses that react to events."""
 
-    def _take(self, event: Event) -> None:
+    def _handle(self, event: Event) -> None:
         if self.recorder.is_repeated(event):
             return
         self.recorder.record(event)
         for masked in self._masked(event):
             self._transcript.add(masked)
-            self._tell(masked)
+            self._emit(masked)
         if isinstance(event, SessionResult) and not (self._stopping and self._stopping.is_set()):
             self.finished_before_stop = True
-        # Not for the recorder: it would take it for the agent's own total.
+        # Not for the recorder, which would use it as the agent's own total.
         if self._sink and isinstance(event, CallMetered) and (usage := self.recorder.live_usage()):
-            self._tell(usage)
+            self._emit(usage)
         self.on_event(event)
 
     def _masked(self, event: Event) -> Iterable[Event]:
-        """Every line came masked; but a secret may lie across two pieces of a text that is being written."""
+        """Mask secrets that are split over two pieces of an unfinished text. Each line is masked already."""
         if isinstance(event, AssistantTextDelta):
             draft = self._drafts.get(event.parent)
             if draft is None:
@@ -143,11 +143,11 @@ class OutputReader:
         if not self._drafts:
             return (event,)
         if isinstance(event, AssistantText) and (draft := self._drafts.pop(event.parent, None)):
-            # A reader may have put the text together from the pieces.
+            # A reader may have joined the pieces.
             return (*draft.rest(event.parent), replace(event, text=self._redactor.text(event.text)))
         if isinstance(event, ToolCalled):
             self._drafts.pop(event.parent, None)
-        elif isinstance(event, SessionResult | RequestRetried):  # what was begun is over, or begins again
+        elif isinstance(event, SessionResult | RequestRetried):  # unfinished texts have ended, or start again
             self._drafts.clear()
         return (event,)
 
@@ -157,18 +157,18 @@ class OutputReader:
             return
         message = f"Skipped a line that is not an event of {self._kind.title}: {quoted(text)}"
         self._malformed_example = self._malformed_example or message
-        self._tell(WarningRaised(code=self._kind.code(codes.MALFORMED_LINE), message=message))
+        self._emit(WarningRaised(code=self._kind.code(codes.MALFORMED_LINE), message=message))
 
-    def _tell(self, event: Event) -> None:
+    def _emit(self, event: Event) -> None:
         if self._sink is not None:
             self._sink(event)
 
 
 class _Draft:
-    """A text that is being written, piece by piece."""
+    """An unfinished text, which arrives in pieces."""
 
     def __init__(self, redactor: Redactor, *, live: bool) -> None:
-        """`live`: its pieces are shown as they come."""
+        """`live`: its pieces are shown when they arrive."""
         self._redactor = redactor
         self._stream = redactor.stream() if live else None
         self._pieces: list[str] = []
@@ -181,7 +181,7 @@ class _Draft:
         return (replace(event, text=masked.decode("utf-8", "surrogatepass")),) if masked else ()
 
     def rest(self, parent: str | None) -> Iterable[Event]:
-        """What was held back because it could have been the start of a secret."""
+        """The text that was held back because it could have been the start of a secret."""
         masked = self._stream.finish() if self._stream else b""
         return (AssistantTextDelta(text=masked.decode("utf-8", "surrogatepass"), parent=parent),) if masked else ()
 
@@ -190,9 +190,9 @@ class _Draft:
 
 
 class Transcript:
-    """The conversation as it ends up in the log: messages, and tool calls joined with their results.
+    """The conversation for the log: messages, and tool calls joined with their results.
 
-    What comes after the limit is left out, so that it may follow a stream of any length.
+    What exceeds the limit is left out, so that a stream can have any length.
     """
 
     def __init__(self, limit: int = TRANSCRIPT_LIMIT) -> None:
@@ -255,7 +255,7 @@ class Transcript:
 
 
 def moment(text: str | None) -> str | None:
-    """The time stamp, if it is one that our files may hold."""
+    """The timestamp, if it is valid."""
     if text is None or not _RFC3339.fullmatch(text):
         return None
     try:

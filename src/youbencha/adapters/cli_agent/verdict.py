@@ -1,7 +1,7 @@
-"""Decide how a run ended: its status, and an error that says why and what to do.
+"""Decide how a run ended: its status, and an error with the reason and a hint.
 
-Exit 0 is not success: it comes with a result that is an error, after SIGINT, and without any result. So where a stream
-of events began, its last result decides together with the exit code; in plain text, the exit code.
+Exit code 0 is not success: CLIs also exit with 0 after an error, after SIGINT and without any result. So if there is a
+stream of events, its last result decides together with the exit code; for plain text, the exit code decides.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any, Literal, NamedTuple
 
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.causes import (
+    ABORTED,
     AUTHENTICATION,
-    BROKE_OFF,
     UNKNOWN_FAILURE,
     Cause,
     FailureEvidence,
     find_cause,
-    moment_of,
+    iso_time_or_none,
     reset_time,
 )
 from youbencha.adapters.cli_agent.kind import AgentKind, error_record, truncated
@@ -44,45 +44,45 @@ _SIGNAL_OF_EXIT = {
     139: "SIGSEGV",
     143: "SIGTERM",
 }
-"""A shell, a container and some CLIs themselves (SIGTERM: 143) report a signal in this way."""
+"""Shells, containers and some CLIs (SIGTERM: 143) report a signal by these exit codes."""
 
 _OPTION_OF_LIMIT = {"disk": "sandbox.disk", "memory": "sandbox.memory", "processes": "sandbox.pids"}
 
 
 class VerdictRules(NamedTuple):
-    """How an agent's ending is read, where agents differ."""
+    """How to interpret the end of an agent's run, as far as agents differ."""
 
     causes: tuple[Cause, ...] = ()
-    """Why it may fail that no other agent does. These come before the common ones."""
+    """The agent's own causes of failure. They come before the common ones."""
     success_subtypes: frozenset[str] | None = None
     """The subtypes of a result that is a success; None: any that is not an error."""
     plain_errors: Literal["without_events", "after_failed_exit"] = "without_events"
-    """Where its plain text is searched for a cause: if events were expected and none came, whatever the exit code, or
-    if it exited with a failure, even where plain text is its answer."""
+    """When plain text is searched for a cause: if events were expected and there are none, whatever the exit code, or
+    if the exit code is a failure, even if plain text is its answer."""
     reports_usage_live: bool = False
-    """It tells the tokens of each call as it ends: a session without any had no answer."""
+    """It reports the tokens of each call: a session without tokens had no answer."""
     compares_models: bool = False
-    """It names its model at the start as its answers do: another one there is a fallback."""
+    """It names its model at the start: if answers name another one, that is a fallback."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunEnding:
-    """How a run ended: its process, its session, and what ended it."""
+    """How a run ended: its process, its session, and the reason."""
 
     process: ProcessResult
     session: SessionRecord
     timeout_ms: int | None = None
     stream_expected: bool = True
-    """The agent writes events, and ends them with a result."""
+    """The agent prints events, the last of which is a result."""
     success_exit_codes: frozenset[int] = frozenset({0})
     finished_before_stop: bool = False
-    """Its result had come before we ended it."""
+    """It had a result before the harness ended it."""
     interrupted: bool = False
-    """We asked it to end; a result after that is its answer to us."""
+    """The harness interrupted it; a result after that is the answer to the interrupt."""
     key_rejected: bool = False
-    """The API rejected the key, so that we ended the process."""
+    """The harness ended it because the API rejected the key."""
     unresponsive: str | None = None
-    """Why we gave it up, though it still ran."""
+    """Why the harness ended it as unresponsive."""
 
     @property
     def facts(self) -> SessionFacts:
@@ -114,10 +114,10 @@ class RunEnding:
         return self.facts.results > 0 and not self.interrupted
 
     def settled(self) -> RunEnding:
-        """With its usage marked as partial where it was cut off: the call that it was in is not in the sum."""
+        """Mark the usage as partial if the run was stopped early: an unfinished call is not in the sum."""
         usage = self.facts.usage
-        cut_off = (self.process.stopped or self.interrupted) and not self.finished_before_stop
-        if not cut_off or usage is None:
+        stopped_early = (self.process.stopped or self.interrupted) and not self.finished_before_stop
+        if not stopped_early or usage is None:
             return self
         return replace(self, session=self.session.with_facts(usage=usage._replace(partial=True)))
 
@@ -128,7 +128,7 @@ class Verdict(NamedTuple):
 
 
 def judge(kind: AgentKind, ending: RunEnding, rules: VerdictRules, *, at: str) -> Verdict:
-    """`at` is the time stamp of every record."""
+    """Return the status and the errors, with `at` as their timestamp."""
     status = _status(ending, rules)
     errors = []
     if status != "success":
@@ -144,7 +144,7 @@ def _status(ending: RunEnding, rules: VerdictRules) -> Status:
         return "timeout"
     if ending.key_rejected or not (ending.finished_before_stop if ending.process.stopped else ending.good_exit):
         return "failed"
-    if ending.breach:  # it was ended, with whatever code
+    if ending.breach:  # whatever the exit code
         return "failed"
     if not (ending.stream_expected or ending.facts.stream_seen):
         return "success"
@@ -157,7 +157,7 @@ def _is_success(subtype: str | None, rules: VerdictRules) -> bool:
 
 
 class _Explanation:
-    """Why a run that did not succeed did not."""
+    """Why a run did not succeed."""
 
     def __init__(self, kind: AgentKind, ending: RunEnding, rules: VerdictRules, at: str) -> None:
         self._kind = kind
@@ -166,7 +166,7 @@ class _Explanation:
         self._at = at
 
     def reason(self) -> ErrorRecord:
-        """The first that has something to say counts."""
+        """Return the first explanation that applies."""
         return (
             self._timeout()
             or self._rejected_key()
@@ -181,7 +181,7 @@ class _Explanation:
         )
 
     def unanswered(self) -> tuple[ErrorRecord, ...]:
-        """Its time went by while every call to the model failed: that measures the provider, and not the agent."""
+        """Explain a timeout during which every call to the model failed: it measures the provider, not the agent."""
         facts = self._ending.facts
         answered = facts.usage is not None and facts.usage.tokens.input is not None
         if not self._rules.reports_usage_live or not facts.retries or answered:
@@ -194,8 +194,6 @@ class _Explanation:
         context = {**(record.context or {}), "unanswered": True}
         return (record.model_copy(update={"message": message, "context": context}),)
 
-    # -- the explanations, in their order ----------------------------------------------------------------------
-
     def _timeout(self) -> ErrorRecord | None:
         ending = self._ending
         if not ending.process.timed_out:
@@ -204,8 +202,8 @@ class _Explanation:
         return self._record(
             codes.TIMEOUT,
             f"{self._kind.title} exceeded its timeout{limit} and was stopped after {ending.duration_ms / 1000:.1f} s. "
-            "Output up to that moment was kept.",
-            "The agent had reported its result, but something it left running kept it alive: look for background "
+            "Output up to then was kept.",
+            "The agent had reported its result, but something that it started kept it alive: look for background "
             "commands, or raise `timeout`."
             if ending.has_result
             else "Raise `timeout`, or give the agent a smaller task.",
@@ -217,14 +215,14 @@ class _Explanation:
     def _rejected_key(self) -> ErrorRecord | None:
         if not self._ending.key_rejected:
             return None
-        said = self._evidence()
-        return self._by_cause(AUTHENTICATION, FailureEvidence(text=said.text if said else "", status=_UNAUTHORIZED))
+        found = self._evidence()
+        return self._by_cause(AUTHENTICATION, FailureEvidence(text=found.text if found else "", status=_UNAUTHORIZED))
 
     def _unresponsive(self) -> ErrorRecord | None:
         if self._ending.unresponsive is None:
             return None
         message = f"{self._kind.title} was ended because it did not respond: {self._ending.unresponsive}."
-        hint = "A call to the model that never ends does this. Raise `silence_timeout_s` if it was at work."
+        hint = "Usually a call to the model never ended. Raise `silence_timeout_s` if the agent was at work."
         return self._record(codes.UNRESPONSIVE, message, hint)
 
     def _stopped(self) -> ErrorRecord | None:
@@ -232,22 +230,22 @@ class _Explanation:
             return None
         return self._record(
             codes.STOPPED,
-            f"{self._kind.title} was ended by youBencha before its time. "
-            f"It had run for {self._ending.duration_ms / 1000:.1f} s. Output up to that moment was kept.",
+            f"{self._kind.title} was ended early by youBencha. "
+            f"It had run for {self._ending.duration_ms / 1000:.1f} s. Output up to then was kept.",
             "Neither the agent nor its timeout caused this; see the other errors and warnings of the run.",
             kind="stopped",
             duration_ms=self._ending.duration_ms,
         )
 
     def _sandbox_limit(self) -> ErrorRecord | None:
-        """A tool that ran into a limit did not end an agent that ended by itself, over a failed call to the model."""
+        """Not the reason if the agent itself ended because of a failed call: then only a tool exceeded the limit."""
         ending = self._ending
         if ending.breach is None or (ending.facts.failure is not None and ending.ended_by is None):
             return None
         how = "was ended because it" if ending.ended_by else "failed because something that it ran"
         return self._record(
             codes.SANDBOX_LIMIT,
-            f"{self._kind.title} {how} went beyond its sandbox's limit: {ending.breach}.{self._tail()}",
+            f"{self._kind.title} {how} exceeded a limit of the sandbox: {ending.breach}.{self._tail()}",
             f"Raise `{_OPTION_OF_LIMIT[ending.breach.kind]}`, or give the agent a smaller task.",
             limit=str(ending.breach),
             signal=ending.ended_by,
@@ -255,18 +253,18 @@ class _Explanation:
         )
 
     def _reported(self) -> ErrorRecord | None:
-        """What the agent itself said of its failure."""
+        """What the agent itself reported about its failure."""
         evidence = self._evidence()
         if evidence is None:
             return None
         cause = find_cause(evidence, self._rules.causes)
-        return self._by_cause(cause or (UNKNOWN_FAILURE if self._failed_call() else BROKE_OFF), evidence)
+        return self._by_cause(cause or (UNKNOWN_FAILURE if self._failed_call() else ABORTED), evidence)
 
     def _crashed(self) -> ErrorRecord | None:
         signal = self._ending.ended_by
         if signal is None:
             return None
-        memory = " SIGKILL from outside is often the system running out of memory." if signal == "SIGKILL" else ""
+        memory = " SIGKILL often means that the system ran out of memory." if signal == "SIGKILL" else ""
         return self._record(
             codes.CRASHED,
             f"{self._kind.title} was ended by {signal} in the middle of its work.{self._tail()}",
@@ -276,7 +274,7 @@ class _Explanation:
         )
 
     def _plain_error(self) -> ErrorRecord | None:
-        """On stderr, by a CLI that never came to its first event: no login, an unknown model."""
+        """An error on stderr of a CLI that printed no event, such as a missing login or an unknown model."""
         ending = self._ending
         is_error = not ending.good_exit if self._rules.plain_errors == "after_failed_exit" else ending.stream_expected
         if ending.facts.stream_seen or not is_error:
@@ -291,7 +289,7 @@ class _Explanation:
         return self._record(
             codes.NO_RESULT,
             f"{self._kind.title} exited with code {self._ending.exit_code} but never reported a result.{self._tail()}",
-            self._kind.hint(codes.NO_RESULT, "An interrupt, or a lost end of the output, does this; see the raw log."),
+            self._kind.hint(codes.NO_RESULT, "Possible reasons: an interrupt, or truncated output; see the raw log."),
             exit_code=self._ending.exit_code,
         )
 
@@ -300,11 +298,9 @@ class _Explanation:
         return self._record(
             codes.EXIT_CODE,
             f"{self._kind.title} exited with code {code}.{self._tail() or ' It printed nothing.'}",
-            self._kind.hint(codes.EXIT_CODE, "The lines quoted are its own last ones; the raw log has all of them."),
+            self._kind.hint(codes.EXIT_CODE, "The quoted lines are its last output; the raw log has all of it."),
             exit_code=code,
         )
-
-    # -- what they are made of ---------------------------------------------------------------------------------
 
     def _evidence(self) -> FailureEvidence | None:
         facts, result, failure = self._ending.facts, self._ending.facts.result, self._ending.facts.failure
@@ -313,9 +309,9 @@ class _Explanation:
         is_error = result is not None and result.is_error
         if failure is None and not is_error:
             return None
-        closing = (result.text or "; ".join(result.errors)) if result and is_error else ""
+        result_text = (result.text or "; ".join(result.errors)) if result and is_error else ""
         return FailureEvidence(
-            text=(failure.text if failure else "") or closing,
+            text=(failure.text if failure else "") or result_text,
             subtype=result.subtype if result else None,
             kind=failure.kind if failure else None,
             status=(result.status if result else None) or (failure.status if failure else None),
@@ -323,14 +319,14 @@ class _Explanation:
         )
 
     def _failed_call(self) -> bool:
-        """Whether it says that a call to the model failed: for Claude Code, a "success" that is an error."""
+        """Whether a call to the model failed: Claude Code reports this as a "success" with an error."""
         result = self._ending.facts.result
         if result and not _is_success(result.subtype, self._rules):
             return False
         return self._ending.facts.failure is not None or (result is not None and result.subtype == "success")
 
     def _by_cause(self, cause: Cause, evidence: FailureEvidence) -> ErrorRecord:
-        said, message = _quote(evidence.text), cause.message.format(agent=self._kind.title)
+        quote, message = _quote(evidence.text), cause.message.format(agent=self._kind.title)
         context: dict[str, Any] = {
             "kind": cause.kind,
             "status": evidence.http_status(),
@@ -338,11 +334,12 @@ class _Explanation:
         }
         if cause.code == codes.RATE_LIMIT:
             limit = self._ending.facts.rate_limit
-            # The event has the moment itself; the text only a clock's face.
+            # The event has the exact time; the text only hours and minutes.
             known = limit.resets_at if limit and limit.resets_at else None
-            context["resets_at"] = moment_of(known or reset_time(evidence.text, datetime.fromisoformat(self._at)))
+            resets_at = known or reset_time(evidence.text, datetime.fromisoformat(self._at))
+            context["resets_at"] = iso_time_or_none(resets_at)
         hint = self._kind.hint(cause.code, cause.hint or self._kind.how_to_authenticate)
-        return self._record(cause.code, f"{message}: {said}" if said else f"{message}.", hint, **context)
+        return self._record(cause.code, f"{message}: {quote}" if quote else f"{message}.", hint, **context)
 
     def _record(self, code: str, message: str, hint: str, **context: Any) -> ErrorRecord:
         return error_record(self._kind.code(code), message, self._at, hint, **context)
@@ -353,7 +350,7 @@ class _Explanation:
 
     def _last_lines(self) -> list[str]:
         lines = (line.strip() for line in clean_text(self._ending.process.output[-_TAIL_CHARACTERS:]).split("\n"))
-        # Events say nothing to a person; what stands between them is stderr.
+        # Events are not readable; what is between them is stderr.
         return [line for line in lines if line and not line.startswith('{"')][-_TAIL_LINES:]
 
 

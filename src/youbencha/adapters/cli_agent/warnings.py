@@ -1,4 +1,4 @@
-"""What a person should know about a run even if it succeeded: facts and process -> warnings."""
+"""Warnings about a run, from the facts of its session and its process."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from youbencha.text import plural
 def session_warnings(
     kind: AgentKind, facts: SessionFacts, at: str, *, compares_models: bool = False
 ) -> Iterator[ErrorRecord]:
-    """What is odd about the session. `compares_models` as in `VerdictRules`."""
+    """Warnings about the session. `compares_models` as in `VerdictRules`."""
     yield from _denied_tools(kind, facts, at)
     yield from _failed_mcp_servers(kind, facts, at)
     yield from _model_fallback(kind, facts, at, compares_models=compares_models)
     yield from _retries(kind, facts, at)
     yield from _unread_metrics(kind, facts, at)
-    # In plain text no line is an event, and that is no news.
+    # In plain text no line is an event.
     if facts.stream_seen and facts.malformed_lines:
         yield malformed(kind, facts.malformed_lines, facts.malformed_example, at)
 
@@ -30,8 +30,8 @@ def session_warnings(
 def process_warnings(
     kind: AgentKind, done: ProcessResult, cli: Path, at: str, *, errors: tuple[ErrorRecord, ...] = ()
 ) -> Iterator[ErrorRecord]:
-    """What is odd about the process. `errors` are reported already."""
-    # Claude Code 2.0.62 starts itself once more in the background to look at its ripgrep, and does not wait for it.
+    """Warnings about the process. `errors` are reported already."""
+    # Claude Code 2.0.62 starts itself again in the background to check its ripgrep, and does not wait for it.
     left = sorted(program for program in done.exit.leftovers if program != str(cli.resolve()))
     if left:
         processes = f"{len(left)} process{'' if len(left) == 1 else 'es'}"
@@ -39,31 +39,31 @@ def process_warnings(
             kind.code(codes.LEFT_PROCESSES),
             f"{kind.title} ended but left {processes} running; they were ended too.",
             at,
-            "Usually a server started in the background: nothing that runs on after the agent is measured.",
+            "Usually a server started in the background: what runs after the agent's end is not measured.",
             count=len(left),
             programs=left,
         )
     if done.exit.breach and not any(error.code == kind.code(codes.SANDBOX_LIMIT) for error in errors):
         yield error_record(
             kind.code(codes.SANDBOX_LIMIT),
-            f"{kind.title} ran into a limit of its sandbox: {done.exit.breach}.",
+            f"{kind.title} exceeded a limit of the sandbox: {done.exit.breach}.",
             at,
-            "What it did not finish may be due to that. Raise the limit under `sandbox`, or give a smaller task.",
+            "This may be why something is unfinished. Raise the limit under `sandbox`, or give a smaller task.",
             limit=str(done.exit.breach),
         )
     if done.exit.guard_lost:
         yield error_record(
             kind.code(codes.GUARD_LOST),
-            "The process that watches over the agent was killed; the agent was ended with it.",
+            "The process that supervises the agent was killed; the agent was ended with it.",
             at,
-            "Look for what kills processes here: the agent itself, or a system that runs out of memory.",
+            "Find out what kills processes here: the agent itself, or a system that runs out of memory.",
         )
     if done.log_error:
         yield error_record(
             kind.code(codes.LOG_INCOMPLETE),
-            f"The terminal log could not be written to its end: {done.log_error}",
+            f"The terminal log could not be written in full: {done.log_error}",
             at,
-            "Make room on disk.",
+            "Free some disk space.",
         )
     if done.skipped_bytes:
         yield error_record(
@@ -79,15 +79,15 @@ def _denied_tools(kind: AgentKind, facts: SessionFacts, at: str) -> Iterator[Err
     others = {name: times - by_policy.get(name, 0) for name, times in facts.denied_tools.items()}
     others = {name: times for name, times in others.items() if times > 0}
     if by_policy:
-        message = f"The tool policy denied: {_counted(by_policy)}. The run went on without them."
-        hint = "See which rules apply: `tool_policy` of agent.config. A denied tool shows in what the agent can do."
+        message = f"The tool policy denied: {_counted(by_policy)}. The run continued without them."
+        hint = "See `tool_policy` in agent.config. Denied tools limit what the agent can do."
         yield error_record(kind.code(codes.TOOL_DENIED), message, at, hint, tools=by_policy, by="tool_policy")
     if others:
         yield error_record(
             kind.code(codes.TOOL_DENIED),
-            f"{kind.title} was not allowed to use its tools: {_counted(others)}. The run went on without them.",
+            f"{kind.title} was not allowed to use its tools: {_counted(others)}. The run continued without them.",
             at,
-            kind.hint(codes.TOOL_DENIED, "Allow them; there is no one to ask."),
+            kind.hint(codes.TOOL_DENIED, "Allow them; there is no user to ask."),
             tools=others,
         )
 
@@ -116,7 +116,7 @@ def _model_fallback(kind: AgentKind, facts: SessionFacts, at: str, *, compares_m
             f"{kind.title} switched from {switch.original or 'its model'} to {switch.fallback or 'another'} "
             f"({switch.trigger or 'no reason given'}).",
             at,
-            "The run does not measure the model asked for. Leave out `fallback_model`, or run it again.",
+            "The run does not measure the configured model. Leave out `fallback_model`, or run it again.",
             original=switch.original,
             fallback=switch.fallback,
             trigger=switch.trigger,
@@ -125,9 +125,9 @@ def _model_fallback(kind: AgentKind, facts: SessionFacts, at: str, *, compares_m
     if compares_models and not facts.switches and asked and used and base_model(asked) != base_model(used):
         yield error_record(
             kind.code(codes.MODEL_FALLBACK),
-            f"{kind.title} set out with {asked}, but {used} answered.",
+            f"{kind.title} started with {asked}, but {used} answered.",
             at,
-            "A gateway that renames models does this, and so does an old CLI that falls back silently.",
+            "Possible reasons: a gateway that renames models, or an old CLI that falls back silently.",
             original=asked,
             fallback=used,
             trigger=None,
@@ -135,7 +135,7 @@ def _model_fallback(kind: AgentKind, facts: SessionFacts, at: str, *, compares_m
 
 
 def base_model(name: str) -> str:
-    """Without its variant: Claude Code sets out with "claude-opus-4-8[1m]" where answers say "claude-opus-4-8"."""
+    """The name without its variant: Claude Code starts with "claude-opus-4-8[1m]", answers have "claude-opus-4-8"."""
     return name.split("[", 1)[0]
 
 
@@ -146,9 +146,9 @@ def _retries(kind: AgentKind, facts: SessionFacts, at: str) -> Iterator[ErrorRec
     kinds = ", ".join(f"{retry.reason or 'unknown'} ({retry.status or 'no answer'})" for retry in facts.retries)
     yield error_record(
         kind.code(codes.REQUESTS_RETRIED),
-        f"Calls to the model failed and were repeated {times}: {kinds}. The run's duration includes the waiting.",
+        f"Calls to the model failed and were retried {times}: {kinds}. The run's duration includes the waiting.",
         at,
-        "Run fewer trials at a time, or leave this run out of comparisons of speed.",
+        "Run fewer trials at a time, or exclude this run from comparisons of speed.",
         retries=[retry._asdict() for retry in facts.retries],
     )
 
@@ -158,9 +158,9 @@ def _unread_metrics(kind: AgentKind, facts: SessionFacts, at: str) -> Iterator[E
         return
     yield error_record(
         kind.code(codes.METRICS_UNREADABLE),
-        f"Not all that {kind.title[0].lower()}{kind.title[1:]} reported of its figures could be read: "
-        f"{'; '.join(facts.unread_metrics)}. What could not counts as unknown.",
+        f"Some metrics reported by {kind.title[0].lower()}{kind.title[1:]} could not be read: "
+        f"{'; '.join(facts.unread_metrics)}. They count as unknown.",
         at,
-        "It is to be one JSON object of less than 1 MiB, with whole numbers for tokens and turns.",
+        "The metrics must be one JSON object of less than 1 MiB, with whole numbers for tokens and turns.",
         problems=facts.unread_metrics,
     )

@@ -1,4 +1,4 @@
-"""Codex, OpenAI's CLI: the adapter, and the configuration that it takes."""
+"""The adapter for Codex, OpenAI's CLI, and its configuration."""
 
 from youbencha.adapters.codex.adapter import CodexAdapter, CodexConfig
 

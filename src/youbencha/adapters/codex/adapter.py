@@ -40,9 +40,9 @@ class CodexConfig(AgentConfig):
     )  # fmt: skip
 
     sandbox: Literal["read-only", "workspace-write", "danger-full-access"] | None = None
-    """What the agent's commands may do. Left out, Codex neither asks nor restricts: our own sandbox is the only one."""
+    """What the agent's commands may do. Unset: Codex neither asks nor restricts; only youBencha's sandbox applies."""
     reasoning_effort: Effort | None = None
-    """How much the model thinks. Which words there are depends on the model; Codex passes on any."""
+    """Which values are valid depends on the model; Codex passes on any."""
     profile: NonEmptyArgument | None = None
     """A profile of Codex's own configuration."""
 
@@ -54,7 +54,7 @@ KIND = AgentKind(
     command="codex",
     logs="codex-logs",
     provider="openai",
-    how_to_authenticate="Set OPENAI_API_KEY or CODEX_API_KEY (in agent.env, or around us), or run `codex login`.",
+    how_to_authenticate="Set OPENAI_API_KEY or CODEX_API_KEY (in agent.env or your environment), or run `codex login`.",
 )
 
 _KEYS = ("CODEX_API_KEY", "OPENAI_API_KEY")
@@ -66,7 +66,7 @@ _CREDENTIALS = frozenset({*_KEYS, _BASE_URL, "CODEX_ACCESS_TOKEN", "OPENAI_ORGAN
 _PROVIDER = "youbencha"
 
 _OTHER_LOGINS = frozenset({"model_provider", "oss_provider", "cli_auth_credentials_store"})
-"""Settings of Codex that lead to a model without what we could see: another provider, a system's key ring."""
+"""Settings of Codex that select credentials that cannot be checked here: another provider, the system's key ring."""
 
 
 class CodexAdapter(CliAdapter[CodexConfig]):
@@ -95,9 +95,9 @@ class CodexAdapter(CliAdapter[CodexConfig]):
         argv += ["--model", config.model] if config.model else []
         argv += ["--profile", config.profile] if config.profile else []
         settings = [part for setting in _settings(config, invocation.env) for part in ("-c", setting)]
-        # The last word counts: a person's own, but for a gateway.
+        # The last setting wins: the user's own, unless there is a gateway.
         argv += [*config.extra_args, *settings] if invocation.context.gateway else [*settings, *config.extra_args]
-        # No prompt here: Codex then takes stdin as it is, of any length, whatever it begins with.
+        # Without a prompt argument, Codex reads stdin byte for byte, of any length.
         return Command(
             argv=tuple(argv), cwd=invocation.workspace, env=_with_key(invocation.env), stdin=invocation.prompt.encode()
         )
@@ -137,11 +137,11 @@ def codex_home(env: Mapping[str, str]) -> Path | None:
 
 
 def _settings(config: CodexConfig, env: Mapping[str, str]) -> Iterator[str]:
-    """Settings of Codex's own file, given on the command line. JSON's strings are strings of TOML too."""
+    """Settings of Codex's configuration file, for the command line. A JSON string is also a TOML string."""
     if config.reasoning_effort:
         yield f"model_reasoning_effort={json.dumps(config.reasoning_effort)}"
     if url := env.get(_BASE_URL):
-        # Measured: Codex 0.166 does not look at this variable, and takes another URL only as another provider.
+        # Measured: Codex 0.166 ignores this variable, and accepts another URL only as another provider.
         key = next((name for name in _KEYS if env.get(name)), None)
         fields = {"name": _PROVIDER, "base_url": url, "wire_api": "responses", **({"env_key": key} if key else {})}
         written = ", ".join(f"{name} = {json.dumps(value)}" for name, value in fields.items())
@@ -150,13 +150,13 @@ def _settings(config: CodexConfig, env: Mapping[str, str]) -> Iterator[str]:
 
 
 def _with_key(env: Mapping[str, str]) -> Mapping[str, str]:
-    """Measured: Codex 0.166 takes a key only from CODEX_API_KEY, or from a login."""
+    """Set CODEX_API_KEY: Codex 0.166 reads a key only from there, or from a login (measured)."""
     key = env.get("OPENAI_API_KEY")
     return {**env, "CODEX_API_KEY": key} if key and not env.get("CODEX_API_KEY") else env
 
 
 def _configures_login(settings: Path) -> bool:
-    import tomllib  # few runs come here
+    import tomllib  # few runs need it
 
     try:
         return not _OTHER_LOGINS.isdisjoint(tomllib.loads(settings.read_text(encoding="utf-8")))

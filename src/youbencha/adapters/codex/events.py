@@ -1,4 +1,4 @@
-"""What Codex says, event by event (`codex exec --json`, as of 0.166)."""
+"""Read the events of Codex (`codex exec --json`, as of 0.166) and its session file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TOOL_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "web_search": ("query",),
     "collab_tool_call": ("tool", "prompt"),
 }
-"""Items that are calls of tools, and what of each the model wrote."""
+"""Items that are tool calls, and the fields that are their arguments."""
 
 
 class CodexReader(StreamReader):
@@ -67,21 +67,21 @@ class CodexReader(StreamReader):
 
     def _item_completed(self, record: Record) -> Iterator[Event]:
         item = mapping(record.get("item"))
-        said = text(item.get("text")) or ""
+        content = text(item.get("text")) or ""
         match text(item.get("type")):
             case "agent_message":
-                self._last_text = said
-                yield AssistantText(text=said)
+                self._last_text = content
+                yield AssistantText(text=content)
             case "reasoning":
-                yield AssistantThinking(text=said)
-            case "error":  # a mere notice: what fails the run comes as turn.failed
+                yield AssistantThinking(text=content)
+            case "error":  # only a notice: a failed run has `turn.failed`
                 yield WarningRaised(code="CODEX_NOTICE", message=text(item.get("message")) or "")
             case kind if kind in _TOOL_ARGUMENTS:
                 yield from self._call(item)
                 yield from _returned(item)
 
     def _call(self, item: Record) -> Iterator[Event]:
-        """Some tools are reported only when they have ended."""
+        """Report a call once: some tools are reported only when they have ended."""
         call_id = text(item.get("id"))
         if call_id is not None and call_id in self._called:
             return
@@ -100,35 +100,35 @@ class CodexReader(StreamReader):
         yield SessionResult(subtype="completed", is_error=False, text=self._last_text, turns=None, duration_ms=None)
 
     def _failed(self, record: Record) -> Iterator[Event]:
-        said = text(mapping(record.get("error")).get("message")) or ""
-        yield _call_failed(said)
-        yield SessionResult(subtype="failed", is_error=True, text=said, turns=None, duration_ms=None)
+        message = text(mapping(record.get("error")).get("message")) or ""
+        yield _call_failed(message)
+        yield SessionResult(subtype="failed", is_error=True, text=message, turns=None, duration_ms=None)
 
     def _error(self, record: Record) -> Iterator[Event]:
-        said = text(record.get("message")) or ""
-        retry = _RETRY.match(said)
+        message = text(record.get("message")) or ""
+        retry = _RETRY.match(message)
         if retry is None:
-            yield _call_failed(said)
+            yield _call_failed(message)
         else:
             attempt, why = int(retry["attempt"]), retry["why"]
-            yield RequestRetried(attempt=attempt, status=_status(said), reason=why, delay_ms=None)
+            yield RequestRetried(attempt=attempt, status=_status(message), reason=why, delay_ms=None)
 
 
 def tokens_of(usage: Record) -> Tokens:
-    """Codex counts the cached tokens as part of its input; everywhere here they stand apart."""
+    """Read tokens. Codex includes the cached ones in its input; `Tokens` does not."""
     whole, read = count(usage.get("input_tokens")), count(usage.get("cached_input_tokens"))
     created = count(usage.get("cache_write_input_tokens"))
-    alone = None if whole is None else max(0, whole - (read or 0) - (created or 0))
-    return Tokens(alone, count(usage.get("output_tokens")), read, created)
+    uncached = None if whole is None else max(0, whole - (read or 0) - (created or 0))
+    return Tokens(uncached, count(usage.get("output_tokens")), read, created)
 
 
-def _call_failed(said: str) -> CallFailed:
-    body = read_api_body(said)
-    return CallFailed(kind=None, status=body.status or _status(said), text=body.message)
+def _call_failed(message: str) -> CallFailed:
+    body = read_api_body(message)
+    return CallFailed(kind=None, status=body.status or _status(message), text=body.message)
 
 
-def _status(said: str) -> int | None:
-    found = _STATUS.search(said)
+def _status(message: str) -> int | None:
+    found = _STATUS.search(message)
     return int(found["status"]) if found else None
 
 
@@ -154,15 +154,15 @@ def _returned(item: Record) -> Iterator[Event]:
 def _content(item: Record) -> str:
     if (output := text(item.get("aggregated_output"))) is not None:
         return output
-    if said := text(mapping(item.get("error")).get("message")):
-        return said
+    if message := text(mapping(item.get("error")).get("message")):
+        return message
     parts = mapping(item.get("result")).get("content")
     texts = (text(mapping(part).get("text")) for part in parts) if isinstance(parts, list) else ()
     return "\n".join(part for part in texts if part)
 
 
-# What only Codex's own record of a session tells: the model, how often it was asked, and the tokens of a run that
-# was stopped. Its last event would have the tokens, and never comes then.
+# Only Codex's session file has the model, the number of its calls, and the tokens of a run that was stopped: there, the
+# last event, which has the tokens, is missing.
 
 _ID = re.compile(r"[0-9a-f-]{8,64}")
 
@@ -181,7 +181,7 @@ def with_session_file(session: SessionRecord, home: Path | None) -> SessionRecor
             model = text(payload.get("model")) or model
         elif total := mapping(mapping(payload.get("info")).get("total_token_usage")):
             tokens = tokens_of(total)
-            # It is repeated with every change of a rate limit.
+            # The total is repeated when a rate limit changes.
             totals += [] if totals and totals[-1] == tokens else [tokens]
     usage = facts.usage or (SessionUsage(totals[-1], partial=True) if totals else None)
     return session.with_facts(model=model or facts.model, turns=len(totals) or facts.turns, usage=usage)

@@ -1,4 +1,4 @@
-"""Any program as an agent: it gets the prompt, works in the workspace, and ends."""
+"""The adapter for any program that gets a prompt, works in the workspace, and ends."""
 
 from youbencha.adapters.command.adapter import CommandAdapter
 from youbencha.adapters.command.program import CommandAgentConfig

@@ -1,7 +1,6 @@
 """CommandAdapter: the contract of `adapters/base.py` for any program.
 
-It stands on the shortest path that there is from a test case to a result, so it imports little and asks nothing: no
-toolbox, no `--version`, no events.
+It imports little, to start fast: no toolbox, no `--version`, no events.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class CommandAdapter(CliAdapter[CommandAgentConfig]):
     needs_model = False
 
     async def check_availability(self) -> bool:
-        """Which program it will be, only a configuration tells."""
+        """Always True: only a configuration names the program."""
         return True
 
     def command(self, invocation: Invocation[CommandAgentConfig]) -> Command:
@@ -74,9 +73,9 @@ class CommandAdapter(CliAdapter[CommandAgentConfig]):
 
 
 def usual_variables(access: GatewayAccess) -> dict[str, str]:
-    """How a program that we do not know finds the gateway: by the variables that most programs read."""
+    """The variables by which most programs find the gateway."""
     return {
-        "PROXY_URL": access.url,  # Thunderdome's adapters know this one
+        "PROXY_URL": access.url,  # for Thunderdome's adapters
         "ANTHROPIC_BASE_URL": access.url,
         "ANTHROPIC_API_BASE": access.url,
         "ANTHROPIC_API_KEY": access.key,

@@ -1,7 +1,7 @@
-"""What a program reports of its own tokens, in a file whose path it is given. Read leniently: it is a courtesy.
+"""Read the metrics that a program reports in a file (`YOUBENCHA_METRICS_FILE`). Invalid values are only warnings.
 
-Thunderdome's adapters write it into the workspace instead. There it is no part of their work: it is taken out. What
-stands in the artifacts in the end, the trial writes, for this agent as for all.
+Thunderdome's adapters write the file into the workspace instead: it is removed there, because it is not part of their
+work. The sidecar in the artifacts is written by the trial, as for all agents.
 """
 
 from __future__ import annotations
@@ -35,16 +35,17 @@ def metrics_file(invocation: Invocation[Any]) -> Path:
 
 
 def note_existing_sidecar(invocation: Invocation[Any]) -> None:
-    """A file of that name that the repository brings is none of ours."""
+    """Remember whether the repository contains a file of that name, which is then neither read nor removed."""
     if os.path.lexists(invocation.workspace / SIDECAR):
-        _brought(invocation).touch()
+        _sidecar_in_repository(invocation).touch()
 
 
 def with_metrics(invocation: Invocation[Any], session: SessionRecord, redactor: Redactor) -> SessionRecord:
     metrics = _read_object(metrics_file(invocation), METRICS_VARIABLE)
-    if not _brought(invocation).exists():
+    if not _sidecar_in_repository(invocation).exists():
         metrics = metrics.or_else(_read_object(invocation.workspace / SIDECAR, SIDECAR))
-        _take_out(invocation.workspace / SIDECAR)
+        with contextlib.suppress(OSError):  # if it is a directory, it is part of what the agent did
+            (invocation.workspace / SIDECAR).unlink(missing_ok=True)
     known = _Fields(metrics.record, redactor)
     found = {
         "usage": known.usage(),
@@ -59,18 +60,18 @@ def with_metrics(invocation: Invocation[Any], session: SessionRecord, redactor: 
 
 
 class _MetricsFile(NamedTuple):
-    """One JSON object that a program left, or what is wrong with it."""
+    """A JSON object that a program wrote, and the problems with it."""
 
     record: Record
     problems: tuple[str, ...] = ()
 
     def or_else(self, other: _MetricsFile) -> _MetricsFile:
-        """The first with anything in it counts; what was wrong with either is reported."""
+        """The first that is not empty, with the problems of both."""
         return _MetricsFile(self.record or other.record, (*self.problems, *other.problems))
 
 
 def _read_object(path: Path, name: str) -> _MetricsFile:
-    """`name` is how the program knows the file. It is no problem if there is none."""
+    """Read the file, which may not exist. `name` is its name in messages."""
     try:
         found = orjson.loads(read_untrusted(path.parent, path.name, _LARGEST_FILE))
     except FileNotFoundError:
@@ -83,7 +84,7 @@ def _read_object(path: Path, name: str) -> _MetricsFile:
 
 
 class _Fields:
-    """Reads a record, and notes what is there but is not what it should be."""
+    """Reads the fields of a record, and collects those that are invalid."""
 
     def __init__(self, record: Record, redactor: Redactor) -> None:
         self._record = record
@@ -109,13 +110,8 @@ class _Fields:
         return None if tokens == Tokens() and cost is None else SessionUsage(tokens, cost)
 
 
-def _brought(invocation: Invocation[Any]) -> Path:
+def _sidecar_in_repository(invocation: Invocation[Any]) -> Path:
     return invocation.scratch / "brings-sidecar"
-
-
-def _take_out(path: Path) -> None:
-    with contextlib.suppress(OSError):  # a directory, say: then it is part of what the agent did
-        path.unlink(missing_ok=True)
 
 
 def _tools(value: object) -> dict[str, int] | None:
@@ -131,10 +127,10 @@ def _shortened(text: str) -> str:
 
 
 _MOST = 10_000
-"""A program that claims more does not fill our memory."""
+"""Limits memory, whatever a program reports."""
 
 
 def _calls(tools_used: Mapping[str, int]) -> tuple[ToolCall, ...]:
-    """How often each tool was called: nothing more is known of these calls."""
+    """Make as many calls of each tool as were counted: nothing else is known about them."""
     names = chain.from_iterable(repeat(name, times) for name, times in tools_used.items())
     return tuple(ToolCall(name=name, arguments="") for name in islice(names, _MOST))

@@ -1,4 +1,4 @@
-"""The command agent's options: which program is meant, here or in a container, and with which arguments.
+"""The command agent's options: find the program, on the host or in a container, and build its arguments.
 
 A prompt is never interpreted: it is one argument, a file, or standard input.
 """
@@ -26,7 +26,7 @@ COMMAND = AgentKind(name="command", title="The command", prefix="COMMAND", comma
 _NOT_FOUND = "NOT_FOUND"
 
 _OF_ANY_SYSTEM = tuple(map(Path, ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/lib")))
-"""A program that is named there, for a container, is the one of the image."""
+"""For a container, a program in one of these directories is the image's."""
 
 
 _PLACEHOLDER = re.compile(r"\{(prompt|prompt_file|model|agent_name|workspace)\}|\{config_dir\}(\S*)")
@@ -40,24 +40,24 @@ Words = Annotated[tuple[Argument, ...], Field(strict=False)]
 
 
 class CommandAgentConfig(AgentConfig):
-    """Options of the command adapter. A prompt is optional here: a program may know what to do."""
+    """Options of the command adapter. A prompt is optional: a program may not need one."""
 
     prompt_needed = False
 
     command: Argument | Annotated[tuple[Argument, ...], Field(strict=False, min_length=1)]
     """The program and its first arguments: a list, or one line that is split as a shell would split it."""
     args: Words = ()
-    """Further arguments. `{prompt}`, `{prompt_file}`, `{model}`, `{agent_name}`, `{workspace}` and `{config_dir}` stand
-    for what they name, here and in `command`."""
+    """Additional arguments. `{prompt}`, `{prompt_file}`, `{model}`, `{agent_name}`, `{workspace}` and `{config_dir}`
+    are replaced, here and in `command`."""
     shell: bool = False
-    """Give `command` to a shell as it is. The prompt is then "$1", and never part of the line."""
+    """`command` is a line for a shell. The prompt is then "$1", and never part of the line."""
     prompt_by: Literal["argument", "stdin", "file", "environment", "none"] = "argument"
-    """How the prompt reaches the program. `argument`: in the place of `{prompt}`, else as the last one."""
+    """How the prompt reaches the program. `argument`: in place of `{prompt}`, else as the last one."""
     success_exit_codes: Annotated[tuple[int, ...], Field(strict=False, min_length=1)] = (0,)
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The program and all that is written after it, with placeholders."""
+        """The program and its arguments, with placeholders."""
         first = self.command if isinstance(self.command, tuple) else tuple(shlex.split(self.command))
         return (*first, *self.args, *self.extra_args)
 
@@ -73,10 +73,10 @@ class CommandAgentConfig(AgentConfig):
         from youbencha.spec.problems import ProblemAt
 
         if not isinstance(self.command, str):
-            raise ProblemAt("command", "must be one line of text where `shell` is true")
+            raise ProblemAt("command", "must be one line of text if `shell` is true")
         if "{prompt}" in self.command:
             hint = 'write "$1" for the prompt'
-            raise ProblemAt("command", "must not hold {prompt}: a shell would run what the prompt says", hint=hint)
+            raise ProblemAt("command", "must not contain {prompt}: a shell would run the prompt", hint=hint)
 
     def _check_line(self, line: str) -> None:
         from youbencha.spec.problems import ProblemAt
@@ -98,9 +98,9 @@ def find_program(config: CommandAgentConfig, env: Mapping[str, str], context: Ag
 
 
 def config_dir_path(invocation: Invocation[Any], rest: str) -> str:
-    """`{config_dir}` and what follows it, as the program sees it.
+    """Replace `{config_dir}` and what follows it by the path that the program sees.
 
-    Never all of that directory: what a trial is judged by lies there, too.
+    In a container, the directory itself is not shared: it may contain what the trial is judged by.
     """
     base = invocation.config_dir or invocation.workspace
     if invocation.context.sandbox.kind == "local" or invocation.config_dir is None:
@@ -108,16 +108,16 @@ def config_dir_path(invocation: Invocation[Any], rest: str) -> str:
     named = Path(f"{base}{rest}")
     if named == base or not named.resolve().is_relative_to(base.resolve()) or not named.exists():
         hint = "name a file below it, as in {config_dir}/agents/fix.py"
-        raise COMMAND.one_problem("args", "{config_dir} itself is not to be seen in a container", hint)
+        raise COMMAND.one_problem("args", "{config_dir} itself is not visible in a container", hint)
     invocation.context.sandbox.share(named)
     return invocation.inside(named)
 
 
 def _in_container(config: CommandAgentConfig, context: AgentExecutionContext, version: str) -> AgentCli:
-    """What is a file of this computer is shared, that file alone; any other name is one of the image's."""
+    """Share a file of the host, without its directory; any other name is a program of the image."""
     name = "/bin/sh" if config.shell else config.executable or config.words[0]
     written = Path(name).expanduser()
-    of_the_image = written.name == name or any(written.is_relative_to(place) for place in _OF_ANY_SYSTEM)
+    of_the_image = written.name == name or any(written.is_relative_to(directory) for directory in _OF_ANY_SYSTEM)
     if of_the_image or (written.is_absolute() and not written.is_file()):
         return AgentCli(written, version, (name,))
     path = written if written.is_absolute() else _relative(written, context)
@@ -134,7 +134,7 @@ def _shell(env: Mapping[str, str]) -> Path:
 
 
 def _program(name: str, env: Mapping[str, str], context: AgentExecutionContext | None) -> Path:
-    """By its name on PATH; a path beside the file that names it, or else in the workspace."""
+    """Find a name on PATH, and a path relative to the file that names it, or else to the workspace."""
     written = Path(name).expanduser()
     if written.name == name:
         found = find_executable(name, env)
@@ -142,7 +142,7 @@ def _program(name: str, env: Mapping[str, str], context: AgentExecutionContext |
             raise _missing(f"There is no program {name!r} on PATH.")
         return found
     if written.is_absolute() or context is None:
-        # What is relative may come with the repository, which is not here before the run.
+        # A relative path may be in the repository, which is not checked out yet.
         if written.is_absolute() and not written.is_file():
             raise _missing(f"There is no file {written}.")
         return written
@@ -150,11 +150,11 @@ def _program(name: str, env: Mapping[str, str], context: AgentExecutionContext |
 
 
 def _relative(written: Path, context: AgentExecutionContext) -> Path:
-    places = [place.absolute() for place in (context.config_dir, context.workspace_dir) if place is not None]
-    for place in places:
-        if (place / written).is_file():
-            return place / written
-    raise _missing(f"There is no file {written} in {' or '.join(map(str, places))}.")
+    directories = [each.absolute() for each in (context.config_dir, context.workspace_dir) if each is not None]
+    for directory in directories:
+        if (directory / written).is_file():
+            return directory / written
+    raise _missing(f"There is no file {written} in {' or '.join(map(str, directories))}.")
 
 
 def _missing(message: str) -> YouBenchaError:
@@ -183,7 +183,7 @@ def _argv(invocation: Invocation[CommandAgentConfig], prompt_file: Path) -> tupl
         "workspace": invocation.inside(invocation.workspace),
     }
     written = invocation.config.words[1:]
-    # In one pass: what a prompt holds in braces is not looked at again.
+    # In one pass, so that braces in the prompt are not replaced.
     words = [
         _PLACEHOLDER.sub(lambda found: values[found[1]] if found[1] else config_dir_path(invocation, found[2]), word)
         for word in written
@@ -194,7 +194,7 @@ def _argv(invocation: Invocation[CommandAgentConfig], prompt_file: Path) -> tupl
 
 
 def _shell_line(invocation: Invocation[CommandAgentConfig]) -> tuple[str, ...]:
-    assert isinstance(invocation.config.command, str)  # the configuration sees to it
+    assert isinstance(invocation.config.command, str)  # checked by the configuration
     rest = [*invocation.config.args, *invocation.config.extra_args]
     if invocation.prompt and invocation.config.prompt_by == "argument":
         rest.insert(0, invocation.prompt)
@@ -210,7 +210,7 @@ def _fitting(words: list[str]) -> list[str]:
 
 
 def _variables(invocation: Invocation[CommandAgentConfig], prompt_file: Path) -> dict[str, str]:
-    """What the program gets beside its arguments; the first two are those of Thunderdome's adapters."""
+    """The program's variables. TASK_DIR and TASK_DESCRIPTION are also those of Thunderdome's adapters."""
     variables = {
         "TASK_DIR": invocation.inside(invocation.workspace),
         METRICS_VARIABLE: invocation.inside(metrics_file(invocation)),

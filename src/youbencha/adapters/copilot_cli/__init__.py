@@ -1,4 +1,4 @@
-"""GitHub Copilot CLI: the adapter, and the configuration that it takes."""
+"""The adapter for the GitHub Copilot CLI, and its configuration."""
 
 from youbencha.adapters.copilot_cli.adapter import CopilotCliAdapter, CopilotCliConfig
 

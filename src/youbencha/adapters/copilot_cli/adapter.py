@@ -1,4 +1,4 @@
-"""CopilotCliAdapter: the GitHub Copilot CLI gets its prompt as an argument, writes JSON events, and ends."""
+"""CopilotCliAdapter: the GitHub Copilot CLI gets its prompt as an argument, prints JSON events, and ends."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ COPILOT = AgentKind(
     logs="copilot-logs",
     provider="github",
     how_to_authenticate="Set COPILOT_GITHUB_TOKEN, GH_TOKEN or GITHUB_TOKEN (in agent.env or your environment), run "
-    "`copilot` and type /login, or bring a model of your own: COPILOT_PROVIDER_BASE_URL and COPILOT_MODEL.",
+    "`copilot` and type /login, or use your own model: COPILOT_PROVIDER_BASE_URL and COPILOT_MODEL.",
 )
 
 
@@ -53,12 +53,12 @@ class CopilotCliConfig(AgentConfig):
 
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     log_level: Literal["none", "error", "warning", "info", "debug", "all", "default"] = "all"
-    """Of the CLI's own log, which is kept beside its output."""
+    """Of the CLI's own log, which is kept next to its output."""
     allow_all_tools: bool = True
-    """Without it the CLI denies every tool that could change something: there is no one to ask."""
+    """If False, the CLI denies every tool that could change something: there is no user to ask."""
     allow_all_paths: bool = True
     max_ai_credits: Annotated[int, Field(ge=30)] | None = None
-    """A soft cap of the CLI's own; it takes no less than 30."""
+    """The CLI's own soft cap; its minimum is 30."""
 
 
 BASE_URL, TYPE = "COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_TYPE"
@@ -72,7 +72,7 @@ CREDENTIALS = frozenset({
 _TOKENS = ("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", BASE_URL)
 
 _LOGGED_IN = re.compile(rb'"(?:last_?)?logged_?in_?users?"\s*:\s*[\[{]\s*[^\]}\s]', re.IGNORECASE)
-"""In `config.json`, which is there after the first start, login or none."""
+"""In `config.json`, which exists after the first start, with or without a login."""
 
 _CHOOSES_SESSION = frozenset({"--session-id", "--resume", "-r", "--continue", "--connect"})
 
@@ -105,15 +105,15 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
                 code=codes.EXECUTION_ERROR,
                 kind="model_missing",
                 pattern=r"BYOK providers require an explicit model",
-                message="Copilot CLI has no model of its own to take from this provider, or behind a gateway",
-                hint="Name one as `agent.model`.",
+                message="Copilot CLI has no default model for this provider, or behind a gateway",
+                hint="Set `agent.model`.",
             ),
             Cause(
                 code=codes.EXECUTION_ERROR,
                 kind="agent_not_found",
                 pattern=r"^No such agent",
                 message="Copilot CLI does not know this agent",
-                hint="Put NAME.agent.md into .github/agents of the repository or beside the test case (or into your "
+                hint="Put NAME.agent.md into .github/agents of the repository or next to the test case (or into your "
                 "~/.copilot/agents), or fix `agent_name`.",
             ),
         )
@@ -121,12 +121,12 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
 
     def command(self, invocation: Invocation[CopilotCliConfig]) -> Command:
         as_argument = fits_argument(f"--prompt={invocation.prompt}")
-        # Joined by `=`, a prompt that starts with a dash is no option. Without a prompt, the CLI reads its input.
+        # Joined by `=`, a prompt that starts with a dash is not an option. Without a prompt, the CLI reads stdin.
         prompt = [f"--prompt={invocation.prompt}"] if as_argument else []
         definition = definition_directory(invocation, self.harness_env)
-        also = ["--add-dir", invocation.inside(definition)] if definition else []
+        add_dir = ["--add-dir", invocation.inside(definition)] if definition else []
         return Command(
-            argv=(*invocation.cli.argv, *_flags(invocation), *also, *invocation.config.extra_args, *prompt),
+            argv=(*invocation.cli.argv, *_flags(invocation), *add_dir, *invocation.config.extra_args, *prompt),
             cwd=invocation.workspace,
             env=invocation.env,
             stdin=None if as_argument else invocation.prompt.encode(),
@@ -139,7 +139,7 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
         self, cli: AgentCli, env: Mapping[str, str], config: CopilotCliConfig | None
     ) -> None:
         if not has_login(env):
-            raise COPILOT.auth_failed("there is no token, no stored login and no provider of one's own.")
+            raise COPILOT.auth_failed("there is no token, no stored login and no provider in the environment.")
 
     def stored_login(self, env: Mapping[str, str]) -> bool:
         return stored_login(env)
@@ -148,8 +148,8 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
         return invocation.env.get(TYPE) or "openai" if invocation.env.get(BASE_URL) else None
 
     def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider | None:
-        """None where the test case brings no model of its own: GitHub's models have the same names, but not the same
-        API and account, and a subscription must not turn into a bill for API calls."""
+        """None if the test case sets no provider: GitHub's models have the same names, but another API and account,
+        and a subscription must not turn into a bill for API calls."""
         return own_model_type(model, env) if env.get(BASE_URL) or env.get(TYPE) else None
 
     def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
@@ -158,25 +158,25 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
             BASE_URL: access.url if kind == "anthropic" else f"{access.url}/v1",
             TYPE: kind,
             "COPILOT_PROVIDER_API_KEY": access.key,
-            "COPILOT_OFFLINE": "true",  # else it asks api.github.com, and a stored login with it
+            "COPILOT_OFFLINE": "true",  # otherwise it contacts api.github.com, with a stored login
         }
 
     def complete(
         self, invocation: Invocation[CopilotCliConfig], session: SessionRecord, done: ProcessResult
     ) -> SessionRecord:
-        """Its events name no tokens; the session's own file does, also of a session that was cut off."""
+        """Add the tokens, which are only in the session's own file, also if the session was stopped."""
         scratch, kept = invocation.scratch, invocation.context.artifacts_dir / COPILOT.logs
         keep_logs(scratch, sorted((scratch / "logs").glob("*.log")), kept, self.redactor(invocation))
         session_id = session.facts.session_id or _session_id(invocation)
         usage = usage_in(invocation.outside(copilot_home(invocation.env)), session_id)
-        # Asked to end it adds up too, and if it is quick even says its result: but without the call that it was in.
+        # When it is asked to end, it still writes totals, and perhaps a result, but without the unfinished call.
         if usage is not None and (done.timed_out or done.stopped or not session.facts.results):
             usage = usage._replace(partial=True)
         return session.with_facts(session_id=session_id, usage=usage)
 
 
 def copilot_home(env: Mapping[str, str]) -> Path | None:
-    """None where the environment names no home at all."""
+    """The CLI's directory; None if the environment names no home."""
     if given := env.get("COPILOT_HOME"):
         return Path(given)
     home = env.get("HOME") or env.get("USERPROFILE")
@@ -184,9 +184,9 @@ def copilot_home(env: Mapping[str, str]) -> Path | None:
 
 
 def own_model_type(model: str | None, env: Mapping[str, str]) -> Literal["anthropic", "openai"]:
-    """As which kind of provider a model of one's own is reached: as the test case says, or by the model's name.
+    """The type of provider for the user's own model: as the test case says, or by the model's name.
 
-    Azure's paths are no gateway's; what is neither Anthropic's nor OpenAI's is mostly served by OpenAI's API.
+    The gateway does not have Azure's paths. Models of other providers are mostly served by OpenAI's API.
     """
     named = provider_of(model or env.get("COPILOT_MODEL"))
     given = env.get(TYPE) or ("anthropic" if named == "anthropic" else "openai")
@@ -194,7 +194,7 @@ def own_model_type(model: str | None, env: Mapping[str, str]) -> Literal["anthro
 
 
 def has_login(env: Mapping[str, str]) -> bool:
-    """As far as the environment and files tell: a token may lie in the system's keychain, and be out of date."""
+    """Whether there may be a login. A token in the system's keychain is not found, and any may have expired."""
     return any(env.get(name) for name in _TOKENS) or stored_login(env)
 
 
@@ -211,7 +211,7 @@ def _logged_in(config: Path) -> bool:
 
 
 def _logged_in_by_gh(env: Mapping[str, str]) -> bool:
-    """The CLI takes over a login of GitHub's own `gh`."""
+    """Whether `gh` is logged in: the CLI uses its login."""
     if given := env.get("GH_CONFIG_DIR"):
         return (Path(given) / "hosts.yml").is_file()
     if given := env.get("XDG_CONFIG_HOME"):
@@ -224,11 +224,11 @@ def _flags(invocation: Invocation[CopilotCliConfig]) -> list[str]:
     config = invocation.config
     values: dict[str, str | None] = {
         "--output-format": "json",
-        # The API is streamed all the same; but a secret in pieces could not be masked in the log.
+        # The CLI still streams from the API; but a secret in pieces could not be masked in the log.
         "--stream": "off",
         "--log-level": config.log_level,
         "--log-dir": invocation.inside(invocation.scratch / "logs"),
-        # What is below it (`.github/agents`) is trusted, so that a repository's own agents can be chosen.
+        # Makes the repository's own agents (`.github/agents`) trusted.
         "--add-dir": invocation.inside(invocation.workspace),
         "--model": config.model,
         "--agent": config.agent_name,
@@ -247,21 +247,22 @@ def _flags(invocation: Invocation[CopilotCliConfig]) -> list[str]:
 
 
 def _session_id(invocation: Invocation[CopilotCliConfig]) -> str | None:
-    """Chosen by us, so that a session that never came to its end is known by name."""
+    """The id is chosen here, so that it is known even if the session does not report it."""
     return invocation.session_id(_CHOOSES_SESSION)
 
 
 def definition_directory(invocation: Invocation[CopilotCliConfig], harness: Mapping[str, str]) -> Path | None:
-    """A directory with the definition of a custom agent; None where the repository has it, or there is none.
+    """Create a directory with the definition of a custom agent; None if the repository has it, or there is none.
 
-    It may lie in `.github/agents/NAME.agent.md` beside the test case, or in `~/.copilot/agents` of the person. The CLI
-    looks into each directory that it is given (`--add-dir`), so the definition is copied into one.
+    The definition may be in `.github/agents/NAME.agent.md` next to the test case, or in the user's `~/.copilot/agents`.
+    The CLI searches each directory given by `--add-dir`, so the definition is copied into one.
     """
     name = invocation.config.agent_name
     if name is None or _definition(invocation.workspace / _AGENTS, name, below=invocation.workspace) is not None:
         return None
     found = next(
-        (text for place in _places(invocation, harness) if (text := _definition(place, name)) is not None), None
+        (text for each in _agent_directories(invocation, harness) if (text := _definition(each, name)) is not None),
+        None,
     )
     if found is None:
         return None
@@ -271,16 +272,16 @@ def definition_directory(invocation: Invocation[CopilotCliConfig], harness: Mapp
     return directory
 
 
-def _places(invocation: Invocation[CopilotCliConfig], harness: Mapping[str, str]) -> Iterator[Path]:
-    """The test case's, then the person's, whose home may not be the agent's."""
+def _agent_directories(invocation: Invocation[CopilotCliConfig], harness: Mapping[str, str]) -> Iterator[Path]:
+    """The test case's, then the user's: the agent's home may be a fresh one."""
     from youbencha.user_dirs import project_directories
 
     if invocation.config_dir is not None:
-        yield from (place / _AGENTS for place in project_directories(invocation.config_dir))
+        yield from (directory / _AGENTS for directory in project_directories(invocation.config_dir))
     if (home := copilot_home(harness)) is not None:
         yield home / "agents"
 
 
-def _definition(place: Path, name: str, below: Path | None = None) -> bytes | None:
-    texts = (read_definition(place / f"{name}{ending}", below=below) for ending in (".agent.md", ".md"))
+def _definition(directory: Path, name: str, below: Path | None = None) -> bytes | None:
+    texts = (read_definition(directory / f"{name}{ending}", below=below) for ending in (".agent.md", ".md"))
     return next((text for text in texts if text is not None), None)

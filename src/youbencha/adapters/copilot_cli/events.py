@@ -1,4 +1,4 @@
-"""The JSON events of the Copilot CLI (1.0.102) -> ours. Tokens are in none of them."""
+"""Read the JSON events of the Copilot CLI (1.0.102), and its session file, which has the tokens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from youbencha.usage import SessionUsage, Tokens, add_all
 
 
 class CopilotReader(StreamReader):
-    """Remembers what calls are called: a result names only their id, and a retry not its reason."""
+    """Remembers the names of tool calls and the last status: a result has only an id, and a retry no status."""
 
     def __init__(self) -> None:
         self._tools: dict[str, str] = {}
@@ -127,14 +127,14 @@ def _parent(record: Record) -> str | None:
 
 # Tokens of a session, from `session-state/ID/events.jsonl` in the CLI's home.
 #
-# `inputTokens` there holds the cached ones too (1,000 new, 700 read and 50 written make 1,750), ours does not. The last
-# line, `session.shutdown`, has the totals; a session that was cut off has only a record for each call.
+# `inputTokens` there includes the cached ones (1,000 new, 700 read and 50 written make 1,750); `Tokens.input` does not.
+# The last line, `session.shutdown`, has the totals; a session that was stopped has only a record for each call.
 
 _WANTED = (b'"session.usage_record"', b'"session.shutdown"')
 
 
 def usage_in(home: Path | None, session_id: str | None) -> SessionUsage | None:
-    """None where the CLI did not write it down."""
+    """Read the usage of a session; None if the CLI did not record it."""
     if home is None or session_id is None or Path(session_id).name != session_id:
         return None
     calls: list[Tokens] = []

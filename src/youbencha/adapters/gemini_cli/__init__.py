@@ -1,4 +1,4 @@
-"""Gemini CLI: the adapter, and the configuration that it takes."""
+"""The adapter for Gemini CLI, and its configuration."""
 
 from youbencha.adapters.gemini_cli.adapter import GeminiCliAdapter, GeminiCliConfig
 

@@ -1,4 +1,4 @@
-"""GeminiCliAdapter: the CLI gets its prompt on stdin, writes JSON events, and ends."""
+"""GeminiCliAdapter: the CLI gets its prompt on stdin, prints JSON events, and ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KIND = AgentKind(
     command="gemini",
     logs="gemini-cli-logs",
     provider="google",
-    how_to_authenticate="Set GEMINI_API_KEY (in agent.env, or around us), or run `gemini` once and log in.",
+    how_to_authenticate="Set GEMINI_API_KEY (in agent.env or your environment), or run `gemini` once and log in.",
 )
 
 
@@ -47,15 +47,15 @@ class GeminiCliConfig(AgentConfig):
     )  # fmt: skip
 
     approval_mode: Literal["default", "auto_edit", "yolo", "plan"] = "yolo"
-    """What the agent may do without asking. There is no one to ask: other than `yolo`, it does not even offer the
-    model the tools that would ask."""
+    """What the agent may do without asking. In modes other than `yolo`, the model does not get the tools that would
+    ask."""
 
 
 _SETTINGS = {
     "security": {"auth": {"selectedType": "gemini-api-key"}},
     "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
     "privacy": {"usageStatisticsEnabled": False},
-    # Else a `.env` of the repository would become the agent's environment.
+    # Otherwise the repository's `.env` would set the agent's environment.
     "advanced": {"ignoreLocalEnv": True},
 }
 
@@ -64,12 +64,12 @@ _BASE_URL = "GOOGLE_GEMINI_BASE_URL"
 CREDENTIALS = frozenset({
     "GEMINI_API_KEY", "GOOGLE_API_KEY", _BASE_URL, "GOOGLE_VERTEX_BASE_URL", "GOOGLE_GENAI_USE_VERTEXAI",
     "GOOGLE_GENAI_USE_GCA", "GOOGLE_APPLICATION_CREDENTIALS", "GEMINI_CLI_USE_COMPUTE_ADC", "CLOUD_SHELL",
-    # Settings decide whether a key is used at all.
+    # Settings decide whether a key is used.
     "GEMINI_CLI_HOME", "GEMINI_CLI_SYSTEM_SETTINGS_PATH", "GEMINI_CLI_SYSTEM_DEFAULTS_PATH",
 })  # fmt: skip
 
 _SWITCHES = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA", "GEMINI_CLI_USE_COMPUTE_ADC", "CLOUD_SHELL")
-"""Each chooses a login without a key: what else that needs, the CLI says itself."""
+"""Each selects an authentication without a key; the CLI itself reports what that needs."""
 
 
 class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
@@ -80,10 +80,10 @@ class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
     inherited_env = CREDENTIALS | {"GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"}
     credentials = CREDENTIALS
     default_env = {  # noqa: RUF012  # ClassVar in the base
-        # In a folder that is not trusted it falls back to asking, silently, and then does without most tools. The flag
-        # for it is younger than the variable, and unknown flags are errors.
+        # In a folder that is not trusted, it silently falls back to asking, and then does without most tools. The flag
+        # for it is newer than the variable, and unknown flags are errors.
         "GEMINI_CLI_TRUST_WORKSPACE": "true",
-        # It starts itself once more for a larger heap, which costs two seconds and has no use in a short run.
+        # It starts itself again with a larger heap, which costs two seconds and does not help a short run.
         "GEMINI_CLI_NO_RELAUNCH": "true",
     }
     supports_custom_agents = False
@@ -94,7 +94,7 @@ class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
                 kind="authentication",
                 pattern=r"api key not valid|UNAUTHENTICATED|invalid auth method|set an auth method"
                 r"|must specify the GEMINI_API_KEY",
-                message="Gemini CLI failed at authentication: no valid API key or login",
+                message="Gemini CLI failed authentication: no valid API key or login",
                 hint=None,
             ),
         )
@@ -104,11 +104,11 @@ class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
         config = invocation.config
         argv = [*invocation.cli.argv, "--output-format", "stream-json", "--approval-mode", config.approval_mode]
         argv += ["--model", config.model] if config.model else []
-        # No prompt here: it then takes stdin as it is, of any length, whatever it begins with.
+        # Without a prompt argument, it reads stdin byte for byte, of any length.
         return Command(
             argv=(*argv, *config.extra_args),
             cwd=invocation.workspace,
-            env={**invocation.env, **own_home(invocation)},
+            env={**invocation.env, **private_home(invocation)},
             stdin=invocation.prompt.encode(),
         )
 
@@ -132,7 +132,7 @@ class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
 
 
 def authenticated(env: Mapping[str, str]) -> bool:
-    """Whether there is a key, a switch or a login; not whether it is any good."""
+    """Whether there is a key, a switch or a login; not whether it is valid."""
     return bool(_key(env)) or _switched(env) or stored_login(env)
 
 
@@ -141,18 +141,18 @@ def stored_login(env: Mapping[str, str]) -> bool:
     return home is not None and (home / ".gemini" / "oauth_creds.json").exists()
 
 
-def own_home(invocation: Invocation[Any]) -> dict[str, str]:
-    """With a key, the CLI gets a home of its own, in which its settings say to use the key.
+def private_home(invocation: Invocation[Any]) -> dict[str, str]:
+    """With a key, create a home for the CLI with settings that select the key.
 
-    Its settings alone decide whether it uses a key or a login. Without any it goes by the environment, and then takes
-    GOOGLE_GEMINI_BASE_URL for a kind of login that it does not know itself (0.61: exit 41). Settings of the system
-    would do too, but are not read from below a directory that all may write to, such as /tmp.
+    Only its settings decide whether it uses a key or a login. Without settings it uses the environment, and then reads
+    GOOGLE_GEMINI_BASE_URL as a kind of login that it does not support (0.61: exit 41). System settings would work too,
+    but are not read from a world-writable directory such as /tmp.
     """
     env, scratch = invocation.env, invocation.scratch
     key = _key(env)
     if not key or _switched(env):
         return {}
-    # Set, if only to nothing: older versions read the repository's `.env`, which could send the key elsewhere.
+    # Set, even if empty: older versions read the repository's `.env`, which could send the key elsewhere.
     with_key = {"GEMINI_API_KEY": key, _BASE_URL: env.get(_BASE_URL, "")}
     if env.get("GEMINI_CLI_HOME"):
         return with_key

@@ -1,4 +1,4 @@
-"""What Gemini CLI says, event by event (`--output-format stream-json`, as of 0.61)."""
+"""Read the events of Gemini CLI (`--output-format stream-json`, as of 0.61)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from youbencha.events import (
 from youbencha.json_lines import Record, count, mapping, text
 from youbencha.usage import Tokens
 
-_API_ERROR = re.compile(r"^\[API Error: (?P<said>.*)\]\s*$", re.DOTALL)
+_API_ERROR = re.compile(r"^\[API Error: (?P<body>.*)\]\s*$", re.DOTALL)
 
 
 class GeminiCliReader(StreamReader):
-    """A text comes in pieces, without an end: it ends where something else begins."""
+    """A text arrives in pieces without an end marker: it ends where something else begins."""
 
     def __init__(self) -> None:
         self._draft: list[str] = []
@@ -52,7 +52,7 @@ class GeminiCliReader(StreamReader):
         )
 
     def _message(self, record: Record) -> Iterator[Event]:
-        """The prompt is said again too; that one is known."""
+        """Read a message of the model; the repeated prompt is skipped."""
         if record.get("role") != "assistant":
             return
         content = text(record.get("content")) or ""
@@ -83,26 +83,26 @@ class GeminiCliReader(StreamReader):
 
     def _error(self, record: Record) -> Iterator[Event]:
         yield from self._ended_text()
-        said = text(record.get("message")) or ""
+        message = text(record.get("message")) or ""
         if record.get("severity") == "error":
-            yield CallFailed(kind=None, status=None, text=said)
+            yield CallFailed(kind=None, status=None, text=message)
         else:
-            yield WarningRaised(code="GEMINI_NOTICE", message=said)
+            yield WarningRaised(code="GEMINI_NOTICE", message=message)
 
     def _result(self, record: Record) -> Iterator[Event]:
         yield from self._ended_text()
-        stats, said = mapping(record.get("stats")), text(mapping(record.get("error")).get("message"))
+        stats, message = mapping(record.get("stats")), text(mapping(record.get("error")).get("message"))
         if stats:
             yield _usage(stats)
-            # No tokens: those are in the sum. This one says which model it was.
+            # Only for the model: the tokens are in the sum.
             yield CallMetered(tokens=Tokens(), model=_model(mapping(stats.get("models"))))
-        if said and (api := _API_ERROR.match(said)):
-            body = read_api_body(api["said"])
+        if message and (api := _API_ERROR.match(message)):
+            body = read_api_body(api["body"])
             yield CallFailed(kind=None, status=body.status, text=body.message)
         yield SessionResult(
             subtype=text(record.get("status")),
             is_error=record.get("status") != "success",
-            text=said,
+            text=message,
             turns=None,
             duration_ms=count(stats.get("duration_ms")),
         )
@@ -114,7 +114,7 @@ class GeminiCliReader(StreamReader):
 
 
 def _usage(stats: Record) -> UsageReported:
-    """What went into thinking is only in the total. It is output, and is paid for as such."""
+    """Read tokens. Thinking is only in the total; it counts as output, and is billed as such."""
     whole, prompt = count(stats.get("total_tokens")), count(stats.get("input_tokens"))
     written = whole - prompt if whole is not None and prompt is not None and whole >= prompt else None
     return UsageReported(
@@ -125,5 +125,5 @@ def _usage(stats: Record) -> UsageReported:
 
 
 def _model(models: Record) -> str | None:
-    """The one that did most, where there were several: it asks smaller ones on the side."""
+    """The model with the most tokens: the CLI also makes side requests to smaller ones."""
     return max(models, key=lambda name: count(mapping(models[name]).get("total_tokens")) or 0, default=None)

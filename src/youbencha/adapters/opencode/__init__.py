@@ -1,4 +1,4 @@
-"""opencode: the adapter, and the configuration that it takes."""
+"""The adapter for opencode, and its configuration."""
 
 from youbencha.adapters.opencode.adapter import OpenCodeAdapter, OpenCodeConfig
 

@@ -1,4 +1,4 @@
-"""OpenCodeAdapter: `opencode run` gets its prompt on stdin, writes JSON events, and ends."""
+"""OpenCodeAdapter: `opencode run` gets its prompt on stdin, prints JSON events, and ends."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ class OpenCodeConfig(AgentConfig):
     })  # fmt: skip
 
     provider: ProviderName = "anthropic"
-    """Whose model is meant where `model` does not say."""
+    """The provider, if `model` does not name one."""
     base_url: NonEmptyArgument | None = None
-    """Where the provider's API is; else ANTHROPIC_BASE_URL or OPENAI_BASE_URL say so. The key comes from the
-    environment, as always with opencode."""
+    """The address of the provider's API; else ANTHROPIC_BASE_URL or OPENAI_BASE_URL. opencode reads the key from the
+    environment."""
     variant: NonEmptyArgument | None = None
     """Of the model: its reasoning effort (high, max, minimal)."""
     auto_approve: bool = True
-    """Without it opencode rejects what needs approval, and stops: there is no one to ask."""
+    """If False, opencode rejects what needs approval, and stops: there is no user to ask."""
 
     @property
     def chosen_provider(self) -> str:
@@ -81,7 +81,7 @@ _API_KEYS = frozenset({
 CREDENTIALS = _API_KEYS | {"ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"}
 
 CONFIGURED = frozenset({"OPENCODE_CONFIG", "OPENCODE_CONFIG_CONTENT"})
-"""A configuration of one's own may hold a key."""
+"""The user's own configuration, which may contain a key."""
 
 OWN_VARIABLES = (CREDENTIALS - {"GITHUB_TOKEN"}) | CONFIGURED | {
     "OPENCODE_CONFIG_DIR", "OPENCODE_DISABLE_MODELS_FETCH", "OPENCODE_MODELS_PATH", "OPENCODE_GIT_BASH_PATH",
@@ -116,7 +116,7 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
                 code=codes.EXECUTION_ERROR,
                 kind=AGENT_NOT_FOUND,
                 subtypes=frozenset({AGENT_NOT_FOUND}),
-                message="opencode does not know this agent, and went on with another",
+                message="opencode does not know this agent, and continued with another",
                 hint="Put NAME.md into .opencode/agent of the repository (or ~/.config/opencode/agent), or fix "
                 "`agent_name`.",
             ),
@@ -150,9 +150,9 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
         chosen = [part for flag, value in values.items() if value is not None for part in (flag, value)]
         flags = [
             "--format", "json",
-            # Else its events say "Unexpected server error" and nothing more.
+            # Otherwise its events only say "Unexpected server error".
             "--print-logs", "--log-level", "ERROR",
-            # With a title given, no model is asked for one.
+            # With a title, no model is asked for one.
             "--title", "youBencha",
             *(["--auto"] if config.auto_approve else []),
         ]  # fmt: skip
@@ -160,7 +160,7 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
             argv=(*invocation.cli.argv, "run", *flags, *chosen, *config.extra_args),
             cwd=invocation.workspace,
             env=with_settings(invocation),
-            # Not as an argument: it puts quotation marks around one with spaces in it (1.18.33).
+            # Not as an argument: it puts quotation marks around an argument with spaces (1.18.33).
             stdin=invocation.prompt.encode(),
         )
 
@@ -170,7 +170,7 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
     async def require_authentication(
         self, cli: AgentCli, env: Mapping[str, str], config: OpenCodeConfig | None
     ) -> None:
-        free = config is not None and config.chosen_provider == "opencode"  # its own, which asks for no key
+        free = config is not None and config.chosen_provider == "opencode"  # its own, which needs no key
         if not free and not has_credentials(env):
             raise OPENCODE.auth_failed("there is no API key and no stored login.")
 
@@ -203,7 +203,7 @@ def has_credentials(env: Mapping[str, str]) -> bool:
 
 
 def stored_login(env: Mapping[str, str]) -> bool:
-    """A login, or a configuration of the person's own that may hold a key."""
+    """Whether there is a login, or a configuration that may contain a key."""
     return any(env.get(name) for name in CONFIGURED) or _logged_in(env)
 
 
@@ -221,12 +221,12 @@ def _logged_in(env: Mapping[str, str]) -> bool:
 
 
 def with_settings(invocation: Invocation[OpenCodeConfig]) -> dict[str, str]:
-    """The agent's environment, with a configuration of ours in it that says where the model's API is.
+    """The agent's environment, with a configuration that sets the address of the model's API.
 
-    As the content of a variable it stands above the repository's own `opencode.json`: a repository must not send a key
-    to an address of its choice. No key is in it: opencode takes that from the environment.
+    As the content of a variable, it overrides the repository's `opencode.json`: a repository must not send a key to an
+    address of its choice. It contains no key: opencode reads that from the environment.
     """
-    # Two that share one make its tables at the same time, and one of them ends with that (1.18.33).
+    # Two runs that share a database create its tables at the same time, and one of them fails (1.18.33).
     own_database = {DATABASE: invocation.inside(invocation.scratch / "opencode.db")}
     if invocation.context.gateway is not None:
         return {**own_database, **invocation.env, CONTENT: _at_gateway(invocation, invocation.context.gateway)}
@@ -234,22 +234,26 @@ def with_settings(invocation: Invocation[OpenCodeConfig]) -> dict[str, str]:
 
 
 def gateway_variables(access: GatewayAccess, provider: Provider | None) -> dict[str, str]:
-    """The key alone: where it is good, the configuration says. A provider that we do not know has OpenAI's API."""
+    """The key; the address is in the configuration. An unknown provider is assumed to have OpenAI's API."""
     return {_GATEWAY_KEYS[provider or "openai"]: access.key}
 
 
 def _at_gateway(invocation: Invocation[OpenCodeConfig], access: GatewayAccess) -> str:
-    """No other provider is there, and this one takes the gateway's key, whatever login is stored (1.18.33)."""
+    """The configuration with one provider, which uses the gateway's key, whatever login is stored (1.18.33)."""
     name = invocation.config.chosen_provider
     provider = PROVIDER_OF_PREFIX.get(name, "openai")
     url = access.url + _VERSIONS.get(provider, "/v1")
-    at = _provider(invocation, {"baseURL": url, "apiKey": f"{{env:{_GATEWAY_KEYS[provider]}}}"})
-    only = {"provider": {name: at}, "enabled_providers": [name], "disabled_providers": []}
+    options = {"baseURL": url, "apiKey": f"{{env:{_GATEWAY_KEYS[provider]}}}"}
+    only = {
+        "provider": {name: _provider(invocation, options)},
+        "enabled_providers": [name],
+        "disabled_providers": [],
+    }
     return json.dumps({**_read(invocation.env.get(CONTENT)), **only})
 
 
 def _read(content: str | None) -> dict[str, Any]:
-    """What the person configures beside providers; nothing where it is more than JSON."""
+    """The user's configuration; empty if it is not plain JSON."""
     try:
         read = json.loads(content or "{}")
     except ValueError:
@@ -271,7 +275,7 @@ def _settings(invocation: Invocation[OpenCodeConfig]) -> dict[str, str]:
 
 def _provider(invocation: Invocation[OpenCodeConfig], options: Mapping[str, str]) -> dict[str, Any]:
     model = invocation.config.full_model
-    # So that it takes names that only a gateway knows.
+    # So that it accepts names that only a gateway knows.
     models: dict[str, Any] = {"models": {model.partition("/")[2]: {}}} if model else {}
     return {"options": options, **models}
 
@@ -281,6 +285,6 @@ def _base_url(invocation: Invocation[OpenCodeConfig]) -> str | None:
     url = invocation.config.base_url or invocation.env.get(_BASE_URLS.get(provider, ""))
     if not url:
         return None
-    # Anthropic's own convention leaves out the version, and opencode wants it.
+    # Anthropic's convention leaves out the version, but opencode needs it.
     bare = url.rstrip("/")
     return f"{bare}/v1" if provider == "anthropic" and not bare.endswith("/v1") else bare

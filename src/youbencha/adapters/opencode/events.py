@@ -1,4 +1,4 @@
-"""The JSON events of `opencode run` (1.18.33) -> ours. A tool call is told when it is over, with its result."""
+"""Read the JSON events of `opencode run` (1.18.33). A tool call is reported when it has ended, with its result."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _part(record: Record) -> Record:
 
 
 def _tokens(tokens: Record) -> Tokens:
-    """Reasoning is output that the model does not show; the API charges it as such."""
+    """Read tokens. Reasoning counts as output, and is billed as such."""
     cache = json_lines.mapping(tokens.get("cache"))
     output, reasoning = json_lines.count(tokens.get("output")), json_lines.count(tokens.get("reasoning"))
     return Tokens(
@@ -108,7 +108,7 @@ def _tokens(tokens: Record) -> Tokens:
     )
 
 
-# What opencode says on stderr only: the real reason of a failure, and that it took another agent than it was told.
+# opencode reports only on stderr the real reason of a failure, and that it used another agent than the configured one.
 
 AGENT_NOT_FOUND = "agent_not_found"
 
@@ -122,7 +122,7 @@ _VAGUE = "Unexpected server error"
 def with_stderr(session: SessionRecord, output: str) -> SessionRecord:
     result, failure = session.facts.result, session.facts.failure
     if "Falling back to default agent" in output and (found := _OTHER_AGENT.search(strip_ansi(output))):
-        # It ends well, but what was measured is not what was asked for.
+        # The session succeeds, but with the wrong agent.
         turns = result.turns if result else None
         other = SessionResult(subtype=AGENT_NOT_FOUND, is_error=True, text=found[1], turns=turns, duration_ms=None)
         return session.with_facts(result=other)
