@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from youbencha.adapters.claude_code import ClaudeCodeConfig
 from youbencha.adapters.claude_code.command import Delivery, check_prompt, print_delivery
 from youbencha.adapters.claude_code.config import CLAUDE
-from youbencha.adapters.cli_agent import prompt as common
+from youbencha.adapters.cli_agent import config as common
 from youbencha.errors import ConfigError
 
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="links and pipes")

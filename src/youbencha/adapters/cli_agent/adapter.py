@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult, UsesGateway
 from youbencha.adapters.cli_agent import codes
-from youbencha.adapters.cli_agent.config import AgentConfig, parse_config
+from youbencha.adapters.cli_agent.config import AgentConfig, parse_config, prompt_is_here, read_prompt
 from youbencha.adapters.cli_agent.environment import base_environment, secrets_of
 from youbencha.adapters.cli_agent.invocation import Invocation, check_context, new_log_file, scratch_directory
 from youbencha.adapters.cli_agent.kind import AgentKind, error_record
 from youbencha.adapters.cli_agent.locate import AgentCli, CliFinder
-from youbencha.adapters.cli_agent.prompt import prompt_is_here, read_prompt
 from youbencha.adapters.cli_agent.stream import OutputReader
 from youbencha.adapters.cli_agent.verdict import RunEnding, VerdictRules, judge
 from youbencha.adapters.cli_agent.warnings import process_warnings, session_warnings

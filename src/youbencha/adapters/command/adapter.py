@@ -5,26 +5,96 @@ It imports little, to start fast: no toolbox, no `--version`, no events.
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
 
 from youbencha.adapters.base import AgentExecutionContext
-from youbencha.adapters.cli_agent import AgentCli, CliAdapter, Invocation, SessionRecord
-from youbencha.adapters.command.metrics import with_metrics
-from youbencha.adapters.command.program import COMMAND, CommandAgentConfig, command_for, find_program
+from youbencha.adapters.cli_agent import AgentCli, AgentKind, CliAdapter, Invocation, SessionRecord, fits_argument
+from youbencha.adapters.cli_agent.config import AgentConfig, Argument
+from youbencha.adapters.command.metrics import METRICS_VARIABLE, metrics_file, note_existing_sidecar, with_metrics
+from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.events import SessionResult
-from youbencha.gateway.api import GatewayAccess
-from youbencha.process import Command, ProcessResult
+from youbencha.gateway.api import GatewayAccess, Provider
+from youbencha.process import Command, ProcessResult, find_executable
 
 if TYPE_CHECKING:
     from youbencha.adapters.cli_agent import StreamReader
-    from youbencha.events import SessionResult
-from youbencha.gateway.api import Provider
+
+COMMAND = AgentKind(name="command", title="The command", prefix="COMMAND", command="", logs="command-logs")
+
+_NOT_FOUND = "NOT_FOUND"
+
+_OF_ANY_SYSTEM = tuple(map(Path, ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/lib")))
+"""For a container, a program in one of these directories is the image's."""
+
+_PLACEHOLDER = re.compile(r"\{(prompt|prompt_file|model|agent_name|workspace)\}|\{config_dir\}(\S*)")
+
+_OF_THE_PROMPT = re.compile(r"\{prompt(_file)?\}")
+
+PROMPT_VARIABLE = "YOUBENCHA_PROMPT"
 
 _GAVE_UP = 2
 """The exit code of an agent that gave up, by the contract of Thunderdome's adapters."""
 
 _TAIL = 2_000
+
+Words = Annotated[tuple[Argument, ...], Field(strict=False)]
+
+
+class CommandAgentConfig(AgentConfig):
+    """Options of the command adapter. A prompt is optional: a program may not need one."""
+
+    prompt_needed = False
+
+    command: Argument | Annotated[tuple[Argument, ...], Field(strict=False, min_length=1)]
+    """The program and its first arguments: a list, or one line that is split as a shell would split it."""
+    args: Words = ()
+    """Additional arguments. `{prompt}`, `{prompt_file}`, `{model}`, `{agent_name}`, `{workspace}` and `{config_dir}`
+    are replaced, here and in `command`."""
+    shell: bool = False
+    """`command` is a line for a shell. The prompt is then "$1", and never part of the line."""
+    prompt_by: Literal["argument", "stdin", "file", "environment", "none"] = "argument"
+    """How the prompt reaches the program. `argument`: in place of `{prompt}`, else as the last one."""
+    success_exit_codes: Annotated[tuple[int, ...], Field(strict=False, min_length=1)] = (0,)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The program and its arguments, with placeholders."""
+        first = self.command if isinstance(self.command, tuple) else tuple(shlex.split(self.command))
+        return (*first, *self.args, *self.extra_args)
+
+    @model_validator(mode="after")
+    def _can_be_run(self) -> Self:
+        if self.shell:
+            self._check_shell()
+        elif isinstance(self.command, str):
+            self._check_line(self.command)
+        return self
+
+    def _check_shell(self) -> None:
+        from youbencha.spec.problems import ProblemAt
+
+        if not isinstance(self.command, str):
+            raise ProblemAt("command", "must be one line of text if `shell` is true")
+        if "{prompt}" in self.command:
+            hint = 'write "$1" for the prompt'
+            raise ProblemAt("command", "must not contain {prompt}: a shell would run the prompt", hint=hint)
+
+    def _check_line(self, line: str) -> None:
+        from youbencha.spec.problems import ProblemAt
+
+        try:
+            found = shlex.split(line)
+        except ValueError as error:
+            raise ProblemAt("command", f"cannot be split into words: {error}", hint="write it as a list") from None
+        if not found:
+            raise ProblemAt("command", "names no program")
 
 
 class CommandAdapter(CliAdapter[CommandAgentConfig]):
@@ -40,7 +110,16 @@ class CommandAdapter(CliAdapter[CommandAgentConfig]):
         return True
 
     def command(self, invocation: Invocation[CommandAgentConfig]) -> Command:
-        return command_for(invocation)
+        config, prompt_file = invocation.config, invocation.scratch / "prompt.md"
+        if invocation.prompt:
+            prompt_file.write_bytes(invocation.prompt.encode())
+        note_existing_sidecar(invocation)
+        return Command(
+            argv=_shell_line(invocation) if config.shell else _argv(invocation, prompt_file),
+            cwd=invocation.workspace,
+            env={**_variables(invocation, prompt_file), **invocation.env},
+            stdin=invocation.prompt.encode() if config.prompt_by == "stdin" and invocation.prompt else None,
+        )
 
     def reader(self) -> StreamReader | None:
         return None
@@ -53,7 +132,6 @@ class CommandAdapter(CliAdapter[CommandAgentConfig]):
         return None
 
     def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
-
         return usual_variables(access)
 
     def credentials_in(self, env: Mapping[str, str]) -> Sequence[str]:
@@ -69,7 +147,11 @@ class CommandAdapter(CliAdapter[CommandAgentConfig]):
     async def locate(
         self, config: CommandAgentConfig, env: Mapping[str, str], context: AgentExecutionContext | None
     ) -> AgentCli:
-        return find_program(config, env, context)
+        version = config.version or ""
+        if context is not None and context.sandbox.kind != "local":
+            return _in_container(config, context, version)
+        path = _shell(env) if config.shell else _program(config.executable or config.words[0], env, context)
+        return AgentCli(path, version)
 
 
 def usual_variables(access: GatewayAccess) -> dict[str, str]:
@@ -95,3 +177,125 @@ def with_ending(config: CommandAgentConfig, session: SessionRecord, done: Proces
     last = lines[-1] if lines else ""
     gave_up = SessionResult(subtype="gave_up", is_error=True, text=last, turns=None, duration_ms=None)
     return session.with_facts(result=gave_up)
+
+
+def config_dir_path(invocation: Invocation[Any], rest: str) -> str:
+    """Replace `{config_dir}` and what follows it by the path that the program sees.
+
+    In a container, the directory itself is not shared: it may contain what the trial is judged by.
+    """
+    base = invocation.config_dir or invocation.workspace
+    if invocation.context.sandbox.kind == "local" or invocation.config_dir is None:
+        return f"{invocation.inside(base)}{rest}"
+    named = Path(f"{base}{rest}")
+    if named == base or not named.resolve().is_relative_to(base.resolve()) or not named.exists():
+        hint = "name a file below it, as in {config_dir}/agents/fix.py"
+        raise COMMAND.one_problem("args", "{config_dir} itself is not visible in a container", hint)
+    invocation.context.sandbox.share(named)
+    return invocation.inside(named)
+
+
+def _in_container(config: CommandAgentConfig, context: AgentExecutionContext, version: str) -> AgentCli:
+    """Share a file of the host, without its directory; any other name is a program of the image."""
+    name = "/bin/sh" if config.shell else config.executable or config.words[0]
+    written = Path(name).expanduser()
+    of_the_image = written.name == name or any(written.is_relative_to(directory) for directory in _OF_ANY_SYSTEM)
+    if of_the_image or (written.is_absolute() and not written.is_file()):
+        return AgentCli(written, version, (name,))
+    path = written if written.is_absolute() else _relative(written, context)
+    sandbox = context.sandbox
+    if not path.is_relative_to(context.workspace_dir.absolute()):
+        sandbox.share(path)
+    return AgentCli(path, version, (sandbox.inside(path),), needs=(path,))
+
+
+def _shell(env: Mapping[str, str]) -> Path:
+    if os.name != "nt":
+        return Path("/bin/sh")
+    return find_executable("cmd.exe", env) or Path("cmd.exe")
+
+
+def _program(name: str, env: Mapping[str, str], context: AgentExecutionContext | None) -> Path:
+    """Find a name on PATH, and a path relative to the file that names it, or else to the workspace."""
+    written = Path(name).expanduser()
+    if written.name == name:
+        found = find_executable(name, env)
+        if found is None:
+            raise _missing(f"There is no program {name!r} on PATH.")
+        return found
+    if written.is_absolute() or context is None:
+        # A relative path may be in the repository, which is not checked out yet.
+        if written.is_absolute() and not written.is_file():
+            raise _missing(f"There is no file {written}.")
+        return written
+    return _relative(written, context)
+
+
+def _relative(written: Path, context: AgentExecutionContext) -> Path:
+    directories = [each.absolute() for each in (context.config_dir, context.workspace_dir) if each is not None]
+    for directory in directories:
+        if (directory / written).is_file():
+            return directory / written
+    raise _missing(f"There is no file {written} in {' or '.join(map(str, directories))}.")
+
+
+def _missing(message: str) -> YouBenchaError:
+    return COMMAND.error(_NOT_FOUND, message, "Correct agent.config.command, or install the program.")
+
+
+def _argv(invocation: Invocation[CommandAgentConfig], prompt_file: Path) -> tuple[str, ...]:
+    values = {
+        "prompt": invocation.prompt,
+        "prompt_file": invocation.inside(prompt_file) if invocation.prompt else "",
+        "model": invocation.config.model or "",
+        "agent_name": invocation.config.agent_name or "",
+        "workspace": invocation.inside(invocation.workspace),
+    }
+    written = invocation.config.words[1:]
+    # In one pass, so that braces in the prompt are not replaced.
+    words = [
+        _PLACEHOLDER.sub(lambda found: values[found[1]] if found[1] else config_dir_path(invocation, found[2]), word)
+        for word in written
+    ]
+    if invocation.prompt and invocation.config.prompt_by == "argument" and not any(map(_OF_THE_PROMPT.search, written)):
+        words.append(invocation.prompt)
+    return (*invocation.cli.argv, *_fitting(words))
+
+
+def _shell_line(invocation: Invocation[CommandAgentConfig]) -> tuple[str, ...]:
+    assert isinstance(invocation.config.command, str)  # checked by the configuration
+    rest = [*invocation.config.args, *invocation.config.extra_args]
+    if invocation.prompt and invocation.config.prompt_by == "argument":
+        rest.insert(0, invocation.prompt)
+    if os.name == "nt":
+        return (*invocation.cli.argv, "/d", "/s", "/c", invocation.config.command)
+    return (*invocation.cli.argv, "-c", invocation.config.command, "sh", *_fitting(rest))
+
+
+def _fitting(words: list[str]) -> list[str]:
+    if not all(map(fits_argument, words)):
+        raise _too_long("an argument cannot hold this prompt")
+    return words
+
+
+def _variables(invocation: Invocation[CommandAgentConfig], prompt_file: Path) -> dict[str, str]:
+    """The program's variables. TASK_DIR and TASK_DESCRIPTION are also those of Thunderdome's adapters."""
+    variables = {
+        "TASK_DIR": invocation.inside(invocation.workspace),
+        METRICS_VARIABLE: invocation.inside(metrics_file(invocation)),
+    }
+    if invocation.prompt:
+        variables["TASK_DESCRIPTION"] = invocation.inside(prompt_file)
+    if invocation.config.model:
+        variables["YOUBENCHA_MODEL"] = invocation.config.model
+    if invocation.config.agent_name:
+        variables["YOUBENCHA_AGENT_NAME"] = invocation.config.agent_name
+    if invocation.prompt and invocation.config.prompt_by == "environment":
+        if not fits_argument(f"{PROMPT_VARIABLE}={invocation.prompt}"):
+            raise _too_long("an environment variable cannot hold this prompt")
+        variables[PROMPT_VARIABLE] = invocation.prompt
+    return variables
+
+
+def _too_long(message: str) -> ConfigError:
+    return COMMAND.one_problem("prompt_by", message, "use stdin or file")
