@@ -178,7 +178,7 @@ class Metrics:
             *_family(
                 "youbencha_gateway_refused_keys_total", "counter", "Requests without a valid key.", {(): refused_keys}
             ),
-            *_family("youbencha_gateway_in_flight", "gauge", "Requests under way.", {(): in_flight}),
+            *_family("youbencha_gateway_in_flight", "gauge", "Requests in progress.", {(): in_flight}),
             *_family(
                 "youbencha_gateway_circuit_open",
                 "gauge",
