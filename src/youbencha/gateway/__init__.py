@@ -1,1 +1,1 @@
-"""The gateway between agents and models: it meters, caps, records and replays their requests."""
+"""The gateway between agents and models, which meters, caps, records and replays requests."""

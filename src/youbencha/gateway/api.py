@@ -1,4 +1,4 @@
-"""The APIs that the gateway serves, by path; and the address and key that an agent gets. Pure."""
+"""The APIs that the gateway serves, by path; and the address and key for an agent. No I/O."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ def _never_busy() -> bool:
 
 
 class GatewayAccess(NamedTuple):
-    """Where the gateway is, and a key that is valid for one trial."""
+    """The gateway's address, and a key that is valid for one trial."""
 
     url: str
-    """Without a path: `http://127.0.0.1:41234`. Some clients want `/v1` behind it."""
+    """Without a path: `http://127.0.0.1:41234`. Some clients need `/v1` after it."""
     key: str
     """A virtual key. The real one never leaves the gateway."""
     is_busy: Callable[[], bool] = _never_busy
-    """Whether a request with this key is under way."""
+    """Whether a request with this key is in progress."""
 
     def __repr__(self) -> str:
         return f"GatewayAccess(url={self.url!r}, key=…)"
@@ -31,7 +31,7 @@ WireName = Literal["anthropic-messages", "openai-chat", "openai-responses", "gem
 """An API, by its format on the wire."""
 
 Provider = Literal["anthropic", "openai", "gemini"]
-"""Whose API it is: one base URL and one key for each."""
+"""The owner of an API, with one base URL and one key."""
 
 PROVIDER_OF: Mapping[WireName, Provider] = {
     "anthropic-messages": "anthropic",
@@ -46,11 +46,11 @@ PROVIDER_OF_PREFIX: Mapping[str, Provider] = {
     "google": "gemini",
     "gemini": "gemini",
 }
-"""What precedes the slash of `provider/model`, in opencode and in LiteLLM."""
+"""By the part before the slash of `provider/model`, in opencode and LiteLLM."""
 
 
 class Action(Enum):
-    """What a path asks for."""
+    """What a path requests."""
 
     ANSWER = "answer"
     COUNT = "count"
@@ -106,7 +106,7 @@ def _by_path(method: str, path: str) -> Route | None:
 
 
 def _of_client(headers: Mapping[str, str]) -> WireName:
-    """Three APIs list their models under one path: the client's headers say which it is."""
+    """The API of a model list: three APIs use the same path, and only the client's headers differ."""
     if "x-goog-api-key" in headers:
         return "gemini"
     bearer_only = "authorization" in headers and "anthropic-version" not in headers

@@ -1,6 +1,6 @@
-"""The most tokens that a request can take, by the fields of each API. Pure.
+"""The most tokens that a request can use, from the fields of each API. No I/O.
 
-Bodies come from agents and are not trusted: what makes no sense is unknown, and is left to the provider to refuse.
+Bodies come from agents and are not trusted: an invalid value counts as unknown, and the provider may refuse it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from youbencha.gateway.api import WireName
 
 
 class RequestSize(NamedTuple):
-    """What of a request decides its cost."""
+    """The parts of a request that determine its cost."""
 
     model: str | None
     stream: bool
     max_output: int | None
     """The most tokens that the answer may have; None if the client sets no limit."""
     size: int
-    """Of the body, in bytes: no token is less than a byte."""
+    """Of the body, in bytes. A token has at least one byte."""
 
 
 DEFAULT_MAX_OUTPUT = 128_000
@@ -33,13 +33,13 @@ _LONGEST_NAME = 256
 
 
 class _Fields(NamedTuple):
-    """Where an API has its limits. Of several names, the first with a valid value counts."""
+    """The fields of an API that limit the answer. Of several names, the first with a valid value counts."""
 
     limit: tuple[str, ...]
     answers: tuple[str, ...] = ()
-    """How many answers are wanted; the limit is for each."""
+    """The number of answers; the limit applies to each."""
     inside: tuple[str, ...] = ()
-    """The object that holds them, if it is not the body itself."""
+    """The object that contains these fields, if it is not the body itself."""
 
 
 _FIELDS: Mapping[WireName, _Fields] = {
@@ -58,7 +58,7 @@ _GEMINI_PATH = re.compile(r"/models/([^/:]+):(\w+)")
 
 
 def measure_request(wire: WireName, path: str, body: object, size: int) -> RequestSize:
-    """Read what decides the cost. `size` is in bytes. Gemini has the model, and whether it streams, in the path."""
+    """Read what determines the cost. `size` is in bytes. Gemini has the model, and whether to stream, in the path."""
     content = body if isinstance(body, Mapping) else {}
     if wire == "gemini":
         found = _GEMINI_PATH.search(path)
@@ -73,7 +73,7 @@ def worst_output(asked: RequestSize) -> int:
 
 
 def worst_tokens(asked: RequestSize) -> int:
-    """Return the most tokens that the call may take, of all kinds."""
+    """Return the most tokens of all kinds that the call may use."""
     return asked.size + worst_output(asked)
 
 
@@ -102,17 +102,16 @@ def _count(value: object) -> int | None:
 
 
 def _name(value: object) -> str | None:
-    """Only what a line of the ledger can hold."""
+    """A model's name, if it is valid in a line of the ledger."""
     good = isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME and value.isprintable()
     return value if isinstance(value, str) and good else None
 
 
-# -- input that is not in the request: an earlier answer, a file, a URL --------------------------------------
-#
-# It is paid for, and not seen here, so that the size of the request is no bound.
+# Input that is not in the request (an earlier answer, a file, a URL) costs money too, so the size of the request is
+# then not an upper bound.
 
 CONTEXT_TOKENS = 1_000_000
-"""The largest common context window: the bound where the request has none."""
+"""The largest common context window, which is the upper bound for such requests."""
 
 _REFERENCES = frozenset({
     "previous_response_id", "conversation", "file_id", "file_ids", "file_url", "fileUri", "file_uri", "cachedContent",
@@ -123,14 +122,14 @@ _REFERENCES = frozenset({
 _CHECKED = _REFERENCES | {"image_url"}
 
 _SERVER_TOOLS = ("web_search", "web_fetch", "file_search", "code_interpreter", "code_execution", "mcp", "tool_search")
-"""Tools that the provider runs by itself, and whose output it reads."""
+"""Tools that the provider runs, and whose output the model reads."""
 
 _OF_TOOLS = frozenset({"input_schema", "parameters", "properties", "arguments"})
-"""What is below belongs to a tool, which may well have a field called `conversation`."""
+"""Their content belongs to a tool, which may have a field called `conversation`."""
 
 
 def has_unbounded_input(body: object) -> bool:
-    """Whether a parsed body refers to such input. Without recursion: the sender decides how deep it is."""
+    """Whether a parsed body refers to such input. Without recursion, because the client decides how deep it is."""
     waiting = [body]
     while waiting:
         value = waiting.pop()

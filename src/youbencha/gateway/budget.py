@@ -1,8 +1,8 @@
 """Budgets in dollars and tokens: the worst case of a call is reserved before it is sent, and settled when it has ended.
 
-A call may go while something of every cap is left, counting the worst case of each call under way. So the sum can pass
-a cap by one call's worst case at most, however many calls arrive at once. One event loop and no locks: nothing here
-awaits between the check and the reservation.
+A call may start if every cap has something left after the worst cases of all calls in progress. So concurrent calls
+exceed a cap by at most one call's worst case in total. No locks are needed: everything runs in one event loop, and
+nothing awaits between the check and the reservation.
 """
 
 from __future__ import annotations
@@ -29,18 +29,15 @@ NO_CAPS = Caps()
 Kind = Literal["usd", "tokens"]
 
 
-# -- amounts ---------------------------------------------------------------------------------------------------
-
-
 class WorstCase(NamedTuple):
-    """The most that one call may take."""
+    """The most that one call may use."""
 
     usd: Decimal | None
     """None if the price is unknown."""
     tokens: int
 
     def over(self, caps: Caps) -> CapReached | None:
-        """The cap for a single call that this is over, if any. Every call is over a cap of 0."""
+        """Return the cap for a single call that this exceeds, if any. Every call exceeds a cap of 0."""
         if caps.usd is not None and self.usd is not None and (self.usd > caps.usd or not caps.usd):
             return CapReached("usd", caps.usd, self.usd)
         if caps.tokens is not None and (self.tokens > caps.tokens or not caps.tokens):
@@ -49,7 +46,7 @@ class WorstCase(NamedTuple):
 
 
 class Spend(NamedTuple):
-    """What one call took."""
+    """What one call used."""
 
     usd: Decimal | None
     """None if unknown."""
@@ -57,7 +54,7 @@ class Spend(NamedTuple):
 
 
 class CapReached(NamedTuple):
-    """A cap, and the amount that is too much for it."""
+    """A cap, and the amount that reaches it."""
 
     kind: Kind
     cap: Decimal | int
@@ -75,7 +72,7 @@ class _Amount(NamedTuple):
         return _Amount(self.usd - other.usd, self.tokens - other.tokens)
 
     def reaches(self, caps: Caps) -> CapReached | None:
-        """The cap that is used up, if any is."""
+        """Return the cap that is used up, if any."""
         if caps.usd is not None and self.usd >= caps.usd:
             return CapReached("usd", caps.usd, self.usd)
         if caps.tokens is not None and self.tokens >= caps.tokens:
@@ -87,26 +84,23 @@ _NOTHING = Spend(Decimal(0), 0)
 
 
 def _known(some: WorstCase | Spend) -> _Amount:
-    """What is known of it. A negative amount counts as 0: no call adds to a budget."""
+    """The known amount. A negative one counts as 0, because no call may add to a budget."""
     return _Amount(max(some.usd or Decimal(0), Decimal(0)), max(some.tokens, 0))
 
 
 def _unseen(worst: WorstCase, spend: Spend, more: Spend) -> _Amount:
-    """What a call may have taken beyond `spend`: `more`, or the rest of its worst case if the dollars are unknown."""
+    """What a call may have used beyond `spend`: `more`, or the rest of its worst case if the dollars are unknown."""
     stated = _known(more)
     if stated.usd or (spend.usd is not None and more.usd is not None):
         return stated
     return stated._replace(usd=_known(worst).minus(_known(spend)).usd.max(0))
 
 
-# -- refusals --------------------------------------------------------------------------------------------------
-
-
 class BudgetRefusal(YouBenchaError):
     """Why a call is not sent. It is final: the same call is refused again."""
 
     reason: ClassVar[Reason]
-    """One word, for the ledger and the client."""
+    """The code for the ledger and the client."""
 
     def __init__(self, account: str, message: str) -> None:
         super().__init__(self.reason.upper(), message, context={"account": account})
@@ -125,7 +119,7 @@ class BudgetSpent(BudgetRefusal):
 
 
 class CallOverCap(BudgetRefusal):
-    """The worst case of this one call is over the cap for a single call."""
+    """The worst case of this call exceeds the cap for a single call."""
 
     reason = "call_over_cap"
 
@@ -162,9 +156,6 @@ def _formatted(kind: Kind, amount: Decimal | int) -> str:
     return f"${exact.rstrip('0').rstrip('.') if '.' in exact else exact}"
 
 
-# -- accounts --------------------------------------------------------------------------------------------------
-
-
 class _Waiter(NamedTuple):
     account: Account
     worst: WorstCase
@@ -179,9 +170,9 @@ class Account:
     ) -> None:
         self.name, self.caps, self.per_call, self.parent = name, caps, per_call, parent
         self.exceeded = False
-        """A request of this account was refused, for a cap of its own or of a parent."""
+        """A request of this account was refused because of its own cap or a parent's."""
         self._spent = self._unseen = self._reserved = _Amount()
-        # One queue for an account and all its relatives: a parent's caps make its children wait for each other.
+        # One queue for the whole tree of accounts: because of a parent's caps, its children wait for each other.
         self._waiting: list[_Waiter] = parent._waiting if parent else []
 
     @property
@@ -204,7 +195,7 @@ class Account:
 
     @property
     def unseen_usd(self) -> Decimal:
-        """What calls may have cost beyond what was seen of them."""
+        """What calls that were cut off may have cost in addition to what was seen."""
         return self._unseen.usd
 
     @property
@@ -213,7 +204,7 @@ class Account:
 
     @property
     def reserved_usd(self) -> Decimal:
-        """The worst case of all calls under way."""
+        """The worst case of all calls in progress."""
         return self._reserved.usd
 
     @property
@@ -221,12 +212,12 @@ class Account:
         return self._reserved.tokens
 
     async def reserve(self, worst: WorstCase, *, model: str | None = None) -> Reservation:
-        """Reserves the worst case of a call, or raises a `BudgetRefusal`; `model` is for its message.
+        """Reserve the worst case of a call, or raise a `BudgetRefusal`; `model` is for its message.
 
         Waits, first come first served, while only the reservations of other calls are in the way.
         """
         self._check_call(worst, model)
-        if self._may_go():
+        if self._may_start():
             return self._take(worst)
         waiter = _Waiter(self, worst, asyncio.get_running_loop().create_future())
         self._waiting.append(waiter)
@@ -243,7 +234,7 @@ class Account:
             account = account.parent
 
     def _check_call(self, worst: WorstCase, model: str | None) -> None:
-        """Refuses a call that can never go, however long it waits."""
+        """Refuse a call that could never start, however long it waits."""
         for account in self._with_parents():
             if worst.usd is None and (account.caps.usd is not None or account.per_call.usd is not None):
                 raise PriceUnknown(account.name, model)
@@ -251,8 +242,8 @@ class Account:
                 self._mark_exceeded(account)
                 raise CallOverCap(account.name, *reached)
 
-    def _may_go(self) -> bool:
-        """Whether a call may go now. Raises `BudgetSpent` if none may any more."""
+    def _may_start(self) -> bool:
+        """Whether a call may start now. Raises `BudgetSpent` if no further call may."""
         for account in self._with_parents():
             if reached := account._used().reaches(account.caps):
                 self._mark_exceeded(account)
@@ -281,12 +272,12 @@ class Account:
         self._serve_waiting()
 
     def _serve_waiting(self) -> None:
-        """Lets every waiting call go that may go now, in order, and refuses those that never may."""
+        """Start the waiting calls that may start now, in order, and refuse those that never may."""
         for waiter in list(self._waiting):
             if waiter.reservation.done():  # cancelled, and not yet removed
                 continue
             try:
-                if waiter.account._may_go():
+                if waiter.account._may_start():
                     waiter.reservation.set_result(waiter.account._take(waiter.worst))
             except BudgetSpent as refusal:
                 waiter.reservation.set_exception(refusal)
@@ -301,21 +292,21 @@ class Reservation:
         self._open = True
 
     def settle(self, spend: Spend, *, unseen: Spend = _NOTHING) -> None:
-        """The call took `spend`, and may have taken `unseen` beyond it. Once only."""
+        """Replace the reservation by `spend`, and by `unseen`, which the call may have used in addition. Only once."""
         if not self._open:
             raise RuntimeError(f"this call of {self._account.name} is already settled")
         self._open = False
         self._account._give_back(self._worst, spend, _unseen(self._worst, spend, unseen))
 
     def release(self) -> None:
-        """The call took nothing. Does nothing after `settle`, so it may stand in a `finally`."""
+        """Release the reservation of a call that used nothing. Do nothing after `settle`, for use in `finally`."""
         if self._open:
             self._open = False
             self._account._give_back(self._worst, _NOTHING, _Amount())
 
 
 def _cancel(waiter: _Waiter) -> None:
-    """Takes a cancelled call out of the queue; it may have got its reservation in the same moment."""
+    """Remove a cancelled call from the queue; it may have got its reservation at the same moment."""
     if waiter in waiter.account._waiting:
         waiter.account._waiting.remove(waiter)
     if not waiter.reservation.cancelled() and waiter.reservation.exception() is None:

@@ -1,4 +1,4 @@
-"""A call through the gateway: as the ledger writes it, and as it is filled in until then."""
+"""A call through the gateway: as a line of the ledger, and while it is in progress."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Labels(NamedTuple):
-    """Whose calls these are, as the ledger names it. `key` is the virtual key's name, never the key."""
+    """The owner of a call, for the ledger. `key` is the virtual key's name, never the key."""
 
     key: str
     agent: str | None = None
@@ -31,7 +31,7 @@ class Call(NamedTuple):
 
     id: str
     at: float
-    """When it came, in seconds since the epoch."""
+    """When it arrived, in seconds since the epoch."""
     labels: Labels
     method: str
     path: str
@@ -40,7 +40,7 @@ class Call(NamedTuple):
     model: str | None
     """As the answer names it, else as the request does."""
     status: int | None
-    """What the client got; None if it left before."""
+    """What the client got; None if it disconnected before."""
     tokens: Tokens
     cost_usd: Decimal | None
     """None if the price or the tokens are unknown."""
@@ -48,7 +48,7 @@ class Call(NamedTuple):
     """The counts are a lower bound: the answer was cut off."""
     stream: bool = False
     error: str | None = None
-    """Why it failed, in one word: `budget_exceeded`, `client_gone`, `upstream_gone`, `rate_limited` …"""
+    """The error code: `budget_exceeded`, `client_gone`, `upstream_gone`, `rate_limited` …"""
     upstream_status: int | None = None
     """None if the gateway answered instead of the provider."""
     retry_after_s: float | None = None
@@ -56,15 +56,15 @@ class Call(NamedTuple):
     first_byte_ms: float | None = None
     replayed: bool = False
     billed: bool = True
-    """Asks a model for an answer: counting tokens and listing models costs nothing."""
+    """It requests an answer of a model. Counting tokens and listing models costs nothing."""
 
 
 LONGEST_NAME = 200
-"""Of a model, in anything we write: it is the client's text."""
+"""The longest model name that is written anywhere, because the client chooses it."""
 
 
 class PendingCall:
-    """A call under way, filled in by the proxy and settled once."""
+    """A call in progress, filled in by the proxy and settled once."""
 
     def __init__(self, call_id: str, labels: Labels, method: str, path: str, route: Route | None) -> None:
         self.id = call_id
@@ -79,15 +79,15 @@ class PendingCall:
         self.status: int | None = None
         self.error: str | None = None
         self.dispatched = False
-        """The request is on its way to the provider: from here on it may cost something, even without an answer."""
+        """The request was sent to the provider, and may cost something even without an answer."""
         self.upstream_status: int | None = None
         self.headers: Mapping[str, str] = {}
-        """Of the answer, as the client got them."""
+        """The headers of the answer to the client."""
         self.retry_after_s: float | None = None
         self.first_byte_ms: float | None = None
         self.replayed = False
         self.finish: Callable[[], None] = lambda: None
-        """Settles it and writes it down, once. Called before the client can know that its answer is complete."""
+        """Settle the call and write its ledger line, once; before the client has its complete answer."""
         self._started = time.perf_counter()
 
     @property
@@ -96,7 +96,7 @@ class PendingCall:
 
     @property
     def may_cost(self) -> bool:
-        """Whether a provider works for it, or did when this was recorded. Errors are free."""
+        """Whether a provider answers it, or did when it was recorded. Errors are free."""
         if not self.billed:
             return False
         if self.replayed or self.upstream_status is not None:
@@ -114,7 +114,7 @@ class PendingCall:
         return self._call(Metered(), None, None)
 
     def settle(self, prices: Prices) -> Call:
-        """Settle its reservation, and return the call as it is written down."""
+        """Settle the reservation, and return the call for the ledger."""
         metered = self.metered()
         model = (metered.model or self.asked.model or "")[:LONGEST_NAME] or None
         cost = self._cost(prices, metered, model)
@@ -138,9 +138,9 @@ class PendingCall:
         return next((cost for cost in costs if cost is not None), None)
 
     def _unseen(self, prices: Prices, metered: Metered, model: str | None) -> Spend:
-        """What a call that was cut off may have cost beyond what was seen: a cap must hold against that too.
+        """What a call that was cut off may have cost in addition to what was seen; caps include it.
 
-        As much as it was allowed: a model may think without output, or go on after the connection is closed.
+        This is all that the request allows: a model may think without output, or continue after a disconnect.
         """
         if metered.complete or self.route is None:
             return Spend(Decimal(0), 0)
@@ -154,7 +154,7 @@ class PendingCall:
         return Spend(next((cost for cost in costs if cost is not None), None), worst_tokens(hidden))
 
     def _names(self, answered: str | None) -> Iterable[str | None]:
-        """A gateway behind ours may answer under another name than it was asked for."""
+        """The names to look for in the price list. The answer's may be another gateway's alias."""
         return dict.fromkeys((answered, self.asked.model))
 
     def _call(self, metered: Metered, model: str | None, cost: Decimal | None) -> Call:

@@ -1,4 +1,4 @@
-"""Decode compressed bodies as they arrive, bounded in size: of answers (metered, recorded) and of requests. Pure."""
+"""Decode compressed requests and answers as they arrive, bounded in size. No I/O."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 MAX_DECODED_BYTES = 256 * 1024 * 1024
-"""No answer is that long; what unpacks to more is not read further."""
+"""No answer is that long; the rest of a larger one is not read."""
 
 Encoding = Literal["identity", "gzip", "deflate"]
 
@@ -37,7 +37,7 @@ class Decoder:
 
     def __init__(self, encoding: Literal["gzip", "deflate"], max_bytes: int = MAX_DECODED_BYTES) -> None:
         self.complete = False
-        """What was fed so far is a whole body: it ended where its format says that it ends."""
+        """The data fed so far is a complete body according to its format."""
         self._gzip = encoding == "gzip"
         self._left = max_bytes
         self._zlib: zlib._Decompress | None = None
@@ -69,13 +69,13 @@ class Decoder:
                 yield piece
 
     def _next_member(self) -> None:
-        """Only gzip may continue after its end."""
+        """Continue after the end of the data, which only gzip allows."""
         self._zlib = None
         if not self._gzip:
             self._left = 0
 
     def _format(self, packed: bytes) -> int:
-        """`deflate` means zlib's format, but many send it without the header: then the first four bits differ."""
+        """`deflate` means zlib's format, but many omit its header: then the first four bits differ."""
         if self._gzip:
             return _GZIP
         return _ZLIB if packed[0] & 0x0F == 8 else _RAW_DEFLATE

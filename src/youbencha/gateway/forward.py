@@ -42,7 +42,7 @@ class Forwarder:
 
     def __init__(self, upstreams: Mapping[Provider, Upstream], client: aiohttp.ClientSession) -> None:
         self.circuits: defaultdict[tuple[Provider, str], Circuit] = defaultdict(Circuit)
-        """By provider and name of a key: a client that provokes failures does not hold up others."""
+        """By provider and name of a key, so that a client that causes failures does not affect others."""
         self._upstreams = upstreams
         self._client = client
 
@@ -74,7 +74,7 @@ class Forwarder:
     async def _send(
         self, incoming: ClientRequest, call: PendingCall, upstream: Upstream, circuit: Circuit
     ) -> tuple[aiohttp.ClientResponse, bool]:
-        """Return the answer as soon as it begins, and whether it ends with a usage that the client did not ask for."""
+        """Return the answer as soon as it begins, and whether to remove its usage, which the client did not request."""
         request, route = incoming.request, incoming.route
         raw, hide_usage = body_to_send(incoming, call)
         call.dispatched = True
@@ -93,7 +93,7 @@ class Forwarder:
             text = "" if isinstance(error, aiohttp.ClientResponseError) else str(error)
             message = f"{route.provider} does not answer: {text or type(error).__name__}"
             raise Refusal("upstream_unreachable", message) from error
-        except BaseException:  # the client left, or the error is ours: neither says anything about the provider
+        except BaseException:  # the client disconnected, or an internal error: no failure of the provider
             circuit.undecided()
             raise
         return answer, hide_usage
@@ -102,7 +102,7 @@ class Forwarder:
 async def _relay_litellm_error(
     call: PendingCall, answer: aiohttp.ClientResponse, circuit: Circuit, chunks: Chunks | None
 ) -> web.Response:
-    """Send an error as the provider gave it, as far as LiteLLM shows it: small, and never a stream."""
+    """Send the provider's original error, as far as LiteLLM preserves it. It is small, and never a stream."""
     headers = provider_headers(answer.headers.items())
     try:
         restored = provider_error(answer.status, await answer.read())
@@ -119,7 +119,7 @@ async def _relay_litellm_error(
 
 
 def _note_status(call: PendingCall, status: int, headers: Mapping[str, str], circuit: Circuit) -> None:
-    """Note what the status of an answer says about the provider."""
+    """Record an answer's status in the call and in the circuit."""
     call.upstream_status = status
     call.retry_after_s = retry_after_s(lower_names(headers))
     if status in PROVIDER_IS_BUSY:
@@ -133,16 +133,14 @@ def _note_status(call: PendingCall, status: int, headers: Mapping[str, str], cir
         circuit.succeeded()
 
 
-# -- circuit breaker --------------------------------------------------------------------------------------------
-
 FAILURES = 6
-"""In a row. CLIs retry ten times with growing pauses, which takes minutes."""
+"""Consecutive failures after which it opens. CLIs retry ten times with growing pauses, which takes minutes."""
 
 OPEN_S = 30.0
 
 
 class Circuit:
-    """Closed: requests go through. Open: they do not. After a while, one is let through as a probe."""
+    """A circuit breaker: while it is open, requests are refused, except for one from time to time as a probe."""
 
     def __init__(self, *, failures: int = FAILURES, open_s: float = OPEN_S) -> None:
         self._limit = failures
@@ -152,11 +150,11 @@ class Circuit:
         self._probing = False
 
     def wait_s(self, now: float) -> float:
-        """Return how long to wait; 0 if a request may go through."""
+        """Return how long to wait; 0 if a request may be sent."""
         if self._until is None:
             return 0.0
         if now >= self._until and not self._probing:
-            self._probing = True  # only one: all at once could bring a recovering provider down again
+            self._probing = True  # only one, because all together could overload a recovering provider
             return 0.0
         return max(self._until - now, 1.0)
 
@@ -170,7 +168,7 @@ class Circuit:
         self._until, self._probing = now + self._open_s, False
 
     def undecided(self) -> None:
-        """A request ended in a way that says nothing about the provider, such as that its client left."""
+        """A request neither succeeded nor failed because of the provider; for example, its client disconnected."""
         self._probing = False
 
     @property
@@ -178,14 +176,12 @@ class Circuit:
         return self._until is not None
 
 
-# -- the HTTP client, a company's proxy and certificates --------------------------------------------------------
-
 _SILENCE_S = 600.0
-"""How long a provider may send nothing. Its own clients wait as long."""
+"""How long a provider may send nothing; the providers' own clients have the same timeout."""
 
 
 def new_client(certificates: ssl.SSLContext | None = None) -> aiohttp.ClientSession:
-    """Make a client without a limit of connections: how many requests run at once is for the agents to decide."""
+    """Create a client without a limit of connections: agents decide how many requests run at once."""
     ssl_context = True if certificates is None else certificates
     connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30.0, ssl=ssl_context)
     return aiohttp.ClientSession(
@@ -199,8 +195,11 @@ def new_client(certificates: ssl.SSLContext | None = None) -> aiohttp.ClientSess
 
 @lru_cache(maxsize=16)
 def proxy_for(url: str) -> str | None:
-    """As HTTPS_PROXY and NO_PROXY say. Not by aiohttp's `trust_env`, which takes credentials from ~/.netrc as well, and
-    then refuses a request that has an Authorization header of its own."""
+    """Return the proxy from HTTPS_PROXY and NO_PROXY.
+
+    Not by aiohttp's `trust_env`: that uses credentials from .netrc as well, and then refuses a request with an
+    Authorization header.
+    """
     parts = urlsplit(url)
     host = parts.hostname or ""
     if host in ("localhost", "::1") or host.startswith("127.") or proxy_bypass(host):
@@ -212,10 +211,10 @@ def proxy_for(url: str) -> str | None:
 
 
 def load_certificates(upstreams: Mapping[Provider, Upstream]) -> ssl.SSLContext | None:
-    """Load a company's certificates, which agents on Node take from this variable. None: those of the system do.
+    """Load a company's certificates from the variable that agents on Node use. None if the system's are sufficient.
 
-    Takes a tenth of a second, so it is not done without an upstream behind TLS. A file that cannot be read is
-    ignored, as Node does: requests that need it fail with their own message.
+    This takes a tenth of a second, so only an upstream with TLS causes it. A file that cannot be read is ignored, as
+    Node does: requests that need it fail with their own message.
     """
     extra = os.environ.get("NODE_EXTRA_CA_CERTS")
     if not extra or not any(upstream.url.startswith("https:") for upstream in upstreams.values()):

@@ -1,13 +1,13 @@
-"""The gateway: virtual keys and budgets, and sockets that a client may connect to at once.
+"""The gateway: virtual keys, budgets, and the sockets that clients connect to.
 
 async with Gateway(upstreams=…) as gateway:
     access = gateway.issue(Labels("trial-1"), caps=Caps(usd=Decimal(2)))
     …                                    # the agent runs with access.url and access.key
-    used = gateway.end(access.key)       # from here on, that key opens nothing
+    used = gateway.end(access.key)       # the key is no longer valid
 
 Its HTTP server is loaded in a thread at the first connection, or a moment after the gateway was opened: importing
-aiohttp takes 0.15 s, an agent takes longer to start, and one that ends at once needs no server. Until it is ready, the
-kernel holds connections in the backlog of the sockets.
+aiohttp takes 0.15 s, an agent takes longer to start, and one that ends at once needs no server. Until it is ready,
+connections wait in the backlog of the sockets.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LOAD_AFTER_S = 0.1
 
 
 class Gateway:
-    """Serves for as long as the `async with` block lasts. May serve many trials, each with keys of its own."""
+    """Serves during its `async with` block. It may serve many trials, each with its own keys."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Gateway:
         on_call: Callable[[Call], None] | None = None,
         with_metrics: bool = False,
     ) -> None:
-        """`ledger` is for the calls of keys that have none of their own, and for requests without a valid key."""
+        """`ledger` is for the calls of keys without their own ledger, and for requests without a valid key."""
         self.total = Account("run", caps)
         self.keys = VirtualKeys()
         self.prices = prices or Prices()
@@ -83,8 +83,6 @@ class Gateway:
             raise RuntimeError("the gateway is not running: use it in an `async with`")
         return self._url
 
-    # -- keys --------------------------------------------------------------------------------------------------
-
     def issue(
         self,
         labels: Labels,
@@ -97,9 +95,9 @@ class Gateway:
         on_call: Callable[[Call], None] | None = None,
         peers: frozenset[str] | None = None,
     ) -> GatewayAccess:
-        """Issue a new key, with a recording of its own if there is a cassette.
+        """Issue a new key, with its own session if there is a cassette.
 
-        What is spent with it counts in `parent` too (such as an agent's account), and in the run's total.
+        Its spending also counts in `parent` (such as an agent's account), and in the run's total.
         """
         account = Account(labels.key, caps, per_call=per_call, parent=parent or self.total)
         issued = VirtualKey(
@@ -113,18 +111,16 @@ class Gateway:
         return GatewayAccess(self.url, self.keys.issue(issued), lambda: bool(issued.busy))
 
     def end(self, key: str) -> VirtualKey | None:
-        """End a key: requests under way are cut off, and it opens nothing any more. Returns what was done with it."""
+        """Revoke a key, and cut off its requests in progress. Return the key with its totals."""
         return self.keys.end(key)
 
     async def settled(self, key: VirtualKey) -> None:
-        """Wait until the requests that an ended key had under way are written down."""
+        """Wait until the requests that a revoked key had in progress are in the ledger."""
         while key.busy:
             await asyncio.wait(tuple(key.busy), timeout=1.0)
 
-    # -- sockets and their server ------------------------------------------------------------------------------
-
     async def listen_on(self, path: Path) -> None:
-        """Listen on a Unix socket as well. A key whose `peers` name it can be used there and nowhere else."""
+        """Listen on a Unix socket as well. A key whose `peers` contain its path is valid only there."""
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             listener.bind(str(path))
@@ -145,7 +141,7 @@ class Gateway:
         listener.close()
 
     async def ready(self) -> None:
-        """Wait until requests are served. Raises YouBenchaError if they never will be."""
+        """Wait until requests are served. Raises YouBenchaError if the server could not be started."""
         self._needed.set()
         if self._starting is not None:
             await asyncio.shield(self._starting)
@@ -154,11 +150,11 @@ class Gateway:
 
     @property
     def failure(self) -> YouBenchaError | None:
-        """Why its server could not be started, if it could not."""
+        """Why the server could not be started, if so."""
         return self._failure
 
     def on_failure(self, callback: Callable[[], None]) -> None:
-        """Call back if the server cannot be started, so that no one waits for an answer."""
+        """Call back if the server cannot be started, so that a trial need not wait for answers."""
         if self._failure is not None:
             callback()
         self._failure_callbacks.append(callback)
@@ -189,7 +185,7 @@ class Gateway:
             await server.start()
             self._server = server
             await self._serve_all()
-        except Exception as error:  # noqa: BLE001 - clients must not wait, whatever the error is
+        except Exception as error:  # noqa: BLE001 - clients must not wait, for any error
             self._failure = YouBenchaError(
                 "GATEWAY_START_FAILED",
                 f"the gateway's server cannot be started: {type(error).__name__}: {error}",

@@ -1,4 +1,4 @@
-"""What servers and clients of HTTP have in common here."""
+"""Functions for HTTP servers and clients."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
 
 def url_of(host: str, port: int) -> str:
-    """Return the base URL of a server; an IPv6 address stands in brackets."""
+    """Return the base URL of a server, with an IPv6 address in brackets."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def abort(request: web.Request) -> None:
-    """Close the connection without the end mark of the body, so that the client sees that it was cut off."""
+    """Close the connection without ending the body, so that the client sees that it was cut off."""
     if request.transport is not None:
         request.transport.close()

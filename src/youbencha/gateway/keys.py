@@ -1,4 +1,4 @@
-"""Virtual keys: each is valid for one trial while it lasts, and says nothing about the real key."""
+"""Virtual keys, each valid only during one trial, and unrelated to the real key."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ModelTotals(NamedTuple):
     tokens: Tokens = Tokens()
     cost_usd: Decimal | None = None
     unpriced: int = 0
-    """Answers with tokens whose price is not known."""
+    """Answers with tokens whose price is unknown."""
     partial: bool = False
 
     def plus(self, call: Call) -> ModelTotals:
@@ -50,32 +50,32 @@ class KeyTotals:
 
     def __init__(self) -> None:
         self.total = ModelTotals()
-        """Of the calls that ask a model for an answer."""
+        """Of the calls that request an answer of a model."""
         self.models: dict[str, ModelTotals] = {}
         self.paid_usd: Decimal | None = Decimal(0)
-        """What was not replayed; None once a price is missing."""
+        """The cost of what was not replayed; None if a price is missing."""
         self.requests = 0
         self.failed = 0
         self.rate_limited = 0
         self.refused = 0
         self.refusal: str | None = None
-        """What the first refusal by a budget said."""
+        """The message of the first refusal because of a budget."""
         self.circuit_refusals = 0
         self.no_price: str | None = None
-        """What the first refusal for an unknown price said."""
+        """The message of the first refusal because of an unknown price."""
         self.replayed = 0
         self.unmatched = 0
         self.provider_wait_s = 0.0
         self._waiting_since: float | None = None
 
     def arrived(self, now: float) -> None:
-        """A request has come: the wait that the provider asked for is over."""
+        """Note a request, which ends a wait that the provider asked for."""
         if self._waiting_since is not None:
             self.provider_wait_s += max(0.0, now - self._waiting_since)
             self._waiting_since = None
 
     def refused_because(self, reason: str, message: str) -> None:
-        """Keep the message of a refusal, which is not part of a call."""
+        """Keep the message of a refusal, which `Call` does not have."""
         if reason in ("budget_exceeded", "call_over_cap"):
             self.refusal = self.refusal or message
         elif reason == "price_unknown":
@@ -106,19 +106,19 @@ class KeyTotals:
 
 
 MAX_BODY_BYTES = 256 * 1024 * 1024
-"""In memory for one key: the sandbox's limits do not cover it. A prompt of a million characters, sent forty times at
-once, is a sixth of it."""
+"""In memory for one key, because the sandbox's limits do not apply here. A prompt of a million characters, sent forty
+times at once, is a sixth of it."""
 
 MAX_CONNECTIONS = 512
-"""At one socket of a sandbox. Each costs a descriptor of ours."""
+"""At one socket of a sandbox. Each uses a file descriptor of the harness."""
 
 
 class BodyMemoryError(Exception):
-    """A key has more bodies in memory than it may."""
+    """A key has too many bytes of requests in memory."""
 
 
 class BodyMemory:
-    """Bytes of requests that have arrived and are not sent on yet."""
+    """Counts the bytes of requests that have arrived and are not sent yet."""
 
     def __init__(self, max_bytes: int = MAX_BODY_BYTES) -> None:
         self.bytes = 0
@@ -134,19 +134,19 @@ class BodyMemory:
 
 
 PREFIX = "sk-yb-"
-"""Marks a key found in a log as one of ours, which is worthless."""
+"""Identifies a key found in a log as a virtual one, which is useless."""
 
 
 @dataclass(kw_only=True, eq=False)
 class VirtualKey:
-    """What one key may do, and what was done with it."""
+    """A virtual key with its permissions and totals."""
 
     labels: Labels
     account: Account
     on_call: Callable[[Call], None] | None = None
     """Called with every call when it has ended."""
     peers: frozenset[str] | None = None
-    """The addresses that it may come from, or the Unix sockets by which; None for any that can reach the gateway."""
+    """The client addresses or Unix sockets that it is valid for; None for all."""
     totals: KeyTotals = field(default_factory=KeyTotals)
     memory: BodyMemory = field(default_factory=BodyMemory)
     ledger: Ledger
@@ -155,27 +155,27 @@ class VirtualKey:
     mismatches: list[Mismatch] = field(default_factory=list)
     """For each request that a replay had no answer to: how it differs from the nearest recorded one."""
     not_recorded: str | None = None
-    """Why an answer could not be recorded, if one could not."""
+    """Why an answer could not be recorded, if so."""
     busy: set[asyncio.Task[object]] = field(default_factory=set)
-    """Handlers of requests that are under way: they end with the key."""
+    """Handlers of requests in progress, which end with the key."""
 
 
 class InvalidKey(NamedTuple):
-    """A key that a request came with, and that is not valid."""
+    """The invalid key of a request."""
 
     reason: Reason
     name: str
-    """Of the key, for the ledger."""
+    """The name of the key, for the ledger."""
     ledger: Ledger | None = None
-    """Of the trial that it was issued for, if it was issued."""
+    """The ledger of the trial that it was issued for, if so."""
 
 
 class VirtualKeys:
-    """All keys that were ever issued by a gateway. An ended one stays known, so that its use can be reported."""
+    """All keys that a gateway has issued. Revoked ones are kept, so that their use can be reported."""
 
     def __init__(self) -> None:
         self.refused = 0
-        """How many requests came without a valid key."""
+        """The number of requests without a valid key."""
         self._valid: dict[str, VirtualKey] = {}
         self._ended: dict[str, VirtualKey] = {}
 
@@ -185,14 +185,14 @@ class VirtualKeys:
         return key
 
     def find(self, key: str | None, peer: str | None) -> VirtualKey | None:
-        """Return the key, if it is valid and may come from `peer`."""
+        """Return the key, if it is valid and may be used by `peer`."""
         found = self._valid.get(key) if key else None
         if found is None or (found.peers is not None and peer not in found.peers):
             return None
         return found
 
     def explain(self, key: str | None) -> InvalidKey:
-        """Say what is wrong with a key that `find` does not find."""
+        """Return what is wrong with a key that `find` does not find."""
         if not key:
             return InvalidKey("key_missing", "(none)")
         if ended := self._ended.get(key):
@@ -202,7 +202,7 @@ class VirtualKeys:
         return InvalidKey("key_unknown", "(unknown)")
 
     def end(self, key: str) -> VirtualKey | None:
-        """From now on it opens nothing; requests under way are cut off."""
+        """Revoke a key, and cut off its requests in progress."""
         ended = self._valid.pop(key, None)
         if ended is None:
             return None
@@ -217,7 +217,7 @@ class VirtualKeys:
 
 
 def presented_key(headers: Mapping[str, str], query: Mapping[str, str]) -> str | None:
-    """Return the key of a request; each API has its own place for it. `headers` by lower-case names."""
+    """Return the key of a request from the header or query of its API. `headers` by lower-case names."""
     bearer = headers.get("authorization", "")
     if bearer[:7].lower() == "bearer ":
         bearer = bearer[7:].strip()

@@ -1,7 +1,7 @@
 """The ledger: one line of JSON for each request, appended when it has ended.
 
-A line is one write, so a kill -9 loses no request that had ended. Those under way are noted beside it (`FILE.open`);
-when the ledger is opened next, they are written down as begun and not counted to the end.
+A line is one write, so a kill -9 loses no request that had ended. Those in progress are in a second file (`FILE.open`);
+when the ledger is opened again, they are added as never finished.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ KILLED = "harness_killed"
 _OLD_CALL_OVER_CAP = "call_too_dear"
 """In ledgers of version 0.1."""
 _MAX_NOTED_BYTES = 1024 * 1024
-"""Beside the ledger; beyond, the notes are cleared as soon as nothing is under way."""
+"""The size of `FILE.open` beyond which it is cleared as soon as no request is in progress."""
 
 
 def entry_of(call: Call) -> dict[str, Any]:
-    """Return a call as the ledger writes it."""
+    """Return a call as an entry of the ledger."""
     return {
         "at": iso_time(call.at),
         "id": call.id,
@@ -61,7 +61,7 @@ def entry_of(call: Call) -> dict[str, Any]:
 
 
 class Ledger:
-    """Append-only. Without a file it keeps nothing."""
+    """An append-only file. Without a file, nothing is kept."""
 
     def __init__(self, path: Path | None, *, keep_copy: bool = False) -> None:
         """`keep_copy`: for a file that an agent can reach, so that it can be restored."""
@@ -73,7 +73,7 @@ class Ledger:
         self._noted_bytes = 0
         self._torn: set[int] = set()
         self.failure: str | None = None
-        """Why lines are missing, if any are: a full disk must not end a run that is paid for."""
+        """Why lines are missing, if so: a full disk must not end a run that costs money."""
         if path is not None:
             self._begin(path)
 
@@ -101,7 +101,7 @@ class Ledger:
             ) from error
 
     def begun(self, call: Call) -> None:
-        """Note a call that is under way, as far as it is known."""
+        """Note a call in progress, as far as it is known."""
         if self._open is not None:
             self._under_way.add(call.id)
             self._noted_bytes += self._write(self._open, entry_of(call))
@@ -123,9 +123,9 @@ class Ledger:
         self.close()
 
     def restore(self) -> bool:
-        """Write the file anew if it does not hold what was written. Returns whether it did not.
+        """Restore the file if it differs from what was written. Return whether it did.
 
-        It may be anything by now: a directory, a link, a file without end.
+        An agent may have replaced it by anything: a directory, a link, an endless file.
         """
         assert self.path is not None
         assert self._copy is not None
@@ -138,16 +138,16 @@ class Ledger:
         return True
 
     def close(self) -> None:
-        """Nothing is under way any more."""
+        """Close the files. No request may be in progress."""
         for descriptor in (self._lines, self._open):
             if descriptor is not None:
                 os.close(descriptor)
-        if self._lines is not None and self.path is not None:  # else it may be in use by another gateway
+        if self._lines is not None and self.path is not None:  # otherwise another gateway may be using it
             _open_file(self.path).unlink(missing_ok=True)
         self._lines = self._open = None
 
     def _write(self, descriptor: int, entry: Mapping[str, Any]) -> int:
-        """Return the bytes written. On a full disk, that may be half a line: the next then begins on a new one."""
+        """Return the bytes written. On a full disk, that may be a partial line: the next one then starts a new line."""
         line = (b"\n" if descriptor in self._torn else b"") + orjson.dumps(entry) + b"\n"
         try:
             written = os.write(descriptor, line)
@@ -163,7 +163,7 @@ class Ledger:
         return written
 
     def _end_torn_line(self, path: Path) -> None:
-        """A full disk or a power cut can leave half a line: what follows must not be appended to it."""
+        """End a partial line, left by a full disk or a power cut, so that the next one is not appended to it."""
         size = path.stat().st_size
         if size and self._lines is not None:
             with path.open("rb") as file:
@@ -173,7 +173,7 @@ class Ledger:
 
 
 def read_ledger(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the entry of every complete line; what is not a JSON object is left out."""
+    """Yield the entry of every complete line; lines that are not a JSON object are skipped."""
     with path.open("rb") as file:
         for line in file:
             try:
@@ -187,7 +187,7 @@ def read_ledger(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _left_open(path: Path) -> list[dict[str, Any]]:
-    """Return what a killed process had under way."""
+    """Return the calls that a killed process had in progress."""
     noted = _open_file(path)
     if not noted.is_file():
         return []

@@ -1,6 +1,6 @@
-"""Count tokens from what is on the wire: meters for the answers of four APIs, as a stream or in one piece. Pure.
+"""Count the tokens of answers of four APIs, as a stream or in one piece. No I/O.
 
-A meter reads along: it changes nothing, and never raises.
+A meter changes nothing, and never raises.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ _WORD = re.compile(r"[A-Za-z][\w.-]{0,63}", re.ASCII)
 
 
 class Metered(NamedTuple):
-    """What an answer says of itself."""
+    """The model and usage that an answer reports."""
 
     tokens: Tokens = Tokens()
-    """`input` without the cached ones, whichever way the API counts. None: the wire did not say."""
+    """`input` excludes cached tokens, however the API counts. None if the answer does not have the number."""
     model: str | None = None
     """As the answer names it."""
     complete: bool = False
-    """The answer came to its end, with its final counts. If not, `tokens` are a lower bound."""
+    """The answer is complete, with its final counts. If not, `tokens` are a lower bound."""
     cache_creation_1h: int = 0
-    """Those of `cache_creation` that are kept for an hour, and cost more."""
+    """The part of `cache_creation` that is kept for an hour, and costs more."""
     error: str | None = None
-    """The type of an error that came in the middle of the answer."""
+    """The type of an error in the middle of the answer."""
 
 
 class Meter(Protocol):
-    """Reads an answer as it passes. Neither method ever raises, whatever comes."""
+    """Reads an answer while it is relayed. Its methods never raise."""
 
     def feed(self, chunk: bytes) -> None: ...
 
     def result(self) -> Metered:
-        """Return what is known by now. May be called at any time, and again."""
+        """Return what is known so far. May be called at any time, and repeatedly."""
 
 
 def meter_for(wire: WireName, *, content_type: str, content_encoding: str = "") -> Meter:
@@ -81,7 +81,7 @@ class StreamMeter:
 
 
 class BodyMeter:
-    """Meters an answer in one piece. It is kept until it is asked about: half of a JSON document says nothing."""
+    """Meters an answer in one piece, which is kept, because only a complete JSON document can be parsed."""
 
     def __init__(self, new_reader: Callable[[], UsageReader], max_bytes: int = MAX_BODY_BYTES) -> None:
         self._new_reader = new_reader
@@ -108,7 +108,7 @@ class BodyMeter:
 
 
 class DecodingMeter:
-    """Meters an answer that is compressed on the wire."""
+    """Meters a compressed answer."""
 
     def __init__(self, meter: Meter, decoder: Decoder) -> None:
         self._meter = meter
@@ -123,7 +123,7 @@ class DecodingMeter:
 
 
 class UnreadableMeter:
-    """For an answer in an encoding that cannot be decoded: nothing is known of it."""
+    """For an answer in an unsupported encoding: everything is unknown."""
 
     def feed(self, chunk: bytes) -> None:
         pass
@@ -132,20 +132,17 @@ class UnreadableMeter:
         return Metered()
 
 
-# -- what differs from API to API ------------------------------------------------------------------------------
-
-
 class UsageReader(ABC):
-    """The part of a meter that differs from API to API. Never raises: a number that cannot be read is unknown."""
+    """The part of a meter that depends on the API. It never raises: an invalid number is unknown."""
 
     skim: ClassVar[bytes] = b""
-    """How the events of a stream begin that say nothing about usage."""
+    """The start of frequent events of a stream that have no usage."""
 
     def __init__(self) -> None:
         self.model: str | None = None
         self.error: str | None = None
         self.ended = False
-        """The answer said that this was all."""
+        """The answer has its final event."""
 
     @abstractmethod
     def event(self, name: bytes, data: bytes) -> None:
@@ -172,14 +169,12 @@ class UsageReader(ABC):
         )
 
 
-# -- Anthropic: Messages ---------------------------------------------------------------------------------------
-
 _MESSAGE_EVENTS = {b"message_start", b"message_delta", b"message_stop", b"error", b""}
-"""Other events say nothing about usage. One without a name has its type in its data only."""
+"""Other events have no usage. An event without a name has its type only in its data."""
 
 
 class AnthropicUsage(UsageReader):
-    """Its `input_tokens` are without the cached ones, as ours are."""
+    """Anthropic's messages. `input_tokens` exclude cached tokens, as ours do."""
 
     skim = b"event: content_block_delta\ndata: "
 
@@ -198,7 +193,7 @@ class AnthropicUsage(UsageReader):
             case "message_delta":
                 self._usage(event)
                 self._final = self._final or _count(mapping(event.get("usage")).get("output_tokens")) is not None
-            case "message_stop":  # without a message_delta, all that is known of the output is its beginning
+            case "message_stop":  # without a message_delta, only the initial count of the output is known
                 self.ended = self._final
             case "error":
                 self.error = _error_word(event.get("error"), "type")
@@ -228,7 +223,7 @@ class AnthropicUsage(UsageReader):
         self._usage(message)
 
     def _usage(self, holder: Mapping[str, Any]) -> None:
-        """All counts are totals so far: the latest of each holds."""
+        """Read counts, which are running totals: the last of each is valid."""
         usage = mapping(holder.get("usage"))
         for name in ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"):
             self._keep(name, usage.get(name))
@@ -239,11 +234,8 @@ class AnthropicUsage(UsageReader):
             self._counts[name] = number
 
 
-# -- OpenAI: chat completions, and responses -------------------------------------------------------------------
-
-
 class ChatUsage(UsageReader):
-    """Chat completions, of OpenAI and compatible servers. A stream has its tokens only if it was asked for them."""
+    """Chat completions of OpenAI and compatible servers. A stream has its usage only on request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -266,7 +258,7 @@ class ChatUsage(UsageReader):
         if (model := answer.get("model")) != self.model:
             self.model = _model_name(model) or self.model
         if usage := mapping(answer.get("usage")):
-            # Some servers send totals so far with each chunk: the latest hold.
+            # Some servers send running totals with each chunk: the last is valid.
             self._tokens = _openai_tokens(usage, input_name="prompt_tokens", output_name="completion_tokens")
         if error := answer.get("error"):
             self.error = _error_word(error, "code", "type")
@@ -277,7 +269,7 @@ _LAST_RESPONSES = {"response.completed", "response.incomplete", "response.failed
 _RESPONSE_TYPES = {"response.created", *_LAST_RESPONSES}
 
 _RESPONSE_EVENTS = {name.encode() for name in _RESPONSE_TYPES} | {b"error", b""}
-"""Other events say nothing about usage. One without a name has its type in its data only."""
+"""Other events have no usage. An event without a name has its type only in its data."""
 
 
 class ResponsesUsage(UsageReader):
@@ -316,7 +308,7 @@ class ResponsesUsage(UsageReader):
 
 
 def _openai_tokens(usage: Mapping[str, Any], *, input_name: str, output_name: str) -> Tokens:
-    """Read what both APIs of OpenAI count alike, under different names. The cached tokens are part of the input."""
+    """Read the usage of both APIs of OpenAI, which differ only in names. Their input includes cached tokens."""
     details = mapping(usage.get(f"{input_name}_details"))
     cache_read = _first_count(details, "cached_tokens")
     cache_creation = _first_count(details, "cache_write_tokens", "cache_creation_tokens")
@@ -329,7 +321,7 @@ def _openai_tokens(usage: Mapping[str, Any], *, input_name: str, output_name: st
 
 
 def _without(whole: int | None, *parts: int | None) -> int | None:
-    """Subtract the parts. One larger than what is left was not in it: some servers count the cached ones apart."""
+    """Subtract the parts, except one that is too large: some servers do not include cached tokens in the input."""
     if whole is None:
         return None
     for part in parts:
@@ -337,8 +329,6 @@ def _without(whole: int | None, *parts: int | None) -> int | None:
             whole -= part
     return whole
 
-
-# -- Gemini ----------------------------------------------------------------------------------------------------
 
 _GEMINI_COUNTS = {
     "promptTokenCount",
@@ -350,7 +340,7 @@ _GEMINI_COUNTS = {
 
 
 class GeminiUsage(UsageReader):
-    """Each chunk counts all so far; only its `finishReason` marks the last."""
+    """Gemini. Each chunk has running totals, and the last one a `finishReason`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -361,12 +351,12 @@ class GeminiUsage(UsageReader):
         self._chunk(mapping(loads_lossy(data)))
 
     def body(self, document: Any) -> None:
-        """Read an answer, or the list of chunks that a stream is if it was not requested as events."""
+        """Read an answer, or the list of chunks of a stream that was not requested as events."""
         for chunk in records(document if isinstance(document, list) else [document]):
             self._chunk(chunk)
 
     def tokens(self) -> Tokens:
-        """This API leaves out what is zero, and does not say what it puts into its cache."""
+        """This API omits zeros, and does not report what it writes to its cache."""
         known = self._counts.get
         prompt = known("promptTokenCount")
         if prompt is None:
@@ -380,7 +370,7 @@ class GeminiUsage(UsageReader):
         )
 
     def _output(self) -> int | None:
-        """The early chunks count only the prompt: zero is left out, but so is what is not known yet."""
+        """The first chunks count only the prompt: this API omits both zeros and unknown counts."""
         counts = [self._counts[name] for name in ("candidatesTokenCount", "thoughtsTokenCount") if name in self._counts]
         return sum(counts) if counts or (self.ended and not self._has_content) else None
 
@@ -404,7 +394,7 @@ def _count(value: Any) -> int | None:
 
 
 def _first_count(holder: Mapping[str, Any], *names: str) -> int | None:
-    """The first of several names for one thing that has a number."""
+    """Return the first valid number under these names."""
     return next((number for name in names if (number := _count(holder.get(name))) is not None), None)
 
 
@@ -413,7 +403,7 @@ def _model_name(value: Any) -> str | None:
 
 
 def _error_word(error: Any, *names: str) -> str:
-    """What an error is called. Only a word is taken: messages may contain anything."""
+    """Return an error's code. Only a single word is accepted, because messages may contain anything."""
     values = (mapping(error).get(name) for name in names)
     return next((word for word in values if isinstance(word, str) and _WORD.fullmatch(word)), "unknown_error")
 

@@ -1,8 +1,8 @@
 """The public price list, genai-prices, read from a small table in the user's cache directory.
 
-Importing genai-prices takes 150 to 250 ms, nearly all of it for an HTTP client and pydantic models that no price needs.
-So the first call that is priced after an install or an upgrade copies the prices of our providers into a JSON file,
-named after the version of genai-prices; later runs read that file. Nothing is fetched.
+Importing genai-prices takes 150 to 250 ms, nearly all of it for an HTTP client and pydantic models that prices do not
+need. So the first priced call after an install or an upgrade copies the prices of our providers into a JSON file, named
+after the version of genai-prices; later runs read that file. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
 
 _FORMAT = 1
-"""Of the table. To be raised when `_made_table` changes, so that no table of another format is read."""
+"""The version of the table's format. Increase it when `_make_table` changes."""
 _LIST_OF: Mapping[Provider, str] = {"anthropic": "anthropic", "openai": "openai", "gemini": "google"}
 _VERSION = re.compile(
     r"""(?: [-@]\d{8}           # claude-opus-4-5-20251101
@@ -40,7 +40,7 @@ _VERSION = re.compile(
     )$""",
     re.VERBOSE,
 )
-"""What may follow a model's name and mean the same model."""
+"""Suffixes of a model's name that mean the same model."""
 _COMPACT_DATE = re.compile(r"-(20\d{6})(?=-|:|$)")
 
 
@@ -52,7 +52,7 @@ class Tier(NamedTuple):
 
 
 class ListedPrices(NamedTuple):
-    """A model's prices by kind of token, in ascending tiers. Empty: that kind has no price of its own."""
+    """A model's prices by kind of token, in ascending tiers. Empty if a kind has no separate price."""
 
     input: tuple[Tier, ...]
     output: tuple[Tier, ...]
@@ -65,10 +65,10 @@ class _Model(NamedTuple):
     match: Mapping[str, Any]
     """The list's rule for the names of this model, see `_matches`."""
     prices: tuple[tuple[str, ListedPrices], ...]
-    """Each with the date that it starts on; "" for one that was always valid."""
+    """Each with its start date; "" if it was always valid."""
 
     def prices_on(self, day: str) -> ListedPrices | None:
-        """The last that has started, else the first."""
+        """Return the last prices that have started, else the first."""
         started = [prices for start, prices in self.prices if start <= day]
         return started[-1] if started else next((prices for _, prices in self.prices), None)
 
@@ -78,10 +78,10 @@ _Models = Mapping[str, Sequence[_Model]]
 
 
 class PriceList:
-    """Loaded at its first use, which blocks: code in an event loop calls `load` in a thread beforehand."""
+    """The price list, loaded on first use. That blocks, so code in an event loop first calls `load` in a thread."""
 
     def __init__(self, cache_dir: Path | None = None) -> None:
-        """The table is kept below `cache_dir`, by default the user's cache directory."""
+        """The table is stored below `cache_dir`, by default the user's cache directory."""
         self._cache_dir = cache_dir
         self._loading = Lock()
         self._models: _Models | None = None
@@ -92,19 +92,19 @@ class PriceList:
         return self._models is not None
 
     def load(self) -> _Models:
-        """Takes a few milliseconds, or a quarter of a second where the table has to be made first."""
+        """Load the list. This takes a few milliseconds, or a quarter of a second if the table must be created."""
         with self._loading:
             if self._models is None:
                 self._models = _load(_table_file(self._cache_dir))
             return self._models
 
     def prices(self, provider: Provider, name: str, day: date) -> ListedPrices | None:
-        """The prices of a model on that day. None for a name that is not on the list."""
+        """Return the prices of a model on that day. None if the name is not in the list."""
         model = self._model(provider, name.lower())
         return model.prices_on(day.isoformat()) if model else None
 
     def _find_model(self, provider: Provider, name: str) -> _Model | None:
-        """On the provider's own list, or else on another's: behind LiteLLM, one API serves the models of all."""
+        """Search the provider's list, then the others: with LiteLLM, one API serves the models of all."""
         models = self._models or self.load()
         for each in (provider, *(other for other in _LIST_OF if other != provider)):
             model = _first_match(models[_LIST_OF[each]], name)
@@ -115,7 +115,7 @@ class PriceList:
 
 @cache
 def installed_version() -> str:
-    """The version of genai-prices, found without importing it (importlib.metadata takes 10 to 60 ms)."""
+    """Return the version of genai-prices without importing it (importlib.metadata takes 10 to 60 ms)."""
     spec = find_spec("genai_prices")
     if spec and spec.origin:
         found = list(Path(spec.origin).parent.parent.glob("genai_prices-*.dist-info"))
@@ -126,11 +126,8 @@ def installed_version() -> str:
     return version("genai-prices")
 
 
-# -- names -----------------------------------------------------------------------------------------------------
-
-
 def _first_match(models: Sequence[_Model], name: str) -> _Model | None:
-    """As genai-prices does it: the first model whose rule fits, and a compact date may be one with dashes."""
+    """Return the first model whose rule fits, as genai-prices does. A date in the name may have dashes or not."""
     spellings = dict.fromkeys((name, _COMPACT_DATE.sub(_with_dashes, name)))
     return next((model for each in spellings for model in models if _matches(model.match, each)), None)
 
@@ -143,9 +140,9 @@ def _with_dashes(compact: re.Match[str]) -> str:
 
 
 def _is_named(model: _Model, name: str) -> bool:
-    """Whether this is the model's name, with a version at most.
+    """Whether this is exactly the model's name, except for a version.
 
-    The list's rules go by how names begin: `claude-opus-4-50` and `claude-3-haiku-ours` fit. That would be a guess.
+    The list's rules match prefixes, so `claude-opus-4-50` and `claude-3-haiku-ours` would fit; their price is unknown.
     """
     while not _is_full_name(model, name):
         shorter = _VERSION.sub("", name)
@@ -156,12 +153,12 @@ def _is_named(model: _Model, name: str) -> bool:
 
 
 def _is_full_name(model: _Model, name: str) -> bool:
-    """A name that a rule spells out no longer fits when a letter is missing at either end."""
+    """Whether a rule matches the whole name: then it does not match without the first or last letter."""
     return _matches(model.match, name) and not any(_matches(model.match, part) for part in (name[:-1], name[1:]))
 
 
 def _matches(rule: Mapping[str, Any], name: str) -> bool:
-    """Whether the name, in lower case, fits one of genai-prices' rules. A rule of an unknown kind fits no name."""
+    """Whether the name, in lower case, matches a rule of genai-prices. An unknown kind of rule matches no name."""
     ((kind, value),) = rule.items()
     match kind:
         case "equals":
@@ -182,11 +179,8 @@ def _matches(rule: Mapping[str, Any], name: str) -> bool:
             return False
 
 
-# -- the table -------------------------------------------------------------------------------------------------
-
-
 def _table_file(cache_dir: Path | None) -> Path | None:
-    """None where the user has no home directory: then there is no place to keep it."""
+    """The path of the table; None if the user has no home directory."""
     try:
         return (cache_dir or default_cache_dir()) / "prices" / f"genai-prices-{installed_version()}-{_FORMAT}.json"
     except RuntimeError:
@@ -194,18 +188,18 @@ def _table_file(cache_dir: Path | None) -> Path | None:
 
 
 def _load(file: Path | None) -> _Models:
-    """Reads the table. One that is missing or damaged is made, and kept if possible."""
+    """Read the table. If it is missing or damaged, create it, and store it if possible."""
     if file:
         with suppress(OSError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             return _parsed(orjson.loads(file.read_bytes()))
-    table = _made_table()
+    table = _make_table()
     if file:
         _save(file, orjson.dumps(table))
     return _parsed(table)
 
 
 def _save(file: Path, data: bytes) -> None:
-    """Does nothing where the directory cannot be written to: the table is then made in each process."""
+    """Store the table. Do nothing if that is impossible: each process then creates the table."""
     from youbencha.files import write_atomically
 
     with suppress(OSError, YouBenchaError):
@@ -230,7 +224,7 @@ def _parsed_tiers(rows: Sequence[tuple[int, str]]) -> tuple[Tier, ...]:
     return tuple(Tier(int(above), Decimal(usd)) for above, usd in rows)
 
 
-def _made_table() -> dict[str, Any]:
+def _make_table() -> dict[str, Any]:
     from genai_prices.data_snapshot import get_snapshot
 
     providers = {each.id: each for each in get_snapshot().providers}
@@ -242,7 +236,7 @@ def _model_row(model: ModelInfo) -> dict[str, Any]:
 
 
 def _price_rows(model: ModelInfo) -> list[dict[str, Any]]:
-    """A model with prices that depend on anything but a date gets none: unknown is better than wrong."""
+    """Convert a model's prices. If they depend on anything but a date, there are none: unknown is better than wrong."""
     from genai_prices.types import StartDateConstraint
 
     if not isinstance(model.prices, list):

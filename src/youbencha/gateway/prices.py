@@ -1,4 +1,4 @@
-"""What a call costs, and what it may cost at most: by the configuration's own prices, else by the public list."""
+"""Compute what a call costs, and its maximum, from the configuration's prices or the public list."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 _MILLION = 1_000_000
 _PREFIXES: Mapping[str, Provider] = {**PROVIDER_OF_PREFIX, "models": "gemini"}
-"""How LiteLLM, and Google itself, write whose a model is. Other hosts (`bedrock/…`) have prices of their own."""
+"""Prefixes of model names in LiteLLM and at Google. Other hosts (`bedrock/…`) have different prices."""
 
 
 class Prices:
-    """The configuration's own prices first, then the public list's. What neither has is unknown."""
+    """The configuration's prices, then the public list's. A price in neither is unknown."""
 
     def __init__(
         self,
@@ -39,29 +39,29 @@ class Prices:
         self._today = today
 
     async def load(self) -> None:
-        """Loads the price list in a thread, unless that is done. Without it, the first price blocks the event loop."""
+        """Load the price list in a thread, if necessary. Otherwise, the first price blocks the event loop."""
         if not self._list.is_loaded:
             await asyncio.to_thread(self._list.load)
 
     @property
     def source(self) -> str:
-        """Where the prices are from, for a report."""
+        """The source of the prices, for a report."""
         own = f", {len(self._own)} of the configuration" if len(self._own) else ""
         return f"genai-prices {installed_version()}{own}"
 
     def cost_of(
         self, provider: Provider, model: str | None, tokens: Tokens, *, cache_creation_1h: int = 0
     ) -> Decimal | None:
-        """In dollars, of the tokens that are known. None if no token or no price is known.
+        """Return the cost in dollars of the known tokens. None if no token or no price is known.
 
-        `cache_creation_1h` says how many of `tokens.cache_creation` are kept for an hour.
+        `cache_creation_1h` is the number of `tokens.cache_creation` that are kept for an hour.
         """
         counts = _counts(tokens, cache_creation_1h)
         rate = self._rate(provider, model) if counts else None
         return rate.cost(counts) if rate and counts else None
 
     def worst_case(self, provider: Provider, model: str | None, asked: RequestSize) -> Decimal | None:
-        """No such call costs more: each byte is a token, all are written to the cache, the answer is the longest."""
+        """Return the maximum cost: one token per byte, all of them written to the cache, and the longest answer."""
         rate = self._rate(provider, model)
         return rate.worst(asked.size, worst_output(asked)) if rate else None
 
@@ -88,7 +88,7 @@ class _Counts(NamedTuple):
     output: int
     cache_read: int
     cache_write: int
-    """Kept for the usual few minutes."""
+    """Kept for a few minutes, the default."""
     cache_write_1h: int
 
     @property
@@ -97,7 +97,7 @@ class _Counts(NamedTuple):
 
 
 def _counts(tokens: Tokens, cache_creation_1h: int) -> _Counts | None:
-    """None if nothing is known, or a count is negative."""
+    """Convert counts; None if none is known, or one is negative."""
     known = [count for count in tokens if count is not None]
     if not known or min(known) < 0:
         return None
@@ -107,24 +107,24 @@ def _counts(tokens: Tokens, cache_creation_1h: int) -> _Counts | None:
 
 
 class _Rate(Protocol):
-    """What one model costs."""
+    """The prices of one model."""
 
     def cost(self, counts: _Counts) -> Decimal | None:
-        """None if a kind of token that was used has no price."""
+        """Return the cost; None if a used kind of token has no price."""
         ...
 
     def worst(self, size: int, output: int) -> Decimal | None:
-        """For `size` tokens of input, of the most expensive kind, and `output` tokens of the answer."""
+        """Return the cost of `size` tokens of the most expensive kind of input, and `output` tokens of output."""
         ...
 
 
 class _ListedRate(NamedTuple):
-    """Adds up as genai-prices does, without its checks, which take a quarter of a millisecond for each call."""
+    """Calculates as genai-prices does, without its checks, which take a quarter of a millisecond per call."""
 
     prices: ListedPrices
 
     def cost(self, counts: _Counts) -> Decimal | None:
-        """What has no price of its own is plain input, to the providers as to the list."""
+        """A kind of input without a separate price costs the same as plain input, as in genai-prices."""
         size, prices = counts.all_input, self.prices
         for_input = _price_at(prices.input, size)
         for_output = _price_at(prices.output, size)
@@ -145,17 +145,17 @@ class _ListedRate(NamedTuple):
 
 
 def _price_at(tiers: tuple[Tier, ...], size: int, otherwise: Decimal | None = None) -> Decimal | None:
-    """In a request of `size` tokens of input: above a threshold, all of them cost more."""
+    """The price in a request of `size` tokens of input: above a threshold, all of them cost more."""
     return next((tier.usd for tier in reversed(tiers) if size > tier.above), otherwise)
 
 
 def _most(tiers: Iterable[Tier], size: int) -> Decimal:
-    """The highest price of all tiers that a request of at most this many tokens can get into."""
+    """The highest price of all tiers for a request of at most this many tokens."""
     return max(tier.usd for tier in tiers if tier.above < size)
 
 
 class _OwnRate(NamedTuple):
-    """Dollars for a million tokens, as the configuration gives them."""
+    """Dollars per million tokens, from the configuration."""
 
     input: Decimal
     output: Decimal
@@ -176,7 +176,7 @@ class _OwnRate(NamedTuple):
 
 
 class _OwnPrices:
-    """By name, in any case; `*` stands for any text. The exact name wins, then the longest pattern."""
+    """Prices by name, ignoring case; `*` is any text. The exact name wins, then the longest pattern."""
 
     def __init__(self, written: Mapping[str, ModelPrice]) -> None:
         rates = {name.lower(): _own_rate(price) for name, price in written.items()}
@@ -188,7 +188,7 @@ class _OwnPrices:
         return len(self._exact)
 
     def rate(self, names: Iterable[str]) -> _OwnRate | None:
-        """Of a model that goes by several names, the most specific first."""
+        """Return the prices of a model with several names, the most specific first."""
         lowered = [name.lower() for name in names]
         exact = (self._exact[name] for name in lowered if name in self._exact)
         fitting = (rate for pattern, rate in self._patterns if any(map(pattern.fullmatch, lowered)))
@@ -201,11 +201,11 @@ def _own_rate(price: ModelPrice) -> _OwnRate:
 
 
 def _dollars(written: float) -> Decimal:
-    """0.1 is a tenth, as it was written, and not the nearest binary fraction."""
+    """Convert exactly: 0.1 is a tenth, not the nearest binary fraction."""
     return Decimal(repr(written))
 
 
 def _pattern(name: str) -> re.Pattern[str]:
-    """Each part is looked for once (an atomic group), so that no name can make a pattern of many stars slow."""
+    """Compile a pattern. Atomic groups keep a pattern with many stars fast for any name."""
     first, *middle, last = map(re.escape, name.split("*"))
     return re.compile(first + "".join(f"(?>.*?{part})" for part in middle) + f".*{last}", re.DOTALL)

@@ -1,7 +1,7 @@
-"""One request from arrival to ledger line: check its key, reserve its worst case, answer it, settle, write it down.
+"""Handle one request: check its key, reserve its worst case, answer it, settle its cost, write it to the ledger.
 
-The answer comes from a cassette or from the provider. What the provider says goes to the client as it comes, byte for
-byte; the meter reads along.
+The answer comes from a cassette or from the provider. It is passed on to the client byte for byte as it arrives, while
+the meter reads it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from youbencha.gateway.cassette.matching import ModelRequest, ReplayedAnswer
 
 _MAX_REFUSED_KEYS = 1000
-"""Written down; beyond, they are only counted, so that guessing keys does not fill a disk."""
+"""The most of these that are written to the ledger; more are only counted, so that guessing keys cannot fill a disk."""
 
 _INVALID_KEY: Mapping[Reason, str] = {
     "key_missing": "no key was sent (x-api-key, Authorization: Bearer, x-goog-api-key or ?key=)",
     "key_expired": "this key was good once, and is no longer: its trial has ended",
 }
-"""Whether a key is unknown or another sandbox's is not said to a client that guesses."""
+"""A client that guesses is not told whether a key is unknown or another sandbox's."""
 
 
 class Proxy:
@@ -53,7 +53,7 @@ class Proxy:
         prices: Prices,
         on_call: Callable[[Call], None],
     ) -> None:
-        """`ledger` is for requests without a valid key; the others are written to their key's."""
+        """`ledger` is for requests without a valid key; each key has its own."""
         self.in_flight = 0
         self._forwarder = forwarder
         self._keys = keys
@@ -64,7 +64,7 @@ class Proxy:
         self._prefix = f"{int(time.time() * 1000):x}"
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer any request that is not about the gateway itself."""
+        """Answer a request to a model's API."""
         headers = lower_names(request.headers)
         route = route_request(request, headers)
         secret = presented_key(headers, request.query)
@@ -87,10 +87,10 @@ class Proxy:
         except asyncio.CancelledError:
             if not self._keys.find(secret, peer):
                 call.error = "key_ended"
-            elif not call.metered().complete:  # else the client only did not wait for the end mark
+            elif not call.metered().complete:  # otherwise the client only did not wait for the end of the body
                 call.error = call.error or "client_gone"
             raise
-        except Exception:  # our own fault: aiohttp logs it, and answers
+        except Exception:  # an internal error, which aiohttp logs and answers
             call.error = "gateway_failed"
             call.status = call.status or 500
             raise
@@ -124,7 +124,7 @@ class Proxy:
             call.asked = measure_request(route.wire, route.path, incoming.body, len(incoming.raw))
             key.ledger.begun(call.as_partial())
             if call.billed:
-                await self._prices.load()  # here, because a call is priced in its last moment, where nothing may wait
+                await self._prices.load()  # here, because the end of a call, where it is priced, must not wait
                 await self._reserve(key, call, incoming)
             if key.cassette is None:
                 return await self._forwarder.forward(incoming, call)
@@ -148,7 +148,7 @@ class Proxy:
     async def _with_cassette(
         self, incoming: ClientRequest, cassette: CassetteSession, key: VirtualKey, call: PendingCall
     ) -> web.StreamResponse:
-        """Replay the recorded answer, or ask the provider and record what it answers."""
+        """Replay the recorded answer, or ask the provider and record its answer."""
         from youbencha.gateway.cassette.matching import ModelRequest
 
         route = incoming.route
@@ -168,13 +168,13 @@ class Proxy:
             delivered = True
             return response
         finally:
-            # Some clients leave once they have read the last event, and do not wait for the end mark.
+            # Some clients disconnect after the last event, and do not wait for the end of the body.
             answered = call.status is not None and call.error in (None, "provider_refused")
             if answered and (delivered or call.metered().complete):
                 _record(cassette, asking, call, chunks, key)
 
     def _finish(self, key: VirtualKey, call: PendingCall) -> None:
-        """Settle a call, count it and write it down."""
+        """Settle a call, count it and write it to the ledger."""
         settled = call.settle(self._prices)
         key.ledger.ended(settled)
         key.totals.ended(settled, time.monotonic())
@@ -198,7 +198,7 @@ def _find(cassette: CassetteSession, asking: ModelRequest) -> ReplayedAnswer | N
 def _record(
     cassette: CassetteSession, asking: ModelRequest, call: PendingCall, chunks: Chunks, key: VirtualKey
 ) -> None:
-    """The answer is paid for and delivered: that it could not be recorded must not spoil it, but be reported."""
+    """Record an answer. A failure is only reported, because the answer was paid for and delivered."""
     try:
         cassette.keep(asking, call.status or 0, call.headers, chunks)
     except YouBenchaError as error:

@@ -1,4 +1,4 @@
-"""What the gateway answers instead of a provider: status, headers and body in the format of each API. Pure."""
+"""The gateway's own error answers: status, headers and body in the format of each API. No I/O."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Reason = Literal[
 
 
 class Refusal(Exception):
-    """The gateway answers by itself: the request is not sent on."""
+    """The gateway refuses a request, instead of sending it to the provider."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -58,7 +58,7 @@ STATUS: Mapping[Reason, int] = {
 
 _SPENT = frozenset({"budget_exceeded", "call_over_cap"})
 _SPENT_STATUS: Mapping[WireName, int] = {"openai-responses": 400}
-"""Measured: Codex, the only agent that uses this API, retries five times at 402, not at 400. Aider goes on at any."""
+"""Measured: Codex, the only agent with this API, retries five times after 402, not after 400. Aider always retries."""
 
 _ANTHROPIC = {
     401: "authentication_error",
@@ -72,11 +72,11 @@ _OPENAI_CODE = {401: "invalid_api_key", 402: "insufficient_quota", 404: "not_fou
 _GEMINI = {401: "UNAUTHENTICATED", 402: "FAILED_PRECONDITION", 404: "NOT_FOUND", 502: "UNAVAILABLE", 503: "UNAVAILABLE"}
 
 _TEMPORARY: frozenset[Reason] = frozenset({"upstream_unreachable"})
-"""One lost connection must not end a trial; if more are lost, the circuit opens."""
+"""A single lost connection must not end a trial; after more, the circuit opens."""
 
 
 def headers_of(reason: Reason) -> dict[str, str]:
-    """The SDKs of Anthropic and OpenAI look at `x-should-retry` before the status."""
+    """Return the headers. The SDKs of Anthropic and OpenAI check `x-should-retry` before the status."""
     final = {} if reason in _TEMPORARY else {"x-should-retry": "false"}
     return {"Content-Type": "application/json", **final}
 
@@ -87,7 +87,7 @@ def status_of(wire: WireName | None, reason: Reason) -> int:
 
 
 def body_of(wire: WireName | None, reason: Reason, message: str) -> bytes:
-    """A client whose path does not say which API it uses gets Anthropic's format."""
+    """Return the body. If the path does not identify the API, it has Anthropic's format."""
     return orjson.dumps(_error(wire, status_of(wire, reason), reason, message))
 
 

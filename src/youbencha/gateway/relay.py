@@ -1,4 +1,4 @@
-"""Send an answer to the client, chunk by chunk as it comes, while the meter reads along."""
+"""Send an answer to the client chunk by chunk as it arrives, and meter it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from youbencha.gateway.cassette.matching import ReplayedAnswer
 
 Chunks = list[tuple[float, bytes]]
-"""Pieces of an answer, each with the milliseconds since the request came."""
+"""Pieces of an answer, each with its milliseconds since the request."""
 
 
 class _ClientGoneError(Exception):
@@ -40,7 +40,8 @@ async def relay(
 ) -> web.StreamResponse:
     """Send a provider's answer, and keep it in `chunks` if it is to be recorded.
 
-    `headers` are the provider's own. `hide_usage`: the client did not ask for the usage that a chat stream ends with.
+    `headers` are the provider's. `hide_usage`: remove the usage at the end of a chat stream, which the client did not
+    request.
     """
     call.status = answer.status
     call.meter = meter = _meter(wire, answer.headers)
@@ -82,7 +83,7 @@ async def relay(
 async def replay(
     request: web.Request, call: PendingCall, wire: WireName, answer: ReplayedAnswer, *, hide_usage: bool
 ) -> web.StreamResponse:
-    """Send a recorded answer, as if it came from the provider."""
+    """Send a recorded answer as if it came from the provider."""
     call.replayed = True
     call.status = answer.status
     response = web.StreamResponse(status=answer.status, headers=answer.headers)
@@ -106,13 +107,13 @@ async def replay(
 
 
 def _meter(wire: WireName, headers: Mapping[str, str]) -> Meter:
-    """`headers` by names of any case."""
+    """Return the meter for these headers, whose names may have any case."""
     encoding = headers.get("Content-Encoding", "")
     return meter_for(wire, content_type=headers.get("Content-Type", ""), content_encoding=encoding)
 
 
 def _filter(hide_usage: bool, headers: Mapping[str, str]) -> UsageChunkFilter | None:
-    """Only for what it can read: an error is not a stream, and some servers compress without being asked to."""
+    """Return a filter if one is needed and possible: errors are not streams, and some servers always compress."""
     is_stream = headers.get("Content-Type", "").lower().startswith("text/event-stream")
     is_plain = headers.get("Content-Encoding", "identity").lower() == "identity"
     return UsageChunkFilter() if hide_usage and is_stream and is_plain else None
@@ -139,5 +140,5 @@ async def _end(response: web.StreamResponse, call: PendingCall) -> None:
     try:
         await response.write_eof()
     except ConnectionError:
-        # It has everything but the end mark; some clients leave as soon as they have read the last event.
+        # Only the end of the body is missing; some clients disconnect after the last event.
         call.error = call.error or (None if call.metered().complete else "client_gone")

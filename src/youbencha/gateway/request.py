@@ -1,4 +1,4 @@
-"""A client's request: read it, bounded, and decide which headers, query and URL go on to the provider."""
+"""Read a client's request, with limits, and determine the headers, query and URL for the provider."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ MAX_REQUEST_BYTES = 64 * 1024 * 1024
 """Decoded. A prompt of a million characters is sent again with every turn."""
 
 MAX_JSON_PARTS = 3_000_000
-"""Of a request's JSON, counted in its texts too. Parsing sixty megabytes of `[],[],…` blocked the event loop for seven
-seconds, deadlines included; no model takes a text with so many."""
+"""Of a request's JSON, including those in its texts. Parsing sixty megabytes of `[],[],…` blocked the event loop, and
+so all deadlines, for seven seconds; no model accepts a text with so many."""
 
 _PARTS = (b"{", b"[", b",")
 
 _NOT_IN_QUERY = frozenset({"key", "model"})
-"""A LiteLLM that we take for the provider itself uses the query's model, and we the body's."""
+"""An upstream that is an unrecognized LiteLLM would use the query's model, while the gateway meters the body's."""
 
 
 @dataclass
 class ClientRequest:
-    """A request that has arrived in full, and whose path is known."""
+    """A complete request to one of the APIs."""
 
     request: web.Request
     headers: Mapping[str, str]
@@ -56,7 +56,7 @@ class ClientRequest:
     memory: BodyMemory
 
     def forget_body(self) -> None:
-        """Free the body once it is sent: an answer can take minutes, and a conversation is long."""
+        """Free the body once it is sent: answers can take minutes, and conversations are long."""
         self.memory.give_back(len(self.raw))
         self.raw, self.body = b"", None
 
@@ -64,7 +64,7 @@ class ClientRequest:
 async def read_request(
     request: web.Request, headers: Mapping[str, str], route: Route, memory: BodyMemory
 ) -> ClientRequest:
-    """Read the body. What it takes of `memory` is given back when the body is forgotten."""
+    """Read the body. Its size counts in `memory` until `forget_body`."""
     raw = await _read_body(request, headers.get("content-encoding", ""), memory)
     if len(raw) > MAX_JSON_PARTS and sum(map(raw.count, _PARTS)) > MAX_JSON_PARTS:
         memory.give_back(len(raw))
@@ -73,9 +73,9 @@ async def read_request(
 
 
 async def _read_body(request: web.Request, content_encoding: str, memory: BodyMemory) -> bytes:
-    """Read and decode. Not by aiohttp's `read()`, which keeps the body until the answer has ended."""
+    """Read and decode the body. aiohttp's `read()` would keep it until the answer has ended."""
     encoding = encoding_of(content_encoding)
-    if encoding is None:  # not passed on: what the provider reads then is not what was metered
+    if encoding is None:  # not passed on, because it could not be metered
         raise Refusal("unreadable", "the request's body is in an encoding that this gateway does not read")
     decoder = None if encoding == "identity" else Decoder(encoding, MAX_REQUEST_BYTES + 1)
     pieces: list[bytes] = []
@@ -101,17 +101,14 @@ async def _read_body(request: web.Request, content_encoding: str, memory: BodyMe
     return b"".join(pieces)
 
 
-# -- where it comes from, and what it wants --------------------------------------------------------------------
-
-
 def peer_of(request: web.Request) -> str | None:
-    """Return the client's address, or the Unix socket by which it came."""
+    """Return the client's address, or the Unix socket that it connected to."""
     own = request.transport.get_extra_info("sockname") if request.transport is not None else None
     return own if isinstance(own, str) else request.remote
 
 
 def path_of(request: web.Request) -> str:
-    """Return the path as it was sent: a slash or a question mark in a name (`%2F`, `%3F`) must stay one."""
+    """Return the path without decoding it, because `%2F` and `%3F` in a name must stay as they are."""
     return request.rel_url.raw_path.replace("%3A", ":").replace("%3a", ":")
 
 
@@ -124,10 +121,8 @@ def route_request(request: web.Request, headers: Mapping[str, str]) -> Route | N
     return None if leaves_path else route
 
 
-# -- what goes on to the provider ------------------------------------------------------------------------------
-
 Headers = list[tuple[str, str]]
-"""Pairs, since a name may come more than once."""
+"""Pairs, because a name may occur more than once."""
 
 _HOP_BY_HOP = {
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
@@ -142,14 +137,13 @@ _NOT_SENT = _HOP_BY_HOP | {
 _NOT_RETURNED = _HOP_BY_HOP | {"set-cookie", "alt-svc", "strict-transport-security", "content-length", "date", "server"}
 
 _LITELLM_HEADERS = "x-litellm-"
-"""Instructions for a LiteLLM that may be the upstream, such as how often to retry. What it does by itself is not
-metered."""
+"""Instructions for LiteLLM, which may be the upstream, such as how often to retry. They would bypass metering."""
 
 _METERED_ENCODINGS = ("gzip", "deflate")
 
 
 def body_to_send(incoming: ClientRequest, call: PendingCall) -> tuple[bytes, bool]:
-    """Return the body, and whether it now asks for a usage that the client does not want to see."""
+    """Return the body, and whether it now requests a usage that the client does not expect."""
     route = incoming.route
     if route.wire == "openai-chat" and route.action is Action.ANSWER and call.asked.stream:
         return with_usage_asked(incoming.raw, incoming.body)
@@ -157,14 +151,14 @@ def body_to_send(incoming: ClientRequest, call: PendingCall) -> tuple[bytes, boo
 
 
 def payload(raw: bytes) -> bytes | io.BytesIO | None:
-    """aiohttp sends a large body in pieces, so that other tasks get their turn, if it is not plain bytes."""
+    """Wrap a large body: aiohttp sends it in pieces, so that other tasks can run, unless it is plain bytes."""
     return io.BytesIO(raw) if len(raw) > TOO_LARGE_BYTES_BODY else raw or None
 
 
 def headers_for(incoming: ClientRequest, upstream: Upstream, *, readable: bool) -> CIMultiDict[str]:
-    """`readable`: something is taken out of the answer, which cannot be done while it is compressed."""
-    sent = _sent(list(incoming.request.headers.items()))
-    if upstream.is_litellm and incoming.raw:  # it would also read a form, and see in it another request than we do
+    """Return the headers for the provider. `readable`: the answer will be changed, so it must not be compressed."""
+    sent = _headers_to_send(list(incoming.request.headers.items()))
+    if upstream.is_litellm and incoming.raw:  # it also accepts a form, in which it could read another request
         sent = [(name, value) for name, value in sent if name.lower() != "content-type"]
         sent.append(("Content-Type", "application/json"))
     accepted = "identity" if readable else accepted_encoding(incoming.headers.get("accept-encoding", ""))
@@ -172,20 +166,20 @@ def headers_for(incoming: ClientRequest, upstream: Upstream, *, readable: bool) 
 
 
 def url_for(upstream: Upstream, route: Route, request: web.Request) -> URL:
-    """The query goes on, except our own key and what would change the request."""
+    """Return the URL with the client's query, except for virtual keys and what would change the request."""
     parts = (part for part in request.rel_url.raw_query_string.split("&") if part)
-    query = "&".join(part for part in parts if _goes_on(unquote(part), upstream))
+    query = "&".join(part for part in parts if _is_passed_on(unquote(part), upstream))
     return URL(upstream.url_of(route.path) + (f"?{query}" if query else ""), encoded=True)
 
 
-def _goes_on(part: str, upstream: Upstream) -> bool:
+def _is_passed_on(part: str, upstream: Upstream) -> bool:
     name = part.partition("=")[0]
     known = name in QUERY if upstream.is_litellm else name not in _NOT_IN_QUERY
     return known and PREFIX not in part
 
 
-def _sent(headers: Headers) -> Headers:
-    """The client's headers, without any that holds a virtual key, whatever its name."""
+def _headers_to_send(headers: Headers) -> Headers:
+    """The client's headers for the provider, without any that contains a virtual key."""
     dropped = _NOT_SENT | _named_by_connection(headers)
     return [
         (name, value)
@@ -195,27 +189,24 @@ def _sent(headers: Headers) -> Headers:
 
 
 def accepted_encoding(accepted: str) -> str:
-    """As much of what the client accepts as can be metered; the answer's bytes go to it untouched."""
+    """The encodings that the client accepts and the gateway can meter; the answer's bytes are not changed."""
     words = {part.partition(";")[0].strip().lower() for part in accepted.split(",")}
     return ", ".join(name for name in _METERED_ENCODINGS if name in words) or "identity"
 
 
-# -- what comes back -------------------------------------------------------------------------------------------
-
-
 def returned_headers(headers: Headers) -> Headers:
-    """What the client gets of the provider's headers: rate limits, request ids and all."""
+    """The provider's headers for the client, including rate limits and request ids."""
     dropped = _NOT_RETURNED | _named_by_connection(headers)
     return [(name, value) for name, value in headers if name.lower() not in dropped]
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """In seconds, if the header has this form. The other form, a date, is passed on but not read here."""
+    """The value of `retry-after` in seconds. The other form, a date, is passed on but not parsed."""
     value = headers.get("retry-after", "").strip()
     return float(value) if re.fullmatch(r"\d{1,9}(?:\.\d+)?", value) else None
 
 
 def _named_by_connection(headers: Headers) -> set[str]:
-    """Headers that `Connection` names are for the next hop alone."""
+    """The headers that `Connection` names, which are only for the next hop."""
     values = (value for name, value in headers if name.lower() == "connection")
     return {word.strip().lower() for value in values for word in value.split(",")}

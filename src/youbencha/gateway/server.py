@@ -1,4 +1,4 @@
-"""The gateway's HTTP server: health, metrics, and everything else for the proxy."""
+"""The gateway's HTTP server: health, metrics, and the proxy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class GatewayServer:
-    """Serves the requests that arrive at a gateway's sockets. May be made in any thread."""
+    """Serves the requests to a gateway's sockets. May be created in any thread."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -54,11 +54,11 @@ class GatewayServer:
             self._stack = stack.pop_all()
 
     async def serve(self, listener: socket.socket) -> None:
-        """Serve the connections of a listening socket, which is closed in the end."""
+        """Serve the connections of a listening socket, which is closed at the end."""
         accept = self._runner.server
         assert accept is not None
         loop = asyncio.get_running_loop()
-        if listener.family == socket.AF_UNIX:  # of a sandbox, whose processes could open connections without end
+        if listener.family == socket.AF_UNIX:  # of a sandbox, whose processes could open any number of connections
 
             def limited() -> asyncio.BaseProtocol:
                 return accept() if len(accept.connections) < MAX_CONNECTIONS else _TooManyConnections()
@@ -82,7 +82,7 @@ class GatewayServer:
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         if request.method in ("GET", "HEAD"):
             match request.path:
-                case "/":  # Claude Code probes whether its base URL is alive
+                case "/":  # Claude Code probes its base URL
                     return web.json_response({"youbencha": __version__})
                 case "/healthz":
                     return web.json_response({"status": "ok", "in_flight": self._proxy.in_flight})
@@ -114,23 +114,23 @@ def _runner(handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> 
         app,
         access_log=None,
         logger=logger,
-        handler_cancellation=True,  # a handler ends with its client
+        handler_cancellation=True,  # cancel a handler when its client disconnects
         shutdown_timeout=1.0,
         auto_decompress=False,  # done after the key is checked
     )
 
 
 class _TooManyConnections(asyncio.Protocol):
-    """Closes a connection as soon as it is made."""
+    """Closes each connection at once."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()
 
 
-# -- metrics for Prometheus: the names of keys are labels, the keys are not ------------------------------------
+# Metrics for Prometheus. The names of keys are labels, the keys themselves are not.
 
 _MAX_SERIES = 2000
-"""Models are named by clients, who could invent a new one with every request."""
+"""Clients choose the names of models, and could use a new one with every request."""
 
 _BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
@@ -146,27 +146,27 @@ class Metrics:
         self._cost: dict[Series, Decimal] = {}
         self._partial: Counter[Series] = Counter()
         self._durations = [0] * (len(_BUCKETS_S) + 1)
-        """The number of calls in each bucket; the last one is for those beyond all bounds."""
+        """The number of calls in each bucket; the last one is for those above all bounds."""
         self._duration_sum = 0.0
         self._calls = 0
 
     def count(self, call: Call) -> None:
-        whose = (("key", call.labels.key), ("model", self._model(call)))
-        self._requests[*whose, ("status", str(call.status or "none")), ("error", call.error or "")] += 1
+        labels = (("key", call.labels.key), ("model", self._model(call)))
+        self._requests[*labels, ("status", str(call.status or "none")), ("error", call.error or "")] += 1
         kinds = zip(("input", "output", "cache_read", "cache_creation"), call.tokens, strict=True)
         for kind, count in kinds:
             if count:
-                self._tokens[*whose, ("kind", kind)] += count
+                self._tokens[*labels, ("kind", kind)] += count
         if call.cost_usd is not None:
-            self._cost[whose] = self._cost.get(whose, Decimal(0)) + call.cost_usd
-        self._partial[whose[:1]] += call.partial
+            self._cost[labels] = self._cost.get(labels, Decimal(0)) + call.cost_usd
+        self._partial[labels[:1]] += call.partial
         self._calls += 1
         seconds = call.duration_ms / 1000
         self._duration_sum += seconds
         self._durations[bisect_left(_BUCKETS_S, seconds)] += 1
 
     def text(self, *, in_flight: int, refused_keys: int, circuits: Mapping[tuple[Provider, str], Circuit]) -> str:
-        """In the text format of Prometheus."""
+        """Return all metrics in the text format of Prometheus."""
         lines = [
             *_family("youbencha_gateway_requests_total", "counter", "Requests that have ended.", self._requests),
             *_family(
@@ -180,7 +180,7 @@ class Metrics:
             *_family(
                 "youbencha_gateway_refused_keys_total", "counter", "Requests without a valid key.", {(): refused_keys}
             ),
-            *_family("youbencha_gateway_in_flight", "gauge", "Requests under way.", {(): in_flight}),
+            *_family("youbencha_gateway_in_flight", "gauge", "Requests in progress.", {(): in_flight}),
             *_family(
                 "youbencha_gateway_circuit_open",
                 "gauge",

@@ -1,6 +1,6 @@
-"""Parse and write server-sent events. Pure.
+"""Parse and write server-sent events. No I/O.
 
-The parser works on whole chunks, because every byte that a model writes passes through it.
+The parser works on whole chunks for speed, because it sees every byte of a model's answers.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import re
 from functools import lru_cache
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024
-"""A larger event is dropped: none that reports usage is that long."""
+"""A larger event is dropped; events with usage are much shorter."""
 
 Event = tuple[bytes, bytes]
-"""Name (empty if the stream gives none) and data. A named tuple would cost as much as the rest of the parser."""
+"""Name (empty if there is none) and data. A named tuple would take as long as the rest of the parser."""
 
 _LONGEST_HEAD = 128
 
@@ -25,17 +25,17 @@ class SseParser:
     """Splits chunks of any size into events. Lines may end with LF, CRLF or CR."""
 
     def __init__(self, *, skim: bytes = b"", max_event_bytes: int = MAX_EVENT_BYTES) -> None:
-        """Leave out events that begin with `skim`, if given: it names those that make up most of a stream."""
+        """`skim`: skip events that begin with it, for those that make up most of a stream."""
         self.dropped = 0
-        """How many events were too large."""
+        """The number of events that were too large."""
         self._skim = skim
         self._max_bytes = max_event_bytes
         self._pending = bytearray()
         self._after_cr = False
         self._start: bytes | None = b""
-        """The first bytes, until it is known whether they are a byte order mark."""
+        """The first bytes, until it is clear whether they are a byte order mark."""
         self._dropping = False
-        """The pending event is too large, and its beginning is dropped already."""
+        """The pending event is too large, and its beginning was dropped."""
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Return the events that are complete with this chunk."""
@@ -44,7 +44,7 @@ class SseParser:
         if self._after_cr or b"\r" in chunk:
             chunk = self._with_lf(chunk)
         if not self._pending and chunk.endswith(b"\n\n") and not chunk.startswith(b"\n"):
-            return self._events(chunk)  # as most chunks are: one or several complete events
+            return self._events(chunk)  # most chunks are one or several complete events
         complete = self._complete_with(chunk)
         found = self._events(complete) if complete else []
         self._limit_pending()
@@ -62,7 +62,7 @@ class SseParser:
         return start.removeprefix(_BOM)
 
     def _with_lf(self, chunk: bytes) -> bytes:
-        """Replace all ends of lines by LF. A CRLF may come in two chunks: then its second half is dropped."""
+        """Replace all line ends by LF. A CRLF may be split over two chunks: then its second half is dropped."""
         if not chunk:
             return chunk
         cut, self._after_cr = self._after_cr, chunk.endswith(b"\r")
@@ -70,7 +70,7 @@ class SseParser:
         return plain.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def _complete_with(self, chunk: bytes) -> bytes:
-        """Take the events that this chunk completes. What comes after them stays pending."""
+        """Return the events that this chunk completes. The rest stays pending."""
         pending = self._pending
         if not pending:
             chunk = chunk.lstrip(b"\n")
@@ -84,7 +84,7 @@ class SseParser:
         return complete
 
     def _limit_pending(self) -> None:
-        """Drop the beginning of a large event. A last end of line stays: it may be half of the event's end."""
+        """Drop the beginning of a large event. A last line end is kept: it may be half of the event's end."""
         beyond = len(self._pending) - 1
         if beyond > 0 and (self._dropping or beyond > self._max_bytes):
             del self._pending[:beyond]
@@ -108,7 +108,7 @@ class SseParser:
 
 
 def parse_event(block: bytes) -> Event | None:
-    """Parse the lines of one event, separated by LF. None if they hold no data."""
+    """Parse the lines of one event, separated by LF. None if they have no data."""
     head, _, data = block.partition(b"data: ")
     if data and b"\n" not in data and len(head) < _LONGEST_HEAD and (name := _name_in(head)) is not None:
         return name, data
@@ -123,7 +123,7 @@ def write_event(name: bytes, data: bytes) -> bytes:
 
 @lru_cache(maxsize=256)
 def _name_in(head: bytes) -> bytes | None:
-    """Return the name, if nothing else comes before the data. There are few names, so each is parsed once."""
+    """Return the name, if nothing else precedes the data. Cached, because there are few names."""
     if not head:
         return b""
     is_name = head.startswith(b"event: ") and head.find(b"\n") == len(head) - 1
@@ -131,7 +131,7 @@ def _name_in(head: bytes) -> bytes | None:
 
 
 def _parse_lines(block: bytes) -> Event | None:
-    """Parse as the standard says: comments, several lines of data, other fields."""
+    """Parse according to the standard: comments, several lines of data, other fields."""
     name, data = b"", []
     for line in block.split(b"\n"):
         field, _, value = line.partition(b":")

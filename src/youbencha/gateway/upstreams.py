@@ -23,9 +23,9 @@ class Upstream(NamedTuple):
     key: str
     key_header: KeyHeader
     versioned: bool = False
-    """Its URL has a version or a path of its own (`…/v1beta/openai`): then the appended path has no `/v1`."""
+    """The URL already has a version or a path (`…/v1beta/openai`): then the appended path has no `/v1`."""
     is_litellm: bool = False
-    """It is LiteLLM, which wraps the errors of providers."""
+    """The upstream is LiteLLM, which wraps the errors of providers."""
 
     def url_of(self, path: str) -> str:
         return self.url + (path.removeprefix("/v1") if self.versioned else path)
@@ -83,7 +83,7 @@ def _upstream(provider: Provider, spec: UpstreamSpec, env: Mapping[str, str]) ->
                 f"gateway.upstreams.{provider}.key_env: {spec.key_env} is not set",
                 hint=f"Export {spec.key_env}, or add it to the `gateway.secrets_file`.",
             )
-    # A key that was read from a file often ends with an end of line.
+    # A key that was read from a file often ends with a line end.
     given = next(((key, header) for name, header in keys if (key := env.get(name, "").strip())), None)
     if given is None:
         return None
@@ -93,7 +93,7 @@ def _upstream(provider: Provider, spec: UpstreamSpec, env: Mapping[str, str]) ->
 
 
 def same_for_all(url: str, key: str, *, is_litellm: bool = False) -> dict[Provider, Upstream]:
-    """Return one upstream for every API, as LiteLLM is, each with its own header."""
+    """Return the same upstream for every API, such as LiteLLM, with each API's own header."""
     bare = without_version(url)
     return {
         provider: Upstream(provider, bare, key, defaults.keys[0][1], is_litellm=is_litellm)
@@ -102,17 +102,17 @@ def same_for_all(url: str, key: str, *, is_litellm: bool = False) -> dict[Provid
 
 
 def key_names(provider: Provider) -> tuple[str, ...]:
-    """Return the variables that may hold its key."""
+    """Return the variables that may contain a provider's key."""
     return tuple(name for name, _ in _DEFAULTS[provider].keys)
 
 
 def _has_own_path(url: str, bare: str) -> bool:
-    """OpenAI's own clients append only the API's name to a base URL, which includes the version."""
+    """Whether a URL includes a path. OpenAI's clients append only the API's name to it, without a version."""
     return url.strip().rstrip("/") == bare and urlsplit(bare).path.strip("/") != ""
 
 
 def without_version(url: str) -> str:
-    """Base URLs come with and without it, depending on the API."""
+    """Remove the version, which base URLs have or not, depending on the API."""
     return re.sub(r"(?<!/)/v1(?:beta|alpha)?/?$", "", url.strip()).rstrip("/")
 
 
@@ -120,7 +120,7 @@ _LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
 
 
 def read_secrets(path: Path) -> dict[str, str]:
-    """Read lines of NAME=VALUE, as in shells and `.env` files. Nothing is expanded, nothing is run."""
+    """Read lines of NAME=VALUE, as in shells and `.env` files, without expanding or running anything."""
     try:
         text = path.read_text(encoding="utf-8-sig")
         mode = path.stat().st_mode
@@ -142,13 +142,13 @@ def read_secrets(path: Path) -> dict[str, str]:
         if not line or line.startswith("#"):
             continue
         match = _LINE.fullmatch(line)
-        if match is None:  # the line itself is not shown: it may hold a key
+        if match is None:  # the line itself is not shown: it may contain a key
             raise YouBenchaError("SECRETS_FILE_INVALID", f"{path}:{number}: not of the form NAME=VALUE")
         found[match[1]] = _unquoted(match[2])
     return found
 
 
 def _unquoted(value: str) -> str:
-    """A comment may follow; within quotes, or without a space before it, `#` is a part of the value."""
+    """Remove quotes and a comment; within quotes, or without a space before it, `#` is part of the value."""
     quoted = re.fullmatch(r"""(["'])(.*?)\1(?:\s+#.*)?""", value)
     return quoted[2] if quoted else re.split(r"(?:^|\s+)#", value, maxsplit=1)[0].strip()

@@ -1,4 +1,4 @@
-"""Ask a chat stream for its usage where the client did not, and remove it from what the client gets. Pure."""
+"""Request the usage of a chat stream if the client does not, and remove it from the answer. No I/O."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from youbencha.gateway.sse import parse_event
 from youbencha.json_lines import loads_lossy, mapping
 
 _MAX_HELD = 64 * 1024
-"""A larger event is not the usage: it is passed on as it comes."""
+"""A larger event is not the usage, and is passed on as it arrives."""
 _EVENT_END = re.compile(rb"(?:\r\n|\r(?!\n)|\n)(?:\r\n|\r|\n)")
 _NO_CHOICES = re.compile(rb'"choices"\s*:\s*\[\s*\]')
 _ASKED = b'"stream_options":{"include_usage":true},'
 
 
 def with_usage_asked(body: bytes, parsed: Mapping[str, Any]) -> tuple[bytes, bool]:
-    """Return the body to send, and whether it now asks for what the client did not.
+    """Return the body to send, and whether it now requests more than the client did.
 
-    The client's bytes are kept where possible, since numbers may change when they are written again.
+    The client's bytes are kept if possible, because numbers may change when JSON is written again.
     """
     options = parsed.get("stream_options")
     is_plain = options is None or isinstance(options, dict)
@@ -37,14 +37,14 @@ def with_usage_asked(body: bytes, parsed: Mapping[str, Any]) -> tuple[bytes, boo
 
 
 class UsageChunkFilter:
-    """Passes a stream on, byte for byte, without the event that only the gateway asked for."""
+    """Passes on a stream byte for byte, without the event that only the gateway requested."""
 
     def __init__(self) -> None:
         self._held = bytearray()
         self._too_large = False
-        """The event that has begun is passed on as it comes."""
+        """The current event is passed on as it arrives."""
         self._last_cr_passed: bool | None = None
-        """After an event that ended with CR: whether it was passed on. An LF that follows is still part of it."""
+        """After an event that ended with CR: whether it was passed on. A following LF is still part of it."""
 
     def feed(self, chunk: bytes) -> bytes:
         if not chunk:
@@ -79,7 +79,7 @@ class UsageChunkFilter:
         self._limit_held(out)
 
     def _limit_held(self, out: bytearray) -> None:
-        """The last two bytes may be the first half of the event's end."""
+        """Pass on a large event, except for the last two bytes, which may be half of its end."""
         beyond = len(self._held) - 2
         if beyond > 0 and (self._too_large or beyond > _MAX_HELD):
             out += self._held[:beyond]

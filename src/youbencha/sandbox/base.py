@@ -1,4 +1,4 @@
-"""The contract of a sandbox: where the programs of a trial run."""
+"""The interface of a sandbox, in which the programs of a trial run."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
 
 
 GATEWAY_PORT = 4000
-"""The gateway's port in a container, as in Thunderdome. It has to answer there before a program starts."""
+"""The gateway's port in a container, as in Thunderdome. The gateway must answer there before a program starts."""
 
 
 class ForwardedPort(NamedTuple):
-    """How programs inside reach a server of the harness."""
+    """A server of the harness that programs in the sandbox can reach."""
 
     socket: Path
-    """The Unix socket where the harness listens; of this sandbox alone."""
+    """The Unix socket on which the harness listens, only for this sandbox."""
     address: str
-    """The server's address inside: `127.0.0.1:4000`."""
+    """The server's address in the sandbox: `127.0.0.1:4000`."""
 
 
 class Sandbox(Protocol):
-    """An open sandbox. What is shared takes effect with the next `run`."""
+    """An open sandbox. A newly shared path takes effect with the next `run`."""
 
     @property
     def kind(self) -> str:
@@ -34,48 +34,48 @@ class Sandbox(Protocol):
 
     @property
     def is_boundary(self) -> bool:
-        """Whether programs inside cannot harm the host: then an agent may be allowed everything."""
+        """Whether programs in the sandbox cannot harm the host: then the agent may use every tool."""
         ...
 
     @property
     def brings_agent(self) -> bool:
-        """Whether the agent's CLI is already inside and is found there by name."""
+        """Whether the sandbox already contains the agent's CLI, which is found there by name."""
         ...
 
     def report(self) -> SandboxReport:
-        """What `results.json` says about it."""
+        """The description in `results.json`."""
         ...
 
     def environment(self, harness: Mapping[str, str]) -> dict[str, str]:
-        """The environment that programs inside start from, with HOME and the like set.
+        """The environment of programs in the sandbox, with HOME and the like set.
 
-        An adapter takes what it passes on to its agent from this alone.
+        An adapter passes variables to its agent only from this environment.
         """
         ...
 
     def share(self, path: Path, *, writable: bool = False) -> None:
-        """Show a file or directory of the host inside. The workspace is shared already."""
+        """Make a file or directory of the host visible in the sandbox. The workspace is always shared."""
         ...
 
     def inside(self, path: Path) -> str:
-        """The path inside of a path of the host. Raises ValueError for what is not shared."""
+        """The path in the sandbox of a path on the host. Raises ValueError if it is not shared."""
         ...
 
     def outside(self, path: str) -> Path | None:
-        """The path on the host of a path inside; None for what exists only inside."""
+        """The path on the host of a path in the sandbox; None if it exists only in the sandbox."""
         ...
 
     def forward_port(self, port: int) -> ForwardedPort | None:
-        """Let programs inside reach a server of the harness. None: they share the harness's loopback."""
+        """Let programs in the sandbox reach a server of the harness. None if they share the harness's loopback."""
         ...
 
     async def run(self, command: Command, **options: Unpack[RunOptions]) -> ProcessResult:
-        """Like `process.run`: return when the program and all that it started are gone.
+        """Like `process.run`: return when the program and all its descendants are gone.
 
-        Paths in `command` are those inside; `cwd` alone is the host's.
+        Paths in `command` are those in the sandbox, except for `cwd`.
         """
         ...
 
     async def freeze(self) -> None:
-        """End every program inside, and start none any more: what the agent left no longer changes."""
+        """End every program in the sandbox, and start no others, so that the workspace no longer changes."""
         ...

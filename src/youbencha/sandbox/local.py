@@ -1,4 +1,4 @@
-"""Programs on the host without a boundary: as by hand (`HostSandbox`), or with a fresh home (`LocalSandbox`)."""
+"""Programs on the host without isolation: with the user's home (`HostSandbox`), or a fresh one (`LocalSandbox`)."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ _HOME_DIRECTORIES = {
 }
 _WINDOWS_HOME_DIRECTORIES = {"APPDATA": "AppData/Roaming", "LOCALAPPDATA": "AppData/Local"}
 _USER_SETTINGS = frozenset({
-    # Of agents, outside the home.
+    # Settings of agents, outside the home.
     "CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "GEMINI_CLI_HOME", "GEMINI_CLI_SYSTEM_SETTINGS_PATH",
     "GEMINI_CLI_SYSTEM_DEFAULTS_PATH", "OPENCODE_CONFIG", "OPENCODE_CONFIG_CONTENT", "OPENCODE_CONFIG_DIR",
     "AIDER_MODEL_SETTINGS_FILE",
-    # Of the tools that they use.
+    # Settings of tools that agents use.
     "GH_CONFIG_DIR", "GIT_CONFIG_GLOBAL", "NPM_CONFIG_USERCONFIG", "PIP_CONFIG_FILE", "DOCKER_CONFIG", "ZDOTDIR",
-    # Where the key ring answers.
+    # The key ring.
     "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
 })  # fmt: skip
-"""Variables that lead to the user's own settings or credentials."""
+"""Variables with paths of the user's settings or credentials."""
 
 _Base = Literal["home", "cache", "data"]
 
 
 class _Tool(NamedTuple):
-    """A tool of the user's, and the variable that names its directory."""
+    """A tool of the user, and the variable for its directory."""
 
     variable: str
     base: _Base
     directory: str
-    sign: str = ""
-    """What must exist below it, where the directory alone proves nothing."""
+    subdirectory: str = ""
+    """A directory that must exist in it, if the tool's directory alone does not prove that it is installed."""
 
 
-# What a fresh home would hide, though it holds no settings: version managers and package caches go on working. Left out
-# is what keeps credentials in the same directory: CARGO_HOME, GRADLE_USER_HOME, Hugging Face.
+# Version managers and package caches, which a fresh home would hide although they contain no settings. Not included are
+# directories that also contain credentials: CARGO_HOME, GRADLE_USER_HOME, Hugging Face.
 _TOOLS: tuple[_Tool, ...] = (
     # Versions of languages.
     _Tool("ASDF_DATA_DIR", "home", ".asdf"),
@@ -77,9 +77,9 @@ _TOOLS: tuple[_Tool, ...] = (
     _Tool("VOLTA_HOME", "home", ".volta"),
     # Programs installed for one user.
     _Tool("PIPX_HOME", "data", "pipx"),
-    _Tool("PYTHONUSERBASE", "home", ".local", sign="lib"),
+    _Tool("PYTHONUSERBASE", "home", ".local", subdirectory="lib"),
     _Tool("UV_TOOL_DIR", "data", "uv/tools"),
-    # What was downloaded or built before.
+    # Caches.
     _Tool("COREPACK_HOME", "cache", "node/corepack"),
     _Tool("DENO_DIR", "cache", "deno"),
     _Tool("GOCACHE", "cache", "go-build"),
@@ -93,11 +93,11 @@ _TOOLS: tuple[_Tool, ...] = (
 )
 
 TOOL_VARIABLES = frozenset(tool.variable for tool in _TOOLS)
-"""All of them paths, never a secret."""
+"""Their values are paths, never secrets."""
 
 
 class HostSandbox:
-    """No sandbox: programs run as they would by hand, with the user's own home."""
+    """No sandbox: programs run with the user's own home."""
 
     kind = "local"
     is_boundary = False
@@ -113,7 +113,7 @@ class HostSandbox:
         return dict(harness)
 
     def share(self, path: Path, *, writable: bool = False) -> None:
-        """Everything is shared."""
+        """Do nothing: everything is shared."""
 
     def inside(self, path: Path) -> str:
         return str(path)
@@ -130,14 +130,14 @@ class HostSandbox:
         return await run(command, **options)
 
     async def freeze(self) -> None:
-        """`run` leaves no process behind."""
+        """Do nothing: `run` leaves no process running."""
 
 
 HOST = HostSandbox()
 
 
 class LocalSandbox(HostSandbox):
-    """A fresh home in a directory of the trial. It is no boundary: a program can still read the rest of the host."""
+    """A fresh home in a directory of the trial, without isolation: a program can still read the rest of the host."""
 
     has_fresh_home = True
 
@@ -145,13 +145,13 @@ class LocalSandbox(HostSandbox):
         self.home = home
 
     def environment(self, harness: Mapping[str, str]) -> dict[str, str]:
-        """The harness's environment with this home. TMPDIR stays: paths of sockets have to be short."""
+        """The harness's environment with this home. TMPDIR is kept, because paths of sockets must be short."""
         kept = {name: value for name, value in harness.items() if name.upper() not in _USER_SETTINGS}
         return {**kept, **_tools(harness), **_home_variables(self.home)}
 
 
 def open_local_sandbox(*, scratch: Path) -> LocalSandbox:
-    """Make the home in `scratch`, which the caller removes when the trial is over."""
+    """Create the home in `scratch`, which the caller removes after the trial."""
     home = scratch.absolute() / "home"
     for name in (*_HOME_DIRECTORIES.values(), *(_WINDOWS_HOME_DIRECTORIES.values() if os.name == "nt" else ())):
         (home / name).mkdir(parents=True, exist_ok=True)
@@ -161,7 +161,7 @@ def open_local_sandbox(*, scratch: Path) -> LocalSandbox:
 
 
 def write_git_identity(home: Path) -> None:
-    """Tell git who commits: it refuses to otherwise. An existing file stays, also a link: an agent may have made it."""
+    """Write a git identity, without which git refuses to commit. An existing file or link (an agent's) stays."""
     with contextlib.suppress(FileExistsError), (home / ".gitconfig").open("x", encoding="utf-8", newline="\n") as file:
         file.write(_GITCONFIG)
 
@@ -179,12 +179,12 @@ def _home_variables(home: Path) -> dict[str, str]:
 def _tools(harness: Mapping[str, str]) -> dict[str, str]:
     home = harness.get("HOME") or harness.get("USERPROFILE")
     tools = tool_homes(harness, Path(home)) if home else {}
-    # Otherwise the toolbox would be looked for in the fresh home.
+    # Otherwise the toolbox would be searched in the fresh home.
     return {**tools, TOOLBOX_VARIABLE: str(default_root(harness))}
 
 
 def tool_homes(env: Mapping[str, str], home: Path, platform: str = sys.platform) -> dict[str, str]:
-    """The variable of each tool that is installed. What the user has set stays as it is."""
+    """The variables of all installed tools, except for those that the user has set."""
     set_by_user = {name.upper() for name, value in env.items() if value}
     return {
         tool.variable: str(found)
@@ -195,7 +195,7 @@ def tool_homes(env: Mapping[str, str], home: Path, platform: str = sys.platform)
 
 def _find(tool: _Tool, env: Mapping[str, str], home: Path, platform: str) -> Path | None:
     paths = (base / tool.directory for base in _bases(tool.base, env, home, platform))
-    return next((path for path in paths if (path / tool.sign).is_dir()), None)
+    return next((path for path in paths if (path / tool.subdirectory).is_dir()), None)
 
 
 def _bases(base: _Base, env: Mapping[str, str], home: Path, platform: str) -> Iterator[Path]:

@@ -61,17 +61,15 @@ class Cassette:
         self._recorded_here: dict[str, AnswersByTrial] = {}
 
     def session(self, places: Places | None = None) -> CassetteSession:
-        """Return a session for one virtual key: it starts with the first answer to every request."""
+        """Return a session for one virtual key, which starts with the first answer to every request."""
         return CassetteSession(self, places or NO_PLACES)
 
-    # -- for its sessions ---------------------------------------------------------------------------------------
-
     def today(self) -> frozenset[date]:
-        """The days that a text may mean by today."""
+        """The dates that may be today's in a text."""
         return around(self._today())
 
     def possible_days(self) -> Iterator[frozenset[date]]:
-        """Yield today, then today with each day of recording: a date in a task may have been the day's by chance."""
+        """Yield today, then today with each day of recording: a task may name the day of its recording by chance."""
         today = self.today()
         yield today
         for day in self._recorded_on[:_MAX_DAYS_TRIED]:
@@ -83,13 +81,13 @@ class Cassette:
         return self.store.read(file).trials if file else []
 
     def next_trial(self, fingerprint: str) -> int:
-        """Return which trial's answers a session gets: the first session those of the first trial, and so on."""
+        """Return the trial whose answers a session gets: the first session those of the first trial, and so on."""
         number = self._sessions_at.get(fingerprint, 0)
         self._sessions_at[fingerprint] = number + 1
         return number
 
     def keep(self, request: ModelRequest, canonical: CanonicalRequest, answers: list[RecordedAnswer]) -> None:
-        """Write the answers to a request that a session has received so far. `answers` may grow."""
+        """Write the answers that a session has received to a request so far. `answers` may grow."""
         fingerprint = canonical.fingerprint
         if fingerprint not in self._recorded_here:  # empty in mode `record`
             self._recorded_here[fingerprint] = self.answers(fingerprint)
@@ -106,7 +104,7 @@ class CassetteSession:
     def __init__(self, cassette: Cassette, places: Places) -> None:
         self.recorded = 0
         self.left_out = 0
-        """Answers that were not recorded: transient failures, and those that were not complete."""
+        """The number of answers that were not recorded: transient failures and incomplete answers."""
         self._cassette = cassette
         self._forms, self._texts = forms_of(places), texts_of(places)
         self._matcher = RequestMatcher(self._forms, cassette.redactor)
@@ -119,9 +117,9 @@ class CassetteSession:
         return self._cassette.mode
 
     def find(self, request: ModelRequest) -> ReplayedAnswer | None:
-        """Return the recorded answer. The same request again gets the next one, and the last one over and over.
+        """Return the recorded answer. The same request again gets the next one, and then the last one repeatedly.
 
-        None if nothing was recorded for it, and always while recording. Raises YouBenchaError if a file is broken.
+        None if nothing was recorded for it, and always while recording. Raises YouBenchaError if a file is invalid.
         """
         if self._cassette.mode == "record":
             return None
@@ -136,10 +134,10 @@ class CassetteSession:
     def keep(
         self, request: ModelRequest, status: int, headers: Mapping[str, str], chunks: Sequence[tuple[float, bytes]]
     ) -> None:
-        """Record an answer as the upstream gave it, each chunk with its milliseconds since the request.
+        """Record an upstream's answer, each chunk with its milliseconds since the request.
 
-        Limits, failures, wrong keys, and answers that are not complete are left out. Raises YouBenchaError if it cannot
-        be written.
+        Rate limits, failures, wrong keys and incomplete answers are not recorded. Raises YouBenchaError if it cannot be
+        written.
         """
         if self._cassette.mode == "replay":
             return
@@ -189,7 +187,7 @@ def _nothing_recorded(directory: Path) -> YouBenchaError:
 
 
 def _distinct(trials: AnswersByTrial, days: frozenset[date]) -> AnswersByTrial:
-    """Leave out trials whose answers another one starts with. Ids, dates of these days and durations do not count."""
+    """Remove trials whose answers are the start of another's, ignoring ids, dates of these days and durations."""
     texts = [[numbered(dumps(_without_times(answer)), days) for answer in answers] for answers in trials]
     distinct: list[int] = []
     for number, one in enumerate(texts):
@@ -209,10 +207,10 @@ class Contents(NamedTuple):
 
     exchanges: int
     models: tuple[str, ...]
-    """As requests name them."""
+    """As named in the requests."""
     apis: tuple[str, ...]
     outdated: int
-    """Recordings of an older format: no request matches them any more."""
+    """Recordings in an older format, which no request matches."""
 
 
 def contents_of(directory: Path) -> Contents:

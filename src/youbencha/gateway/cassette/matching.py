@@ -1,7 +1,7 @@
-"""Turn a request into its canonical form, the same in every run, and into a fingerprint. Pure.
+"""Turn a request into its canonical form, the same in every run, and into a fingerprint. No I/O.
 
-What is volatile in it becomes a placeholder, and what does not matter is left out. Any change here changes
-fingerprints, so that recorded cassettes no longer match.
+Volatile text becomes a placeholder, and what does not matter is removed. Any change here changes fingerprints, so that
+recorded cassettes no longer match.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from youbencha.process import Redactor
 
 
 class ModelRequest(NamedTuple):
-    """A request, as far as an answer may depend on it."""
+    """The parts of a request that its answer may depend on."""
 
     method: str
     path: str
-    """As the API itself has it, without a query."""
+    """The API's path, without a query."""
     wire: WireName | None
     headers: Mapping[str, str]
     """By lower-case names."""
     body: object
     """Parsed; None if there is none, or if it is not JSON."""
     raw: bytes = b""
-    """Only used if it is not JSON."""
+    """Only used if the body is not JSON."""
 
 
 class ReplayedAnswer(NamedTuple):
-    """A recorded answer, filled in for the run that asks."""
+    """A recorded answer, filled in for the current run."""
 
     status: int
     headers: Mapping[str, str]
@@ -53,7 +53,7 @@ class ReplayedAnswer(NamedTuple):
 
 
 class Mismatch(NamedTuple):
-    """Why no recording answers a request."""
+    """Why no recording matches a request."""
 
     summary: str
     """In one line."""
@@ -61,16 +61,14 @@ class Mismatch(NamedTuple):
     """The summary, and a diff to the nearest request that was recorded."""
 
 
-# -- the canonical form ----------------------------------------------------------------------------------------
-
 _DROPPED = frozenset({"metadata", "user", "prompt_cache_key", "safety_identifier", "client_metadata"})
-"""Keys of the body that say who asks, not what."""
+"""Keys of the body that identify the client."""
 
 _NEVER = frozenset({"cache_control"})
-"""Says what to pay for, not what to answer; and agents move it from message to message."""
+"""This affects the price, not the answer, and agents move it from message to message."""
 
 MESSAGES = ("messages", "input", "contents")
-"""Keys of the conversation. It comes last, so that all before it keeps its numbers when a message is added."""
+"""Keys of the conversation. It comes last, so that earlier placeholders keep their numbers when a message is added."""
 
 _SEALED = frozenset({"signature", "thoughtSignature", "thought_signature", "encrypted_content"})
 
@@ -84,28 +82,28 @@ _NO_DAYS: frozenset[date] = frozenset()
 _CACHED_CHARACTERS = 8_000_000
 
 _UNBROKEN = 4096
-"""A text that begins with so many characters without a space is an image or the like: nothing is volatile in it."""
+"""A text that begins with this many characters without a space is an image or the like, without volatile text."""
 
 
 class CanonicalRequest(NamedTuple):
     body: object
     names: Mapping[str, str]
-    """What each numbered placeholder stands for here: `id-1`, `port-2` …"""
+    """The text of each numbered placeholder in this request: `id-1`, `port-2` …"""
     fingerprint: str
 
 
 class RequestMatcher:
-    """Makes the requests of one session canonical. Texts that come again are looked up in a cache."""
+    """Makes the requests of one session canonical. Results are cached by text, because texts repeat."""
 
     def __init__(self, forms: Forms, redactor: Redactor) -> None:
         self._redactor = redactor
-        self._places = {text: "{{" + name.partition(":")[0] + "}}" for name, text in forms.items()}
-        self._place = re.compile("|".join(map(pattern_of, self._places))) if self._places else None
+        self._paths = {text: "{{" + name.partition(":")[0] + "}}" for name, text in forms.items()}
+        self._path_pattern = re.compile("|".join(map(pattern_of, self._paths))) if self._paths else None
         self._known: OrderedDict[tuple[str, Origin, frozenset[date]], tuple[Piece, ...]] = OrderedDict()
         self._size = 0
 
     def canonical(self, request: ModelRequest, days: frozenset[date]) -> CanonicalRequest:
-        """`days`: those that a text may call today."""
+        """Return the canonical form. `days` are the dates that may be today's in a text."""
         return _Canonicalisation(self, days).canonical(request)
 
     def pieces(self, text: str, origin: Origin, days: frozenset[date]) -> tuple[Piece, ...]:
@@ -130,15 +128,15 @@ class RequestMatcher:
             "model": prompt_patterns(_NO_DAYS),
             "prompt": prompt_patterns(days),
         }
-        for start, end, whose in sections(text, origin):
-            yield from self._section(text, start, end, patterns[whose])
+        for start, end, section_origin in sections(text, origin):
+            yield from self._section(text, start, end, patterns[section_origin])
 
     def _section(self, text: str, done: int, end: int, patterns: Patterns) -> Iterator[Piece]:
-        for match in self._place.finditer(text, done, end) if self._place else ():
+        for match in self._path_pattern.finditer(text, done, end) if self._path_pattern else ():
             yield from pieces_of(text, done, match.start(), patterns)
-            place, done = self._places[match.group()], match.end()
-            yield place
-            if place in _TEMPORARY:
+            placeholder, done = self._paths[match.group()], match.end()
+            yield placeholder
+            if placeholder in _TEMPORARY:
                 names, done = first_name(text, done, patterns)
                 yield from names
         yield from pieces_of(text, done, end, patterns)
@@ -226,12 +224,12 @@ def _messages_last(item: tuple[str, object]) -> tuple[bool, str]:
 
 
 def _sealed(key: str, value: object) -> str | None:
-    """What only the provider can read differs each time."""
+    """Replace what only the provider can read, which differs each time."""
     return "{{sealed}}" if key in _SEALED and isinstance(value, str) and _SEAL.match(value) else None
 
 
 def _plain(key: str, value: Any) -> object:
-    """A text says the same as a list of one text, and agents change from one to the other."""
+    """Treat a list of one text as the text itself, because agents switch between the two."""
     if key != "content" or not isinstance(value, list) or len(value) != 1 or not isinstance(value[0], dict):
         return value
     block = {name: each for name, each in value[0].items() if name not in _NEVER}
@@ -240,18 +238,16 @@ def _plain(key: str, value: Any) -> object:
 
 
 def numbered(text: str, days: frozenset[date]) -> str:
-    """Return a text with placeholders for what is volatile in it."""
+    """Return a text with placeholders for its volatile parts."""
     return _Numbering(set()).text(tuple(pieces_of(text, 0, len(text), prompt_patterns(days))))
 
-
-# -- whose text it is: output of a tool, the model's, or the prompt's -----------------------------------------------
 
 Origin = Literal["tool", "model", "prompt"]
 
 _OUTPUT_KEYS = frozenset({"functionResponse", "function_response", "codeExecutionResult"})
 
 _ID_KEYS = frozenset({"id", "tool_use_id", "tool_call_id", "call_id", "item_id"})
-"""Made by a program, in any text."""
+"""Text from a program, in any text."""
 
 _TOOL_ROLES = frozenset({"tool", "function"})
 
@@ -260,7 +256,7 @@ _MODEL_ROLES = frozenset({"assistant", "model"})
 _TAGS = "env|task-notification|bash-stdout|bash-stderr|local-command-stdout"
 
 _BLOCK = re.compile(
-    # A reminder with CLAUDE.md in it holds instructions.
+    # A reminder with CLAUDE.md contains instructions.
     r"<system-reminder>(?!(?:(?!</system-reminder>).)*# claudeMd\b).*?</system-reminder>"
     rf"|<(?P<tag>{_TAGS})>.*?</(?P=tag)>"
     r"|(?:\A|(?<=\n))gitStatus: .*?(?:\nRecent commits:\n(?:[^\n]+\n?)*|\Z)"
@@ -276,7 +272,7 @@ _MARK = re.compile(
 
 
 def origin_of(value: Mapping[str, Any], around: Origin) -> Origin:
-    """Return whose text an object of a request holds: a message, a block of one, an item."""
+    """Return the origin of the text in an object of a request: a message, a content block, an item."""
     if around == "tool":
         return around
     kind, role = str(value.get("type", "")), value.get("role")
@@ -290,7 +286,7 @@ def origin_at(key: str, around: Origin) -> Origin:
 
 
 def sections(text: str, origin: Origin) -> Iterator[tuple[int, int, Origin]]:
-    """Split a text by origin. What an agent adds to a prompt is mostly marked as such: that is output of tools."""
+    """Split a text by origin. What an agent adds to a prompt mostly has markers, and counts as output of tools."""
     done = 0
     if origin == "prompt" and _MARK.search(text):
         for match in _BLOCK.finditer(text):

@@ -1,4 +1,4 @@
-"""Find the recorded request most similar to one that no recording answers, and show what differs."""
+"""Find the recorded request that is most similar to one without a match, and show the difference."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Likeness(NamedTuple):
 
     model: bool
     leading: int
-    """How many messages are the same, from the first on."""
+    """The number of equal messages at the start."""
     instructions: bool
     tools: bool
     same_length: float
@@ -35,7 +35,7 @@ class _Likeness(NamedTuple):
 
 
 def mismatch(request: ModelRequest, body: Any, store: CassetteStore) -> Mismatch:
-    """Explain why no recording answers a request; `body` is its canonical form."""
+    """Explain why no recording matches a request; `body` is its canonical form."""
     recorded = [store.read(file) for file in store.files()]
     here = [each for each in recorded if (each.method, each.path) == (request.method, request.path)]
     if not here:
@@ -54,7 +54,7 @@ def _what_is_recorded(recorded: list[Recording]) -> str:
 
 
 def _likely(body: Any, recorded: list[Recording]) -> list[Recording]:
-    """Return those worth comparing in full: of the same model, and about as long."""
+    """Return those to compare in full: of the same model, and about as long."""
     model, length = _at(body, "model"), len(messages_of(body))
 
     def distance(recording: Recording) -> tuple[bool, int]:
@@ -64,7 +64,7 @@ def _likely(body: Any, recorded: list[Recording]) -> list[Recording]:
 
 
 def _messages_in(recording: Recording) -> int:
-    """Return the number in the file name, since one part may contain many messages; a guess if the file was renamed."""
+    """Return the number in the file name, because one part may contain many messages; else an estimate."""
     named = _NUMBER_OF_MESSAGES.search(recording.file.name)
     return int(named[1]) if named else len(messages_of(recording.body))
 
@@ -163,8 +163,6 @@ def _at(body: Any, key: str) -> Any:
     return body.get(key) if isinstance(body, dict) else None
 
 
-# -- requests as readable lines, and a short diff of two -----------------------------------------------------------
-
 _WIDEST = 200
 
 _MOST_LINES = 120
@@ -234,7 +232,7 @@ def _lines(value: Any, indent: str) -> Iterator[str]:
 
 
 def _item(head: str, value: Any, indent: str) -> Iterator[str]:
-    """Yield a value on one line with its key, if it has only one line."""
+    """Yield a key and its value on one line, if the value has only one line."""
     if isinstance(value, str) and "\n" not in value:
         yield f"{head} {value}"
     elif isinstance(value, dict | list | str) and value:

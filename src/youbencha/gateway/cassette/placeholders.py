@@ -1,7 +1,7 @@
-"""Placeholders in recorded answers, for text that differs in another run; and masked secrets. Pure.
+"""Placeholders in recorded answers, for text that differs in another run; and masked secrets. No I/O.
 
-`{{workspace}}` is filled with the workspace of the run that asks; `{{id-3}}` with the third id in its request. An
-answer that really says `{{workspace}}` is written `{{=workspace}}`.
+`{{workspace}}` is replaced by the workspace of the current run; `{{id-3}}` by the third id in its request. A literal
+`{{workspace}}` in an answer is written as `{{=workspace}}`.
 """
 
 from __future__ import annotations
@@ -35,13 +35,11 @@ class Places(NamedTuple):
 NO_PLACES = Places()
 
 
-# -- the forms in which the path of a directory occurs in texts ----------------------------------------------------
-
 Forms = Mapping[str, str]
 """A placeholder's name, and the text that it replaces: `workspace`, `workspace:dashes` …"""
 
 _PATH_STARTS = r"(?:(?<![\w.~/\\}-])|(?<=\\[nrt])|(?<=://)|(?<=:///)|(?<=[\s\"']-[A-Za-z]))"
-"""After what is not part of a path; at the start of a line in JSON; in a URL; after an option: `-I/usr/include`."""
+"""Not after a character of a path; at the start of a line in JSON; in a URL; after an option: `-I/usr/include`."""
 
 _WHOLE_PATH = re.compile(r"[/\\]|[A-Za-z]:")
 
@@ -52,7 +50,7 @@ _SHORTEST_DASHED = 12
 
 
 def forms_of(places: Places) -> Forms:
-    """Of all places, the longest text first, each text once."""
+    """The texts of all directories, the longest first, each text once."""
     found: dict[str, str] = {}
     for name, path in places.named:
         for suffix, text in _texts(path).items():
@@ -61,7 +59,7 @@ def forms_of(places: Places) -> Forms:
 
 
 def texts_of(places: Places) -> Forms:
-    """All placeholders that may have to be filled, also where two of them have the same text here."""
+    """The text for every placeholder, even if two of them have the same text in this run."""
     return {
         f"{name}:{suffix}" if suffix else name: text
         for name, path in reversed(places.named)
@@ -76,13 +74,13 @@ def pattern_of(text: str) -> str:
 
 
 def in_json(text: str) -> str:
-    """As it stands between the quotes of a JSON text."""
+    """Escape a text as in JSON, without the quotes."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _texts(path: Path) -> dict[str, str]:
-    """Return the path as it is; with its links resolved; with slashes, as many tools write it on Windows; in JSON; and
-    as Claude Code names the directory of a project, with a dash for all but letters and digits."""
+    """Return the forms of a path: unchanged; with links resolved; with slashes, as many tools write it on Windows; in
+    JSON; and with a dash for all but letters and digits, as in Claude Code's project directories."""
     plain = str(path)
     if len(plain) < _SHORTEST:
         return {}
@@ -100,7 +98,7 @@ _PLACEHOLDER = r"\{\{(?P<literal>=*)(?P<name>[A-Za-z][\w-]*(?::[a-z-]+)?)\}\}"
 _FILLED = re.compile(_PLACEHOLDER)
 
 _ID = re.compile(r"(?=.*[A-Za-z])(?=.*[0-9])[\w.-]{6,}\Z", re.S)
-"""Long and unusual enough that, where it occurs in an answer, it can only be the one in the request."""
+"""Ids that are long and unusual enough: the same text in an answer can only be the id in the request."""
 
 
 class PlaceholderWriter:
@@ -155,7 +153,7 @@ class _Finder:
 
 
 def fill(texts: Mapping[str, str]) -> Callable[[str, bool], str]:
-    """Return a function that fills the placeholders of a text; its second argument says whether the text is JSON."""
+    """Return a function that fills the placeholders of a text; its second argument is whether the text is JSON."""
 
     def filled(text: str, is_json: bool) -> str:
         def fill(match: re.Match[str]) -> str:
@@ -169,10 +167,8 @@ def fill(texts: Mapping[str, str]) -> Callable[[str, bool], str]:
     return filled
 
 
-# -- secrets ---------------------------------------------------------------------------------------------------
-
 _HALVES = "surrogatepass"
-"""JSON may hold half a surrogate pair, which UTF-8 cannot."""
+"""JSON may contain a lone surrogate, which UTF-8 cannot."""
 
 
 def masked(text: str, redactor: Redactor) -> str:
@@ -185,7 +181,7 @@ def masked_bytes(data: bytes, redactor: Redactor) -> bytes:
 
 
 def secrets_in(text: str, redactor: Redactor) -> list[Span]:
-    """Return where they are, for a text that comes in pieces."""
+    """Return the positions of secrets, for a text that arrives in pieces."""
     data = text.encode("utf-8", _HALVES)
     spans, position = [], 0
     while (match := redactor.next_match(data, position)) is not None:

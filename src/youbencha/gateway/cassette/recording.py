@@ -1,4 +1,4 @@
-"""Turn an upstream's answer into a recorded one, and a recorded one into an answer for the run that asks. Pure."""
+"""Turn an upstream's answer into a recorded one, and a recorded one into an answer for the current run. No I/O."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from youbencha.process import Redactor
 from youbencha.spec.gateway import CassetteTiming
 
 RecordedAnswer = dict[str, Any]
-"""An answer as the cassette holds it."""
+"""An answer in the format of the cassette."""
 
 Chunks = Sequence[tuple[float, bytes]]
-"""Each with its milliseconds since the request."""
+"""Pieces of an answer, each with its milliseconds since the request."""
 
 Change = Callable[[str, bool], str]
-"""Changes a text; the second argument says whether the text is JSON itself."""
+"""Changes a text; the second argument is whether the text is itself JSON."""
 
 _HEADERS = ("content-type", "x-should-retry")
-"""All that is recorded of them: the rest is about one moment, or about one account."""
+"""The only headers that are recorded; the others depend on the time or the account."""
 
 _TRANSIENT = frozenset({401, 402, 403, 408, 429})
 
 _JSON_TEXTS = frozenset({"arguments", "partial_json"})
-"""Keys whose texts are JSON themselves."""
+"""Keys whose texts are themselves JSON."""
 
 
 class RecordedEvent(NamedTuple):
@@ -41,13 +41,10 @@ class RecordedEvent(NamedTuple):
     """An object or a list, if it is JSON; otherwise text, such as OpenAI's `[DONE]`."""
 
 
-# -- record ----------------------------------------------------------------------------------------------------
-
-
 def record_answer(
     status: int, headers: Mapping[str, str], chunks: Chunks, writer: PlaceholderWriter, redactor: Redactor
 ) -> RecordedAnswer | None:
-    """Return None for what is not to be recorded: a transient failure, or an answer that is not complete."""
+    """Return the recording, or None for a transient failure or an incomplete answer."""
     lower = lower_names(headers)
     decoded = _decoded(chunks, lower.get("content-encoding", ""))
     if not is_recordable(status) or decoded is None:
@@ -60,12 +57,12 @@ def record_answer(
 
 
 def is_recordable(status: int) -> bool:
-    """Not a limit that was reached, a server that was down, or a key that was wrong."""
+    """Whether a status is worth recording: not a rate limit, a server error, or a wrong key."""
     return 200 <= status < 300 or (400 <= status < 500 and status not in _TRANSIENT)
 
 
 def _decoded(chunks: Chunks, content_encoding: str) -> Chunks | None:
-    """None if it cannot be decoded, or ends too early."""
+    """Decode a body; None if that fails, or if it is incomplete."""
     encoding = encoding_of(content_encoding)
     if encoding is None or encoding == "identity":
         return None if encoding is None else chunks
@@ -102,7 +99,7 @@ def _stream(chunks: Chunks, writer: PlaceholderWriter, redactor: Redactor, raw: 
 
 
 def _events_in(chunks: Chunks) -> list[RecordedEvent] | None:
-    """None if one of them is too large to be recorded."""
+    """The events of a stream; None if one of them is too large to be recorded."""
     parser = SseParser(max_event_bytes=MAX_DECODED_BYTES)
     events = [_event(ms, *event) for ms, chunk in chunks for event in parser.feed(chunk)]
     events += [_event(chunks[-1][0], *event) for event in parser.finish()] if chunks else []
@@ -119,7 +116,7 @@ def _event(ms: float, name: bytes, data: bytes) -> RecordedEvent:
 
 
 def _named(event: RecordedEvent) -> dict[str, Any]:
-    """The name, unless it is the type that the data says, as it mostly is."""
+    """The name, unless it equals the type in the data, as usual."""
     return {} if event.name == _type_of(event.data) else {"event": event.name}
 
 
@@ -128,7 +125,7 @@ def _type_of(data: Any) -> Any:
 
 
 def _clean_events(events: Sequence[RecordedEvent], writer: PlaceholderWriter, redactor: Redactor, raw: str) -> None:
-    """Mask secrets and write placeholders, in place. Texts that come in pieces are changed as a whole."""
+    """Mask secrets and write placeholders, in place. Texts in several pieces are changed as a whole."""
     streams: dict[object, list[DeltaField]] = {}
     for event in events:
         for field in delta_fields(event.data):
@@ -148,7 +145,7 @@ def _cleaner(writer: PlaceholderWriter, redactor: Redactor) -> Change:
 
 
 def _change_within(value: Any, change: Change, left_out: set[tuple[int, str]]) -> None:
-    """Change texts in place, since others hold references to the parts."""
+    """Change texts in place, because there are other references to the parts."""
     if isinstance(value, dict | list):
         items = list(value.items() if isinstance(value, dict) else enumerate(value))
         for key, each in items:
@@ -171,11 +168,8 @@ def _changed(value: Any, change: Change, *, is_json: bool = False) -> Any:
     return value
 
 
-# -- replay ----------------------------------------------------------------------------------------------------
-
-
 def replay_answer(recorded: RecordedAnswer, fill: Change, timing: CassetteTiming) -> ReplayedAnswer:
-    """Raises KeyError, TypeError or ValueError if it is not as it was written."""
+    """Return a recorded answer for the current run. Raises KeyError, TypeError or ValueError if it is invalid."""
     chunks = list(_chunks(recorded, fill))
     if timing == "instant":
         chunks = [(0.0, b"".join(data for _, data in chunks))]
@@ -209,7 +203,7 @@ def _as_delays(chunks: Chunks) -> list[tuple[float, bytes]]:
     return [(max(0.0, ms - before), data) for before, (ms, data) in zip(befores, chunks, strict=False)]
 
 
-# -- is a stream complete? One that was cut off does not say what the model would have answered ------------------
+# A stream that was cut off does not show what the model would have answered.
 
 _LAST = frozenset({"message_stop", "response.completed", "response.incomplete"})
 
@@ -235,22 +229,21 @@ def _finished(chunk: dict[str, Any]) -> bool:
     return any(each.get("finish_reason") or each.get("finishReason") for each in choices if isinstance(each, dict))
 
 
-# -- texts that come in pieces, over many events of a stream ------------------------------------------------------
-#
-# All four APIs send them, each in its own fields; which API it is can be seen from the event itself.
+# A stream sends texts in pieces, over many events. Each of the four APIs has its own fields for them; the event itself
+# shows which API it is.
 
 Stream = tuple[object, ...]
-"""Which text a piece belongs to."""
+"""Identifies the text that a piece belongs to."""
 
 
 class DeltaField(NamedTuple):
-    """A field of an event that holds a piece of a text."""
+    """A field of an event with a piece of a text."""
 
     stream: Stream
     holder: dict[str, Any]
     key: str
     is_json: bool
-    """The whole text, of which this is a piece, is JSON."""
+    """The whole text is JSON."""
 
     @property
     def text(self) -> str:
@@ -274,7 +267,7 @@ def delta_fields(data: Any) -> Iterator[DeltaField]:
 
 
 def rewrite(fields: Sequence[DeltaField], spans: Sequence[Span]) -> None:
-    """Change the text that the fields hold together. A span that several of them share goes whole into the last."""
+    """Change the text in these fields. The replacement of a span across several fields goes into the last one."""
     starts = [0]
     for field in fields:
         starts.append(starts[-1] + len(field.text))
@@ -325,5 +318,5 @@ def _gemini(candidate: dict[str, Any]) -> Iterator[DeltaField]:
 
 
 def _objects(value: object) -> list[dict[str, Any]]:
-    """The objects of a list, as they are: pieces are changed in place."""
+    """The objects of a list, without copying, because pieces are changed in place."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

@@ -1,9 +1,9 @@
 """The files of a cassette: one for each recording, one for each large part of a request.
 
-There is no index, so two cassettes are merged by copying one over the other; files are replaced atomically.
+There is no index, so copying one cassette over another merges them. Files are replaced atomically.
 
-An agent sends its instructions, its tools and all messages again with every turn. A large part of a request is named by
-its content and has its own file; so the size of a cassette grows with the conversation, not with its square.
+An agent sends its instructions, its tools and all messages again with every turn. A large part of a request has its own
+file, named by its content; so the size of a cassette grows with the conversation, not with its square.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from youbencha.gateway.cassette.recording import RecordedAnswer
 from youbencha.json_lines import canonical, dumps, loads
 
 VERSION = 2
-"""To be raised when the format of the files changes, or what counts as the same request."""
+"""Increase it when the format of the files or the comparison of requests changes."""
 
 _REQUEST_HEADERS = ("anthropic-version", "anthropic-beta", "openai-beta")
 
@@ -70,7 +70,7 @@ class CassetteStore:
             raise _not_writable(self.directory, error) from error
 
     def check(self) -> dict[str, FoundRecording]:
-        """Return the recording of each fingerprint. Raises YouBenchaError that names all files that cannot be read."""
+        """Return the recording of each fingerprint. Raises YouBenchaError with all files that cannot be read."""
         broken = []
         found = {}
         for file in self.files():
@@ -114,11 +114,11 @@ class CassetteStore:
         return recording
 
     def whole_body(self, recording: Recording) -> Any:
-        """Return the request's body. A missing part becomes a note: the body only serves to show differences."""
+        """Return the request's body. A missing part becomes a note, because the body is only used for diffs."""
         return join_body(recording.body, self._part)
 
     def write(self, request: ModelRequest, matched: CanonicalRequest, trials: AnswersByTrial, day: date) -> Path:
-        """Raises YouBenchaError if it cannot be written."""
+        """Write a recording. Raises YouBenchaError if that fails."""
         body, parts = split_body(matched.body)
         for name, part in parts.items():
             if name not in self._written:
@@ -169,7 +169,7 @@ def _file_name(request: ModelRequest, matched: CanonicalRequest) -> str:
 
 
 def messages_of(body: Any) -> list[Any]:
-    """Return the conversation of a request, whatever its API calls it."""
+    """Return the conversation of a request in any API."""
     found = [body[key] for key in MESSAGES if isinstance(body.get(key), list)] if isinstance(body, dict) else []
     return found[0] if found else []
 
@@ -186,12 +186,10 @@ def _not_writable(file: Path, error: OSError) -> YouBenchaError:
     )
 
 
-# -- requests in parts -----------------------------------------------------------------------------------------
-
 PART, LINES = "$part", "$lines"
 
 _LARGE = 1000
-"""Characters of a part with its own file."""
+"""The minimum number of characters of a part with its own file."""
 
 _MESSAGES_PER_PART = 10
 
@@ -201,7 +199,7 @@ _OURS = re.compile(r"\$+(?:part|lines)\Z")
 
 
 def split_body(body: Any) -> tuple[Any, dict[str, Any]]:
-    """Return the body with references, and what they refer to."""
+    """Return the body with references, and the parts that they refer to."""
     parts: dict[str, Any] = {}
     if not isinstance(body, dict):
         return _split(body, parts), parts
@@ -213,7 +211,7 @@ def split_body(body: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def join_body(body: Any, part: Callable[[str], Any]) -> Any:
-    """Return the whole body; `part` returns what a reference refers to."""
+    """Return the whole body; `part` returns the part for a reference."""
     whole = _whole(body, part)
     if not isinstance(whole, dict):
         return whole
@@ -233,7 +231,7 @@ def _whole(value: Any, part: Callable[[str], Any]) -> Any:
 
 
 def _split_messages(value: Any, parts: dict[str, Any]) -> Any:
-    """Group messages from the start, so that groups stay the same when the conversation goes on."""
+    """Group messages from the start, so that groups stay the same when the conversation continues."""
     if not isinstance(value, list):
         return _split(value, parts)
     grouped = len(value) // _MESSAGES_PER_PART * _MESSAGES_PER_PART
@@ -261,7 +259,7 @@ def _split(value: Any, parts: dict[str, Any]) -> Any:
 
 
 def _in_lines(text: str) -> Any:
-    """Split into lines, for `git diff`; but not if the quotes would be more than the text."""
+    """Split into lines, for `git diff`, unless the quotes would be longer than the text."""
     lines = text.split("\n")
     return {LINES: lines} if len(text) >= _SHORT_LINE * len(lines) else text
 
@@ -273,15 +271,13 @@ def _reference(value: Any, parts: dict[str, Any]) -> dict[str, str]:
 
 
 def _key(key: str) -> str:
-    """Escape a key of the body that looks like one of ours."""
+    """Escape a key of the body that looks like a reference."""
     return f"${key}" if _OURS.match(key) else key
 
 
 def _own_key(key: str) -> str:
     return key[1:] if key.startswith("$$") and _OURS.match(key) else key
 
-
-# -- JSON in short lines, for readers and for `git diff` -----------------------------------------------------------
 
 _WIDTH = 110
 

@@ -1,8 +1,8 @@
-"""Find what differs from run to run in the text of a request: ids, dates, durations, ports. Pure.
+"""Find what differs from run to run in the text of a request: ids, dates, durations, ports. No I/O.
 
-Each kind was seen in what real agents send (docs/cassettes.md says which). In a tool's output, it does little harm to
-take too much for volatile. In a prompt it does: a changed task would match the recorded one. So there it must be an id
-that people do not write by hand.
+Each kind was seen in requests of real agents (see docs/cassettes.md). In a tool's output, it does little harm to treat
+too much as volatile. In a prompt it does: a changed task would match the recorded one. So only ids that people do not
+write by hand are volatile there.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _NTH = "(?:st|nd|rd|th)?"
 _TIME = rf"(?:(?:T|,? (?:at )?){CLOCK}(?: ?[AP]M(?![a-z]))?{ZONE}?(?:[+-]\d{{4}}(?: \([A-Z][A-Za-z ]+\))?)?)?"
 
 _EPOCH_BLOCK = 100_000
-"""Seconds: what numbers of ten digits have in common if their first five are the same."""
+"""Seconds in which the first five digits of a ten-digit time do not change."""
 
 
 def around(day: date) -> frozenset[date]:
-    """Return the day, the one before and the one after: a run may pass midnight, a container have another time zone."""
+    """Return the day, the one before and the one after: a run may pass midnight, a container may be in another zone."""
     return frozenset(day + timedelta(days=shift) for shift in (-1, 0, 1))
 
 
@@ -103,8 +103,6 @@ def _any_of(patterns: Iterable[str]) -> str:
     return "(?:" + "|".join(patterns) + ")"
 
 
-# -- patterns of each kind --------------------------------------------------------------------------------------
-
 _END = r"(?![A-Za-z0-9])"
 
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"
@@ -114,24 +112,24 @@ _ID_PREFIX = (
 )
 
 _LINE = r"(?:(?<![^\n])|(?<=\\n))"
-"""Where a line starts, also in text that is itself in JSON."""
+"""The start of a line, also in text inside JSON."""
 
 _LOOSE = r"(?=[A-Za-z]{0,19}\d)[A-Za-z0-9]{6,20}"
-"""With a digit: otherwise it may be any word."""
+"""With a digit, because otherwise it may be any word."""
 
 _MADE_UP = "[a-z0-9]{6,12}"
-"""Also without a digit, where only Claude Code writes one."""
+"""Also without a digit, where only Claude Code writes an id."""
 
 MIXED = r"(?<![A-Za-z0-9])(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]"
 
 COUNTED = rf"[A-Za-z]+\d+{_END}"
-"""A word with a number, as people name the second of its kind."""
+"""A word with a number, which people use as a name."""
 
 _TEMPORARY = r"(?:(?<=/tmp/)|(?<=/shm/)|(?<=/T/)|(?<=\\Temp\\))"
 
 FILE_NAME = r"[^/\s\"'`<>|:;,()\[\]{}\\*?$]+"
 
-# -- in any text ----------------------------------------------------------------------------------------------------
+# In any text.
 
 DIGIT_FIRST: Mapping[str, str] = {"run": rf"\d{{4}}-\d\d-\d\d-\d{{6}}-[0-9a-f]{{6}}{_END}"}
 
@@ -157,7 +155,7 @@ ANY_FIRST: Mapping[str, str] = {
     "hex": rf"(?=[a-fA-F]*\d)(?=\d*[a-fA-F])(?:[0-9a-fA-F]{{12,}}|[0-9a-f]{{7,11}}){_END}",
 }
 
-# -- in a tool's output ---------------------------------------------------------------------------------------------
+# Only in a tool's output.
 
 TOOL_DIGIT_FIRST: Mapping[str, str] = {
     **DIGIT_FIRST,
@@ -197,19 +195,19 @@ TOOL_ANY_FIRST: Mapping[str, str] = {
 
 
 class Name(NamedTuple):
-    """A volatile value: which one it is matters, not how it is spelt. So each gets a number."""
+    """A volatile value. Each distinct value gets a number."""
 
     kind: str
     value: str
     loose: bool = False
-    """Recognised by its context alone: it is then looked for elsewhere too."""
+    """Recognised only by its context; other occurrences of it are then replaced too."""
 
 
 Piece = str | Name
 
 
 class Patterns(NamedTuple):
-    """What to look for in texts of one origin."""
+    """The patterns for texts of one origin."""
 
     pattern: re.Pattern[str]
     random: re.Pattern[str]
@@ -222,7 +220,7 @@ def _either(patterns: Mapping[str, str]) -> str:
 
 def _volatile(letter: Mapping[str, str], either: Mapping[str, str], digit: Mapping[str, str]) -> re.Pattern[str]:
     return re.compile(
-        # Where a word starts, or a line in text that is itself in JSON: everything else is skipped quickly.
+        # At the start of a word, or of a line in text inside JSON: everything else is skipped quickly.
         r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
         rf"(?:(?=[A-Za-z]){_either(letter)}|{_either(either)}|(?=\d){_either(digit)})"
     )
@@ -240,7 +238,7 @@ TOOL_PATTERNS = Patterns(
 
 @lru_cache(maxsize=8)
 def prompt_patterns(days: frozenset[date]) -> Patterns:
-    """Return the patterns for prompts and models, with these days as the day of the run."""
+    """Return the patterns for prompts and models, with these dates as the day of the run."""
     letter, digit = letter_first(days), digit_first(days)
     return Patterns(_volatile({**LETTER_FIRST, **letter}, ANY_FIRST, {**DIGIT_FIRST, **digit}), _RANDOM_NAME)
 
@@ -248,7 +246,7 @@ def prompt_patterns(days: frozenset[date]) -> Patterns:
 _HINT = re.compile(
     r"\d[^\n\d]|[^\n\d]\d|\d{7}|ID|[_-]id|Id|tasks/|tool-results/|/tmp/|/T/|Temp|====|billing|(?<![^\n])[a-f]{7}"
 )
-"""A line without any of these has nothing volatile in it, so the far slower pattern is not tried."""
+"""A line without any of these has no volatile text, so the far slower pattern is not tried."""
 
 _CHILD = re.compile(rf"(?P<separator>[/\\]+)(?P<child>{FILE_NAME})")
 
@@ -350,4 +348,4 @@ _REPLACED: Mapping[str, Callable[[Match], list[Piece]]] = {
     "system": _constant("{{system}}"),
     "rule": _constant("===="),
 }
-"""`rule`: pytest fills its lines up to the width of the terminal, so their length depends on the time in them."""
+"""`rule`: pytest fills lines up to the terminal's width, so their length depends on the time in them."""

@@ -1,4 +1,4 @@
-"""LiteLLM behind our gateway: a real process that we start and stop, or one that runs already.
+"""LiteLLM behind the gateway: a process that the gateway starts and stops, or one that already runs.
 
 executable = find_litellm(None, env, toolbox_path=None)
 async with LiteLLM(executable, upstreams, env=env) as litellm:

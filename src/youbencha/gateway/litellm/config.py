@@ -1,6 +1,6 @@
-"""LiteLLM's configuration and environment, from the upstreams that a run has. No key is ever written to a file.
+"""LiteLLM's configuration and environment, from the upstreams of a run. No key is ever written to a file.
 
-Every setting was tried with LiteLLM 1.106.2 and real agents; docs/litellm.md says what still changes on the way.
+Every setting was tried with LiteLLM 1.106.2 and real agents; docs/litellm.md lists what LiteLLM still changes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from youbencha.gateway.upstreams import Upstream
 from youbencha.process.environment import PROGRAM, PROXY, TEMPORARY, select
 
 MASTER_KEY = "LITELLM_MASTER_KEY"
-"""The variable that LiteLLM takes its own key from."""
+"""The variable with LiteLLM's own key."""
 
 AUTH_TOKEN = "ANTHROPIC_AUTH_TOKEN"  # noqa: S105 - the name of a variable
 """LiteLLM sends its value as `Authorization: Bearer`, unless it has a key, which it sends as `x-api-key`."""
 
 FROM_ENVIRONMENT = "os.environ/"
-"""How its configuration names a variable instead of a value."""
+"""The prefix of a variable's name in place of a value in its configuration."""
 
 
 class Backend(NamedTuple):
@@ -33,16 +33,16 @@ class Backend(NamedTuple):
 
     provider: Provider
     url: str | None = None
-    """With or without a version at its end. None: the provider's own."""
+    """With or without a version at its end. None for the provider's own."""
     key_env: str | None = None
-    """The variable, in LiteLLM's environment, that holds the key. None: it needs none."""
+    """The variable in LiteLLM's environment with the key. None if it needs none."""
 
 
 class _Kind(NamedTuple):
     models: tuple[str, ...]
     """Patterns of its models' names."""
     version: str
-    """What LiteLLM expects at the end of a base URL."""
+    """The version that LiteLLM expects at the end of a base URL."""
     parameters: Mapping[str, Any] = {}
 
 
@@ -51,7 +51,7 @@ _KINDS: Mapping[Provider, _Kind] = {
     "openai": _Kind(
         ("gpt-*", "o1*", "o3*", "o4*", "chatgpt-*", "codex-*"),
         "/v1",
-        # It refuses what its list does not know of a model, and knows no model that is newer than itself.
+        # It refuses parameters that its list does not have for a model, and its list has no newer models.
         {"allowed_openai_params": ["reasoning_effort", "verbosity"]},
     ),
     "gemini": _Kind(("gemini-*",), "/v1beta"),
@@ -62,29 +62,29 @@ _NO_KEY = "none"  # LiteLLM does not call a provider without one
 _SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "general_settings": {
         "master_key": FROM_ENVIRONMENT + MASTER_KEY,
-        # Otherwise no header of the agent's but anthropic-beta goes on; Claude Code names its session in one.
+        # Otherwise only the agent's header anthropic-beta is passed on; Claude Code sends its session id in another.
         "forward_client_headers_to_llm_api": True,
     },
     "litellm_settings": {
         "telemetry": False,
-        # Whether to retry is the agent's decision: it sees each error, and the ledger each request.
+        # The agent decides whether to retry, so that it sees each error, and the ledger each request.
         "num_retries": 0,
-        # What it cannot pass on is an error. Dropped silently, it would be another experiment.
+        # What it cannot pass on is an error: if it were dropped silently, another configuration would be measured.
         "drop_params": False,
     },
     "router_settings": {
         "num_retries": 0,
-        # After some errors it would answer 429 by itself for a while.
+        # Otherwise, after some errors, it answers 429 for a while without asking the provider.
         "disable_cooldowns": True,
     },
 }
 
 
 def configuration(backends: Sequence[Backend], models: Sequence[str] = ()) -> dict[str, Any]:
-    """Return what LiteLLM reads at its start. A model whose name no pattern matches goes to the first backend.
+    """Return LiteLLM's configuration. A model whose name matches no pattern goes to the first backend.
 
-    `models` are those that will be asked for, as far as that is known. LiteLLM holds back OpenAI's responses to the end
-    for a model that neither its own list nor this one names.
+    `models` are those that will be requested, as far as known: LiteLLM delays OpenAI's responses to the end for a model
+    that is neither in its own list nor in this one.
     """
     rows = [_model(name, target, backend) for backend in backends for name, target in _patterns(backend.provider)]
     if backends:
@@ -124,18 +124,15 @@ def _bare(url: str) -> str:
     return url.rstrip("/").removesuffix("/v1").removesuffix("/v1beta")
 
 
-# -- a configuration that the user wrote ------------------------------------------------------------------------
-
-
 class OwnConfig(NamedTuple):
     """What the user's configuration requires."""
 
     variables: frozenset[str]
     """The environment variables that it refers to."""
     master_key: str | None
-    """The key, if it is in the file itself."""
+    """The key, if it is in the file."""
     master_key_env: str = MASTER_KEY
-    """The variable with the key, if not."""
+    """The variable with the key, otherwise."""
 
 
 def read_own_config(path: Path) -> OwnConfig:
@@ -151,7 +148,7 @@ def read_own_config(path: Path) -> OwnConfig:
 
 
 def parse_own_config(text: str) -> OwnConfig:
-    """Raises ValueError if it is not a configuration of LiteLLM."""
+    """Parse LiteLLM's configuration. Raises ValueError if it is invalid."""
     document = _load(text)
     general = document.get("general_settings")
     key = general.get("master_key") if isinstance(general, dict) else None
@@ -191,7 +188,7 @@ def _variables(value: object) -> Iterator[str]:
         yield value.removeprefix(FROM_ENVIRONMENT)
 
 
-# -- its environment: what the system and a company's network need, its keys, and nothing else ---------------------
+# LiteLLM's environment has what the system and a company's network need, its keys, and nothing else.
 
 _PASSED_ON = PROGRAM | TEMPORARY | PROXY | {
     "LANG", "LC_ALL", "TZ", "SYSTEMDRIVE", "WINDIR", "PROGRAMDATA", "NUMBER_OF_PROCESSORS",
@@ -199,20 +196,20 @@ _PASSED_ON = PROGRAM | TEMPORARY | PROXY | {
 }  # fmt: skip
 
 _USER_VARIABLES = frozenset({"HOME", "USER", "LOGNAME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "XDG_CONFIG_HOME"})
-"""They lead to cloud credentials, which the user's own configuration may need."""
+"""For cloud credentials, which the user's configuration may need."""
 
 _LOOPBACK = "127.0.0.1,localhost,::1"
 
 QUIET: Mapping[str, str] = MappingProxyType(
     {
-        # Its lists as they came with it: no request leaves this computer but the agent's. (Without a network, the
-        # first of these also saves the six seconds that it tries for.)
+        # Use its bundled lists, so that only the agent's requests leave this computer. (Without a network, the first of
+        # these also saves six seconds of retries.)
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
         "LITELLM_LOCAL_BLOG_POSTS": "True",
         "LITELLM_LOCAL_POLICY_TEMPLATES": "True",
         "LITELLM_LOCAL_AUTOROUTER_PRESETS": "True",
-        # Else it would read a `.env` in its directory.
+        # Otherwise it reads a `.env` in its directory.
         "LITELLM_MODE": "PRODUCTION",
         "LITELLM_LOG": "WARNING",
         "PYTHONUNBUFFERED": "1",
@@ -231,7 +228,7 @@ def litellm_environment(
 
 
 def _without_proxy_for_loopback(env: Mapping[str, str]) -> dict[str, str]:
-    """Exclude this computer from what goes through a proxy."""
+    """Add this computer to NO_PROXY."""
     if not any(name.upper().endswith("_PROXY") for name in env):
         return {}
     excluded = next((env[name] for name in ("no_proxy", "NO_PROXY") if env.get(name)), "")
@@ -240,7 +237,7 @@ def _without_proxy_for_loopback(env: Mapping[str, str]) -> dict[str, str]:
 
 
 class StartPlan(NamedTuple):
-    """All that the start of LiteLLM needs, except the port."""
+    """Everything that is needed to start LiteLLM, except the port."""
 
     config_file: Path
     cwd: Path
@@ -249,7 +246,7 @@ class StartPlan(NamedTuple):
 
 
 def plan_of_ours(upstreams: Sequence[Upstream], models: Sequence[str], env: Mapping[str, str], home: Path) -> StartPlan:
-    """Write our own configuration into `home`, a directory for LiteLLM alone."""
+    """Write our own configuration into `home`, a directory only for LiteLLM."""
     backends = [Backend(upstream.provider, upstream.url, _variable(upstream)) for upstream in upstreams]
     config_file = home / "config.yaml"
     # JSON is valid YAML.

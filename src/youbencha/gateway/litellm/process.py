@@ -1,4 +1,4 @@
-"""Run LiteLLM as a subprocess: find it, start it, wait until it is ready, check it, and stop it."""
+"""Run LiteLLM as a subprocess: find it, start it, check its health, and stop it."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _LAST_LINES = 15
 
 
 class LiteLLM:
-    """Runs for as long as the `async with` block lasts.
+    """Runs LiteLLM during its `async with` block.
 
-    Of `env`, LiteLLM gets the system's variables and those that the user's own configuration refers to, no others.
-    `models` are the models that will be requested, as far as they are known.
+    Of `env`, LiteLLM gets only the system's variables and those that the user's configuration refers to. `models` are
+    the models that will be requested, as far as known.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class LiteLLM:
         self._stopping = asyncio.Event()
         self._url: str | None = None
         self.master_key = ""
-        """A new one at each start, unless the user's own configuration has one."""
+        """New at each start, unless the user's configuration has one."""
         self.pid: int | None = None
 
     @property
@@ -103,7 +103,7 @@ class LiteLLM:
         await self._cleanup.aclose()
 
     async def _start(self, plan: StartPlan) -> None:
-        """Start it on a free port. Another process may take that port before LiteLLM does: then another is tried."""
+        """Start it on a free port. If another process takes that port first, another one is tried."""
         try:
             async with asyncio.timeout(self._startup_timeout_s), new_client() as client:
                 for _ in range(_PORTS_TO_TRY):
@@ -192,8 +192,6 @@ def _not_ready(what: str, result: ProcessResult | None) -> YouBenchaError:
     )
 
 
-# -- health check ------------------------------------------------------------------------------------------------
-
 _TIMEOUT_S = 10.0
 
 
@@ -214,8 +212,8 @@ def new_client() -> aiohttp.ClientSession:
 async def health_of(client: aiohttp.ClientSession, url: str, key: str) -> Health:
     if await _status(client, f"{url}/health/liveliness") != 200:
         return Health.SILENT
-    # The first request needs no key. This one does, so it also shows that this is our LiteLLM, and not another that
-    # has the port by now.
+    # The first request needs no key. This one does, so it also shows that this is our LiteLLM, and not another server
+    # on this port.
     status = await _status(client, f"{url}/v1/models", {"Authorization": f"Bearer {key}"})
     return Health.READY if status == 200 else Health.REFUSING
 
@@ -249,8 +247,6 @@ async def check_litellm(url: str, key: str) -> None:
             hint="Set `gateway.litellm.key_env` to the variable with its master key or a virtual key.",
         )
 
-
-# -- where it is installed --------------------------------------------------------------------------------------
 
 _NAME = "litellm"
 

@@ -1,9 +1,9 @@
-"""Requests to LiteLLM and answers from it: refuse options that cannot be metered, restore providers' errors. Pure.
+"""Requests to LiteLLM and answers from it: refuse options that cannot be metered, restore providers' errors. No I/O.
 
-Measured with 1.106.2. Requests: `?model=` wins over the body's model, `fallbacks` ask a second model, and
-`num_retries` asks again unseen, while the gateway reads the body and counts one answer. Answers: of the provider's
-headers, only those of OpenAI's APIs come through, under another name; an error's body is wrapped into the message of
-another; for Anthropic, 529 becomes 500 and 413 becomes 400.
+Measured with 1.106.2. Requests: `?model=` wins over the body's model, `fallbacks` asks a second model, and
+`num_retries` retries, while the gateway reads the body and counts one answer. Answers: of the provider's headers, only
+those of OpenAI's APIs are passed on, under other names; an error's body is wrapped into the message of another; for
+Anthropic, 529 becomes 500 and 413 becomes 400.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OF_LITELLM = (_OF_PROVIDER, "x-litellm-")
 _CLIENTS_USE = re.compile(r"retry-after(-ms)?|x-should-retry|(anthropic|x)-ratelimit-.*|(x-)?request-id", re.IGNORECASE)
 
 _STATUSES: Mapping[str, int] = {"overloaded_error": 529, "request_too_large": 413}
-"""By the provider's type of error: LiteLLM does not have these statuses."""
+"""By the provider's type of error, because LiteLLM does not preserve these statuses."""
 
 
 class ErrorAnswer(NamedTuple):
@@ -29,7 +29,7 @@ class ErrorAnswer(NamedTuple):
 
 
 def provider_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return an answer's headers without LiteLLM's own, and with the provider's that clients use."""
+    """Return an answer's headers without LiteLLM's own, and with the provider's headers that clients use."""
     given = dict(headers)
     kept = {name: value for name, value in given.items() if not name.lower().startswith(_OF_LITELLM)}
     restored = {
@@ -41,7 +41,7 @@ def provider_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def provider_error(status: int, body: bytes) -> ErrorAnswer:
-    """Return the error as the provider gave it, if LiteLLM's message holds it; otherwise as it came."""
+    """Return the provider's original error, if LiteLLM's message contains it; otherwise LiteLLM's."""
     original = _wrapped_error(_message(body))
     if original is None:
         return ErrorAnswer(status, body)
@@ -59,7 +59,7 @@ def _message(body: bytes) -> str:
 
 
 def _wrapped_error(message: str) -> dict[str, Any] | None:
-    """Parse `litellm.RateLimitError: AnthropicException - {"type": "error", …}`, which more text may follow."""
+    """Parse `litellm.RateLimitError: AnthropicException - {"type": "error", …}`; more text may follow."""
     start = message.find("{")
     if start < 0 or not message.startswith("litellm."):
         return None
@@ -70,10 +70,8 @@ def _wrapped_error(message: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and "error" in found else None
 
 
-# -- requests --------------------------------------------------------------------------------------------------
-
 QUERY = frozenset({"alt", "beta"})
-"""What agents send. Anything else would be for LiteLLM alone."""
+"""What agents send. Anything else could only be meant for LiteLLM."""
 
 _OPTIONS = frozenset({
     "fallbacks", "context_window_fallbacks", "content_policy_fallbacks", "num_retries", "max_retries", "retry_policy",
@@ -85,7 +83,7 @@ _OPTION_PREFIXES = ("mock_", "litellm_")
 
 
 def unmetered_option(body: object, model: str | None) -> str | None:
-    """Return what in a request cannot be metered, in words; None if there is nothing."""
+    """Return a description of what cannot be metered in a request; None if there is nothing."""
     if not isinstance(body, Mapping):
         return "a body that is not a JSON object"
     for key in body:

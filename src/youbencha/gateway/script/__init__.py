@@ -1,4 +1,4 @@
-"""A model that answers from a script: the usual APIs on loopback, for tests and for writers of adapters."""
+"""A model that answers from a script, with the usual APIs on loopback, for tests and for writing adapters."""
 
 from youbencha.gateway.api import WireName
 from youbencha.gateway.script.format import (

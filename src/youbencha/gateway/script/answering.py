@@ -1,4 +1,4 @@
-"""Choose the answer to a request, and make its bytes, faults included. No I/O: the server only sends it."""
+"""Choose the answer to a request, and create its bytes, including faults. No I/O: the server sends it."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ from youbencha.gateway.script.wire import (
 @dataclass(frozen=True, slots=True)
 class Chosen:
     answer: ScriptedAnswer | None
-    """None when the turns have run out."""
+    """None after the last turn."""
     turn: int | None = None
-    """Which of the conversation's turns, from 0; None for an answer on the side."""
+    """The number of the turn in its conversation, from 0; None for the answer to a side request."""
     conversation: int | None = None
-    """Which of the script's `conversations`, from 0; None for its own `turns`."""
+    """The number of the conversation in `conversations`, from 0; None for the script's `turns`."""
     given: int = 0
-    """How many answers this conversation had, when they have run out."""
+    """The number of answers in this conversation, after the last one."""
 
 
 class ScriptedProgress:
-    """How far each conversation of each session has come."""
+    """Counts the answers in each conversation of each session."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
@@ -84,7 +84,7 @@ def matches(when: When, request: ScriptRequest) -> bool:
 
 
 def turn_at(turns: Sequence[Turn], number: int) -> int | None:
-    """Return the turn that gives the answer with this number, counted from 0; None if there is none."""
+    """Return the turn for the answer with this number, from 0; None if there is none."""
     for index, turn in enumerate(turns):
         if turn.times == "forever" or number < turn.times:
             return index
@@ -95,8 +95,6 @@ def turn_at(turns: Sequence[Turn], number: int) -> int | None:
 def total(turns: Sequence[Turn]) -> int:
     return sum(turn.times for turn in turns if turn.times != "forever")
 
-
-# -- the reply to an answer ----------------------------------------------------------------------------------
 
 EVENT_STREAM = "text/event-stream; charset=utf-8"
 
@@ -116,7 +114,7 @@ class Reply:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     pieces: Sequence[bytes] = ()
-    """Each is written on its own."""
+    """Each is written separately."""
     ending: ScriptedEnding = ScriptedEnding.COMPLETE
     delay: float = 0.0
     pause: float = 0.0
@@ -142,7 +140,7 @@ def error_reply(wire: Wire, error: HttpError, *, delay: float = 0.0) -> Reply:
 
 
 def refusal(wire: Wire, status: int, message: str) -> Reply:
-    """Return an error of the server itself. The header tells clients not to retry."""
+    """Return an error of the server itself, with a header that tells clients not to retry."""
     return error_reply(wire, HttpError(status=status, message=message, headers={"x-should-retry": "false"}))
 
 
@@ -182,7 +180,7 @@ def _stream(wire: Wire, answer: ScriptedAnswer, events: list[Event]) -> Reply:
 
 
 def _whole(wire: Wire, answer: ScriptedAnswer, message: Message) -> Reply:
-    """The same faults for a client without a stream, as far as they can happen to it."""
+    """The same faults for a client without a stream, as far as they are possible."""
     if answer.error_mid_stream is not None:
         error = answer.error_mid_stream
         instead = HttpError(status=error.status, type=error.type, message=error.message)
@@ -212,8 +210,6 @@ def _cut(parts: Sequence[bytes], size: int | None) -> tuple[bytes, ...]:
     return tuple(body[start : start + size] for start in range(0, len(body), size))
 
 
-# -- deciding ------------------------------------------------------------------------------------------------
-
 Kind = Literal["turn", "side", "other"]
 
 
@@ -233,7 +229,7 @@ class Decider:
         self._progress = ScriptedProgress(script)
 
     def decide(self, method: str, request: HttpRequest) -> ScriptedDecision:
-        if method == "HEAD":  # Claude Code 2.1.197 probes its base URL with it
+        if method == "HEAD":  # Claude Code 2.1.197 probes its base URL in this way
             return ScriptedDecision(Reply())
         if method == "GET" and request.path.endswith("/healthz"):
             return ScriptedDecision(json_reply(ANTHROPIC, {"status": "ok"}))
@@ -283,10 +279,8 @@ def _unknown_variable(name: str, known: Mapping[str, str]) -> str:
     return f"the script names an unknown variable '{name}'{hint} (known: {names})"
 
 
-# -- the API of a request ------------------------------------------------------------------------------------
-
 ANTHROPIC = AnthropicMessages()
-"""Also for a client whose path does not say which API it uses."""
+"""Also used if the path does not identify the API."""
 
 _WIRES: Mapping[WireName, Wire] = {wire.name: wire for wire in (ANTHROPIC, OpenAIChat(), OpenAIResponses(), Gemini())}
 

@@ -31,7 +31,7 @@ from youbencha.json_lines import records
 _COUNTED: tuple[Required, ...] = (("model", (str,), "text"), ("messages", (list,), "a list"))
 
 _ANSWERED: tuple[Required, ...] = (_COUNTED[0], ("max_tokens", (int,), "a whole number"), _COUNTED[1])
-"""To count tokens, a client does not limit the answer."""
+"""A request to count tokens has no limit on the answer."""
 
 
 class AnthropicMessages(Wire):
@@ -85,13 +85,11 @@ class AnthropicMessages(Wire):
 
 
 def session_of(request: HttpRequest) -> str:
-    """Return the client's session. Claude Code sends the header from 2.1.86 on; before, it is in the user id."""
+    """Return the client's session id. Claude Code sends a header from 2.1.86 on; before, it was in the user id."""
     metadata: Any = request.body.get("metadata")
     user = metadata.get("user_id") if isinstance(metadata, Mapping) else None
     return request.headers.get("x-claude-code-session-id") or (user if isinstance(user, str) else "") or request.key
 
-
-# -- errors --------------------------------------------------------------------------------------------------
 
 TYPE_OF_STATUS: Mapping[int, str] = {
     400: "invalid_request_error",
@@ -131,9 +129,6 @@ def error_body(status: int, message: str | None, kind: str | None, request_id: s
     return body | ({"request_id": request_id} if request_id else {})
 
 
-# -- an answer: one JSON message, or the events of a stream --------------------------------------------------
-
-
 def message_json(answer: ScriptedAnswer, model: str, tokens: ClaimedTokens) -> Message:
     return {
         "id": new_id("msg"),
@@ -159,7 +154,7 @@ def blocks(answer: ScriptedAnswer) -> list[dict[str, Any]]:
 
 
 def counts(tokens: ClaimedTokens) -> dict[str, int]:
-    """This API does not say how many tokens went into thinking."""
+    """This API does not report thinking tokens."""
     return {
         "input_tokens": tokens.input,
         "output_tokens": tokens.output,
@@ -174,9 +169,9 @@ def usage_json(tokens: ClaimedTokens) -> dict[str, Any]:
 
 
 def message_events(message: Message) -> Iterator[Event]:
-    """Yield the stream from which a client makes `message` again.
+    """Yield the events of a stream with the content of `message`.
 
-    As from the real API, message_start counts one token of output and message_delta all of them.
+    As in the real API, message_start counts one token of output and message_delta all of them.
     """
     usage = message["usage"]
     start = {**message, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}

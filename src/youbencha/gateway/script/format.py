@@ -53,7 +53,7 @@ Duration = Annotated[
 ]
 
 VARIABLES = "variables"
-"""The key of the known variables in the validation context, which may be missing."""
+"""The key of the known variables in the validation context; it may be missing."""
 
 StopReason = Literal[
     "end_turn",
@@ -87,7 +87,7 @@ class _Part(BaseModel):
 
 
 class ScriptedUsage(_Part):
-    """Tokens that an answer claims to have used. What is left out comes from the script's `usage`."""
+    """Tokens that an answer reports. Missing values come from the script's `usage`."""
 
     input_tokens: int | None = Field(None, ge=0, description="Tokens read, without the cached ones.")
     output_tokens: int | None = Field(None, ge=0, description="Tokens written.")
@@ -191,7 +191,7 @@ class ScriptedAnswer(_Part):
         return self
 
     def _says(self, name: str) -> bool:
-        """Whether a key has an effect: `hang: false` has none, but `text: ""` is an (empty) answer."""
+        """Whether a key has an effect: `hang: false` has none, but `text: ""` is an empty answer."""
         value = getattr(self, name)
         return value is not None and value is not False and value != []
 
@@ -270,8 +270,6 @@ class Script(_Part):
         return self
 
 
-# -- loading -------------------------------------------------------------------------------------------------
-
 _CODE = "SCRIPT_INVALID"
 
 _WHAT = "The model script"
@@ -290,8 +288,6 @@ def _context(variables: Mapping[str, str] | None) -> dict[str, Any] | None:
     return None if variables is None else {VARIABLES: variables}
 
 
-# -- `${name}` in a script, and the working directory in a request -------------------------------------------
-
 _WORKING_DIRECTORY = re.compile(
     r"^[ \t]*(?:[-*] )?(?:primary |current )?working directory:[ \t]*(\S.*?)\s*?$"
     r"|^[ \t]*<cwd>(\S.*?)</cwd>[ \t]*$"
@@ -299,11 +295,11 @@ _WORKING_DIRECTORY = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """Claude Code 1.0.x: `<env>\\nWorking directory: /x`; 2.1.x: ` - Primary working directory: /x`; Copilot: `* Current
-working directory: /x`; Codex: `<cwd>/x</cwd>`; Gemini: `- **Workspace Directories:**\\n  - /x`. Lines of their own,
-because the tools' descriptions speak of working directories too."""
+working directory: /x`; Codex: `<cwd>/x</cwd>`; Gemini: `- **Workspace Directories:**\\n  - /x`. Only whole lines,
+because the tools' descriptions mention working directories too."""
 
 AUTOMATIC = frozenset({"cwd"})
-"""Known from the request, if it says so."""
+"""Read from the request, if it contains it."""
 
 
 class UnknownVariableError(Exception):

@@ -33,14 +33,14 @@ _REQUIRED: tuple[Required, ...] = (("contents", (list,), "a list"),)
 _CALLED = re.compile(r"/models/(?P<model>[^/:]+):(?P<method>[A-Za-z]+)/?$")
 
 _USER_HEADER = "x-gemini-api-privileged-user-id"
-"""Gemini CLI does not name a session, only the installation that it runs in."""
+"""Gemini CLI sends no session id, only the id of its installation."""
 
 _FINISH: Mapping[StopReason, str] = {
     "max_tokens": "MAX_TOKENS",
     "model_context_window_exceeded": "MAX_TOKENS",
     "refusal": "SAFETY",
 }
-"""Anything else is STOP, also a tool call."""
+"""Anything else is STOP, including a tool call."""
 
 _STATUS: Mapping[int, str] = {
     401: "UNAUTHENTICATED",
@@ -108,7 +108,7 @@ class Gemini(Wire):
         }
 
     def events(self, message: Message, request: HttpRequest) -> list[Event]:
-        """As from the real API, each chunk counts the prompt, and the last one all."""
+        """As in the real API, each chunk counts the prompt, and the last one all tokens."""
         (candidate,) = message["candidates"]
         prompt = message["usageMetadata"]["promptTokenCount"]
         early = {"promptTokenCount": prompt, "totalTokenCount": prompt}
@@ -147,7 +147,7 @@ def _method(request: HttpRequest) -> str:
 
 
 def _parts(answer: ScriptedAnswer) -> list[dict[str, Any]]:
-    """A call has an id only where the script gives it one: this API does without."""
+    """A call has an id only if the script sets one: this API does not need it."""
     thought = [{"text": answer.thinking, "thought": True}] if answer.thinking is not None else []
     calls = [
         {"functionCall": {**({"id": tool.id} if tool.id else {}), "name": tool.name, "args": tool.input}}
@@ -163,7 +163,7 @@ def _pieces(part: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _usage(tokens: ClaimedTokens) -> dict[str, Any]:
-    """The cached tokens are a part of the prompt's here; those of thinking are none of the answer's."""
+    """In this API, the prompt includes cached tokens, and the answer excludes thinking tokens."""
     usage = {
         "promptTokenCount": tokens.all_input,
         "candidatesTokenCount": tokens.output - tokens.thought,

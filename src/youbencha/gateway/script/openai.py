@@ -33,7 +33,7 @@ from youbencha.gateway.script.wire import (
 from youbencha.json_lines import records
 
 _SESSION_HEADERS = ("session-id", "session_id")
-"""Codex: with a hyphen today, with an underscore before."""
+"""Codex uses a hyphen, and used an underscore before."""
 
 
 class _Kind(NamedTuple):
@@ -72,13 +72,11 @@ class OpenAI(Wire):
 
 
 def session_of(request: HttpRequest) -> str:
-    """Return the client's session: as it names it, else its user, else its key."""
+    """Return the client's session id, else its user, else its key."""
     in_headers = (request.headers.get(name, "") for name in _SESSION_HEADERS)
     in_body = (text_in(request.body, name) for name in ("prompt_cache_key", "user"))
     return next((name for name in (*in_headers, *in_body) if name), request.key)
 
-
-# -- chat completions ----------------------------------------------------------------------------------------
 
 _CHAT_REQUIRED: tuple[Required, ...] = (("model", (str,), "text"), ("messages", (list,), "a list"))
 
@@ -149,7 +147,7 @@ class OpenAIChat(OpenAI):
 
 
 def _message(answer: ScriptedAnswer) -> dict[str, Any]:
-    """Thinking has the name that DeepSeek introduced and others adopted: the API itself has none."""
+    """Thinking has DeepSeek's name, which others have adopted, because the API itself has none."""
     texts = texts_in(answer)
     message: dict[str, Any] = {"role": "assistant", "content": "\n".join(texts) if texts else None, "refusal": None}
     if answer.thinking is not None:
@@ -184,7 +182,7 @@ def _choice(delta: Mapping[str, Any], finish: str | None = None) -> dict[str, An
 
 
 def _chat_usage(tokens: ClaimedTokens) -> dict[str, Any]:
-    """Here, the cached tokens are a part of the prompt's."""
+    """In this API, the prompt includes cached tokens."""
     return {
         "prompt_tokens": tokens.all_input,
         "completion_tokens": tokens.output,
@@ -194,8 +192,6 @@ def _chat_usage(tokens: ClaimedTokens) -> dict[str, Any]:
     }
 
 
-# -- responses -----------------------------------------------------------------------------------------------
-
 _RESPONSES_REQUIRED: tuple[Required, ...] = (("model", (str,), "text"), ("input", (str, list), "text or a list"))
 
 _INCOMPLETE: Mapping[StopReason, str] = {
@@ -203,7 +199,7 @@ _INCOMPLETE: Mapping[StopReason, str] = {
     "model_context_window_exceeded": "max_output_tokens",
     "refusal": "content_filter",
 }
-"""Why a response is not complete; after anything else it is."""
+"""Why a response is incomplete, by stop reason; with any other, it is complete."""
 
 
 class OpenAIResponses(OpenAI):
@@ -293,7 +289,7 @@ def _item(prefix: str, **fields: Any) -> dict[str, Any]:
 
 
 def _responses_usage(tokens: ClaimedTokens) -> dict[str, Any]:
-    """Here, the cached tokens are a part of the input's."""
+    """In this API, the input includes cached tokens."""
     return {
         "input_tokens": tokens.all_input,
         "input_tokens_details": {"cached_tokens": tokens.cache_read, "cache_write_tokens": tokens.cache_creation},
@@ -301,9 +297,6 @@ def _responses_usage(tokens: ClaimedTokens) -> dict[str, Any]:
         "output_tokens_details": {"reasoning_tokens": tokens.thought},
         "total_tokens": tokens.all_input + tokens.output,
     }
-
-
-# -- a response as the events of its stream ------------------------------------------------------------------
 
 
 def response_events(response: Message) -> Iterator[Event]:
@@ -369,17 +362,14 @@ _PARTS = {
 }
 
 
-# -- the tools that a request to responses offers ------------------------------------------------------------
-
-
 class Offered(NamedTuple):
     free_form: bool = False
-    """It takes a text instead of arguments, as Codex's apply_patch does."""
+    """It takes a text instead of arguments, such as Codex's apply_patch."""
     namespace: str | None = None
 
 
 def offered_tools(body: Mapping[str, Any]) -> dict[str, Offered]:
-    """By name. For its newest models, Codex 0.166 puts them into the conversation instead of the request's `tools`."""
+    """Return the tools by name. For its newest models, Codex 0.166 puts them into the conversation."""
     added = [item for item in records(body.get("input")) if item.get("type") == "additional_tools"]
     return {name: tool for holder in (body, *added) for name, tool in _named(holder, None)}
 
@@ -389,5 +379,5 @@ def _named(holder: Mapping[str, Any], namespace: str | None) -> Iterator[tuple[s
         name, kind = text_in(tool, "name"), tool.get("type")
         if kind == "namespace":
             yield from _named(tool, name)
-        else:  # what the API itself does (a search of the web) has no name but its type
+        else:  # tools of the API itself (a web search) have only a type
             yield name or str(kind), Offered(kind == "custom", namespace)

@@ -25,7 +25,7 @@ MAX_REQUEST_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """A request as it was received, and what it was answered with."""
+    """A request as it was received, and how it was answered."""
 
     method: str
     path: str
@@ -35,7 +35,7 @@ class RecordedRequest:
     body: Any
     """Parsed; None if there is none, or if it is not JSON."""
     status: int
-    """Of the answer, as it begins: a stream that fails later began with 200."""
+    """The status of the answer. A stream that fails later has 200."""
     kind: Kind = "other"
     wire: WireName | None = None
     """The API of the path; None if it is unknown."""
@@ -45,7 +45,7 @@ class RecordedRequest:
 
 
 class ScriptedModel:
-    """Serves a script for as long as the `async with` block lasts."""
+    """Serves a script during its `async with` block."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class ScriptedModel:
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=MAX_REQUEST_BYTES)
         app.router.add_route("*", "/{path:.*}", self._handle)
-        # A handler that hangs ends with its client, and all end when the block does.
+        # A handler that hangs is cancelled when its client disconnects, and all of them at the end of the block.
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=5.0)
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._host, self._port)
@@ -119,7 +119,7 @@ class ScriptedModel:
         response = web.StreamResponse(status=reply.status, headers=reply.headers)
         await self._wait(reply.delay)
         await response.prepare(request)
-        # A client that leaves early needs nothing more.
+        # A client that has disconnected needs nothing more.
         with contextlib.suppress(ConnectionResetError):
             for number, piece in enumerate(reply.pieces):
                 if number:
@@ -136,7 +136,7 @@ class ScriptedModel:
         return response
 
     async def _wait(self, seconds: float) -> None:
-        """Sleep, but no longer than the server runs. Without a pause, other tasks still get their turn."""
+        """Sleep, but no longer than the server runs. Without a pause, let other tasks run."""
         if not seconds:
             await asyncio.sleep(0)
             return

@@ -1,4 +1,4 @@
-"""The base of an API that a script is served as: read a request, write an answer. Pure."""
+"""The base class of the APIs of the scripted model: read a request, write an answer. No I/O."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from youbencha.gateway.sse import write_event
 from youbencha.json_lines import records
 
 Required = tuple[str, tuple[type, ...], str]
-"""A key that a body must have, the types that it may be of, and how an error calls them."""
+"""A required key of a body, its valid types, and their description in an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class ScriptedMessage:
 
 
 def problem_with(body: Any, required: Iterable[Required]) -> str | None:
-    """Return why the API would refuse this body; None if it would not."""
+    """Return why the API would refuse this body, or None."""
     if not isinstance(body, Mapping):
         return "the request body must be a JSON object"
     for key, kinds, name in required:
@@ -78,7 +78,7 @@ def script_request(
     prompt: str,
     messages: Iterable[ScriptedMessage],
 ) -> ScriptRequest:
-    """Add the working directory, which is found alike in every API."""
+    """Add the working directory, which is found in the same way in every API."""
     cwd = working_directory(system, prompt, *(text for message in messages for text in message.texts))
     return ScriptRequest(session, model, stream, has_tools, system, prompt, cwd)
 
@@ -86,7 +86,7 @@ def script_request(
 def first_prompt(messages: Iterable[ScriptedMessage]) -> str:
     """Return the user's texts before the model's first message.
 
-    Codex puts what it knows of its environment into a user message of its own, before the person's.
+    Codex puts a description of its environment into a separate user message before the prompt.
     """
     texts: list[str] = []
     for message in messages:
@@ -115,15 +115,12 @@ def text_in(body: Mapping[str, Any], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-# -- tokens that an answer claims to have used ---------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class ClaimedTokens:
     input: int = 100
     """Without the cached ones."""
     output: int = 20
-    """With those spent on thinking."""
+    """Including thinking tokens."""
     cache_read: int = 0
     cache_creation: int = 0
     reasoning: int = 0
@@ -134,7 +131,7 @@ class ClaimedTokens:
 
     @property
     def thought(self) -> int:
-        """Thinking is a part of the output: there can be no more of it."""
+        """Thinking tokens, at most those of the output."""
         return min(self.reasoning, self.output)
 
 
@@ -148,12 +145,10 @@ _NAMES = {
 
 
 def tokens_of(answer: ScriptedAnswer, default: ScriptedUsage) -> ClaimedTokens:
-    """Return each number from the answer, else from the script, else a small one."""
+    """Return each number from the answer, else from the script, else a small default."""
     given = default.model_dump(exclude_none=True) | answer.usage.model_dump(exclude_none=True)
     return ClaimedTokens(**{_NAMES[name]: number for name, number in given.items()})
 
-
-# -- the API -------------------------------------------------------------------------------------------------
 
 Event = dict[str, Any]
 
@@ -162,7 +157,7 @@ Message = dict[str, Any]
 MODEL_WITHOUT_NAME = "scripted-model"
 
 DELTAS = 4
-"""The number of pieces of a text: enough to see that a client joins them."""
+"""The number of pieces of a text, enough to test whether a client joins them."""
 
 
 class Wire(ABC):
@@ -173,11 +168,11 @@ class Wire(ABC):
     bad_key: ClassVar[str]
     """The message for a client without the right key."""
     closing: ClassVar[bytes] = b""
-    """What follows the last event of a stream."""
+    """What is sent after the last event of a stream."""
 
     @abstractmethod
     def problem_with(self, request: HttpRequest, action: Action) -> str | None:
-        """Return why the API would refuse this request; None if it would not."""
+        """Return why the API would refuse this request, or None."""
 
     @abstractmethod
     def read(self, request: HttpRequest) -> ScriptRequest:
@@ -189,11 +184,11 @@ class Wire(ABC):
 
     @abstractmethod
     def events(self, message: Message, request: HttpRequest) -> list[Event]:
-        """Return the stream from which a client makes `message` again."""
+        """Return the events of a stream with the content of `message`."""
 
     @abstractmethod
     def is_delta(self, event: Event) -> bool:
-        """Whether this event holds a part of the answer."""
+        """Whether this event has a part of the answer."""
 
     @abstractmethod
     def error_body(self, status: int, message: str | None, kind: str | None, request_id: str | None) -> Message: ...
@@ -211,7 +206,7 @@ class Wire(ABC):
 
 
 def event_bytes(event: Event) -> bytes:
-    """Write a server-sent event; one that has a type is named after it."""
+    """Write a server-sent event, named by its type if it has one."""
     data = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
     return write_event(str(event.get("type", "")).encode(), data.encode("utf-8", "replace"))
 

@@ -1,7 +1,7 @@
-"""The sockets between the harness and a container, and the channel to its first program (`init/init.c`).
+"""The sockets between the harness and a container, and the channel to its init program (`init/init.c`).
 
-The command, its environment and its open descriptors go over the channel, and reports come back. The other end is
-process 1 of the container, whose descriptors no other program can see: so its reports can be trusted.
+The harness sends the command, its environment and its open descriptors, and gets reports. The other end is process 1 of
+the container, whose descriptors no other program can see: so its reports can be trusted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _INIT = Path(__file__).parent / "init"
 _ARCHITECTURES = ("x86_64", "aarch64")
 _ALIASES = {"amd64": "x86_64", "arm64": "aarch64"}
 _EXECUTABLE = 0o755
-"""For every user: the one in the container may be another."""
+"""For every user, because the user in the container may be a different one."""
 _LONGEST_SOCKET = 107
 """Bytes that Linux allows for the path of a Unix socket."""
 _LONGEST_NAME = len("/doors/65535.sock")
@@ -44,9 +44,9 @@ _US = 1e-6
 
 
 def init_program(architecture: str, *, cache_dir: Path) -> Path:
-    """The first program of containers, for an engine of that architecture (as uname names it).
+    """Return the path of the init program for an engine's architecture (as named by uname).
 
-    A copy in the user's cache: a wheel or a checkout may have lost the permission to execute it.
+    It is a copy in the user's cache, because a wheel or a checkout may have lost the execute permission.
     """
     name = _ALIASES.get(architecture, architecture)
     if name not in _ARCHITECTURES:
@@ -86,17 +86,17 @@ class SocketDir:
         self._channels = 0
 
     def forward_port(self, port: int) -> ForwardedPort:
-        """Give a port of the container's loopback a socket here."""
+        """Create a socket for a port of the container's loopback."""
         if port not in self.ports:
             self.ports.append(port)
         return ForwardedPort(self.ports_dir / f"{port}.sock", f"127.0.0.1:{port}")
 
     def relays(self) -> list[tuple[int, str]]:
-        """Each forwarded port, and its socket as seen in the container."""
+        """Each forwarded port, and the path of its socket in the container."""
         return [(port, str(PORTS / f"{port}.sock")) for port in self.ports]
 
     def new_channel(self) -> Path:
-        """A path for a channel. Not beside the forwarded ports, which an agent can reach."""
+        """A path for a channel, not in the directory of the forwarded ports, which an agent can reach."""
         self._channels += 1
         return self.path / f"life-{self._channels}.sock"
 
@@ -121,16 +121,16 @@ def _make_socket_dir() -> Path:
 
 
 class StartOrder(NamedTuple):
-    """What the first program is to start, and how."""
+    """The command for the init program, and its options."""
 
     argv: Sequence[str]
     env: Iterable[tuple[str, str]]
     cwd: str
     relays: Sequence[tuple[int, str]]
     probe: int | None
-    """The port whose server must answer before anything is started."""
+    """The port whose server must answer before the command is started."""
     alone: bool
-    """Refuse to start where there is a route out of the container."""
+    """Refuse to start if there is a route out of the container."""
     terminal: bool
     grace_s: float
     settle_s: float
@@ -156,23 +156,23 @@ class StartFailure(NamedTuple):
 
 
 class ExitReport(NamedTuple):
-    """How the program ended, after every process in the container was gone."""
+    """How the program ended, sent after every process in the container is gone."""
 
     status: int
     """As waitpid returns it."""
     by_itself: bool
-    """Before it was asked to end."""
+    """It ended before it was asked to."""
     lifetime_s: float
     cpu_s: float
     peak_rss_bytes: int
     oom_kills: int
     pids_refused: int
-    """How often the kernel enforced that limit; -1 if it does not say."""
+    """How often the kernel enforced that limit; -1 if unknown."""
     leftovers: tuple[str, ...]
 
 
 class InitChannel:
-    """Listens at `path` for one connection: the first program's, which runs before any other."""
+    """Listens at `path` for one connection, that of the init program, which runs before any other."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -188,10 +188,10 @@ class InitChannel:
         self._received = bytearray()
         self._leftovers: list[str] = []
         self.pid: int | None = None
-        """Of the container's first process, as the host numbers it."""
+        """The host's process id of the container's first process."""
 
     async def send(self, order: StartOrder, fds: Sequence[int]) -> None:
-        """Wait for the connection, and send the order. The descriptors are copied: they stay open here, too."""
+        """Wait for the connection, and send the order. The descriptors are copied, and stay open here."""
         loop = asyncio.get_running_loop()
         self._connection, _ = await loop.sock_accept(self._listener)
         self._stop_listening()
@@ -202,7 +202,7 @@ class InitChannel:
         await loop.sock_sendall(self._connection, text)
 
     async def started(self) -> StartFailure | None:
-        """Wait until the program runs. None: it does. Raises EOFError if the container is gone before."""
+        """Wait until the program runs; None if it does. Raises EOFError if the container ends before."""
         word, _, rest = (await self._receive_line()).partition(" ")
         if word != "failed":
             return None
@@ -210,7 +210,7 @@ class InitChannel:
         return StartFailure(step, int(number), text)
 
     async def ended(self) -> ExitReport:
-        """Wait until the program and all that it started are gone. Raises EOFError if no report came."""
+        """Wait until the program and all its descendants are gone. Raises EOFError if there is no report."""
         while True:
             word, _, rest = (await self._receive_line()).partition(" ")
             if word == "left":
@@ -221,22 +221,22 @@ class InitChannel:
                 return ExitReport(status, bool(by_itself), *usage, oom_kills, pids, tuple(self._leftovers))
 
     def end(self) -> None:
-        """SIGTERM to every process in the container, SIGKILL after the grace time."""
+        """Send SIGTERM to every process in the container, and SIGKILL after the grace time."""
         if self._connection is not None:
             with contextlib.suppress(OSError):
                 self._connection.send(_END)
 
     def hang_up(self) -> None:
-        """Kill what still runs in the container. `ended` raises EOFError then."""
+        """Close the connection, which kills all processes in the container. `ended` then raises EOFError."""
         if self._connection is not None:
             with contextlib.suppress(OSError):
                 self._connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Hang up, when nothing waits for a report any more."""
+        """Release all resources, when nothing waits for a report."""
         self._stop_listening()
         if self._connection is not None:
-            # A task that is just being cancelled may still be registered under a number that is soon reused.
+            # A task that is being cancelled may still be registered under a descriptor that is soon reused.
             asyncio.get_running_loop().remove_reader(self._connection)
             self._connection.close()
             self._connection = None
@@ -264,7 +264,7 @@ class InitChannel:
 
 
 def _peer_pid(connection: socket.socket) -> int | None:
-    """The process at the other end. None where this system does not say."""
+    """The process id of the other end; None if this system does not provide it."""
     option = getattr(socket, "SO_PEERCRED", None)  # Linux
     if option is None:
         return None

@@ -1,4 +1,4 @@
-"""One container: what it is made of, and its life from creation to certain removal."""
+"""One container: its settings, creation, start and guaranteed removal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from youbencha.spec.sandbox import SandboxSpec
 
 _CHECK_EVERY_S = 0.1
 _STOP_CHECKS = 100
-"""A killed container may take a while to be gone, if it was large."""
+"""Removing a killed container takes a while if it was large."""
 _SIZE_EVERY_S = 3.0
 _SHARED_MEMORY = 256 * 1024**2
 _OPEN_FILES = 65536
@@ -25,24 +25,24 @@ _PID_MAX = Path("/proc/sys/kernel/pid_max")
 
 
 class ContainerContext(NamedTuple):
-    """What every container of one sandbox is made of."""
+    """What all containers of one sandbox have in common."""
 
     sandbox: str
-    """Its name, from which its containers take theirs."""
+    """The sandbox's name, a prefix of its containers' names."""
     spec: SandboxSpec
     engine: Engine
     image: Image
     init: Path
-    """The first program, on the host."""
+    """The path of the init program on the host."""
     account: Sequence[Mount]
-    """Files that give the user a name."""
+    """The files with the user's name, see `account_mounts`."""
     mounts: Mounts
     socket_dir: SocketDir
     scratch: Path
     labels: Mapping[str, str]
 
     def settings(self, channel: Path) -> dict[str, Any]:
-        """What the engine is asked for, for a container whose first program connects to this socket."""
+        """The settings of a container whose init program connects to this socket."""
         mounts = [
             *self.mounts.all(),
             *self.account,
@@ -62,9 +62,9 @@ def container_settings(
     labels: Mapping[str, str],
     volumes_from: str | None = None,
 ) -> dict[str, Any]:
-    """One fresh container: no credentials, no capabilities, no network unless it was asked for.
+    """The engine's settings of a new container: no credentials, no capabilities, no network unless requested.
 
-    `volumes_from`: a container that has the image's volumes, which are read-only for this one.
+    `volumes_from`: a container with the image's volumes, which are read-only in this one.
     """
     is_open = spec.network == "open"
     return {
@@ -74,11 +74,11 @@ def container_settings(
         "User": str(info.user),
         "WorkingDir": str(WORKSPACE),
         "Labels": dict(labels),
-        "Healthcheck": {"Test": ["NONE"]},  # an image's own would run programs in the container
+        "Healthcheck": {"Test": ["NONE"]},  # the image's own would run programs in the container
         "HostConfig": {
             "Mounts": [mount.as_docker() for mount in mounts],
             "VolumesFrom": [f"{volumes_from}:ro"] if volumes_from else [],
-            "Init": False,  # our first program is one
+            "Init": False,  # ours is used
             "CapDrop": ["ALL"],
             "SecurityOpt": _security(info),
             "ReadonlyRootfs": not spec.writable,
@@ -96,19 +96,19 @@ def container_settings(
 
 
 def _security(info: EngineInfo) -> list[str]:
-    """The default seccomp profile is in force by not being mentioned.
+    """The security options. Without a seccomp option, the engine's default profile applies.
 
-    With SELinux, its labels would keep the container from the mounted files and from our sockets.
+    With SELinux, labels would block the mounted files and our sockets.
     """
     return ["no-new-privileges", *(["label=disable"] if info.selinux else [])]
 
 
 def _ulimits(info: EngineInfo) -> list[dict[str, Any]]:
-    """No core files. Open files: the same number with every engine, of which some give a thousand, others a billion.
+    """No core files, and the same number of open files with every engine: defaults vary from a thousand to a billion.
 
-    Never more than our own limit: an engine without the capability for it could not raise it. For the same reason
-    Podman, which as root raises the number of processes to a million unasked, gets one within its own (it lowers that
-    to the number of process ids). What limits an agent is PidsLimit.
+    Never more than our own limit, because an engine without the capability could not raise it. For the same reason, the
+    number of processes is set too: Podman as root would raise it to a million (it lowers that to the number of process
+    ids). The agent's actual limit is PidsLimit.
     """
     limits = {"core": 0, "nofile": _at_most(_OPEN_FILES, "RLIMIT_NOFILE")}
     if info.name == "Podman" and not info.rootless:
@@ -127,7 +127,7 @@ def _limits(spec: SandboxSpec, info: EngineInfo) -> dict[str, Any]:
     """The limits that this engine can enforce."""
     limits: dict[str, Any] = {}
     if info.memory_limit:
-        limits |= {"Memory": spec.memory, "MemorySwap": spec.memory}  # the same: no swap
+        limits |= {"Memory": spec.memory, "MemorySwap": spec.memory}  # the same number, so no swap
     if info.pids_limit:
         limits["PidsLimit"] = spec.pids
     if info.cpu_limit and spec.cpus is not None:
@@ -136,7 +136,7 @@ def _limits(spec: SandboxSpec, info: EngineInfo) -> dict[str, Any]:
 
 
 class Container:
-    """A container, known by a name that we choose: it can be removed even if the engine's answer never arrived."""
+    """A container with a name that we choose, so that it can be removed even if the engine never answered."""
 
     def __init__(self, engine: Engine, name: str) -> None:
         self.name = name
@@ -145,7 +145,7 @@ class Container:
         self._removal: asyncio.Task[None] | None = None
 
     async def start(self, settings: dict[str, Any]) -> None:
-        """Create and start it, in a task that is never cancelled: it is removed only after the engine is done."""
+        """Create and start it in a task that is never cancelled, because it is removed only after that has finished."""
         self._starting = asyncio.create_task(self._start(settings))
         await asyncio.shield(self._starting)
 
@@ -154,7 +154,7 @@ class Container:
         await self._engine.start(self.name)
 
     async def state(self) -> dict[str, Any] | None:
-        """Its state as the engine reports it; None if it is gone."""
+        """The state reported by the engine; None if the container does not exist."""
         answer = await self._engine.inspect(self.name)
         return answer["State"] if answer else None
 
@@ -162,7 +162,7 @@ class Container:
         return bool((await self.state() or {}).get("Running"))
 
     async def state_when_stopped(self) -> dict[str, Any] | None:
-        """Wait for it to stop. None if it is gone, or does not stop."""
+        """Wait until it stops; return its state, or None if it does not exist or does not stop."""
         for _ in range(_STOP_CHECKS):
             state = await self.state()
             if not state or not state.get("Running"):
@@ -171,7 +171,7 @@ class Container:
         return None
 
     async def until_larger_than(self, limit: int) -> None:
-        """Return when more than this was written to the image's own files. Seldom asked: counting is expensive."""
+        """Return when more than this was written to the image's files. Polled rarely, because counting is expensive."""
         while True:
             await asyncio.sleep(_SIZE_EVERY_S)
             answer = await self._engine.inspect(self.name, size=True)
@@ -179,7 +179,7 @@ class Container:
                 return
 
     def remove_soon(self) -> None:
-        """Begin to remove it, and do not wait. May be called again."""
+        """Begin to remove it, without waiting. May be called again."""
         if self._removal is None:
             self._removal = asyncio.create_task(self._remove())
 

@@ -1,7 +1,7 @@
 """The disk limit of a container.
 
 No engine limits what is written to a mounted directory. So the file system's free space is checked twice a second,
-which costs nothing, and the agent's directories are counted only if much of it is gone.
+which costs nothing, and the agent's directories are counted only if it has shrunk a lot.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class DiskWatch:
     """Counts what was written below some directories since it was created."""
 
     def __init__(self, directories: Iterable[Path], limit: int, *, own: Path) -> None:
-        """`own`: a directory on the same file system that no agent can reach, to read the file system's clock."""
+        """`own`: a directory on the same file system that agents cannot reach, to read the file system's clock."""
         self._directories = tuple(directories)
         self._limit = limit
         self._much = min(_MUCH_BYTES, limit // 4)
@@ -43,7 +43,7 @@ class DiskWatch:
     async def until_exceeded(self, pid: int | None, ours: frozenset[FileId] = frozenset()) -> None:
         """Return when more than the limit was written.
 
-        `pid`: the container's first process. `ours`: files that it holds open but that are the harness's.
+        `pid`: the container's first process. `ours`: files of the harness that it has open.
         """
         while True:
             await asyncio.sleep(_CHECK_EVERY_S)
@@ -54,7 +54,7 @@ class DiskWatch:
                 self._at_last_count = free
 
     def written(self, pid: int | None = None, ours: frozenset[FileId] = frozenset()) -> int:
-        """Bytes on disk of what was made or changed since the start; each file counts once, links are not followed."""
+        """The disk space of files created or changed since the start; each counts once, links are not followed."""
         seen = set(ours)
         total = 0
         walk = _Walk()
@@ -71,7 +71,7 @@ class DiskWatch:
         )
 
     def _lost_since_start(self) -> int:
-        """What everything on the disk took, for an agent that hides what it wrote."""
+        """How much the free space has shrunk, for an agent that hides its files."""
         return max(before.bytes - now.bytes for before, now in zip(self._at_start, self._free(), strict=True))
 
     def _free(self) -> list[_Free]:
@@ -80,11 +80,11 @@ class DiskWatch:
 
 
 class _Walk:
-    """Walks trees that an agent may be changing meanwhile."""
+    """Walks trees that an agent may change meanwhile."""
 
     def __init__(self) -> None:
         self.is_incomplete = False
-        """A directory may not be read, or lies deeper than any path can name."""
+        """A directory is not readable, or too deep for any path."""
 
     def below(self, directories: Iterable[Path]) -> Iterator[os.stat_result]:
         waiting = [os.fsencode(directory) for directory in directories]
@@ -112,7 +112,7 @@ def _clock_of(directory: Path) -> int:
 
 
 def _unlinked_files(first: int | None) -> Iterator[os.stat_result]:
-    """Files that a process of the container holds open after unlinking them: they still fill the disk."""
+    """Unlinked files that a process of the container still has open: they still use disk space."""
     for pid in _container_processes(first) if first is not None else ():
         with contextlib.suppress(OSError):
             for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208

@@ -1,4 +1,4 @@
-"""The container engine: where it listens, what it can do, and its calls.
+"""The container engine: its socket, its capabilities, and calls to it.
 
 A thin layer over aiodocker. Every failure is an `EngineError` with a cause.
 """
@@ -25,9 +25,9 @@ _BAD_REQUEST, _NOT_FOUND, _CONFLICT, _SERVER_ERROR = 400, 404, 409, 500
 _REMOVE_AGAIN_S = 0.05
 _REMOVE_FOR_S = 30.0
 _FIRST_ANSWER_S = 10.0
-"""For the first question, which costs the engine nothing: after that it hangs."""
+"""For the first request, which is cheap: an engine that does not answer it hangs."""
 _ANSWER_S = 120.0
-"""For any other answer, pulling and building apart: on a loaded machine, starting a container has taken ten seconds."""
+"""For any other answer except pulling and building. On a loaded machine, starting a container took ten seconds."""
 _READ_BYTES = 1 << 20
 _UNIX = "unix://"
 
@@ -44,13 +44,13 @@ class EngineCause(Enum):
     SOURCE_MISSING = "source_missing"
     """The engine does not see a path that is to be mounted."""
     READ_ONLY = "read_only"
-    """A mount point cannot be made."""
+    """A mount point cannot be created."""
     OUT_OF_DISK = "out_of_disk"
     OTHER = "other"
 
 
 CONNECTION_CAUSES = frozenset({EngineCause.UNREACHABLE, EngineCause.PERMISSION, EngineCause.REMOTE})
-"""There is no engine that could be used at all."""
+"""No engine can be used."""
 
 _CODES = {
     EngineCause.UNREACHABLE: "SANDBOX_NO_ENGINE",
@@ -61,7 +61,7 @@ _CODES = {
 }
 _FAILED = "SANDBOX_ENGINE_FAILED"
 
-# An engine gives no numbers for these: this table is the one place where its messages are read.
+# Engines have no error codes for these: only this table depends on their messages.
 _REASONS = {
     "bind source path does not exist": EngineCause.SOURCE_MISSING,
     "read-only file system": EngineCause.READ_ONLY,
@@ -96,7 +96,7 @@ class User(NamedTuple):
 
 
 class EngineInfo(NamedTuple):
-    """What an engine is and can do, as it says itself."""
+    """An engine's version and capabilities, as it reports them."""
 
     name: str
     version: str
@@ -112,7 +112,7 @@ class EngineInfo(NamedTuple):
 
     @classmethod
     def parse(cls, answer: Mapping[str, Any]) -> EngineInfo:
-        """Read the answer to `/info`. What an engine does not mention, it is assumed to be able to do."""
+        """Read the answer to `/info`. Capabilities that it does not mention are assumed."""
         options = " ".join(answer.get("SecurityOptions") or ())
         return cls(
             name="Podman" if "BuildahVersion" in answer else "Docker",
@@ -130,11 +130,11 @@ class EngineInfo(NamedTuple):
 
     @property
     def user(self) -> User:
-        """The user in a container whose files are this process's on the host: root, where the engine is rootless."""
+        """The user in a container who corresponds to this process's user: root, if the engine is rootless."""
         return User(0, 0) if self.rootless else User(os.getuid(), os.getgid())
 
     def missing_limits(self) -> Iterator[str]:
-        """The limits that it cannot enforce."""
+        """The limits that the engine cannot enforce."""
         limits = {
             "memory": self.memory_limit,
             "the number of processes": self.pids_limit,
@@ -143,7 +143,7 @@ class EngineInfo(NamedTuple):
         return (name for name, is_enforced in limits.items() if not is_enforced)
 
     def check_same_host(self) -> None:
-        """Refuse an engine in a virtual machine (Docker Desktop): it shares neither our kernel nor our sockets."""
+        """Refuse an engine in a virtual machine (Docker Desktop), which shares neither kernel nor sockets with us."""
         ours = os.uname().release if hasattr(os, "uname") else ""
         if self.kernel != ours:
             raise EngineError(
@@ -158,7 +158,7 @@ class EngineInfo(NamedTuple):
 
 
 class Engine:
-    """Calls to the engine. Containers are known by names that we choose."""
+    """Calls to the engine. Containers have names that we choose."""
 
     def __init__(self, client: aiodocker.Docker, info: EngineInfo) -> None:
         self._client = client
@@ -173,7 +173,7 @@ class Engine:
             await self._client.containers.container(name).start()
 
     async def wait(self, name: str) -> int:
-        """Wait for a container to end; return its exit code."""
+        """Wait until a container ends; return its exit code."""
         with _call("wait for a container"):
             return int((await self._client.containers.container(name).wait())["StatusCode"])
 
@@ -182,7 +182,7 @@ class Engine:
             return "".join(await self._client.containers.container(name).log(stdout=True, stderr=True))
 
     async def inspect(self, name: str, *, size: bool = False) -> dict[str, Any] | None:
-        """What the engine says about a container; None if there is none of that name."""
+        """The engine's description of a container; None if it does not exist."""
         with _call("inspect a container"):
             options = {"size": 1} if size else {}
             return await _none_if_not_found(self._client.containers.container(name).show(**options))
@@ -200,19 +200,19 @@ class Engine:
                 except DockerError as error:
                     if error.status == _NOT_FOUND:
                         return
-                    # It is being removed already, or ended in this very moment and cannot be killed any more.
+                    # It is already being removed, or has just ended and cannot be killed.
                     if error.status not in (_CONFLICT, _SERVER_ERROR) or time.monotonic() > give_up:
                         raise
             await asyncio.sleep(_REMOVE_AGAIN_S)
 
     async def labelled(self, *labels: str) -> list[dict[str, Any]]:
-        """Every container, running or not, that has all of these labels."""
+        """All containers with these labels, running or not."""
         with _call("list containers"):
             found = await self._client.containers.list(all=True, filters=json.dumps({"label": list(labels)}))
         return [container._container for container in found]
 
     async def read_file(self, name: str, path: str) -> bytes | None:
-        """A file of a container, which need not run; None if there is no such file."""
+        """Read a file of a container, which need not run; None if the file does not exist."""
         with _call("read a file of an image"):
             archive = await _none_if_not_found(self._client.containers.container(name).get_archive(path))
         if archive is None:
@@ -222,7 +222,7 @@ class Engine:
             return files[0].read() if files and files[0] else None
 
     async def image(self, name: str) -> dict[str, Any] | None:
-        """What the engine says about an image; None if it does not have it."""
+        """The engine's description of an image; None if the engine does not have it."""
         from aiodocker import DockerError
 
         with _call("inspect an image"):
@@ -240,7 +240,7 @@ class Engine:
                 ) from error
 
     async def images(self, label: str) -> list[dict[str, Any]]:
-        """Every image that has this label."""
+        """All images with this label."""
         with _call("list images"):
             found: list[dict[str, Any]] = await self._client.images.list(filters={"label": [label]})
             return found
@@ -270,7 +270,7 @@ class Engine:
         labels: Mapping[str, str],
         progress: Callable[[str], None],
     ) -> str:
-        """Build an image from an archive; return its id. `progress` gets all that the engine prints."""
+        """Build an image from an archive; return its id. `progress` gets the engine's output."""
         with _call(f"build {tag}"):
             steps = self._client.images.build(
                 fileobj=_LargeReads(context),
@@ -287,7 +287,7 @@ class Engine:
 
 
 class _LargeReads:
-    """A file for aiodocker, which reads 8 KB at a time: that costs seconds for half a gigabyte."""
+    """Reads larger pieces than aiodocker's 8 KB, which take seconds for half a gigabyte."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -329,14 +329,14 @@ def _reason(error: BaseException) -> str:
 
 
 _known: dict[Path, EngineInfo] = {}
-"""By socket: each engine is asked once per process."""
+"""By socket. Each engine is asked once per process."""
 
 
 @asynccontextmanager
 async def connect(env: Mapping[str, str] = os.environ, *, same_host: bool = True) -> AsyncIterator[Engine]:
-    """Connect to the engine that `env` names, or that is found on this host.
+    """Connect to the engine in `env`, or to one found on this host.
 
-    A trial shares files and sockets with its containers: `same_host` refuses an engine elsewhere. A build does not.
+    `same_host` refuses a remote engine: a trial, unlike a build, shares files and sockets with its containers.
     """
     import aiodocker
     import aiohttp
@@ -378,7 +378,7 @@ async def _ask_info(client: aiodocker.Docker, socket: Path) -> EngineInfo:
 
 
 def _is_permission_error(error: BaseException | None) -> bool:
-    """Whether a refused permission is the origin: aiodocker and aiohttp each raise an error of their own about it."""
+    """Whether a permission error is the origin, which aiodocker and aiohttp wrap in their own errors."""
     while error is not None:
         if isinstance(error, PermissionError) or isinstance(getattr(error, "os_error", None), PermissionError):
             return True
@@ -402,7 +402,7 @@ def find_engine(env: Mapping[str, str] = os.environ) -> Path:
 
 
 def _usual_sockets(env: Mapping[str, str]) -> Iterator[Path]:
-    """Docker first, then Podman; of each, the system's before the user's own."""
+    """Docker first, then Podman; for each, the system's before the user's."""
     yield Path("/var/run/docker.sock")
     runtime = env.get("XDG_RUNTIME_DIR")
     if runtime:

@@ -1,4 +1,4 @@
-"""The image that a container starts from: its presence, its volumes, and a name for our user in it."""
+"""The image of a container: pull it, read its volumes, and give our user a name in it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NEVER_STARTED = ["never-started"]
 _PASSWD, _GROUP = "/etc/passwd", "/etc/group"
 _ROOT = {_PASSWD: "root:x:0:0:root:/root:/bin/sh", _GROUP: "root:x:0:"}
 _NUMBER = 2
-"""The field of both files that holds the number."""
+"""The field with the id in both files."""
 
 
 class Image(NamedTuple):
@@ -31,11 +31,11 @@ class Image(NamedTuple):
     id: str
     digest: str | None
     volumes: tuple[str, ...] = ()
-    """Directories that the image declares to be volumes."""
+    """Directories that the image declares as volumes."""
 
 
 async def ensure_image(engine: Engine, name: str, progress: StepProgress) -> Image:
-    """The image of that name, pulled if the engine does not have it."""
+    """Return the image with that name; pull it if the engine does not have it."""
     found = await engine.image(name)
     if found is None:
         await engine.pull(name, _throttled(f"pulling the image {name}", progress))
@@ -56,7 +56,7 @@ async def ensure_image(engine: Engine, name: str, progress: StepProgress) -> Ima
 
 
 def _throttled(label: str, progress: StepProgress) -> Callable[[str], None]:
-    """Report once a second: an engine reports each layer many times a second."""
+    """Report at most once a second, because an engine reports each layer many times a second."""
     started = reported = time.monotonic()
     progress(label)
 
@@ -70,10 +70,10 @@ def _throttled(label: str, progress: StepProgress) -> Callable[[str], None]:
 
 
 def read_volumes(image: str, declared: Iterable[str], forbidden: Iterable[PurePosixPath]) -> list[PurePosixPath]:
-    """The volumes of an image, outer ones first. Refuses one that would hide a part of a `forbidden` directory.
+    """Return the volumes of an image, outer ones first. Refuse one that would hide a part of a `forbidden` directory.
 
-    The engine would make each a writable directory that no limit counts. So each is covered: one that overlaps a mount
-    by a directory of the harness (`Mounts`), the others by read-only volumes of a container that is never started.
+    The engine would make each a writable directory outside all limits. So each is covered: one that overlaps a mount by
+    a directory of the harness (`Mounts`), the others by read-only volumes of a container that is never started.
     """
     volumes = sorted({PurePosixPath(posixpath.normpath(f"/{name.lstrip('/')}")) for name in declared})
     for volume in volumes:
@@ -88,7 +88,7 @@ def read_volumes(image: str, declared: Iterable[str], forbidden: Iterable[PurePo
 
 
 def volume_holder(sandbox: str) -> str:
-    """The name of the container that has the volumes. They are removed with the last container that uses them."""
+    """The name of the container with the volumes. They are removed with the last container that uses them."""
     return f"{sandbox}-volumes"
 
 
@@ -105,11 +105,11 @@ class AccountLine(NamedTuple):
 async def account_mounts(
     engine: Engine, image: str, user: User, labels: Mapping[str, str], *, cache_dir: Path
 ) -> list[Mount]:
-    """What to mount so that this user has a name in this image. Made once for each image, and cached.
+    """Return the files to mount so that this user has a name in this image. Created once per image, and cached.
 
-    The container runs under the harness's user number, so that files belong to the user. Few images know that number,
-    and programs fail over it: `whoami`, git, Node's `os.userInfo()`. So where an image lacks it, a copy of its
-    `/etc/passwd` and `/etc/group` with one more line is mounted over its own.
+    The container runs with the harness's user id, so that files belong to the user. Few images have an entry for that
+    id, and programs fail without one: `whoami`, git, Node's `os.userInfo()`. So a copy of the image's `/etc/passwd` and
+    `/etc/group` with one more line is mounted over them.
     """
     directory = cache_dir / "accounts" / f"{image.removeprefix('sha256:')[:32]}-{user.uid}-{user.gid}"
     if not directory.is_dir():
@@ -131,7 +131,7 @@ async def _make_account_files(
         await engine.create(container, {"Image": image, "Cmd": _NEVER_STARTED, "Labels": dict(labels)})
         for line in lines:
             before = await engine.read_file(container, line.file) or b""
-            # An image may have no such file at all: then root needs a line, too.
+            # If the image has no such file, root needs a line too.
             text = with_line(with_line(before, AccountLine(line.file, 0, _ROOT[line.file])), line)
             if text != before:
                 file = partial / Path(line.file).name
@@ -145,7 +145,7 @@ async def _make_account_files(
 
 
 def with_line(text: bytes, line: AccountLine) -> bytes:
-    """Add the line, unless its number is there already. A name that is taken gets the number appended."""
+    """Add the line, unless its id exists. A name that is in use gets the id appended."""
     entries = [entry.split(b":") for entry in text.splitlines()]
     if any(len(entry) > _NUMBER and entry[_NUMBER] == b"%d" % line.number for entry in entries):
         return text

@@ -1,4 +1,4 @@
-"""Commands in containers, as a system that `process.run` supervises."""
+"""Run commands in containers, as a `System` that `process.run` supervises."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _CHECK_EVERY_S = 0.5
 _PROGRAM_STEPS = {"exec", "cwd"}
-"""Steps of the first program that fail because of the command."""
+"""Steps of the init program that fail because of the command."""
 _LOADERS = {"ld-linux": "glibc", "ld-musl": "musl"}
 """Dynamic linkers, and the C libraries they belong to."""
 _DISTRIBUTIONS = {"glibc": "Debian, Ubuntu or Fedora", "musl": "Alpine"}
@@ -63,7 +63,7 @@ class ContainerRunning:
         self.pid = channel.pid
         self.sources = sources
         self.output_files = output_files
-        """Held open by the program, but ours."""
+        """Files of the harness that the program has open."""
         self._container = container
         self._channel = channel
         self._spec = spec
@@ -72,10 +72,10 @@ class ContainerRunning:
         self._disk_full = False
         self._closed = False
         self.limit_touched: LimitHit | None = None
-        """A limit that a process in the container hit without ending the program."""
+        """A limit that a process in the container reached without ending the program."""
 
     async def wait(self) -> Exit:
-        """The first program reports when all others are gone."""
+        """Wait for the init program's report, which it sends when all other processes are gone."""
         try:
             ended = await self._channel.ended()
         except EOFError:
@@ -124,7 +124,7 @@ class ContainerRunning:
         )
 
     async def _lost(self) -> Exit:
-        """There was no report: process 1 itself was ended, by the engine or for lack of memory."""
+        """The result without a report: process 1 itself was killed, by the engine or for lack of memory."""
         state = None if self._asked else await self._container.state_when_stopped()
         out_of_memory = bool((state or {}).get("OOMKilled"))
         await self._container.removed()
@@ -158,13 +158,13 @@ class ContainerSystem:
         self._context = context
         self._container = container
         self._channel_path = channel
-        # Now, not when it is started: what is shared meanwhile is for the next container, and has no mount point here.
+        # Now, not at the start: paths shared in between are for the next container, and have no mount point here.
         self._settings = context.settings(channel)
         self._relays = context.socket_dir.relays()
         self.has_started: asyncio.Future[ContainerRunning] = asyncio.get_running_loop().create_future()
 
     def get_ready(self) -> None:
-        """A container cannot be made before its command is known."""
+        """Do nothing: a container cannot be created before its command is known."""
 
     async def spawn(self, command: Command, limits: Limits) -> ContainerRunning:
         order = self._order(command, limits)
@@ -214,7 +214,7 @@ class ContainerSystem:
         )
 
     async def _start(self, channel: InitChannel, order: StartOrder, fds: tuple[int, ...]) -> None:
-        """Start the container, and wait until its first program has connected and received the order."""
+        """Start the container, and wait until its init program has connected and received the order."""
         sending = asyncio.create_task(channel.send(order, fds))
         starting = asyncio.create_task(self._container.start(self._settings))
         try:
@@ -239,13 +239,13 @@ class ContainerSystem:
 
 
 def _retrieve_exception(task: asyncio.Task[None]) -> None:
-    """Keep asyncio from warning about an error that was reported elsewhere."""
+    """Keep asyncio from warning about an error that is reported elsewhere."""
     if not task.cancelled():
         task.exception()
 
 
 def explain(failure: StartFailure, command: Command) -> YouBenchaError:
-    """The error for a failed step of the first program."""
+    """Return the error for a failed step of the init program."""
     if failure.step == "loader":
         reason, hint = without_loader(command.argv[0], failure.text)
         return start_error(command, reason, failure.number, hint=hint)
@@ -259,7 +259,7 @@ def explain(failure: StartFailure, command: Command) -> YouBenchaError:
 
 
 def without_loader(program: str, loader: str) -> tuple[str, str]:
-    """Reason and hint for a program whose loader is not in the image."""
+    """Return reason and hint for a program whose loader is not in the image."""
     for name, library in _LOADERS.items():
         if name in loader:
             return (
@@ -273,7 +273,7 @@ def without_loader(program: str, loader: str) -> tuple[str, str]:
 
 
 def died_at_once(state: dict[str, Any] | None) -> YouBenchaError:
-    """The error for a container that ended before its first program connected."""
+    """Return the error for a container that ended before its init program connected."""
     state = state or {}
     reason = state.get("Error") or f"exit code {state.get('ExitCode', 'unknown')}"
     return YouBenchaError(

@@ -1,4 +1,4 @@
-"""Which paths of the host a container sees, and where."""
+"""The paths of the host that are mounted in a container."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORKSPACE = PurePosixPath("/workspace")
 HOME = PurePosixPath("/home/agent")
 TMP = PurePosixPath("/tmp")  # noqa: S108 - the container's own
 HARNESS = PurePosixPath("/.youbencha")
-"""Holds what belongs to the harness: the first program and the sockets."""
+"""The directory for the harness's files: the init program and the sockets."""
 INIT = HARNESS / "init"
 CHANNEL = HARNESS / "life.sock"
 """The socket of `channel.InitChannel`."""
@@ -29,7 +29,7 @@ _SYSTEM = ("bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32
 _SYSTEM_DIRECTORIES = frozenset(
     PurePosixPath("/", name) for name in (*_SYSTEM, "usr", "usr/bin", "usr/lib", "usr/local", "usr/local/bin", "var")
 )
-"""An image cannot run with one of these hidden."""
+"""Directories that an image needs, and that no mount may hide."""
 _KERNEL_DIRECTORIES = tuple(PurePosixPath("/", name) for name in ("dev", "proc", "sys"))
 _DIRECTORY = getattr(os, "O_PATH", 0) | getattr(os, "O_DIRECTORY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
@@ -41,7 +41,7 @@ class Mount(NamedTuple):
     writable: bool
 
     def as_docker(self) -> dict[str, Any]:
-        # `Mounts` and not `Binds`: with those, a source that is missing is made, as root.
+        # `Mounts`, because `Binds` would create a missing source, as root.
         return {
             "Type": "bind",
             "Source": str(self.outside),
@@ -51,10 +51,10 @@ class Mount(NamedTuple):
 
 
 class Mounts:
-    """All that is shared with a container; translates paths between the host and the container."""
+    """The mounts of a container; translates paths between the host and the container."""
 
     def __init__(self, workspace: Path, home: Path, tmp: Path, volumes: Sequence[PurePosixPath] = ()) -> None:
-        """`volumes`: the image's own, outer ones first. One that overlaps a mount gets a directory beside the home."""
+        """`volumes`: the image's, outer ones first. One that overlaps a mount gets a directory beside the home."""
         self._own = (
             Mount(workspace.absolute(), WORKSPACE, writable=True),
             Mount(home.absolute(), HOME, writable=True),
@@ -65,7 +65,7 @@ class Mounts:
         self._shared: dict[Path, bool] = {}
 
     def share(self, path: Path, *, writable: bool) -> None:
-        """Show a path of the host at the same path inside."""
+        """Mount a path of the host at the same path."""
         path = Path(posixpath.normpath(path.absolute()))
         if not _can_be_shared(path):
             raise YouBenchaError(
@@ -78,7 +78,7 @@ class Mounts:
                 self._shared[each] = writable or self._shared.get(each, False)
 
     def all(self) -> list[Mount]:
-        """Every mount, outer ones first."""
+        """All mounts, outer ones first."""
         shared = [Mount(path, PurePosixPath(path), writable) for path, writable in sorted(self._shared.items())]
         mounts = [*self._own, *(mount for mount in shared if not self._is_within_shared(mount))]
         return [*mounts, *self._volume_mounts([mount.inside for mount in mounts])]
@@ -88,7 +88,7 @@ class Mounts:
         return [mount.outside for mount in self.all() if mount.writable]
 
     def inside(self, path: Path) -> str:
-        """The path in the container. Raises ValueError for what is not shared."""
+        """The path in the container. Raises ValueError if it is not shared."""
         path = Path(posixpath.normpath(path.absolute()))
         for mount in sorted(self.all(), key=lambda mount: len(mount.outside.parts), reverse=True):
             if path.is_relative_to(mount.outside):
@@ -96,7 +96,7 @@ class Mounts:
         raise ValueError(f"{path} is not shared with the container")
 
     def outside(self, path: str) -> Path | None:
-        """The path on the host. By name alone: an agent chose it, so no link is followed."""
+        """The path on the host. No link is followed, because an agent chose the path."""
         named = PurePosixPath(posixpath.normpath(WORKSPACE / path))
         for mount in sorted(self.all(), key=lambda mount: len(mount.inside.parts), reverse=True):
             if named.is_relative_to(mount.inside):
@@ -104,7 +104,7 @@ class Mounts:
         return None
 
     def make_mount_points(self) -> None:
-        """Make the mount points that lie within a mount of ours: the engine would make them as root."""
+        """Create the mount points within our mounts, because the engine would create them as root."""
         mounts = self.all()
         volumes = [mount for mount in mounts if mount.outside.parent == self._volumes_dir]
         for volume in volumes:
@@ -115,14 +115,14 @@ class Mounts:
                     _make_mount_point_in(own, mount)
 
     def _volume_mounts(self, seen: list[PurePosixPath]) -> Iterator[Mount]:
-        """A directory of ours for each volume that overlaps a mount."""
+        """A directory of the harness for each volume that overlaps a mount."""
         for number, volume in enumerate(self._volumes):
             if volume not in seen and any(_overlap(volume, each) for each in seen):
                 seen.append(volume)
                 yield Mount(self._volumes_dir / str(number), volume, writable=True)
 
     def _is_within_shared(self, mount: Mount) -> bool:
-        """Whether a shared directory already shows it."""
+        """Whether the path is in a directory that is already shared."""
         return any(
             mount.outside != path and mount.outside.is_relative_to(path) and (writable or not mount.writable)
             for path, writable in self._shared.items()
@@ -154,9 +154,9 @@ def _make_mount_point_in(own: Mount, mount: Mount) -> None:
 
 
 def make_mount_point(root: Path, name: PurePosixPath, *, directory: bool) -> None:
-    """Make an empty directory or file `name` below `root`, unless it exists. Raises OSError if something else does.
+    """Create an empty directory or file `name` below `root`, unless it exists. Raises OSError if something else does.
 
-    No link is followed: an agent may have made one that leads to the harness's own files.
+    No link is followed: an agent may have created one to the harness's own files.
     """
     at = os.open(root, _DIRECTORY)
     try:

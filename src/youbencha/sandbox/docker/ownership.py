@@ -1,6 +1,6 @@
-"""Which harness a container belongs to, and removal of what a dead harness left behind.
+"""Record which harness owns a container, and remove what a dead harness left.
 
-Labels name the owner's process, so that nothing of a living harness is ever removed.
+Labels identify the owner's process, so that nothing of a running harness is ever removed.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ OWNER = "youbencha.owner"
 RUN = "youbencha.run"
 SANDBOX = "youbencha.sandbox"
 SOCKET_DIR = "youbencha.lobby"
-"""Labels. Their names stay: what an older version left is known by them."""
+"""Labels. Their names must not change, because they identify what an older version left."""
 
 SOCKET_DIR_PREFIX = "yb-lobby-"
 SOCKET_DIR_OWNER = "owner"
-"""The file in a socket directory that names its owner."""
+"""The file in a socket directory that identifies its owner."""
 
 NOT_KNOWN = "-"
 _OWNER_PARTS = 5
@@ -38,19 +38,19 @@ _LONGEST_OWNER = 1024
 
 
 class HostId(NamedTuple):
-    """The space in which a process number means one process.
+    """The scope in which a process id is unique.
 
-    A harness that runs in a container itself sees other numbers than the host: neither may judge the other's.
+    A harness that runs in a container sees different ids than the host: neither may judge the other's.
     """
 
     machine: str
-    """The same after each boot; `NOT_KNOWN` where the host has no id."""
+    """The same after each boot; `NOT_KNOWN` if the host has no id."""
     boot: str
     namespace: str
 
 
 class Owner(NamedTuple):
-    """One process of one host, never mistaken for another with the same number."""
+    """A process of a host, distinct from a later one with the same id."""
 
     host: HostId
     pid: int
@@ -69,7 +69,7 @@ class Owner(NamedTuple):
 
 
 def labels(run: str, sandbox: str, socket_dir: Path) -> dict[str, str]:
-    """The labels of a container that this process makes."""
+    """The labels of containers that this process creates."""
     return {OURS: "1", OWNER: str(this_owner()), RUN: run, SANDBOX: sandbox, SOCKET_DIR: str(socket_dir)}
 
 
@@ -82,7 +82,7 @@ def is_orphan(owner: Owner | None) -> bool:
     if owner is None:
         return False
     this = _this_host()
-    if owner.host.boot != this.boot:  # no process survives a reboot; but is it the same host?
+    if owner.host.boot != this.boot:  # no process survives a reboot, if it is the same host
         return owner.host.machine == this.machine != NOT_KNOWN
     return owner.host.namespace == this.namespace and _start_of(owner.pid) != owner.started
 
@@ -95,36 +95,36 @@ def _this_host() -> HostId:
 
 
 def machine_name(file: Path) -> str:
-    """A name for this machine, hashed: the id itself is not to leave it."""
+    """A hash of this machine's id, which itself should not be published."""
     try:
         number = file.read_bytes().strip()
     except OSError:
         return NOT_KNOWN
-    if len(number) != _MACHINE_ID_DIGITS:  # it is empty, or says that it is yet to be made
+    if len(number) != _MACHINE_ID_DIGITS:  # it is empty, or not initialized yet
         return NOT_KNOWN
     return hashlib.sha256(b"youbencha" + number).hexdigest()[:16]
 
 
 def _start_of(pid: int) -> str | None:
-    """When a process was started; None if there is none of that number."""
+    """The start time of a process; None if it does not exist."""
     try:
         line = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
-    fields = line.rpartition(b")")[2].split()  # the program's name before it may hold anything
+    fields = line.rpartition(b")")[2].split()  # the program's name, which comes before, may contain anything
     return None if fields[0] in (b"Z", b"X") else fields[19].decode()
 
 
 class ReapResult(NamedTuple):
     names: tuple[str, ...] = ()
-    """The containers that were removed, or would have been."""
+    """The containers that were removed, or would be."""
     failed: tuple[str, ...] = ()
     in_use: int = 0
-    """Containers of living harnesses, or of other hosts."""
+    """Containers of running harnesses, or of other hosts."""
 
 
 async def reap_containers(*, dry_run: bool = False) -> ReapResult:
-    """Remove what dead harnesses left: at the start of a run, and by `yb prune`. Needs no engine to be there."""
+    """Remove what dead harnesses left, at the start of a run and in `yb prune`. Does not require an engine."""
     if not dry_run:
         _remove_orphaned_socket_dirs()
     try:
@@ -160,7 +160,7 @@ async def _removed(engine: Engine, container: str, container_labels: Mapping[str
 
 
 def _remove_orphaned_socket_dirs() -> None:
-    """Those of harnesses that were killed between two containers: no label leads there."""
+    """Remove the directories of harnesses that were killed between two containers, which have no label."""
     for parent in socket_dir_parents():
         with contextlib.suppress(OSError):
             for path in Path(parent).glob(f"{SOCKET_DIR_PREFIX}*"):
@@ -169,7 +169,7 @@ def _remove_orphaned_socket_dirs() -> None:
 
 
 def _owner_of(socket_dir: Path) -> Owner | None:
-    """None unless it is written as we write it. No link is followed: any user may have made one."""
+    """The owner; None if the file is invalid. No link is followed, because any user may have created one."""
     try:
         about = socket_dir.lstat()
         if about.st_uid != os.getuid() or not stat.S_ISDIR(about.st_mode):
@@ -180,7 +180,7 @@ def _owner_of(socket_dir: Path) -> Owner | None:
 
 
 def remove_socket_dir(path: Path) -> None:
-    """Remove a socket directory, if it is recognisably one of ours and belongs to this user."""
+    """Remove a socket directory, if it looks like ours and belongs to this user."""
     if not path.name.startswith(SOCKET_DIR_PREFIX) or not path.is_absolute():
         return
     try:
@@ -192,5 +192,5 @@ def remove_socket_dir(path: Path) -> None:
 
 
 def socket_dir_parents() -> Iterable[str]:
-    """Where socket directories are made, best first."""
+    """The directories for socket directories, best first."""
     return dict.fromkeys((tempfile.gettempdir(), "/tmp"))  # noqa: S108 - made by mkdtemp, with a random name

@@ -1,4 +1,4 @@
-"""The sandbox of one trial: every command in a fresh container, with the harness's sockets as the only way out."""
+"""The sandbox of one trial: every command runs in a new container, which can reach only the harness's sockets."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ async def open_docker_sandbox(
     on_event: EventSink,
     cache_dir: Path | None = None,
 ) -> AsyncIterator[DockerSandbox]:
-    """A sandbox around `workspace`; its home and temporary directory are made in `scratch`.
+    """Open a sandbox for `workspace`; its home and temporary directory are in `scratch`.
 
-    What all sandboxes share is kept in `cache_dir`. At the end its containers and sockets are gone.
+    What all sandboxes share is kept in `cache_dir`. At the end, its containers and sockets are removed.
     """
     cache_dir = cache_dir or default_cache_dir()
     async with connect() as engine:
@@ -86,7 +86,7 @@ def _make_mounts(workspace: Path, scratch: Path, image: Image) -> Mounts:
 
 
 async def _finish(work: Coroutine[Any, Any, None]) -> None:
-    """Run to the end, also if cancelled meanwhile."""
+    """Run to the end, even if cancelled meanwhile."""
     task = asyncio.create_task(work)
     try:
         await asyncio.shield(task)
@@ -101,7 +101,7 @@ class ImageIdentity(NamedTuple):
     image: str
     image_id: str
     image_digest: str | None
-    """The registry's; None for an image that was made on this host."""
+    """The registry's digest; None for an image built on this host."""
     engine: str
     """Name and version."""
 
@@ -126,12 +126,12 @@ class DockerSandbox:
         return SandboxReport(type=self.kind, network=network, fresh_home=True, **self.identity._asdict())
 
     def environment(self, harness: Mapping[str, str]) -> dict[str, str]:
-        """Language and time zone of the harness, and the sandbox's own home. PATH is the image's."""
+        """Language and time zone of the harness, and the sandbox's home. PATH is the image's."""
         kept = select(harness, LOCALE | {"TERM"}, locale=True)
         return {**kept, "HOME": str(HOME), "TMPDIR": str(TMP), "USER": USER_NAME, "LOGNAME": USER_NAME}
 
     def share(self, path: Path, *, writable: bool = False) -> None:
-        """Takes effect with the next `run`: a running container stays as it is."""
+        """Takes effect with the next `run`: a running container is not changed."""
         self.context.mounts.share(path, writable=writable)
 
     def inside(self, path: Path) -> str:
@@ -163,7 +163,7 @@ class DockerSandbox:
         return result
 
     async def freeze(self) -> None:
-        """Remove every container with our label, whatever became of single ones."""
+        """Remove every container with this sandbox's label."""
         self._frozen = True
         for container in self._containers:
             container.remove_soon()

@@ -1,1 +1,1 @@
-"""Images that bring an agent along, instead of a CLI that is mounted from the toolbox. Start at `build.py`."""
+"""Images that contain an agent, instead of a CLI that is mounted from the toolbox. Start at `build.py`."""

@@ -1,6 +1,6 @@
-"""Build and list images that bring an agent along.
+"""Build and list images that contain an agent.
 
-What goes into an image is gathered on this host, from the toolbox and from youBencha as it runs: the build itself
+The contents of an image are collected on this host, from the toolbox and the running youBencha: the build itself
 downloads nothing.
 """
 
@@ -46,7 +46,7 @@ _DIGEST_LABEL = "youbencha.agent.sha256"
 
 _LONGEST_STEP = 110
 _STEPS = ("Step ", "STEP ")
-"""How Docker and Podman begin the line of a build step."""
+"""The start of a build step's line in Docker's and Podman's output."""
 
 _OLDEST_PYTHON = (3, 11)
 _DESCRIBE = """
@@ -64,9 +64,9 @@ class ImageRecipe(NamedTuple):
     """An image that can be built."""
 
     agent: str
-    """As the toolbox names it; so are the directories of its Dockerfile and of its adapter."""
+    """The agent's name in the toolbox, and of the directories of its Dockerfile and adapter."""
     command: str
-    """What the CLI is called inside."""
+    """The name of the CLI in the image."""
     tag: str
 
     @property
@@ -87,7 +87,7 @@ class ImageRecipe(NamedTuple):
 
 
 def _material(name: str) -> Path:
-    """A file beside this one in an installed package, at the root in a checkout."""
+    """A file beside this one in an installed package, or at the root of a checkout."""
     for root in (_SHIPPED, _CHECKOUT):
         if (path := root / name).is_file():
             return path
@@ -108,7 +108,7 @@ RECIPES = {
 
 
 def recipe_for(name: str) -> ImageRecipe:
-    """The recipe of that name; an error that suggests one otherwise."""
+    """Return the recipe with that name, or raise an error that suggests one."""
     if recipe := RECIPES.get(name):
         return recipe
     near = did_you_mean(name, RECIPES)
@@ -137,7 +137,7 @@ async def build_image(
     env: Mapping[str, str] = os.environ,
     progress: StepProgress = no_progress,
 ) -> BuiltImage:
-    """Build the image of an agent. Quick if nothing has changed: the engine caches its layers."""
+    """Build the image of an agent. Fast if nothing has changed, because the engine caches layers."""
     recipe = recipe_for(agent)
     base, tag = base or recipe.base, tag or recipe.tag
     async with connect(env, same_host=False) as engine:
@@ -166,7 +166,7 @@ async def build_image(
 
 @contextmanager
 def _image_errors() -> Iterator[None]:
-    """Give failed calls the code of image builds. Failures of the connection keep theirs."""
+    """Give failed calls the error code of image builds. Connection errors keep theirs."""
     try:
         yield
     except EngineError as error:
@@ -185,7 +185,7 @@ def _labels(installed: InstalledAgent) -> dict[str, str]:
 
 
 def _only_steps(progress: StepProgress) -> Callable[[str], None]:
-    """Of all that the engine prints, report which step it is at."""
+    """Report only the steps in the engine's output."""
 
     def report(output: str) -> None:
         text = " ".join(output.split())
@@ -196,7 +196,7 @@ def _only_steps(progress: StepProgress) -> Callable[[str], None]:
 
 
 async def _check_base(engine: Engine, base: str, progress: StepProgress) -> ImagePython:
-    """The Python of a base image; an error that says why nothing can be built on it otherwise."""
+    """Return the Python of a base image, or raise an error that says why the image cannot be used."""
     try:
         await ensure_image(engine, base, progress)
     except EngineError as error:
@@ -221,13 +221,13 @@ async def _check_base(engine: Engine, base: str, progress: StepProgress) -> Imag
 
 
 async def _describe(engine: Engine, base: str) -> Any:
-    """What `_DESCRIBE` prints in a container of the base image."""
+    """Return the output of `_DESCRIBE` in a container of the base image."""
     container = f"youbencha-base-{uuid.uuid4().hex[:12]}"
     config: dict[str, Any] = {
         "Image": base,
         "Entrypoint": ["python3"],
         "Cmd": ["-I", "-c", _DESCRIBE],
-        # So that what a killed builder left is removed with what trials left.
+        # With labels, so that the cleanup for trials also removes what a killed build left.
         "Labels": {
             ownership.OURS: "1",
             ownership.OWNER: str(ownership.this_owner()),
@@ -256,7 +256,7 @@ def _unfit(base: str, reason: str) -> YouBenchaError:
 
 class ListedImage(NamedTuple):
     tag: str | None
-    """None for an image whose tag was given to another."""
+    """None if its tag now belongs to another image."""
     agent: str
     version: str
     youbencha: str
@@ -266,7 +266,7 @@ class ListedImage(NamedTuple):
 
 
 async def list_images(env: Mapping[str, str] = os.environ) -> list[ListedImage]:
-    """The images that were built here: by agent, newest first."""
+    """The images built here, by agent, newest first."""
     async with connect(env, same_host=False) as engine:
         with _image_errors():
             found = await engine.images(_AGENT_LABEL)
@@ -276,7 +276,7 @@ async def list_images(env: Mapping[str, str] = os.environ) -> list[ListedImage]:
 
 
 def _listed(found: Mapping[str, Any]) -> list[ListedImage]:
-    """One for each tag."""
+    """One entry for each tag."""
     labels = found["Labels"]
     created = datetime.fromtimestamp(found["Created"], UTC).isoformat(timespec="seconds")
     tags = [tag for tag in found.get("RepoTags") or () if tag != "<none>:<none>"] or [None]

@@ -1,4 +1,4 @@
-"""The build context: one archive with everything that the Dockerfile copies, youBencha and its packages included."""
+"""The build context: an archive with everything that the Dockerfile copies, including youBencha and its packages."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from youbencha.sandbox.toolbox.portable import PortableCli
 
 _EXECUTABLE = 0o111
 _ROOTS = ("aiohttp", "orjson", "psutil", "pydantic")
-"""What `python3 -m youbencha.control` needs inside."""
+"""What `python3 -m youbencha.control` needs in the image."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _OLDEST_GLIBC = 17
 _OLD_NAMES = ("manylinux2014", "manylinux2010", "manylinux1")
 
 
 class ImageParts(NamedTuple):
-    """What goes into an image."""
+    """The contents of an image."""
 
     dockerfile: str
     adapter: Path
     command: str
-    """The name of the agent's CLI inside."""
+    """The name of the agent's CLI in the image."""
     home: str
-    """Its directory inside."""
+    """The CLI's directory in the image."""
     cli: PortableCli
     packages: Mapping[PurePosixPath, Path]
-    """Those that youBencha needs."""
+    """The packages that youBencha needs."""
 
 
 def write_context(file: IO[bytes], parts: ImageParts) -> None:
@@ -52,7 +52,7 @@ def write_context(file: IO[bytes], parts: ImageParts) -> None:
 
 
 class _Context:
-    """An archive, written as it is filled. Inside, every file belongs to root and every user may read it."""
+    """An archive that is written incrementally. Its files belong to root and are readable by every user."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._tar = tarfile.open(fileobj=file, mode="w")  # noqa: SIM115 - closed by `close`
@@ -84,7 +84,7 @@ def _readable(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def _add_agent(context: _Context, parts: ImageParts) -> None:
-    """Add the CLI below `cli/`, which becomes its home, and a launcher of its name below `bin/`."""
+    """Add the CLI to `cli/`, which becomes its directory, and a launcher with its name to `bin/`."""
     names = {need: f"{number}-{need.name}" for number, need in enumerate(parts.cli.needs)}
     for need, name in names.items():
         context.add(f"cli/{name}", need)
@@ -115,13 +115,13 @@ class ImagePython(NamedTuple):
 
     @property
     def is_like_ours(self) -> bool:
-        """Whether packages that are installed here run there."""
+        """Whether packages that are installed here run in the image."""
         ours = (sys.version_info[:2], sys.platform, platform.machine())
         return ours == (self.version, "linux", self.machine)
 
     @property
     def platforms(self) -> list[str]:
-        """pip's names for the platforms whose wheels run there."""
+        """pip's names for the platforms whose wheels run in the image."""
         newest = self.glibc[1] if self.glibc[0] == 2 else _OLDEST_GLIBC
         new = [f"manylinux_2_{minor}_{self.machine}" for minor in range(newest, _OLDEST_GLIBC - 1, -1)]
         return [*new, *(f"{name}_{self.machine}" for name in _OLD_NAMES)]
@@ -136,7 +136,7 @@ async def packages_for(python: ImagePython, scratch: Path, progress: StepProgres
 
 
 def closure(roots: Sequence[str]) -> list[metadata.Distribution]:
-    """These distributions and the installed ones that they require."""
+    """These distributions, and the installed ones that they require."""
     found: dict[str, metadata.Distribution] = {}
     waiting = list(roots)
     while waiting:

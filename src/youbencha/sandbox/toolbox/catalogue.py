@@ -1,4 +1,4 @@
-"""The table of agents that the toolbox can install, and where each comes from."""
+"""The agents that the toolbox can install, and their sources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from youbencha.text import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class WheelRelease:
-    """A release of a package that carries a known version of a CLI."""
+    """A release of a package that contains a known version of a CLI."""
 
     release: str
     about_mb: int
@@ -22,17 +22,17 @@ class WheelRelease:
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
-    """A Python wheel that carries the CLI as one binary. Only that file is kept; the wheel is never installed."""
+    """A Python wheel that contains the CLI as one binary. Only that file is kept; the wheel is never installed."""
 
     kind: ClassVar[PackageSource] = "pypi"
     package: str
     binary: str
     """Its path in the wheel, without `.exe`."""
     version_file: str
-    """The Python file in the wheel that names the version of the CLI."""
+    """The Python file in the wheel with the version of the CLI."""
     about_mb: int
     known: Mapping[str, WheelRelease] = field(default_factory=dict)
-    """By version of the CLI: the package is numbered independently."""
+    """By version of the CLI, because the package has its own version numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ class Npm:
     package: str
     about_mb: int
     native: tuple[str, ...] = ()
-    """Globs under `node_modules` for the platform's own binary, without `.exe`. None found: the `bin` entry is used."""
+    """Globs below `node_modules` for the platform's binary, without `.exe`. If none is found, `bin` is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Venv:
-    """A Python package in a virtual environment of its own."""
+    """A Python package in its own virtual environment."""
 
     kind: ClassVar[PackageSource] = "pypi"
     package: str
@@ -70,8 +70,8 @@ class CatalogueEntry:
     """In the order in which they are tried."""
 
 
-# With `--ignore-scripts`, every one of these npm packages still brings its native binary as a package of its own
-# (Claude Code from 2.1.113, Codex from 0.100), so that no install script needs to run.
+# With `--ignore-scripts`, all of these npm packages still have their native binary in a separate package (Claude Code
+# from 2.1.113, Codex from 0.100), so that no install script needs to run.
 AGENTS: tuple[CatalogueEntry, ...] = (
     CatalogueEntry(
         "claude-code",
@@ -122,7 +122,7 @@ _BY_NAME = {agent.name: agent for agent in (*AGENTS, *GATEWAYS)}
 
 
 def lookup(name: str) -> CatalogueEntry:
-    """The entry of that name; an error that suggests one otherwise."""
+    """Return the entry with that name, or raise an error that suggests one."""
     if agent := _BY_NAME.get(name):
         return agent
     near = did_you_mean(name, _BY_NAME)
@@ -146,13 +146,13 @@ class AgentRequest:
 
 
 def parse_request(text: str) -> AgentRequest:
-    """`claude-code`, `claude-code@latest` or `claude-code@2.0.62`."""
+    """Parse `claude-code`, `claude-code@latest` or `claude-code@2.0.62`."""
     name, at, version = text.partition("@")
     return AgentRequest(lookup(name), wanted_version(version if at else None))
 
 
 def recipes_for(agent: CatalogueEntry, version: str | None, source: str | None) -> tuple[Recipe, ...]:
-    """The recipes to try, in order: those of the requested source, or all that may have this version."""
+    """Return the recipes to try, in order: those of the requested source, or all that may have this version."""
     recipes = tuple(recipe for recipe in agent.recipes if source in (None, recipe.kind))
     if not recipes:
         sources = " or ".join(dict.fromkeys(recipe.kind for recipe in agent.recipes))

@@ -38,7 +38,7 @@ def no_progress(_step: str, _detail: str = "", /) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PartialInstall:
-    """An unfinished installation: its two directories, which exist on the same disk, and where it reports."""
+    """An unfinished installation: its two directories, on the same disk, and its progress callback."""
 
     tree: Path
     """Becomes `<root>/<agent>/<version>`."""
@@ -49,7 +49,7 @@ class PartialInstall:
 
 @contextmanager
 def partial_install(home: Path, progress: StepProgress = no_progress) -> Iterator[PartialInstall]:
-    """A partial installation below the directory of an agent, removed at the end in any case."""
+    """Create a partial installation in the directory of an agent, and remove it at the end in any case."""
     directory = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=home))
     try:
         partial = PartialInstall(directory / "tree", directory / "work", progress)
@@ -83,13 +83,13 @@ async def run_watched(
     env: Mapping[str, str] = _NOTHING,
     timeout_s: float = DOWNLOAD_S,
 ) -> ToolRun:
-    """Run a package manager to the end, in the user's own environment (proxies, PIP_*, npm_config_*) plus `env`.
+    """Run a package manager in the user's environment (proxies, PIP_*, npm_config_*) plus `env`.
 
-    Reports every second how long it has run and how much it has written.
+    Report every second how long it has run and how much it has written.
     """
     temp = partial.work / "tmp"
     temp.mkdir(exist_ok=True)
-    # Temporary files go where the installation will be: a disk with room for it, and where we see them grow.
+    # Temporary files are beside the installation, on a disk with enough space, so that the progress includes them.
     variables = {**os.environ, **env, **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(temp))}
     command = Command(argv=tuple(argv), cwd=cwd or partial.work, env=variables)
     lines: list[bytes] = []
@@ -111,7 +111,7 @@ async def _watch(
             on_disk = f"{size / _MB:.0f} MB on disk, " if size >= _MB else ""
             progress(label, f"{on_disk}{time.monotonic() - start:.0f} s")
     finally:
-        # On Ctrl-C, or if `progress` raises: nothing may go on writing into what is about to be removed.
+        # On Ctrl-C, or if `progress` raises: it must not write into a directory that is about to be removed.
         running.cancel()
         await asyncio.wait({running})
     return running.result()
@@ -128,7 +128,7 @@ def _too_slow(label: str, timeout_s: float, result: ProcessResult) -> YouBenchaE
 
 @dataclass(frozen=True, slots=True)
 class PackageFailure:
-    """What a package manager prints when it fails, and what to do about it."""
+    """A failure of a package manager, recognised by its output, and a hint."""
 
     pattern: str
     code: str
@@ -172,7 +172,7 @@ _NOISE = re.compile(r"code [A-Z0-9_]+$|errno |syscall |A complete log|Ignored th
 
 
 def explain(tool: str, package: str, output: str) -> YouBenchaError:
-    """The error for a package manager that failed with this output."""
+    """Return the error for a package manager that failed with this output."""
     failure = next((row for row in FAILURES if re.search(row.pattern, output, re.DOTALL)), _UNKNOWN)
     return YouBenchaError(
         failure.code,
@@ -183,7 +183,7 @@ def explain(tool: str, package: str, output: str) -> YouBenchaError:
 
 
 def _reason(tool: str, output: str) -> str:
-    """The line that names the cause: npm's first, pip's last."""
+    """The line with the cause: npm's first, pip's last."""
     lines = [line for line in _ERROR_LINE.findall(output) if not _NOISE.match(line)]
     lines = lines or [line.strip() for line in output.splitlines() if line.strip()][-1:] or ["no output"]
     return (lines[0] if tool == "npm" else lines[-1])[:_LONGEST_REASON]

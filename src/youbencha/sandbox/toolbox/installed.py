@@ -1,4 +1,4 @@
-"""An installed version of an agent CLI: its `manifest.json`, and how it is started."""
+"""An installed version of an agent CLI: its `manifest.json` and its command line."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class InstalledAgent:
     agent: str
     version: str
     executable: Path
-    """Absolute: the real file, never a link or a shim."""
+    """The absolute path of the real file, never a link or a shim."""
     sha256: str
-    """The digest of the executable; for a CLI in JavaScript, of its entry script."""
+    """The digest of the executable; for a JavaScript CLI, of its entry script."""
     source: PackageSource
     package: str
-    """As the package manager names it: `claude-agent-sdk==0.2.182`, `@openai/codex@0.166.0`."""
+    """In the package manager's notation: `claude-agent-sdk==0.2.182`, `@openai/codex@0.166.0`."""
     size_bytes: int
-    """The size of all that was installed."""
+    """The size of all installed files."""
     installed_at: str
 
     @property
@@ -49,12 +49,12 @@ class InstalledAgent:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """The beginning of the command line."""
+        """The start of the command line."""
         return command_for(self.executable)
 
 
 class Manifest(BaseModel):
-    """`InstalledAgent` as it is on disk. The path is relative, so that a toolbox can be moved."""
+    """`InstalledAgent` on disk, with a relative path, so that a toolbox can be moved."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -70,7 +70,7 @@ class Manifest(BaseModel):
 
 
 def write_manifest(manifest: Manifest, directory: Path) -> None:
-    """Write it to disk before the directory gets its final name: a power cut must not leave an empty manifest."""
+    """Sync it to disk before the directory gets its final name: a power cut must not leave an empty manifest."""
     with (directory / MANIFEST).open("w", encoding="utf-8") as file:
         file.write(manifest.model_dump_json(indent=2) + "\n")
         file.flush()
@@ -78,7 +78,7 @@ def write_manifest(manifest: Manifest, directory: Path) -> None:
 
 
 def read_installed(directory: Path) -> InstalledAgent | None:
-    """What is installed in `<root>/<agent>/<version>`; None if the manifest is missing or does not match."""
+    """Read the installation in `<root>/<agent>/<version>`; None if its manifest is missing or does not match."""
     try:
         manifest = Manifest.model_validate_json((directory / MANIFEST).read_bytes())
     except (OSError, ValidationError):
@@ -93,7 +93,7 @@ def read_installed(directory: Path) -> InstalledAgent | None:
 
 
 def version_directories(home: Path) -> list[Path]:
-    """The directories below that of an agent that are named after a version."""
+    """The directories of an agent's versions."""
     try:
         return sorted(path for path in home.iterdir() if is_version(path.name) and path.is_dir())
     except (FileNotFoundError, NotADirectoryError):
@@ -112,7 +112,7 @@ def sha256_of(path: Path) -> str:
 
 
 def bytes_under(directory: Path) -> int:
-    """The size of all files below. They may come and go meanwhile."""
+    """The size of all files in a directory, which may change meanwhile."""
     total = 0
     for folder, _, names in os.walk(directory):
         for name in names:
@@ -128,7 +128,7 @@ def needs_node(executable: Path) -> bool:
 
 
 def require_node(what: str, env: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Path:
-    """The path of `node`; an error that says how to install it otherwise."""
+    """Return the path of `node`, or raise an error that says how to install it."""
     found = find_executable("node", env, platform=platform)
     if found is None:
         raise YouBenchaError(
@@ -140,10 +140,10 @@ def require_node(what: str, env: Mapping[str, str] = os.environ, platform: str =
 
 
 def command_for(executable: Path, env: Mapping[str, str] = os.environ, platform: str = sys.platform) -> tuple[str, ...]:
-    """The beginning of the command line that starts it.
+    """Return the start of the command line.
 
-    Windows does not know `#!` lines; elsewhere they carry options for Node.js that must not be lost. The path of
-    Node.js is absolute: Windows would look for its bare name in the agent's repository first.
+    Windows ignores `#!` lines; elsewhere they may have required options for Node.js. The path of Node.js is absolute,
+    because Windows would first look for its bare name in the agent's repository.
     """
     if platform == "win32" and needs_node(executable):
         return (str(require_node(str(executable), env, platform)), str(executable))

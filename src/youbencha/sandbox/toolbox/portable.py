@@ -1,11 +1,11 @@
-"""Agent CLIs made to run in containers: what a CLI needs there, and how it is started.
+"""Make agent CLIs run in containers: the files that a CLI needs there, and its command line.
 
-A native binary needs nothing else. A script needs its interpreter, which is never shared as the host has it: over the
-image's own `/usr/bin/node` it would change what the task is about.
+A native binary needs nothing else. A script needs its interpreter, which is not mounted at its path on the host: over
+the image's own `/usr/bin/node`, it would change the task.
 
-A virtual environment only points at the Python that made it, and that Python needs libraries of this system, of which
-an image has few (measured: a bare Debian lacks SQLite's, and Aider does not start). So `portable/` holds all of it: the
-interpreter, its standard library, the shared libraries, and a link to the packages of the environment.
+A virtual environment only refers to the Python that created it, and that Python needs libraries of this system, of
+which an image has few (measured: a bare Debian lacks SQLite's, and Aider does not start). So `portable/` has all of
+it: the interpreter, its standard library, the shared libraries, and a link to the packages of the environment.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _NOT_NEEDED = shutil.ignore_patterns(
     "dist-packages", "sitecustomize.py",
 )  # fmt: skip
 
-# Not by LD_LIBRARY_PATH: whatever Python starts would load these libraries, too. By `--argv0`, Python takes this very
-# script for itself, and so do the Pythons that it starts.
+# Not with LD_LIBRARY_PATH, because programs that Python starts would load these libraries too. With `--argv0`, Python
+# regards this script as its executable, and so uses it to start other Pythons.
 _LAUNCHER = """\
 #!/bin/sh
 here=$(dirname -- "$0")
@@ -54,22 +54,22 @@ _GLIBC_LIBRARIES = frozenset({
     "libanl.so.1", "libc.so.6", "libdl.so.2", "libm.so.6", "libmvec.so.1", "libnss_dns.so.2", "libnss_files.so.2",
     "libpthread.so.0", "libresolv.so.2", "librt.so.1", "libthread_db.so.1", "libutil.so.1",
 })  # fmt: skip
-"""These must be the image's own: they belong to its loader and to each other."""
+"""Libraries that must be the image's own, because they depend on its loader and on each other."""
 _COMPILER_LIBRARIES = frozenset({"libgcc_s.so.1", "libstdc++.so.6"})
-"""Almost every image has these."""
+"""Libraries that almost every image has."""
 
 
 class PortableCli(NamedTuple):
-    """A CLI that runs in a container. Paths are the host's."""
+    """A CLI that runs in a container. Paths are those on the host."""
 
     command: tuple[Path | str, ...]
-    """How it is started. Each path is below one of `needs`."""
+    """The start of the command line. Each path is below one of `needs`."""
     needs: tuple[Path, ...]
-    """What must be seen in the container."""
+    """What must be mounted in the container."""
 
 
 async def portable_cli(installed: InstalledAgent, env: Mapping[str, str]) -> PortableCli:
-    """For an agent in the toolbox."""
+    """Return the portable form of an agent in the toolbox."""
     directory, executable = installed.directory, installed.executable
     if installed.needs_node:
         node = await _own_node(directory.parent.parent, env)
@@ -81,9 +81,9 @@ async def portable_cli(installed: InstalledAgent, env: Mapping[str, str]) -> Por
 
 
 async def portable_file(path: Path, root: Path, env: Mapping[str, str]) -> PortableCli | None:
-    """For any other CLI of this host; None where it cannot be determined what it needs.
+    """Return the portable form of any other CLI of this host; None if its requirements cannot be determined.
 
-    `root` is a toolbox: the copy of Node.js is kept there.
+    `root` is the toolbox for the copy of Node.js.
     """
     real = path.resolve()
     for directory in real.parents:
@@ -99,7 +99,7 @@ async def portable_file(path: Path, root: Path, env: Mapping[str, str]) -> Porta
 
 
 def _npm_package(script: Path) -> Path | None:
-    """The package that a script belongs to. In a global installation it contains its dependencies."""
+    """The npm package of a script. In a global installation, it contains its dependencies."""
     parents = [parent for parent in script.parents if "node_modules" in (parent.parent.name, parent.parent.parent.name)]
     named = [parent for parent in parents if (parent / "package.json").is_file()]
     return named[-1] if named else None
@@ -118,7 +118,7 @@ def _options(script: Path) -> list[str]:
 
 
 async def _own_node(root: Path, env: Mapping[str, str]) -> Path:
-    """A copy of this host's Node.js, at a path that no image has."""
+    """Return a copy of this host's Node.js, at a path that no image has."""
     node = require_node("this agent", env).resolve()
     state = node.stat()
     identity = f"{node} {state.st_size} {state.st_mtime_ns} {state.st_ino}"
@@ -148,7 +148,7 @@ def _copy_executable(node: Path, copy: Path) -> None:
 
 
 class _Base(NamedTuple):
-    """The Python that an environment was made with."""
+    """The Python that an environment was created with."""
 
     interpreter: Path
     prefix: Path
@@ -157,7 +157,7 @@ class _Base(NamedTuple):
 
 
 async def portable_python(directory: Path) -> Path:
-    """The Python to start, in the directory of an installed version. Made at the first call."""
+    """Return the Python to start, in the directory of an installed version. Created at the first call."""
     python = directory / _PORTABLE / "python"
     if not python.exists():
         try:
@@ -224,11 +224,11 @@ def _fill(work: Path, base: _Base, loaded: SharedLibraries, directory: Path) -> 
 class SharedLibraries(NamedTuple):
     loader: str | None
     libraries: dict[str, Path]
-    """By the name that programs ask for, without glibc's own."""
+    """By name, without those of glibc."""
 
 
 async def loaded_by(files: Sequence[Path], *, cwd: Path) -> SharedLibraries:
-    """The libraries that programs load, as this host's loader finds them. Other files load none."""
+    """Return the libraries that programs load, as found by this host's loader. Other files load none."""
     ldd = find_executable("ldd", {"PATH": "/usr/bin:/bin"})
     if ldd is None:
         raise _no_ldd("not found")

@@ -1,4 +1,4 @@
-"""Where CLIs come from: a wheel, npm, or a virtual environment. Each plans a release, then fetches it."""
+"""Sources of CLIs: a wheel, npm, or a virtual environment. Each determines a release, then fetches it."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _EXE = ".exe" if _WINDOWS else ""
 @dataclass(frozen=True, slots=True)
 class Release:
     package: str
-    """As the package manager names it, with its version."""
+    """In the package manager's notation, with its version."""
     version: str | None
-    """The CLI's version; None where only the package itself shows it."""
+    """The CLI's version; None if it is known only from the package itself."""
     about_mb: int | None = None
-    """The size of the download, where it is known."""
+    """The size of the download, if known."""
 
     @property
     def described(self) -> str:
@@ -51,11 +51,11 @@ class Fetcher(Protocol):
         ...
 
     async def plan(self, version: str | None, partial: PartialInstall) -> Release:
-        """The release that `fetch` would install; `version` None is the newest. Downloads no package."""
+        """Return the release that `fetch` would install; `version` None is the newest. Downloads no package."""
         ...
 
     async def fetch(self, release: Release, partial: PartialInstall) -> Sequence[Path]:
-        """Fill `partial.tree`. Returns the executables to try, best first; never empty."""
+        """Fill `partial.tree`. Return the executables to try, best first; never empty."""
         ...
 
 
@@ -73,7 +73,7 @@ _CLI_VERSION = re.compile(r"""__cli_version__\s*=\s*["']([^"']+)["']""")
 
 
 class WheelFetcher:
-    """A CLI in a wheel: download the wheel, keep the one file."""
+    """A CLI in a wheel: download the wheel, and keep only that file."""
 
     def __init__(self, recipe: Wheel) -> None:
         self._recipe = recipe
@@ -84,7 +84,7 @@ class WheelFetcher:
     async def plan(self, version: str | None, partial: PartialInstall) -> Release:
         recipe = self._recipe
         if version is not None:
-            # A yanked release still comes with `==`; once it is deleted, pip fails and npm is tried.
+            # A yanked release can still be installed with `==`; once it is deleted, pip fails and npm is tried.
             known = recipe.known[version]
             return Release(f"{recipe.package}=={known.release}", version, known.about_mb)
         newest = await newest_release(recipe.package, partial)
@@ -99,7 +99,7 @@ class WheelFetcher:
             return [await self._extract(archive, release, partial.tree)]
 
     def _check_version(self, archive: zipfile.ZipFile, release: Release) -> None:
-        """Check before 350 MB are unpacked: the table may be wrong about what a wheel carries."""
+        """Check the version before 350 MB are unpacked: the table may be wrong about a wheel's content."""
         found = _CLI_VERSION.search(self._read(archive, self._recipe.version_file, release).decode())
         if release.version is not None and found is not None and found.group(1) != release.version:
             raise YouBenchaError(
@@ -140,18 +140,18 @@ _NPM_INSTALL = (
     "--no-audit",
     "--no-fund",
     "--ignore-scripts",
-    # The native binaries are optional dependencies; a user's `omit=optional` would leave them out.
+    # The native binaries are optional dependencies, which a user's `omit=optional` would exclude.
     "--include=optional",
     # Links into `.bin` need rights that Windows does not give every user, and nothing here uses them.
     "--no-bin-links",
     "--no-package-lock",
 )
-# By default, npm goes on for more than ten minutes if a registry does not answer.
+# By default, npm tries for more than ten minutes if a registry does not answer.
 _NPM_NETWORK = ("--fetch-retries=2", "--fetch-timeout=60000")
 
 
 class NpmFetcher:
-    """A CLI from npm. Install scripts never run: the native binaries come as packages of their own."""
+    """A CLI from npm. Install scripts never run, because the native binaries are separate packages."""
 
     def __init__(self, recipe: Npm) -> None:
         self._recipe = recipe
@@ -180,7 +180,7 @@ class NpmFetcher:
         modules = partial.tree / "node_modules"
         candidates = [*self._natives(modules), *_entry(modules / self._recipe.package)]
         for path in candidates:
-            # npm does this only for what it links to. A missing file shows when it is tried.
+            # npm does this only for files that it links to. A missing file is detected when it is tried.
             if path.is_file():
                 path.chmod(0o755)
         return candidates
@@ -193,8 +193,8 @@ class NpmFetcher:
                 f"{self._recipe.package} comes from npm, but `npm` is not on PATH",
                 hint="Install Node.js 20 or newer: it brings `node` and `npm`.",
             )
-        # In a project of its own. Not with `--prefix`: npm would look for the *global* configuration below that, and
-        # a company's registry or `cafile` would be lost (measured: SELF_SIGNED_CERT_IN_CHAIN).
+        # In its own project, not with `--prefix`: npm would look for the *global* configuration there, and miss a
+        # company's registry or `cafile` (measured: SELF_SIGNED_CERT_IN_CHAIN).
         (partial.tree / "package.json").write_text('{"private": true}\n', encoding="utf-8")
         command = [str(npm), *arguments, *_NPM_NETWORK]
         done = await run_watched(partial, command, label=label, cwd=partial.tree, timeout_s=timeout_s)
@@ -208,15 +208,15 @@ class NpmFetcher:
     def _natives(self, modules: Path) -> list[Path]:
         """The native binaries, the usual one first.
 
-        npm leaves out other systems, but may bring several builds for this one: `…-x64`, `…-x64-baseline`,
-        `…-x64-musl`. The shortest name is the usual one; the caller takes the first that runs.
+        npm skips other systems, but may install several builds for this one: `…-x64`, `…-x64-baseline`, `…-x64-musl`.
+        The usual one has the shortest name; the caller uses the first that runs.
         """
         found = {path for pattern in self._recipe.native for path in modules.glob(pattern + _EXE)}
         return sorted(found, key=lambda path: (len(str(path)), str(path)))
 
 
 def _version_in(output: str) -> str | None:
-    """The version in `npm view`'s output: a string for one, a list where a range matched several, else nothing."""
+    """The version in the output of `npm view`: a string, or a list if a range matched several; None otherwise."""
     try:
         found = json.loads(output)
     except json.JSONDecodeError:
@@ -233,15 +233,15 @@ def _entry(package: Path) -> list[Path]:
 
 _VENV_PYTHON = Path("Scripts", "python.exe") if _WINDOWS else Path("bin", "python")
 
-# The scripts that pip writes name the directory they were made in; ours finds its Python beside itself. It lists what
-# is installed, so that its digest stands for all of it and not just for these two lines.
+# pip's scripts contain the directory in which they were created; ours finds its Python beside itself. It lists the
+# installed packages, so that its digest covers them and not just these two lines.
 _POSIX_LAUNCHER = '#!/bin/sh\nexec "$(dirname -- "$0")/venv/{python}" -P -m {module} "$@"\n{packages}'
 
 _WINDOWS_LAUNCHER = '@"%~dp0venv\\{python}" -P -m {module} %*\r\n@exit /b\r\n{packages}'
 
 
 class VenvFetcher:
-    """A CLI that is a Python package: a virtual environment of its own, which can be moved."""
+    """A CLI that is a Python package, in its own virtual environment, which can be moved."""
 
     def __init__(self, recipe: Venv) -> None:
         self._recipe = recipe
@@ -257,7 +257,7 @@ class VenvFetcher:
     async def fetch(self, release: Release, partial: PartialInstall) -> Sequence[Path]:
         home = partial.tree / "venv"
         python = home / _VENV_PYTHON
-        # Without a pip of its own (ours can work on it): faster, and some systems ship Python without `ensurepip`.
+        # Without pip in it (ours can install into it): faster, and some systems have Python without `ensurepip`.
         command = [sys.executable, "-m", "venv", "--without-pip", str(home)]
         done = await run_watched(partial, command, label="creating a virtual environment", timeout_s=LOOK_UP_S)
         if not done.succeeded:
@@ -277,7 +277,7 @@ class VenvFetcher:
         return target
 
 
-# We never install into the running environment, so the user's rules for that do not apply.
+# Nothing is installed into the running environment, so the user's rules for that do not apply.
 _PIP_ENVIRONMENT = {"PIP_REQUIRE_VIRTUALENV": "0", "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 
 _PIP_OPTIONS = ("--no-input", "--progress-bar=off")
@@ -299,7 +299,7 @@ async def run_pip(
 ) -> str:
     """Run the pip of this Python with the user's configuration; return its standard output.
 
-    `python`: that of the environment to work on, if it is another.
+    `python`: that of the environment to install into, if it is a different one.
     """
     other = ("--python", str(python)) if python else ()
     command = [sys.executable, "-m", "pip", *other, *arguments]
@@ -310,7 +310,7 @@ async def run_pip(
 
 
 async def newest_release(package: str, partial: PartialInstall) -> str:
-    """The newest release. Asked of the index: a dry run of `pip install` downloads the whole wheel for its metadata."""
+    """The newest release in the index. A dry run of `pip install` would download the whole wheel for its metadata."""
     label = f"looking for the newest {package}"
     output = await run_pip(partial, "index", "versions", "--only-binary=:all:", package, package=package, label=label)
     found = _NEWEST.search(output)
@@ -340,7 +340,7 @@ async def install_into(release: Release, python: Path, partial: PartialInstall) 
         partial,
         "install",
         *_PIP_OPTIONS,
-        # Not only binaries: dependencies of older versions (pyperclip 1.9.0) are published as source alone.
+        # Not only wheels: some dependencies of older versions (pyperclip 1.9.0) are published only as source.
         "--prefer-binary",
         release.package,
         package=release.package,

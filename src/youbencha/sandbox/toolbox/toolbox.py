@@ -38,7 +38,7 @@ from youbencha.text import iso_time
 from youbencha.user_dirs import default_root
 from youbencha.workspace.lock import LockFile, lock_file
 
-# A virus scanner holds a program for a moment after its first start, and Windows then refuses to rename it.
+# A virus scanner keeps a program open for a moment after its first start, and Windows then refuses to rename it.
 _RENAME_AGAIN_AFTER_S = (0.1, 0.2, 0.4, 0.8)
 _STORAGE_ERRORS = {
     errno.EACCES,
@@ -60,7 +60,7 @@ class Toolbox:
         self.root = (root or default_root()).absolute()
 
     def installed(self, agent: str | None = None) -> list[InstalledAgent]:
-        """All usable installations: by agent, newest first."""
+        """All usable installations, by agent, newest first."""
         return [have for home in self._homes(agent) for have in installed_in(home)]
 
     def damaged(self) -> list[Path]:
@@ -69,7 +69,7 @@ class Toolbox:
         return [path for path in paths if read_installed(path) is None]
 
     def find(self, agent: str, version: str | None = None) -> InstalledAgent | None:
-        """That version, or the newest installed one. Never installs anything."""
+        """Return that version, or the newest installed one. Never installs anything."""
         wanted = wanted_version(version)
         return next((have for have in self.installed(agent) if wanted in (None, have.version)), None)
 
@@ -81,7 +81,7 @@ class Toolbox:
         source: str | None = None,
         progress: StepProgress = no_progress,
     ) -> InstalledAgent:
-        """Install that version, or the newest published one. Quick if it is installed already."""
+        """Install that version, or the newest published one. Fast if it is already installed."""
         entry, wanted = lookup(agent), wanted_version(version)
         recipes = recipes_for(entry, wanted, source)
         result = self._existing(agent, wanted)
@@ -131,7 +131,7 @@ class Toolbox:
             )
 
     def _homes(self, agent: str | None) -> list[Path]:
-        """The directories of one agent, or of all. A path is not an agent's name."""
+        """The directories of one agent, or of all. A path is not valid as an agent's name."""
         if agent is not None:
             return [self.root / agent] if _NAME.fullmatch(agent) else []
         try:
@@ -145,7 +145,7 @@ class Toolbox:
 
     @contextmanager
     def _locked_home(self, agent: str) -> Iterator[LockFile]:
-        """The lock of the agent's directory, which is made if need be; an error if it cannot be written."""
+        """Lock the agent's directory, which is created if necessary; raise an error if it is not writable."""
         home = self.root / agent
         try:
             home.mkdir(parents=True, exist_ok=True)
@@ -178,7 +178,7 @@ class Toolbox:
 class InstallResult:
     installed: InstalledAgent
     new: bool
-    """False if it was installed already."""
+    """False if it was already installed."""
 
 
 def _reported(result: InstallResult, source: str | None, progress: StepProgress) -> InstalledAgent:
@@ -215,7 +215,7 @@ async def install_from(
         progress(f"checking `{agent.command} --version`")
         running = await _first_that_runs(agent, candidates, partial)
         _check_version(release, running.version)
-        # A wheel may carry a version that is installed already from another source.
+        # A wheel may contain a version that is already installed from another source.
         if have := read_installed(home / running.version):
             return InstallResult(have, new=False)
         return InstallResult(await _commit(running, recipe, agent, release, partial), new=True)
@@ -229,7 +229,7 @@ def _matching(release: Release, home: Path) -> InstalledAgent | None:
 
 
 async def _first_that_runs(agent: CatalogueEntry, candidates: Sequence[Path], partial: PartialInstall) -> _Running:
-    """The first that runs: the surest test of processor features and C library."""
+    """Return the first that runs, which is the most reliable test of processor features and C library."""
     home = partial.work / "home"
     home.mkdir(exist_ok=True)
     failed: YouBenchaError | None = None
@@ -291,16 +291,16 @@ async def _rename(source: Path, target: Path) -> None:
 class AgentOnPath:
     agent: str
     version: str | None
-    """None if it reports none."""
+    """None if it does not report one."""
     executable: Path
-    """As it was found; often a link."""
+    """The path on PATH; often a link."""
     sha256: str
-    """The digest of the file that it links to; so is the size."""
+    """The digest of the file that it links to, as is the size."""
     size_bytes: int
 
 
 async def on_path() -> list[AgentOnPath]:
-    """The agents on PATH. All are asked for their version at once: some need more than a second."""
+    """The agents on PATH. They run concurrently for their versions, because some need more than a second."""
     found = await asyncio.gather(*map(_find, AGENTS))
     return [agent for agent in found if agent]
 

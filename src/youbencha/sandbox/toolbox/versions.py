@@ -1,4 +1,4 @@
-"""Version numbers: valid ones, their order, and the version that a CLI reports."""
+"""Version numbers: validity, order, and the version that a CLI reports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from youbencha.sandbox.local import HOST
 
 LATEST = "latest"
 
-# A version becomes the name of a directory: a digit first, and no separators, so that it cannot leave its parent.
+# A version becomes the name of a directory: it starts with a digit, without separators, so it cannot leave its parent.
 _VERSION = re.compile(r"\d+(\.\d+)*([-.+]?[0-9A-Za-z]+)*", re.ASCII)
 _PRINTED = re.compile(r"\d+(?:\.\d+)+(?:[-+][0-9A-Za-z]+(?:\.[0-9A-Za-z]+)*)?", re.ASCII)
 _NUMBERS = re.compile(r"\d+(\.\d+)*", re.ASCII)
@@ -26,7 +26,7 @@ SortKey = tuple[tuple[int, ...], bool, tuple[_Part, ...]]
 
 _TIMEOUT_S = 120.0  # the first start of a 350 MB binary from a cold disk was seen to take 15 s
 _LONGEST_ANSWER = 300
-# Nothing is to be fetched for this: no newer version of itself, and no list of prices (LiteLLM).
+# Nothing should be downloaded for this: no newer version of the CLI, and no price list (LiteLLM).
 _QUIET = {"DISABLE_AUTOUPDATER": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
 
@@ -35,7 +35,7 @@ def is_version(text: str) -> bool:
 
 
 def wanted_version(text: str | None) -> str | None:
-    """The version that a user asked for; None for the newest."""
+    """Return the requested version; None for the newest."""
     if text is None or text == LATEST:
         return None
     if not is_version(text):
@@ -48,7 +48,7 @@ def wanted_version(text: str | None) -> str | None:
 
 
 def sort_key(version: str) -> SortKey:
-    """2.0.9 < 2.0.10-beta.2 < 2.0.10-beta.10 < 2.0.10."""
+    """Return a key for sorting: 2.0.9 < 2.0.10-beta.2 < 2.0.10-beta.10 < 2.0.10."""
     head = _NUMBERS.match(version)
     numbers = head.group() if head else ""
     rest = version[len(numbers) :]
@@ -68,7 +68,7 @@ def newest_first(versions: Iterable[str]) -> list[str]:
 
 
 def printed_version(output: str) -> str | None:
-    """The version in what `--version` printed: `2.0.62 (Claude Code)`, `codex-cli 0.166.0`, `aider 0.86.2`."""
+    """Return the version in the output of `--version`: `2.0.62 (Claude Code)`, `codex-cli 0.166.0`, `aider 0.86.2`."""
     found = _PRINTED.search(output)
     return found.group() if found else None
 
@@ -78,7 +78,7 @@ class VersionAnswer:
     version: str | None
     """None unless the program printed one and exited with 0."""
     said: str
-    """The end of all that it printed; may be empty."""
+    """The end of its output; may be empty."""
     ending: str
     """How it ended: `exit code 1`."""
 
@@ -90,7 +90,7 @@ async def ask_version(
     lines: list[bytes] = []
     question = Command(argv=(*command, "--version"), cwd=cwd, env=env)
     result = await within.run(question, limits=Limits(timeout_s=_TIMEOUT_S), on_line=lines.append)
-    # Not from stderr: a warning there may name a path, and paths of ours hold version numbers.
+    # Not from stderr: a warning may contain a path, and our paths contain version numbers.
     version = printed_version(b"\n".join(lines).decode(errors="replace"))
     return VersionAnswer(
         version if result.exit.code == 0 else None, result.output.strip()[-_LONGEST_ANSWER:], _ending(result)
@@ -98,7 +98,7 @@ async def ask_version(
 
 
 async def version_of(command: Sequence[str], home: Path) -> str:
-    """The version that a CLI reports, asked without the user's environment; an error if it reports none.
+    """Return the version that a CLI reports, run without the user's environment; raise an error if it reports none.
 
     The caller removes `home` afterwards: Copilot unpacks 235 MB there.
     """
