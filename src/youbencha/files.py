@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PureWindowsPath
@@ -102,7 +103,7 @@ def open_untrusted(root: Path, name: str) -> BinaryIO:
 
 def _open_below(root: Path, parts: tuple[str, ...]) -> int:
     """Open component by component, each relative to the one before, so that none can be replaced in between."""
-    if os.open not in os.supports_dir_fd:
+    if sys.platform == "win32" or os.open not in os.supports_dir_fd:
         return _open_checked(root, parts)
     directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     for part in parts[:-1]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -121,6 +122,8 @@ class Gateway:
 
     async def listen_on(self, path: Path) -> None:
         """Listen on a Unix socket as well. A key whose `peers` contain its path is valid only there."""
+        if sys.platform == "win32":
+            raise NotImplementedError("Unix sockets are for containers, which need Linux")
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             listener.bind(str(path))

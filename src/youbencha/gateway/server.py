@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import sys
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -58,8 +59,8 @@ class GatewayServer:
         accept = self._runner.server
         assert accept is not None
         loop = asyncio.get_running_loop()
-        if listener.family == socket.AF_UNIX:  # of a sandbox, whose processes could open any number of connections
-
+        if sys.platform != "win32" and listener.family == socket.AF_UNIX:
+            # In a sandbox, whose processes could open any number of connections.
             def limited() -> asyncio.BaseProtocol:
                 return accept() if len(accept.connections) < MAX_CONNECTIONS else _TooManyConnections()
 

@@ -201,7 +201,7 @@ async def _run(argv: list[str], cwd: Path, env: Mapping[str, str], stdin: bytes 
 async def _kill(process: asyncio.subprocess.Process) -> None:
     """End git and all that it started."""
     with contextlib.suppress(ProcessLookupError):
-        if _ON_WINDOWS:
+        if sys.platform == "win32":
             process.kill()
         else:
             os.killpg(process.pid, signal.SIGKILL)
