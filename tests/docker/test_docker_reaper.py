@@ -94,7 +94,7 @@ async def test_without_an_engine_there_is_nothing_to_do(monkeypatch: pytest.Monk
 
 def test_labels_of_other_programs_are_not_trusted(tmp_path: Path) -> None:
     """A socket directory is removed only if it is one."""
-    for name in ("precious", "yb-lobby-link"):
+    for name in ("precious", "yb-sock-link"):
         (tmp_path / "precious").mkdir(exist_ok=True)
         path = tmp_path / name
         if name.endswith("link"):
@@ -141,7 +141,7 @@ async def test_socket_directories_of_dead_runs(monkeypatch: pytest.MonkeyPatch, 
         written.write_text(str(dead_owner()))
         (odd.path / "owner").symlink_to(written)
         (ownerless.path / "owner").unlink()
-        link = Path(short, "yb-lobby-link")
+        link = Path(short, "yb-sock-link")
         link.symlink_to(tmp_path / "elsewhere")
         await reap_containers(dry_run=True)
         assert dead.path.exists()

@@ -56,7 +56,7 @@ async def test_writable_and_read_only_paths(box: Box, tmp_path: Path) -> None:
     tool.chmod(0o755)
     ours = tmp_path / "ours"
     ours.mkdir()
-    attempts = ("/x", "/usr/x", "/etc/x", "/.youbencha/x", "/.youbencha/doors/x", f"{tool}", f"{tool.parent}/x")
+    attempts = ("/x", "/usr/x", "/etc/x", "/.youbencha/x", "/.youbencha/ports/x", f"{tool}", f"{tool.parent}/x")
     allowed = ("/workspace/x", "/home/agent/x", "/tmp/x", "/dev/shm/x", f"{ours}/x")
     script = "for path; do if echo x 2>/dev/null > $path; then echo $path; fi; done"
     async with box.open() as sandbox:

@@ -211,11 +211,11 @@ async def test_an_address_in_use(tmp_path: Path) -> None:
 
 
 async def test_a_sandboxs_key_is_valid_on_its_own_socket_only(tmp_path: Path) -> None:
-    doors = [tmp_path / "one.sock", tmp_path / "other.sock"]
+    sockets = [tmp_path / "one.sock", tmp_path / "other.sock"]
     async with scripted_gateway(HELLO, tmp_path / "bench") as (bench, model):
-        for forwarded in doors:
+        for forwarded in sockets:
             await bench.gateway.listen_on(forwarded)
-        access = bench.gateway.issue(Labels("one"), peers=frozenset({str(doors[0])}))
+        access = bench.gateway.issue(Labels("one"), peers=frozenset({str(sockets[0])}))
 
         async def ask(connector: aiohttp.BaseConnector, url: str) -> int:
             path, body = ANTHROPIC.request(stream=False)
@@ -225,8 +225,8 @@ async def test_a_sandboxs_key_is_valid_on_its_own_socket_only(tmp_path: Path) ->
             ):
                 return response.status
 
-        assert await ask(aiohttp.UnixConnector(str(doors[0])), "http://gateway") == 200
-        assert await ask(aiohttp.UnixConnector(str(doors[1])), "http://gateway") == 401
+        assert await ask(aiohttp.UnixConnector(str(sockets[0])), "http://gateway") == 200
+        assert await ask(aiohttp.UnixConnector(str(sockets[1])), "http://gateway") == 401
         assert await ask(aiohttp.TCPConnector(), bench.gateway.url) == 401
         assert len(model.requests) == 1
     assert [line.get("error") for line in bench.lines()] == [None, "key_foreign", "key_foreign"]

@@ -66,7 +66,11 @@ def shown(bench: GoldenBench, directory: Path, container: Any, image: Any) -> di
     config["Labels"] = {name: value for name, value in config["Labels"].items() if name not in labels}
     host["Ulimits"] = {each["Name"]: each["Hard"] for each in host["Ulimits"] if each["Hard"] == each["Soft"]}
     mounts = [each for each in container["Mounts"] if each["Destination"] not in OF_THE_USER]
-    names = {str(directory): "run directory", str(bench.root): "root", config["Labels"]["youbencha.lobby"]: "lobby"}
+    names = {
+        str(directory): "run directory",
+        str(bench.root): "root",
+        config["Labels"]["youbencha.socket-dir"]: "socket directory",
+    }
     return {
         "Config": tidy(said(config, OF_THE_ENGINE["Config"]), names, VARIABLE),
         "HostConfig": tidy(said(host, OF_THE_ENGINE["HostConfig"]), names, VARIABLE),

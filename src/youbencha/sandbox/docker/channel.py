@@ -36,7 +36,7 @@ _EXECUTABLE = 0o755
 """For every user, because the user in the container may be a different one."""
 _LONGEST_SOCKET = 107
 """Bytes that Linux allows for the path of a Unix socket."""
-_LONGEST_NAME = len("/doors/65535.sock")
+_LONGEST_NAME = len("/ports/65535.sock")
 _END = b"t"
 _LONGEST_REPORT = 1024 * 1024
 _KIB = 1024
@@ -80,7 +80,7 @@ class SocketDir:
     def __init__(self) -> None:
         self.path = _make_socket_dir()
         (self.path / SOCKET_DIR_OWNER).write_text(str(this_owner()), encoding="ascii")
-        self.ports_dir = self.path / "doors"
+        self.ports_dir = self.path / "ports"
         self.ports_dir.mkdir(mode=0o700)
         self.ports: list[int] = []
         self._channels = 0
@@ -114,7 +114,7 @@ def _make_socket_dir() -> Path:
             return Path(path)
         Path(path).rmdir()
     raise YouBenchaError(
-        "SANDBOX_NO_LOBBY",
+        "SANDBOX_NO_SOCKET_DIR",
         "No directory with a short path was found for the sockets of a container.",
         hint="Set TMPDIR to a directory with a short path that you may write to, such as /tmp.",
     )

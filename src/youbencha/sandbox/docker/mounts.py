@@ -20,7 +20,7 @@ HARNESS = PurePosixPath("/.youbencha")
 INIT = HARNESS / "init"
 CHANNEL = HARNESS / "life.sock"
 """The socket of `channel.InitChannel`."""
-PORTS = HARNESS / "doors"
+PORTS = HARNESS / "ports"
 """The sockets of forwarded ports."""
 
 _SHARE_REFUSED = "SANDBOX_SHARE_REFUSED"

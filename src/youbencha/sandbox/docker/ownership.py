@@ -24,10 +24,10 @@ OURS = "youbencha"
 OWNER = "youbencha.owner"
 RUN = "youbencha.run"
 SANDBOX = "youbencha.sandbox"
-SOCKET_DIR = "youbencha.lobby"
+SOCKET_DIR = "youbencha.socket-dir"
 """Labels. Their names must not change, because they identify what an older version left."""
 
-SOCKET_DIR_PREFIX = "yb-lobby-"
+SOCKET_DIR_PREFIX = "yb-sock-"
 SOCKET_DIR_OWNER = "owner"
 """The file in a socket directory that identifies its owner."""
 
