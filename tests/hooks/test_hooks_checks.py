@@ -75,7 +75,7 @@ def test_a_program_that_is_not_there(command: str, tmp_path: Path) -> None:
     [problem] = hook_problems([script(command)], tmp_path)
     assert problem.path == "0.config.command"
     assert "there is no file" in problem.message
-    assert "starts at the test case's file" in (problem.hint or "")
+    assert "is relative to the test case" in (problem.hint or "")
 
 
 def test_a_line_where_a_program_was_meant(tmp_path: Path) -> None:
