@@ -74,7 +74,7 @@ async def test_a_repository_that_could_not_be_opened_is_tried_again(trials: Tria
 async def test_what_dead_runs_left_is_looked_for_once_in_each_workspace(
     trials: TrialLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = count_calls(monkeypatch, prune, "clear_left_behind")
+    calls = count_calls(monkeypatch, prune, "remove_all_orphaned")
     host = trials.host()
     plan = trials.plan(host, trials.case(WRITE), workspace_dir=trials.runs)
     for _ in range(2):

@@ -88,7 +88,7 @@ def _clear(root: Path, *, dry_run: bool) -> bool:
 
     Return whether none of them is left.
     """
-    from youbencha.workspace.prune import orphaned_directories, remove_left_behind
+    from youbencha.workspace.prune import orphaned_directories, remove_orphaned
 
     all_gone = True
     for run, places in orphaned_directories(root).items():
@@ -96,7 +96,7 @@ def _clear(root: Path, *, dry_run: bool) -> bool:
         try:
             if dry_run:
                 typer.echo(f"would remove {what}")
-            elif remove_left_behind(run, places):
+            elif remove_orphaned(run, places):
                 typer.echo(f"removed {what}")
         except YouBenchaError as error:
             all_gone = False

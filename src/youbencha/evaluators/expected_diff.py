@@ -233,8 +233,8 @@ def file_similarity(ours: TreeFile, expected: TreeFile) -> Similarity:
         return Similarity(0.0, "exact")
     try:
         if ours.is_link:
-            return text_similarity(str(Path(ours.place).readlink()), str(Path(expected.place).readlink()))
-        return _content_similarity(Path(ours.place), Path(expected.place))
+            return text_similarity(str(Path(ours.full_path).readlink()), str(Path(expected.full_path).readlink()))
+        return _content_similarity(Path(ours.full_path), Path(expected.full_path))
     except OSError:
         return Similarity(0.0, "by_bytes")  # an unreadable file is not the expected one
 

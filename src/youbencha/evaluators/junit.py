@@ -60,7 +60,7 @@ def reports(tree: Path, patterns: Iterable[str]) -> dict[Path, Stamp]:
     if not globs:
         return {}
     found = (file for file in files_below(tree) if not file.is_link and any(g.matches(file.path) for g in globs))
-    return {path: stamp for file in found if (stamp := _stamp(path := Path(file.place)))}
+    return {path: stamp for file in found if (stamp := _stamp(path := Path(file.full_path)))}
 
 
 def junit_metrics(tree: Path, patterns: Iterable[str], before: Mapping[Path, Stamp]) -> dict[str, Any]:

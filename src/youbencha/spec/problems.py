@@ -305,7 +305,7 @@ _SENTENCES: Mapping[str, str] = {
     "string_too_long": "must have at most {max_length:,} characters",
     "string_empty": "must not be empty",
     "string_pattern_mismatch": "must match {pattern}",
-    "too_short": "must have {min_length} or more items, has {actual_length}",
+    "too_short": "must have at least {min_length}, has {actual_length}",
     "too_long": "must have at most {max_length} items, has {actual_length}",
     "union_tag_not_found": "is required",
     "union_tag_invalid": "must be {expected}",

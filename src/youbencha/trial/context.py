@@ -80,12 +80,12 @@ class Host:
 
     async def remove_orphaned_directories(self, directory: RunDirectory) -> None:
         """Remove what dead runs left next to this run's directories, once for each parent directory."""
-        from youbencha.workspace.prune import clear_left_behind
+        from youbencha.workspace.prune import remove_all_orphaned
 
         parents = (directory.path.parent, directory.private.parent)
         if self._cleanup and parents not in self._cleaned:
             self._cleaned.add(parents)
-            await asyncio.to_thread(clear_left_behind, *parents)
+            await asyncio.to_thread(remove_all_orphaned, *parents)
 
     @contextlib.asynccontextmanager
     async def removing_orphaned_containers(self) -> AsyncIterator[None]:
