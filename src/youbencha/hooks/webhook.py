@@ -100,12 +100,12 @@ def _request(config: WebhookConfig, context: HookContext, bundle: ResultsBundle)
     url = context.exact(config.url, "url").strip()
     address = _checked(url)
     given = {name: context.exact(value, f"headers.{name}") for name, value in config.headers.items()}
-    ours = {"Content-Type": "application/json", "User-Agent": f"youbencha/{__version__}"}
+    defaults = {"Content-Type": "application/json", "User-Agent": f"youbencha/{__version__}"}
     known = {name.lower() for name in given}
     return _Request(
         method=config.method,
         url=url,
-        headers={**{name: value for name, value in ours.items() if name.lower() not in known}, **given},
+        headers={**{name: value for name, value in defaults.items() if name.lower() not in known}, **given},
         body=as_json_bytes(_payload(config, bundle, context.artifacts_dir, context.redactor)),
         timeout_s=config.timeout_ms / 1000,
         proxy=_proxy(address),

@@ -243,16 +243,16 @@ class ToolEntry:
 
 @dataclass(frozen=True)
 class Timeline:
-    said: Portion[MessageEntry]
-    called: Portion[ToolEntry]
+    message_entries: Portion[MessageEntry]
+    call_entries: Portion[ToolEntry]
     messages: int
     calls: int
 
 
 def timeline(log: YouBenchaLog) -> Timeline:
     return Timeline(
-        said=_portion([*map(_said, _edges(log.messages))], len(log.messages)),
-        called=_portion([*map(_called, _edges(log.tool_calls))], len(log.tool_calls)),
+        message_entries=_portion([*map(_message_entry, _edges(log.messages))], len(log.messages)),
+        call_entries=_portion([*map(_tool_entry, _edges(log.tool_calls))], len(log.tool_calls)),
         messages=len(log.messages),
         calls=len(log.tool_calls),
     )
@@ -270,7 +270,7 @@ def _portion(shown: list[Entry], total: int) -> Portion[Entry]:
     return Portion(tuple(shown[:half]), total - len(shown), tuple(shown[half:]))
 
 
-def _said(message: Message) -> MessageEntry:
+def _message_entry(message: Message) -> MessageEntry:
     text = message.content.strip("\n")
     long = len(text) > _FOLDED_FROM or text.count("\n") > _FOLDED_LINES
     return MessageEntry(
@@ -282,7 +282,7 @@ def _said(message: Message) -> MessageEntry:
     )
 
 
-def _called(call: ToolCall) -> ToolEntry:
+def _tool_entry(call: ToolCall) -> ToolEntry:
     try:
         arguments: Any = json.loads(call.arguments)
     except (ValueError, RecursionError):
